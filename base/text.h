@@ -30,7 +30,7 @@ std::optional<double> parse_double(std::string_view text);
 /// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
 std::string format_double(double value);
 
-/// The text in quotes, as names and labels of Graphviz drawings are; lines end by "\\n".
+/// The text as a quoted string of Graphviz' dot language; newlines become line breaks of labels.
 std::string graphviz_quoted(std::string_view text);
 
 /// The candidate nearest to `word` by edit distance, case aside; none where no typo is likely.

@@ -93,9 +93,7 @@ class AblationRun {
   }
 
  private:
-  bool interrupted() const {
-    return environment_.interrupts != nullptr && environment_.interrupts->load() > 0;
-  }
+  bool interrupted() const { return environment_.interrupted(); }
   Status check_interrupt() const {
     if (!interrupted()) return {};
     return fail(ErrorCode::Interrupted, "[bench] interrupted; what was measured is stored");
@@ -190,7 +188,7 @@ Median speed_over(const std::vector<double>& slower, const std::vector<double>& 
   return median_of(std::move(ratios));
 }
 
-/// What a row is, in the words of the paper's table where it has the row.
+/// The title of a row, which is that of the paper's table for the rows that are there.
 std::string_view title_of(graph::Choice choice) {
   switch (choice) {
     case graph::Choice::RowMajor:

@@ -28,20 +28,20 @@ inline constexpr std::array<graph::Choice, 5> ablation_choices = {
     graph::Choice::LocalBest, graph::Choice::Global};
 
 struct AblationOptions {
-  tuner::TuneOptions tuning;  ///< of all rows together
-  int rounds = 10;            ///< of timing all models by turns
-  uint64_t seed = 1;          ///< of the inputs
+  tuner::TuneOptions tuning;  ///< options and budget of tuning, for all rows together
+  int rounds = 10;            ///< number of rounds that time all models by turns
+  uint64_t seed = 1;          ///< seed of the inputs
   double tolerance = 1e-4;    ///< largest difference of an output over its largest value
 };
 
-/// A plan that was made in one way.
+/// The plan of one way of choosing, and the times of its model.
 struct AblationRow {
   graph::Choice choice = graph::Choice::Global;
-  std::string error;  ///< why it was not timed; empty: it was
+  std::string error;  ///< reason why the model was not timed; empty if it was
   /// Sums over its kernels and transforms, as they were timed one by one.
   double kernels_ns = 0, transforms_ns = 0;
   size_t transforms = 0;
-  double apart = 0;  ///< largest difference from the outputs of the first row, over their largest
+  double apart = 0;  ///< largest difference from the first row's outputs, over their largest value
   Median call_ns = {0, 0, 0};  ///< time of a call of the whole model
   Median speed = {1, 1, 1};    ///< time of the first row over that of this one, in each round
 
@@ -59,9 +59,9 @@ struct Ablation {
   std::vector<tuner::NetworkRound> tuning;
 };
 
-/// Tunes, builds and times. A row whose kernels were not all measured, or whose outputs differ, is
-/// not timed, and says why. Errors as tune_network() and build_model(); Interrupted after an
-/// interrupt.
+/// Tunes, builds and times the models of all rows. A row whose kernels were not all measured, or
+/// whose outputs differ, is not timed, and its `error` says why. Errors as tune_network() and
+/// build_model(); Interrupted after an interrupt.
 Result<Ablation> measure_ablation(const std::string& name, const graph::Graph& graph,
                                   const Target& target, const AblationOptions& options,
                                   db::Store& store, const tuner::Environment& environment,

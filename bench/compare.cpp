@@ -136,8 +136,11 @@ Result<std::unique_ptr<Contender>> make_our_contender(const runtime::Artifact& a
 Status compare_into(Row& row, const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress) {
-  TW_TRY(const Found found, find_kernel(item.workload, options.target, options.tuning,
-                                        options.search, store, environment, on_progress));
+  TW_TRY(const Found found, options.schedule.empty()
+                                ? find_kernel(item.workload, options.target, options.tuning,
+                                              options.search, store, environment, on_progress)
+                                : build_kernel(item.workload, options.target, options.schedule,
+                                               options.tuning.threads, environment));
   row.schedule = found.schedule;
   TW_TRY(const dsl::Arrays inputs, make_inputs(item.workload, options.seed));
   const bool rotates = options.cache == CacheState::Cold && options.gpu == nullptr;

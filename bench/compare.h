@@ -24,6 +24,7 @@ struct CompareOptions {
   Peer peer;
   Target target;
   Search search = Search::Missing;
+  std::string schedule = {};  ///< of the kernel instead of the best known one; empty: that one
   tuner::TuneOptions tuning;  ///< tuning options; `threads` is also the row's
   int rounds = 10;
   CacheState cache = CacheState::Hot;

@@ -73,6 +73,10 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"batch", Text{&f.batch}, "images of a suite's convolutions: 1,32,128"},
       {"dtype", Choice{&f.dtype, {"f32", "f16", "bf16"}}, "of a suite's arrays"},
       {"graphs", Switch{&f.graphs}, "of GPUs: submit calls as CUDA graphs"},
+      {"schedule",
+       Path{&f.schedule},
+       "of one row: time the kernel of the schedule in this file; - is standard input",
+       {"tune"}},
       {"threads", Text{&f.threads}, "numbers of threads: 1,2"},
       {"rounds", Whole{&f.rounds, 1, 10'000}, "of ours, peer, peer, ours"},
       {"state", Choice{&f.state, {"hot", "cold", "network"}},
@@ -172,9 +176,23 @@ std::string usual_peer(const Call& call) {
   return call.items[0].workload.op == "conv2d" ? "cudnn" : "cublas";
 }
 
+/// The schedule of --schedule for the only row; empty without the flag.
+Result<std::string> schedule_of_row(const Call& call) {
+  if (call.flags.schedule.empty()) return std::string();
+  if (call.items.size() != 1)
+    return fail(ErrorCode::Usage,
+                fmt::format("[bench] --schedule is of one row, and {} are chosen: name one with "
+                            "--only",
+                            call.items.size()));
+  TW_TRY(tools::HandSchedule by_hand,
+         tools::read_hand_schedule(call.flags.schedule, call.items[0].workload, call.target));
+  return std::move(by_hand.text);
+}
+
 Result<CompareOptions> compare_options(const Call& call) {
   const Flags& flags = call.flags;
   CompareOptions options;
+  TW_TRY(options.schedule, schedule_of_row(call));
   TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual_peer(call) : flags.peer,
                                  call.gpu != nullptr, call.here.environment.cuda_directories));
   options.target = call.target;
@@ -304,9 +322,10 @@ Result<int> run_planning(const Call& call) {
   return 0;
 }
 
-/// Adds the flags of GPUs, which only comparisons accept, to the excluded ones.
+/// Adds the flags that only comparisons accept to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
-  for (const char* flag : {"target", "batch", "dtype", "graphs"}) excludes.emplace_back(flag);
+  for (const char* flag : {"target", "batch", "dtype", "graphs", "schedule"})
+    excludes.emplace_back(flag);
   return excludes;
 }
 

@@ -41,7 +41,7 @@ tuner::TuneOptions Call::tuning(int thread_count) const {
   return options;
 }
 
-bool Call::interrupted() const { return environment.interrupts->load() > 0; }
+bool Call::interrupted() const { return environment.interrupted(); }
 
 Status publish(const Call& call, nlohmann::json document, const std::string& table) {
   const nlohmann::json common = {{"schema_version", results_schema_version},

@@ -29,6 +29,7 @@ struct Flags {
   std::string target = "host";
   std::string batch = "1", dtype = "f32";  ///< batch and type of a suite's workloads
   bool graphs = false;
+  std::string schedule;  ///< file with the schedule of the only row
   int64_t rounds = 10, seed = 1;
   double budget_s = 60;
   tools::PlaceFlags place;

@@ -128,6 +128,14 @@ Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, 
   return ours;
 }
 
+Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
+                           const std::string& schedule, int threads,
+                           const tuner::Environment& environment) {
+  TW_TRY(runtime::Artifact artifact,
+         tuner::build_schedule(workload, schedule, target, threads, false, environment));
+  return Found{std::move(artifact), schedule, {}, false};
+}
+
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,
@@ -138,11 +146,8 @@ Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                 fmt::format("[bench] the database has no kernel of '{}' for {} threads: tune it "
                             "first, as --tune missing does where there is that flag",
                             workload.key(), options.threads));
-  if (known && search != Search::More) {
-    TW_TRY(runtime::Artifact artifact, tuner::build_schedule(workload, known->schedule, target,
-                                                             options.threads, false, environment));
-    return Found{std::move(artifact), known->schedule, {}, false};
-  }
+  if (known && search != Search::More)
+    return build_kernel(workload, target, known->schedule, options.threads, environment);
   TW_TRY(tuner::Tuned tuned,
          tuner::tune(workload, target, options, store, environment, on_progress));
   return Found{std::move(tuned.artifact), tuned.best.schedule, tuned.progress, true};

@@ -37,6 +37,11 @@ struct Found {
   bool searched = false;
 };
 
+/// The kernel of one schedule, whatever the database knows.
+Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
+                           const std::string& schedule, int threads,
+                           const tuner::Environment& environment);
+
 /// The best known kernel of the workload on this machine; `search` says when to search for one
 /// first. Fails with NoCandidate if there is none.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,

@@ -15,13 +15,14 @@
 
 namespace tw::bench {
 
-/// What plans of one graph took; times are the least of all rounds.
+/// The time of planning one graph, the least of all rounds for each step of it.
 struct Planning {
   std::string name;
   size_t operators = 0, schemes = 0;
-  double predicting_s = 0;               ///< of all schemes and copies; 0: none were
-  double plan_s = 0, three_plans_s = 0;  ///< of the cheapest plan, of the three cheapest
-  double marginals_s = 0;                ///< of what each scheme would have to gain
+  double predicting_s = 0;   ///< predicting all schemes and copies; 0: predictions were given
+  double plan_s = 0;         ///< finding the cheapest plan
+  double three_plans_s = 0;  ///< finding the three cheapest plans
+  double marginals_s = 0;    ///< graph::cheapest_with(): what each scheme would have to save
   bool is_optimal = false;
   double gap = 0;  ///< share by which the plan may exceed the cheapest one
 };
@@ -32,7 +33,8 @@ Result<Planning> measure_planning(const graph::Graph& graph,
                                   const graph::TransformCost& transform_cost, int64_t rounds,
                                   const tuner::Clock& clock);
 
-/// What solving a random series-parallel network took: `nodes` variables of `states` states each.
+/// The time of solving a random series-parallel network of `nodes` variables with `states` states
+/// each.
 struct Solving {
   size_t nodes = 0, states = 0, factors = 0;
   double solve_s = 0;  ///< the least of all rounds

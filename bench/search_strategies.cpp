@@ -227,7 +227,7 @@ Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
 Result<Searched> run_strategy(const Strategy& strategy, const SearchTask& task) {
   Result<Searched> searched = strategy.run(strategy.name, task, task.watch(strategy.name));
   if (!searched &&
-      (searched.error().code == ErrorCode::Interrupted || task.environment->interrupts->load() > 0))
+      (searched.error().code == ErrorCode::Interrupted || task.environment->interrupted()))
     return fail(ErrorCode::Interrupted, searched.error().message);
   if (!searched) {
     const std::string message = searched.error().message;

@@ -12,6 +12,7 @@
 #   include/tilewright/tilewright.h     the C interface
 #   include/tilewright/<module>/*.h     the C++ headers, which include each other as "dsl/expr.h":
 #                                       -I include/tilewright, which the CMake package adds
+#   share/tilewright/postgres_roles.sql roles of a tuning database on a server
 #   share/man/man1, share/bash-completion, share/zsh, share/fish
 
 set(modules base dsl schedules graph db runtime codegen cost_model tuner)
@@ -32,6 +33,19 @@ target_link_libraries(tilewright_library INTERFACE tl::expected)
 add_dependencies(tilewright tilewright_library)  # installed with it
 
 set_target_properties(tilewright_runtime PROPERTIES EXPORT_NAME runtime)
+if(SKBUILD)
+  # A wheel has no symbolic links: libraries of several names would be copied for each of them.
+  foreach(library tilewright_library tilewright_runtime)
+    set_property(TARGET ${library} PROPERTY VERSION)
+    set_property(TARGET ${library} PROPERTY SOVERSION)
+  endforeach()
+  # XGBoost is opened by its name, so it lies where the libraries and the program look first.
+  find_library(XGBOOST_LIBRARY xgboost REQUIRED)
+  file(REAL_PATH ${XGBOOST_LIBRARY} xgboost)
+  install(FILES ${xgboost} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libxgboost.so.0)
+  set_target_properties(tilewright_library PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(tilewright PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
 target_include_directories(tilewright_runtime INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
@@ -39,12 +53,14 @@ install(TARGETS tilewright_library tilewright_runtime EXPORT TilewrightTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/tilewright.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright)
+install(FILES ${PROJECT_SOURCE_DIR}/db/postgres_roles.sql
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/tilewright)
 foreach(module IN LISTS modules)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright
-    # Not what only our sources include, which needs a JSON library or protobuf.
+    # Not what only our sources include, which needs a JSON library, protobuf or libpq.
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "sealed_header.h" EXCLUDE
-                   PATTERN "model_checks.h" EXCLUDE)
+                   PATTERN "model_checks.h" EXCLUDE PATTERN "libpq.h" EXCLUDE)
 endforeach()
 
 # The CMake package.

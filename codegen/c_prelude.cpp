@@ -18,6 +18,17 @@ constexpr PreludeFunction functions[] = {
   return a % b + (a % b < 0 ? b : 0);
 }
 )"},
+    {"tw_div", R"(static inline int64_t tw_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return (int64_t)(0 - (uint64_t)a);
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+)"},
+    {"tw_mod", R"(static inline int64_t tw_mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
+}
+)"},
     {"tw_min", R"(static inline int64_t tw_min(int64_t a, int64_t b) { return a < b ? a : b; }
 )"},
     {"tw_max", R"(static inline int64_t tw_max(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -95,20 +106,20 @@ constexpr PreludeFunction functions[] = {
 };
 
 constexpr std::string_view keywords[] = {
-    "alignas",   "alignof",  "and",      "asm",      "auto",      "bool",      "break",
-    "buffers",   "case",     "catch",    "char",     "class",     "const",     "constexpr",
-    "continue",  "default",  "delete",   "do",       "double",    "else",      "enum",
-    "erff",      "expf",     "explicit", "export",   "extern",    "fabsf",     "false",
-    "float",     "floorf",   "fmaxf",    "fminf",    "for",       "friend",    "goto",
-    "if",        "inline",   "int",      "int16_t",  "int32_t",   "int64_t",   "int8_t",
-    "ldexpf",    "logf",     "long",     "memcpy",   "mutable",   "namespace", "new",
-    "not",       "operator", "or",       "private",  "protected", "public",    "register",
-    "restrict",  "return",   "scratch",  "short",    "signed",    "sizeof",    "sqrtf",
-    "static",    "struct",   "switch",   "tanhf",    "task",      "template",  "this",
-    "throw",     "true",     "try",      "typedef",  "typename",  "uint16_t",  "uint32_t",
-    "uint64_t",  "uint8_t",  "union",    "unsigned", "using",     "virtual",   "void",
-    "volatile",  "while",    "xor",      "INFINITY", "NAN",       "INT32_MAX", "INT32_MIN",
-    "INT64_MAX", "INT64_MIN"};
+    "alignas",  "alignof",   "and",       "asm",       "auto",      "bool",     "break",
+    "buffers",  "case",      "catch",     "char",      "class",     "const",    "constexpr",
+    "cosf",     "powf",      "rintf",     "sinf",      "continue",  "default",  "delete",
+    "do",       "double",    "else",      "enum",      "erff",      "expf",     "explicit",
+    "export",   "extern",    "fabsf",     "false",     "float",     "floorf",   "fmaxf",
+    "fminf",    "for",       "friend",    "goto",      "if",        "inline",   "int",
+    "int16_t",  "int32_t",   "int64_t",   "int8_t",    "ldexpf",    "logf",     "long",
+    "memcpy",   "mutable",   "namespace", "new",       "not",       "operator", "or",
+    "private",  "protected", "public",    "register",  "restrict",  "return",   "scratch",
+    "short",    "signed",    "sizeof",    "sqrtf",     "static",    "struct",   "switch",
+    "tanhf",    "task",      "template",  "this",      "throw",     "true",     "try",
+    "typedef",  "typename",  "uint16_t",  "uint32_t",  "uint64_t",  "uint8_t",  "union",
+    "unsigned", "using",     "virtual",   "void",      "volatile",  "while",    "xor",
+    "INFINITY", "NAN",       "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN"};
 
 }  // namespace
 

@@ -327,6 +327,16 @@ CPrinter::Text CPrinter::print(const dsl::Unary& u) {
       return float_call("erf", a.text);
     case UnaryOp::Floor:
       return float_call("floor", a.text);
+    case UnaryOp::Sin:
+      return float_call("sin", a.text);
+    case UnaryOp::Cos:
+      return float_call("cos", a.text);
+    case UnaryOp::Sigmoid:
+      return {
+          fmt::format("1.0f / (1.0f + {})", float_call("exp", "-" + at_level(a, atom_level)).text),
+          mul_level};
+    case UnaryOp::Round:
+      return float_call("rint", a.text);
   }
   TW_CHECK(false);
 }
@@ -363,6 +373,8 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
       return {fmt::format("{} {} {}", at_level(x, add_level),
                           b.op == BinaryOp::Eq ? "==" : "!=", at_level(y, add_level)),
               compare_level};
+    case BinaryOp::Pow:
+      return float_call("pow", x.text + ", " + y.text);
   }
   TW_CHECK(false);
 }
@@ -409,9 +421,12 @@ CPrinter::Text CPrinter::division(const dsl::Binary& b, const Text& x, const Tex
                                   at_level(y, mul_level + 1)),
                       mul_level};
   const DType type = b.a.type();
-  if (is_float(type) || type == UInt8 || ranges_.of(b.a).low >= 0) return plain;
-  return integer_call(is_div ? "tw_floor_div" : "tw_floor_mod", index_or(type),
-                      x.text + ", " + y.text);
+  const std::string arguments = x.text + ", " + y.text;
+  if (is_float(type)) return plain;
+  if (dsl::as_int(b.b).value_or(0) <= 0)
+    return integer_call(is_div ? "tw_div" : "tw_mod", index_or(type), arguments);
+  if (type == UInt8 || ranges_.of(b.a).low >= 0) return plain;
+  return integer_call(is_div ? "tw_floor_div" : "tw_floor_mod", index_or(type), arguments);
 }
 
 CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const Text& y) const {

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <numbers>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -121,6 +122,102 @@ HExpr tanh_f32(const HExpr& x) {
 }
 
 HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
+
+/// The argument is bounded so that exp() stays finite: 1 + exp(88) is 1.7e38.
+HExpr sigmoid_f32(const HExpr& x) {
+  return 1.0f / (1.0f + hi::halide_exp(hi::Min::make(-x, 88.0f)));
+}
+
+/// The value of a polynomial; the coefficient of the highest power comes first.
+HExpr polynomial(const HExpr& x, const std::vector<double>& coefficients) {
+  HExpr sum = hi::make_const(x.type(), coefficients[0]);
+  for (size_t i = 1; i < coefficients.size(); ++i)
+    sum = sum * x + hi::make_const(x.type(), coefficients[i]);
+  return sum;
+}
+
+HExpr f64(double value) { return hi::make_const(Halide::Float(64), value); }
+
+/// sin(x + quarters * pi / 2). The nearest multiple of pi / 2 is taken off in double, which leaves
+/// an error of |x| * 2^-52 in [-pi / 4, pi / 4]; there, Cephes' polynomials of sinf and cosf.
+/// Beyond 2^52 nothing is left of the argument, and the result is some number in [-1, 1].
+HExpr sin_f32(const HExpr& x, int quarters) {
+  const HExpr wide = Halide::cast(Halide::Float(64), x);
+  const HExpr multiple = Halide::round(wide * f64(2 * std::numbers::inv_pi));
+  const HExpr rest = Halide::cast(Halide::Float(32), wide - multiple * f64(std::numbers::pi / 2));
+  const HExpr r = hi::Max::make(hi::Min::make(rest, 1.0f), -1.0f), z = r * r;
+  const HExpr sine =
+      polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1}) * z * r + r;
+  const HExpr cosine =
+      polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2, -0.5, 1});
+  const HExpr turned = multiple + f64(quarters);
+  const HExpr quadrant = Halide::cast(index32, turned - f64(4) * Halide::floor(turned * f64(0.25)));
+  const HExpr value = Halide::select((quadrant & 1) == 0, sine, cosine);
+  return Halide::select((quadrant & 2) == 0, value, -value);
+}
+
+/// log2(x) in double with an error of 2^-40, for x >= 0 that is a normal number of double. Of 0 it
+/// is so small, and of infinity so large, that every product with an f32 leaves the exponents.
+HExpr log2_f64(const HExpr& x) {
+  const Halide::Type word = Halide::UInt(64);
+  const HExpr one = hi::make_const(word, uint64_t{0x3ff} << 52);
+  const HExpr bits = Halide::reinterpret(word, x);
+  // x = mantissa * 2^(biased - 1023) with the mantissa in [sqrt(1/2), sqrt(2)).
+  const uint64_t half_root = std::bit_cast<uint64_t>(std::numbers::sqrt2 / 2);
+  const HExpr biased = (bits + (one - hi::make_const(word, half_root))) >> 52;
+  const HExpr mantissa = Halide::reinterpret(x.type(), bits + one - (biased << 52));
+  const HExpr exponent = Halide::cast(x.type(), Halide::cast(index32, biased) - 1023);
+  const HExpr s = (mantissa - f64(1)) / (mantissa + f64(1));
+  std::vector<double> series;  // log(mantissa) = 2 (s + s^3 / 3 + s^5 / 5 + ...)
+  for (int k = 13; k > 0; k -= 2) series.push_back(2 / (k * std::numbers::ln2));
+  const HExpr sum = exponent + polynomial(s * s, series) * s;
+  // A comparison of bits: LLVM may assume that no float is infinite.
+  const HExpr infinity = hi::make_const(word, std::bit_cast<uint64_t>(HUGE_VAL));
+  return Halide::select(bits == hi::make_zero(word), f64(-1e200), bits == infinity, f64(1e200),
+                        sum);
+}
+
+/// 2^x in double with an error of 2^-32; 0 and numbers beyond f32 outside of the exponents.
+HExpr exp2_f64(const HExpr& x) {
+  const HExpr inside = hi::Max::make(hi::Min::make(x, f64(1023)), f64(-1022));
+  const HExpr whole = Halide::round(inside);
+  std::vector<double> series = {1};  // exp(ln2 (inside - whole)), to the 8th power
+  for (int k = 1; k <= 8; ++k)
+    series.insert(series.begin(), series.front() * std::numbers::ln2 / k);
+  const HExpr exponent = Halide::cast(Halide::UInt(64), Halide::cast(index32, whole) + 1023) << 52;
+  return polynomial(inside - whole, series) * Halide::reinterpret(x.type(), exponent);
+}
+
+/// A negative base has powers with whole exponents only.
+HExpr pow_f32(const HExpr& x, const HExpr& y) {
+  const Halide::Type wide = Halide::Float(64);
+  const HExpr magnitude =
+      Halide::cast(Halide::Float(32),
+                   exp2_f64(Halide::cast(wide, y) * log2_f64(Halide::cast(wide, Halide::abs(x)))));
+  const HExpr half = y * 0.5f;
+  const HExpr of_negative =
+      Halide::select(Halide::floor(y) != y, std::numeric_limits<float>::quiet_NaN(),
+                     Halide::floor(half) != half, -magnitude, magnitude);
+  return Halide::select(x < 0.0f, of_negative, magnitude);
+}
+
+/// Division of integers, rounded towards minus infinity, by any number: 0 where that is 0. Halide's
+/// has remainders that are never negative, and traps on the least number over -1.
+HExpr floor_division(BinaryOp op, const HExpr& a, const HExpr& b) {
+  const Halide::Type type = a.type();
+  const HExpr zero = hi::make_zero(type), one = hi::make_one(type);
+  const HExpr by_zero = b == zero;
+  HExpr inverts = hi::const_false();
+  if (type.is_int()) inverts = b == hi::make_const(type, -1);
+  const HExpr divisor = Halide::select(by_zero || inverts, one, b);
+  const HExpr rest = Halide::mod_round_to_zero(a, divisor);
+  const HExpr rounds = rest != zero && ((rest < zero) != (divisor < zero));
+  if (op == BinaryOp::Mod) return Halide::select(rounds, rest + divisor, rest);
+  const HExpr quotient = Halide::div_round_to_zero(a, divisor);
+  const Halide::Type modular = type.with_code(halide_type_uint);
+  const HExpr negated = Halide::cast(type, hi::make_zero(modular) - Halide::cast(modular, a));
+  return Halide::select(by_zero, zero, inverts, negated, rounds, quotient - one, quotient);
+}
 
 /// A call with this name wraps the value of a let to keep it from being inlined into every use: the
 /// simplifier does not change calls.
@@ -932,6 +1029,10 @@ class PhaseTranslator {
     return Halide::cast(type, arithmetic(op, Halide::cast(modular, a), Halide::cast(modular, b)));
   }
 
+  static bool divides_as_halide(const HExpr& divisor) {
+    return divisor.type().is_float() || hi::is_positive_const(divisor);
+  }
+
   static HExpr arithmetic(BinaryOp op, const HExpr& a, const HExpr& b) {
     switch (op) {
       case BinaryOp::Add:
@@ -941,9 +1042,11 @@ class PhaseTranslator {
       case BinaryOp::Mul:
         return a * b;
       case BinaryOp::Div:
-        return a / b;
+        return divides_as_halide(b) ? a / b : floor_division(op, a, b);
       case BinaryOp::Mod:
-        return a % b;
+        return divides_as_halide(b) ? a % b : floor_division(op, a, b);
+      case BinaryOp::Pow:
+        return pow_f32(a, b);
       case BinaryOp::Min:
         return hi::Min::make(a, b);
       case BinaryOp::Max:
@@ -1011,6 +1114,14 @@ class PhaseTranslator {
         return erf_f32(a);
       case UnaryOp::Floor:
         return Halide::floor(a);
+      case UnaryOp::Sin:
+        return sin_f32(a, 0);
+      case UnaryOp::Cos:
+        return sin_f32(a, 1);
+      case UnaryOp::Sigmoid:
+        return sigmoid_f32(a);
+      case UnaryOp::Round:
+        return Halide::round(a);
     }
     TW_CHECK(false);
   }

@@ -40,16 +40,28 @@ Range product(Range a, Range b) {
   return {low, high};
 }
 
-Range quotient(Range a, const Expr& divisor) {
+/// The range of all numbers that are no larger than those of another one; an unknown one is not
+/// bounded.
+Range up_to_magnitude(Range a) {
+  if (is_unknown(a.low) || is_unknown(a.high)) return {};
+  const int64_t most = std::max(std::abs(a.low), std::abs(a.high));
+  return {a.low >= 0 ? 0 : -most, most};
+}
+
+Range quotient(Range a, Range b, const Expr& divisor) {
   const auto k = dsl::as_int(divisor);
-  if (!k || *k <= 0) return {};
+  if (!k || *k <= 0) {
+    const Range all = up_to_magnitude(a);
+    return b.low >= 0 || is_unknown(all.low) ? all : Range{-all.high, all.high};
+  }
   return {is_unknown(a.low) ? a.low : floor_div(a.low, *k),
           is_unknown(a.high) ? a.high : floor_div(a.high, *k)};
 }
 
-Range remainder(Range a, const Expr& divisor) {
+/// A remainder has the sign of the divisor and a smaller magnitude; that by 0 is 0.
+Range remainder(Range a, Range b, const Expr& divisor) {
   const auto k = dsl::as_int(divisor);
-  if (!k || *k <= 0) return {};
+  if (!k || *k <= 0) return {b.low >= 0 ? 0 : b.low, b.high <= 0 ? 0 : b.high};
   if (a.low >= 0 && a.high < *k) return a;
   return {0, *k - 1};
 }
@@ -78,9 +90,9 @@ Range of_binary(BinaryOp op, Range x, Range y, const Expr& divisor) {
     case BinaryOp::Mul:
       return product(x, y);
     case BinaryOp::Div:
-      return quotient(x, divisor);
+      return quotient(x, y, divisor);
     case BinaryOp::Mod:
-      return remainder(x, divisor);
+      return remainder(x, y, divisor);
     case BinaryOp::Min:
       return {std::min(x.low, y.low), std::min(x.high, y.high)};
     case BinaryOp::Max:

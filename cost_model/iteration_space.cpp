@@ -63,6 +63,8 @@ std::optional<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
       return a != 0 && b != 0;
     case BinaryOp::Or:
       return a != 0 || b != 0;
+    case BinaryOp::Pow:
+      break;
   }
   return std::nullopt;
 }

@@ -18,6 +18,13 @@ const dsl::Binary* multiplication(const Expr& expr) {
   return b && b->op == BinaryOp::Mul ? b : nullptr;
 }
 
+/// Processors have no vector instruction for a division of integers, which takes as long as a
+/// function unless the divisor is a literal.
+bool divides_by_data(const dsl::Binary& b) {
+  return (b.op == BinaryOp::Div || b.op == BinaryOp::Mod) && !is_float(b.b.type()) &&
+         !dsl::as_int(b.b);
+}
+
 class OperationCounter {
  public:
   explicit OperationCounter(const std::vector<Level>& levels) : levels_(levels) {}
@@ -45,7 +52,8 @@ class OperationCounter {
         },
         [&](const dsl::Unary& u) {
           const bool cheap = u.op == dsl::UnaryOp::Neg || u.op == dsl::UnaryOp::Not ||
-                             u.op == dsl::UnaryOp::Abs || u.op == dsl::UnaryOp::Floor;
+                             u.op == dsl::UnaryOp::Abs || u.op == dsl::UnaryOp::Floor ||
+                             u.op == dsl::UnaryOp::Round;
           (cheap ? operations_.arithmetic : operations_.calls) += 1;
           visit(u.a);
         },
@@ -71,6 +79,8 @@ class OperationCounter {
     if (adds && (multiplication(b.a) || multiplication(b.b))) {
       operations_.fma += 1;
       operations_.arithmetic -= 1;
+    } else if (b.op == BinaryOp::Pow || divides_by_data(b)) {
+      operations_.calls += 1;
     } else {
       operations_.arithmetic += 1;
     }

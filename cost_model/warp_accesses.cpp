@@ -60,6 +60,8 @@ std::optional<LaneValues> apply(BinaryOp op, const LaneValues& a, const LaneValu
       return each(a, b, [](int64_t x, int64_t y) { return x != 0 && y != 0; });
     case BinaryOp::Or:
       return each(a, b, [](int64_t x, int64_t y) { return x != 0 || y != 0; });
+    case BinaryOp::Pow:
+      break;
   }
   return std::nullopt;
 }

@@ -115,13 +115,25 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
 
 Status refresh_best(Connection& connection, const BestKey& group) {
   TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
-  TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            best ? "INSERT OR REPLACE INTO best VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                                 : fmt::format("DELETE FROM best WHERE {}", group_condition)));
-  bind_group(statement, group);
-  if (best) statement.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
-  return statement.run();
+  if (!best) {
+    TW_TRY(Statement remove, Statement::prepare(connection, fmt::format("DELETE FROM best WHERE {}",
+                                                                        group_condition)));
+    bind_group(remove, group);
+    return remove.run();
+  }
+  TW_TRY(Statement update,
+         Statement::prepare(connection, fmt::format("UPDATE best SET trial = ?, latency_ns = ?, "
+                                                    "efficiency = ? WHERE {}",
+                                                    group_condition)));
+  update.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
+  bind_group(update, group);
+  TW_RETURN_IF_ERROR(update.run());
+  if (connection.changes() > 0) return {};
+  TW_TRY(Statement insert,
+         Statement::prepare(connection, "INSERT INTO best VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  bind_group(insert, group);
+  insert.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
+  return insert.run();
 }
 
 Status refresh_all_best(Connection& connection) {

@@ -10,7 +10,9 @@
 #include <filesystem>
 
 #include "db/filesystem.h"
+#include "db/postgres_connection.h"
 #include "db/schema.h"
+#include "db/server_address.h"
 
 namespace tw::db {
 namespace {
@@ -55,11 +57,11 @@ Status create_file(const std::string& path, const StoreOptions& options) {
   fs::remove(fresh, error);
   fs::remove(fresh + "-journal", error);
   {
-    TW_TRY(Connection connection,
-           Connection::open(
+    TW_TRY(const auto connection,
+           SqliteConnection::open(
                fresh,
                {.create = true, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
-    TW_RETURN_IF_ERROR(create_schema(connection));
+    TW_RETURN_IF_ERROR(create_schema(*connection));
   }
   fs::rename(fresh, path, error);
   if (error) return tl::unexpected(unwritable(path, error.message()));
@@ -98,7 +100,7 @@ Status check_version(int64_t version, const std::string& path) {
 }
 
 // What a writer may mend before it starts: an older schema, a journal mode that is not ours.
-Status bring_up_to_date(Connection& connection, Gate& gate) {
+Status bring_up_to_date(SqliteConnection& connection, Gate& gate) {
   TW_TRY(const int64_t version, version_of(connection));
   if (version > schema_version) return check_version(version, connection.path());
   TW_TRY(const std::string mode, connection.text("PRAGMA journal_mode"));
@@ -110,25 +112,100 @@ Status bring_up_to_date(Connection& connection, Gate& gate) {
   return migrate(connection, known_migrations(), schema_version);
 }
 
-Result<Connection> open_checked(const std::string& path, const StoreOptions& options, Gate* gate) {
+Result<std::unique_ptr<SqliteConnection>> open_checked(const std::string& path,
+                                                       const StoreOptions& options, Gate* gate) {
   TW_RETURN_IF_ERROR(check_file(path));
   // A reader too asks for write access: it may have to roll back the journal of a killed writer.
-  TW_TRY(Connection connection,
-         Connection::open(
+  TW_TRY(std::unique_ptr<SqliteConnection> connection,
+         SqliteConnection::open(
              path,
              {.create = false, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
-  if (gate && connection.is_read_only()) return tl::unexpected(unwritable(path, "it is read-only"));
-  if (gate) TW_RETURN_IF_ERROR(bring_up_to_date(connection, *gate));
-  TW_TRY(const int64_t version, version_of(connection));
+  TW_TRY(const bool is_read_only, connection->is_read_only());
+  if (gate && is_read_only) return tl::unexpected(unwritable(path, "it is read-only"));
+  if (gate) TW_RETURN_IF_ERROR(bring_up_to_date(*connection, *gate));
+  TW_TRY(const int64_t version, version_of(*connection));
   TW_RETURN_IF_ERROR(check_version(version, path));
-  TW_RETURN_IF_ERROR(check_objects(connection));
-  if (!gate) TW_RETURN_IF_ERROR(connection.execute("PRAGMA query_only=ON"));
+  TW_RETURN_IF_ERROR(check_objects(*connection));
+  if (!gate) TW_RETURN_IF_ERROR(connection->execute("PRAGMA query_only=ON"));
   return connection;
+}
+
+Result<Opened> open_file(const std::string& path, OpenMode mode, const StoreOptions& options) {
+  std::optional<Gate> gate;
+  if (mode == OpenMode::Update) TW_RETURN_IF_ERROR(check_file(path));
+  if (mode != OpenMode::ReadOnly) {
+    TW_RETURN_IF_ERROR(prepare_directory(path, options));
+    TW_TRY(Gate opened, Gate::open(path, options.waiting));
+    gate.emplace(std::move(opened));
+    TW_RETURN_IF_ERROR(create_if_absent(path, *gate, options));
+  }
+  TW_TRY(std::unique_ptr<SqliteConnection> connection,
+         open_checked(path, options, gate ? &*gate : nullptr));
+  SqliteConnection* const file = connection.get();
+  return Opened{std::move(connection), std::move(gate), file};
+}
+
+// ---- a server ----
+
+Error no_tables(const std::string& address) {
+  return {ErrorCode::Database,
+          fmt::format("[open] {} holds no tuning database; one was expected; `tilewright tune` "
+                      "creates it, --db names another",
+                      address)};
+}
+
+// Looked at once more inside the transaction, which only one process at a time can have: another
+// one may have been faster.
+Status make_or_migrate(Connection& connection) {
+  TW_TRY(Transaction transaction, Transaction::begin(connection));
+  TW_TRY(const std::optional<int64_t> version, connection.schema_version());
+  if (!version)
+    TW_RETURN_IF_ERROR(create_objects(connection));
+  else if (*version < schema_version)
+    TW_RETURN_IF_ERROR(apply_steps(connection, known_migrations(), schema_version));
+  return transaction.commit();
+}
+
+// A tuner hears at its start that there is no place for records, not when the server has gone away.
+Status prepare_spool(const std::string& directory) {
+  std::error_code error;
+  if (!directory.empty()) fs::create_directories(directory, error);
+  if (!error) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[open] {} cannot be made ({}), where records wait while a server cannot "
+                          "be reached; check its permissions, or set XDG_DATA_HOME",
+                          directory, error.message()));
+}
+
+Result<Opened> open_server(const std::string& address, OpenMode mode, const StoreOptions& options) {
+  if (mode != OpenMode::ReadOnly) TW_RETURN_IF_ERROR(prepare_spool(options.spool_directory));
+  TW_TRY(std::unique_ptr<Connection> connection,
+         PostgresConnection::open(
+             address, {.writable = mode != OpenMode::ReadOnly, .waiting = options.waiting}));
+  TW_TRY(std::optional<int64_t> version, connection->schema_version());
+  if (!version && mode != OpenMode::ReadWrite) return tl::unexpected(no_tables(address));
+  if (mode != OpenMode::ReadOnly && version.value_or(0) < schema_version) {
+    TW_RETURN_IF_ERROR(make_or_migrate(*connection));
+    TW_TRY(version, connection->schema_version());
+  }
+  TW_RETURN_IF_ERROR(check_version(version.value_or(0), address));
+  TW_TRY(const bool is_read_only, connection->is_read_only());
+  if (mode != OpenMode::ReadOnly && is_read_only)
+    return fail(ErrorCode::Database,
+                fmt::format("[open] {} cannot be written: its role may only read, or the server is "
+                            "a standby; ask for the role tilewright_recorder, or name another "
+                            "database with --db",
+                            address));
+  return Opened{std::move(connection)};
 }
 
 }  // namespace
 
 Result<std::string> canonical_path(const std::string& path) {
+  if (is_server(path)) {
+    TW_RETURN_IF_ERROR(check_address(path));
+    return path;
+  }
   std::error_code error;
   fs::path canonical;
   if (!path.empty() && path.find('\0') == std::string::npos) canonical = fs::absolute(path, error);
@@ -144,18 +221,10 @@ Result<std::string> canonical_path(const std::string& path) {
   return canonical.string();
 }
 
-Result<OpenedFile> open_file(const std::string& canonical, OpenMode mode,
-                             const StoreOptions& options) {
-  std::optional<Gate> gate;
-  if (mode == OpenMode::Update) TW_RETURN_IF_ERROR(check_file(canonical));
-  if (mode != OpenMode::ReadOnly) {
-    TW_RETURN_IF_ERROR(prepare_directory(canonical, options));
-    TW_TRY(Gate opened, Gate::open(canonical, options.waiting));
-    gate.emplace(std::move(opened));
-    TW_RETURN_IF_ERROR(create_if_absent(canonical, *gate, options));
-  }
-  TW_TRY(Connection connection, open_checked(canonical, options, gate ? &*gate : nullptr));
-  return OpenedFile{std::move(connection), std::move(gate)};
+Result<Opened> open_canonical(const std::string& canonical, OpenMode mode,
+                              const StoreOptions& options) {
+  return is_server(canonical) ? open_server(canonical, mode, options)
+                              : open_file(canonical, mode, options);
 }
 
 }  // namespace tw::db

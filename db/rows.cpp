@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/rows.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -10,11 +12,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "samples are little-endian doubles");
 
-const char* sql_type(const std::string&) { return "TEXT"; }
-const char* sql_type(int64_t) { return "INTEGER"; }
-const char* sql_type(double) { return "REAL"; }
-const char* sql_type(TrialStatus) { return "TEXT"; }
-const char* sql_type(const std::vector<double>&) { return "BLOB"; }
+std::string_view sql_type(const Dialect& d, const std::string&) { return d.text; }
+std::string_view sql_type(const Dialect& d, int64_t) { return d.integer; }
+std::string_view sql_type(const Dialect& d, double) { return d.real; }
+std::string_view sql_type(const Dialect& d, TrialStatus) { return d.text; }
+std::string_view sql_type(const Dialect& d, const std::vector<double>&) { return d.blob; }
 
 void bind(Statement& to, const std::string& value) { to.bind(std::string_view(value)); }
 void bind(Statement& to, int64_t value) { to.bind(value); }
@@ -80,28 +82,31 @@ std::string hex_of_bytes(std::string_view bytes) {
   return hex;
 }
 
-std::string create_trials_sql() {
-  std::string sql =
-      "CREATE TABLE trials(seq INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, "
-      "workload_hash BLOB NOT NULL, schedule_hash BLOB NOT NULL";
+std::string create_trials_sql(const Dialect& d) {
+  std::string sql = fmt::format(
+      "CREATE TABLE trials(seq {0}, hash {1} NOT NULL UNIQUE, workload_hash {1} NOT NULL, "
+      "schedule_hash {1} NOT NULL",
+      d.row_number, d.blob);
   Record record;
   visit_fields(
       record,
       [&](const char* name, auto& member) {
-        sql += std::string(", ") + name + " " + sql_type(member) + " NOT NULL";
+        sql += fmt::format(", {} {} NOT NULL", name, sql_type(d, member));
       },
       1);
-  for (const std::string& column : columns_of_version_2()) sql += ", " + column;
-  for (const std::string& column : columns_of_version_3()) sql += ", " + column;
-  return sql + ") STRICT";
+  for (const std::string& column : columns_of_version_2(d)) sql += ", " + column;
+  for (const std::string& column : columns_of_version_3(d)) sql += ", " + column;
+  return fmt::format("{}){}", sql, d.table_end);
 }
 
-std::vector<std::string> columns_of_version_2() {
-  return {"machine TEXT NOT NULL DEFAULT ''", "configuration TEXT NOT NULL DEFAULT ''"};
+std::vector<std::string> columns_of_version_2(const Dialect& d) {
+  return {fmt::format("machine {} NOT NULL DEFAULT ''", d.text),
+          fmt::format("configuration {} NOT NULL DEFAULT ''", d.text)};
 }
 
-std::vector<std::string> columns_of_version_3() {
-  return {"bytes REAL NOT NULL DEFAULT 0", "peak_gb_per_s REAL NOT NULL DEFAULT 0"};
+std::vector<std::string> columns_of_version_3(const Dialect& d) {
+  return {fmt::format("bytes {} NOT NULL DEFAULT 0", d.real),
+          fmt::format("peak_gb_per_s {} NOT NULL DEFAULT 0", d.real)};
 }
 
 std::string insert_trial_sql() {
@@ -138,11 +143,12 @@ Result<Record> record_of(const Row& row, int version) {
   return record;
 }
 
-std::string create_calibrations_sql() {
-  return "CREATE TABLE calibrations(target TEXT NOT NULL, device TEXT NOT NULL, hash BLOB NOT "
-         "NULL, "
-         "machine TEXT NOT NULL, program_version TEXT NOT NULL, generation INTEGER NOT NULL, "
-         "created_ms INTEGER NOT NULL, PRIMARY KEY(target, device, hash)) STRICT, WITHOUT ROWID";
+std::string create_calibrations_sql(const Dialect& d) {
+  return fmt::format(
+      "CREATE TABLE calibrations(target {0} NOT NULL, device {0} NOT NULL, hash {1} NOT NULL, "
+      "machine {0} NOT NULL, program_version {0} NOT NULL, generation {2} NOT NULL, "
+      "created_ms {2} NOT NULL, PRIMARY KEY({3})){4}",
+      d.text, d.blob, d.integer, d.calibration_key, d.keyed_table_end);
 }
 
 std::string insert_calibration_sql() {

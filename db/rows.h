@@ -19,13 +19,13 @@ namespace tw::db {
 std::string bytes_of_hex(std::string_view hex);
 std::string hex_of_bytes(std::string_view bytes);
 
-/// "CREATE TABLE trials(...)" as it stands in the file.
-std::string create_trials_sql();
+/// "CREATE TABLE trials(...)" as it stands in a file, or in the words of a server.
+std::string create_trials_sql(const Dialect& dialect);
 /// Definitions of the columns for the fields that record version 2 added. ALTER TABLE appends them
 /// to an older table, so they end a new one too.
-std::vector<std::string> columns_of_version_2();
+std::vector<std::string> columns_of_version_2(const Dialect& dialect);
 /// The same of version 3.
-std::vector<std::string> columns_of_version_3();
+std::vector<std::string> columns_of_version_3(const Dialect& dialect);
 /// INSERT of one record that does nothing where its hash is present; bind with bind_record.
 std::string insert_trial_sql();
 void bind_record(Statement& statement, const Record& record);
@@ -36,8 +36,8 @@ std::string select_trial_sql(int version = record_version);
 /// The record, or why it cannot be believed: it does not agree with its hash.
 Result<Record> record_of(const Row& row, int version = record_version);
 
-/// "CREATE TABLE calibrations(...)" as it stands in the file.
-std::string create_calibrations_sql();
+/// "CREATE TABLE calibrations(...)", likewise.
+std::string create_calibrations_sql(const Dialect& dialect);
 /// INSERT of one calibration that does nothing where its hash is present.
 std::string insert_calibration_sql();
 void bind_calibration(Statement& statement, const Calibration& calibration);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -18,39 +17,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t application_id = 0x54574442;  // "TWDB"
-
-std::vector<std::pair<std::string, std::string>> objects() {
-  return {
-      {"trials", create_trials_sql()},
-      {"trials_group",
-       "CREATE INDEX trials_group ON trials(workload_hash, target, threads, codegen_abi, device, "
-       "layouts)"},
-      {"trials_op", "CREATE INDEX trials_op ON trials(op, target)"},
+/// Names of tables and indexes, and the SQL that creates them.
+std::vector<std::pair<std::string, std::string>> objects(const Dialect& d) {
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"trials", create_trials_sql(d)},
+      {"trials_group", fmt::format("CREATE INDEX trials_group ON trials({})", d.group_columns)},
+      {"trials_op", fmt::format("CREATE INDEX trials_op ON trials{}", d.op_index)},
       {"best",
-       "CREATE TABLE best(workload_hash BLOB NOT NULL, target TEXT NOT NULL, threads INTEGER NOT "
-       "NULL, "
-       "codegen_abi INTEGER NOT NULL, device TEXT NOT NULL, layouts TEXT NOT NULL, "
-       "trial INTEGER NOT NULL, latency_ns REAL NOT NULL, efficiency REAL NOT NULL, "
-       "PRIMARY KEY(workload_hash, target, threads, codegen_abi, device, layouts)) "
-       "STRICT, WITHOUT ROWID"},
+       fmt::format("CREATE TABLE best(workload_hash {0} NOT NULL, target {1} NOT NULL, threads {2} "
+                   "NOT NULL, codegen_abi {2} NOT NULL, device {1} NOT NULL, layouts {1} NOT NULL, "
+                   "trial {2} NOT NULL, latency_ns {3} NOT NULL, efficiency {3} NOT NULL{4}){5}",
+                   d.blob, d.text, d.integer, d.real, d.best_key, d.keyed_table_end)},
       {"quarantine",
-       "CREATE TABLE quarantine(hash BLOB NOT NULL PRIMARY KEY, reason TEXT NOT NULL, "
-       "line TEXT NOT NULL) STRICT, WITHOUT ROWID"},
-      {"calibrations", create_calibrations_sql()},
+       fmt::format("CREATE TABLE quarantine(hash {0} NOT NULL PRIMARY KEY, reason {1} NOT NULL, "
+                   "line {1} NOT NULL){2}",
+                   d.blob, d.any_text, d.keyed_table_end)},
+      {"calibrations", create_calibrations_sql(d)},
   };
+  if (!d.best_index.empty())
+    all.emplace_back("best_group",
+                     fmt::format("CREATE INDEX best_group ON best({})", d.best_index));
+  return all;
 }
 
 /// The table of calibrations, and two more fields of records, empty in those that are there.
 Status from_1_to_2(Connection& connection) {
-  for (const std::string& column : columns_of_version_2())
+  for (const std::string& column : columns_of_version_2(connection.dialect()))
     TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
-  return connection.execute(create_calibrations_sql());
+  return connection.execute(create_calibrations_sql(connection.dialect()));
 }
 
 /// Two more fields of records, 0 in those that are there; the best ones follow another rule.
 Status from_2_to_3(Connection& connection) {
-  for (const std::string& column : columns_of_version_3())
+  for (const std::string& column : columns_of_version_3(connection.dialect()))
     TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
   return refresh_all_best(connection);
 }
@@ -71,44 +70,37 @@ Error altered(const std::string& path, std::string_view what) {
                   path, what)};
 }
 
-Status set_version(Connection& connection, int64_t version) {
-  return connection.execute(fmt::format("PRAGMA user_version={}", version));
-}
-
 const Migration* step_from(std::span<const Migration> steps, int64_t version) {
   for (const Migration& step : steps)
     if (step.from == version) return &step;
   return nullptr;
 }
 
-// The page by page copy of SQLite's backup interface, which sees one committed state.
-Status copy_pages(Connection& from, Connection& to) {
-  sqlite3_backup* backup = sqlite3_backup_init(to.handle(), "main", from.handle(), "main");
-  if (backup) sqlite3_backup_step(backup, -1);
-  const int code = backup ? sqlite3_backup_finish(backup) : sqlite3_errcode(to.handle());
-  if (code == SQLITE_OK) return {};
-  return tl::unexpected(database_error("export", to.path(), code, sqlite3_errmsg(to.handle())));
-}
-
 }  // namespace
+
+Status create_objects(Connection& connection) {
+  // First, as a server makes the schema for the tables with it.
+  TW_RETURN_IF_ERROR(connection.set_schema_version(schema_version));
+  for (const auto& [name, sql] : objects(connection.dialect()))
+    TW_RETURN_IF_ERROR(connection.execute(sql));
+  return {};
+}
 
 Status create_schema(Connection& connection) {
   TW_TRY(Transaction transaction, Transaction::begin(connection));
-  for (const auto& [name, sql] : objects()) TW_RETURN_IF_ERROR(connection.execute(sql));
-  TW_RETURN_IF_ERROR(connection.execute(fmt::format("PRAGMA application_id={}", application_id)));
-  TW_RETURN_IF_ERROR(set_version(connection, schema_version));
+  TW_RETURN_IF_ERROR(create_objects(connection));
   return transaction.commit();
 }
 
 Result<int64_t> version_of(Connection& connection) {
-  TW_TRY(const int64_t application, connection.integer("PRAGMA application_id"));
-  if (application != application_id) return tl::unexpected(foreign(connection.path()));
-  return connection.integer("PRAGMA user_version");
+  TW_TRY(const std::optional<int64_t> version, connection.schema_version());
+  if (!version) return tl::unexpected(foreign(connection.path()));
+  return *version;
 }
 
-Status check_objects(Connection& connection) {
+Status check_objects(SqliteConnection& connection) {
   std::map<std::string, std::string> expected;
-  for (const auto& [name, sql] : objects()) expected[name] = sql;
+  for (const auto& [name, sql] : objects(connection.dialect())) expected[name] = sql;
   TW_TRY(Statement statement,
          Statement::prepare(connection, "SELECT type, name, sql FROM sqlite_schema"));
   std::string problem;
@@ -133,11 +125,8 @@ std::span<const Migration> known_migrations() {
   return steps;
 }
 
-Status migrate(Connection& connection, std::span<const Migration> steps, int64_t to) {
-  TW_TRY(const int64_t from, connection.integer("PRAGMA user_version"));
-  const std::string backup = fmt::format("{}.v{}.backup", connection.path(), from);
-  if (!fs::exists(backup)) TW_RETURN_IF_ERROR(back_up(connection, backup));
-  TW_TRY(Transaction transaction, Transaction::begin(connection));
+Status apply_steps(Connection& connection, std::span<const Migration> steps, int64_t to) {
+  TW_TRY(const int64_t from, version_of(connection));
   for (int64_t version = from; version < to; ++version) {
     const Migration* step = step_from(steps, version);
     if (!step)
@@ -148,17 +137,25 @@ Status migrate(Connection& connection, std::span<const Migration> steps, int64_t
                       connection.path(), version, to));
     TW_RETURN_IF_ERROR(step->apply(connection));
   }
-  TW_RETURN_IF_ERROR(set_version(connection, to));
+  return connection.set_schema_version(to);
+}
+
+Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to) {
+  TW_TRY(const int64_t from, version_of(connection));
+  const std::string backup = fmt::format("{}.v{}.backup", connection.path(), from);
+  if (!fs::exists(backup)) TW_RETURN_IF_ERROR(back_up(connection, backup));
+  TW_TRY(Transaction transaction, Transaction::begin(connection));
+  TW_RETURN_IF_ERROR(apply_steps(connection, steps, to));
   return transaction.commit();
 }
 
-Status back_up(Connection& from, const std::string& target) {
+Status back_up(SqliteConnection& from, const std::string& target) {
   const std::string part = target + ".part";
   std::error_code ignored;
   fs::remove(part, ignored);
   {
-    TW_TRY(Connection to, Connection::open(part, {.create = true}));
-    TW_RETURN_IF_ERROR(copy_pages(from, to));
+    TW_TRY(const auto to, SqliteConnection::open(part, {.create = true}));
+    TW_RETURN_IF_ERROR(from.copy_pages(*to));
   }
   std::error_code error;
   fs::rename(part, target, error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: what the file holds, how it is recognised, and how an older one becomes a newer
-// one.
+// Private to db/: what a database holds, how it is recognised, and how an older one becomes a newer
+// one. The tables and the steps between versions are the same in a file and on a server.
 
 #include <cstdint>
 #include <functional>
@@ -10,21 +10,26 @@
 #include <vector>
 
 #include "base/result.h"
+#include "db/sqlite_connection.h"
 #include "db/statement.h"
 
 namespace tw::db {
 
 inline constexpr int64_t schema_version = 3;
 
-/// In one transaction. Requires: an empty file.
+/// Makes the tables and indexes of this program's version. Requires: a write transaction in an
+/// empty database.
+Status create_objects(Connection& connection);
+
+/// The same, in a transaction of its own.
 Status create_schema(Connection& connection);
 
-/// The schema version of a file of ours; an error for any other file.
+/// The schema version of a database of ours; an error for any other.
 Result<int64_t> version_of(Connection& connection);
 
 /// Exactly our tables and indexes: a file from elsewhere may bring triggers and views that would
 /// run.
-Status check_objects(Connection& connection);
+Status check_objects(SqliteConnection& connection);
 
 /// What turns version `from` into `from` + 1.
 struct Migration {
@@ -35,12 +40,15 @@ struct Migration {
 /// The steps that this program knows, oldest first.
 std::span<const Migration> known_migrations();
 
+/// Brings the database from its version to version `to`. Requires: a write transaction.
+Status apply_steps(Connection& connection, std::span<const Migration> steps, int64_t to);
+
 /// Copies the file to NAME.vN.backup, then brings it to version `to` in one transaction: whenever
 /// it is killed, the file has the old version or the new one. Requires: the writer gate is held.
-Status migrate(Connection& connection, std::span<const Migration> steps, int64_t to);
+Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to);
 
 /// A consistent copy, complete under its name or absent. Requires: `target` is free.
-Status back_up(Connection& from, const std::string& target);
+Status back_up(SqliteConnection& from, const std::string& target);
 
 /// Makes a rename in the directory of `path` durable.
 void sync_directory_of(const std::string& path);

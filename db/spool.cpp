@@ -73,11 +73,14 @@ std::string Spool::spool_path(const std::string& database_path) {
 
 bool Spool::empty() const {
   std::error_code error;
-  return !fs::exists(path_, error) || fs::file_size(path_, error) == 0;
+  return path_.empty() || !fs::exists(path_, error) || fs::file_size(path_, error) == 0;
 }
 
 Status Spool::append(std::span<const Record> records) {
   if (records.empty()) return {};
+  if (path_.empty())
+    return fail(ErrorCode::Database,
+                "[spool] there is no directory in which records could wait; name one");
   TW_TRY(Gate gate, Gate::open(path_, waiting_));
   TW_TRY(const Gate::Hold hold, gate.enter());
   const File file(

@@ -16,7 +16,8 @@ namespace tw::db {
 
 class Spool {
  public:
-  /// `path` is a file, absent while nothing waits; `spool_path` names the one beside a database.
+  /// `path` is a file, absent while nothing waits, as Store::spool_path() names it; where it is
+  /// empty nothing can wait.
   explicit Spool(std::string path, Waiting waiting = {});
   static std::string spool_path(const std::string& database_path);
 

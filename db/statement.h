@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: a connection to one SQLite file, and its statements. A Statement is always reset
-// before a call returns, because a statement that is left open after its row keeps a shared lock,
-// and with it every other process from committing. Not thread-safe; not to be carried over a fork.
+// Private to db/: a connection to a database, and its statements, whatever engine is behind it:
+// SQLite over one file (sqlite_connection.h) or a PostgreSQL server (postgres_connection.h). SQL is
+// written once, with `?` for parameters; dialect.h has the words that differ. A Statement is always
+// reset before a call returns, because a statement of SQLite that is left open after its row keeps
+// a shared lock, and with it every other process from committing. Not thread-safe; not to be
+// carried over a fork.
 
 #include <cstdint>
 #include <functional>
@@ -11,106 +14,111 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "db/dialect.h"
 #include "db/waiting.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
 
 namespace tw::db {
 
-/// An error of the database, with what to do about it.
-Error database_error(std::string_view operation, const std::string& path, int sqlite_code,
-                     std::string_view detail);
+/// The current row, valid inside the callback only. A column that holds another type, or NULL, is
+/// 0 or empty.
+class Row {
+ public:
+  virtual ~Row() = default;
+  virtual int64_t integer(int column) const = 0;
+  virtual double real(int column) const = 0;
+  virtual std::string text(int column) const = 0;
+  virtual std::string blob(int column) const = 0;
+};
 
-/// The error of a file that is not what it should be.
-Error damaged(std::string_view operation, const std::string& path, std::string_view detail);
+/// What an engine keeps of a statement. Parameters are bound by the order of the calls; each run
+/// starts over at the first.
+class PreparedStatement {
+ public:
+  using Visitor = std::function<bool(const Row&)>;  ///< false: no more rows
+  virtual ~PreparedStatement() = default;
+  virtual void bind(int64_t value) = 0;
+  virtual void bind(double value) = 0;
+  virtual void bind(std::string_view text) = 0;
+  virtual void bind_blob(std::string_view bytes) = 0;
+  virtual Status each(const Visitor& visit) = 0;
+};
+
+enum class Access { Read, Write };
+
+/// What a person may want to know about the engine and where it keeps the data.
+struct EngineInfo {
+  std::string sqlite;        ///< version, and what is to be known about it; empty for a server
+  std::string server;        ///< product and version; empty for a file
+  std::string journal_mode;  ///< how commits are made durable
+  int64_t bytes = 0;         ///< on disk
+};
 
 class Connection {
  public:
-  struct Options {
-    bool create = false;   ///< the file may be absent
-    bool writable = true;  ///< false: opened read-only
-    std::string vfs = {};  ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting = {};  ///< while another process holds a lock
-  };
+  virtual ~Connection() = default;
 
-  /// Opens with defensive settings and limits. `path` is taken literally.
-  static Result<Connection> open(const std::string& path, Options options);
+  /// How messages call the database: the path of the file, or the address of the server, which
+  /// holds no password.
+  virtual const std::string& path() const = 0;
+  virtual const Dialect& dialect() const = 0;
+  /// Writing would fail: the file, its directory or the role on the server allows reading only.
+  virtual Result<bool> is_read_only() = 0;
 
-  Connection(Connection&&) noexcept;
-  Connection& operator=(Connection&&) noexcept;
-  ~Connection();
+  /// Runs one or more statements without parameters.
+  virtual Status execute(const std::string& sql) = 0;
+  virtual Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) = 0;
+  /// Rows that the last statement changed.
+  virtual int64_t changes() const = 0;
 
-  const std::string& path() const;
-  sqlite3* handle() const;
-  /// SQLite may fall back to reading where the file or its directory cannot be written.
-  bool is_read_only() const;
+  /// Begins a transaction. One that writes keeps other writers out, and is TryLater where another
+  /// one stays longer than the wait that was allowed. One that reads sees one state throughout.
+  virtual Status begin(Access access) = 0;
+  virtual Status commit() = 0;
+  /// Ends a transaction that is open without a trace; else does nothing.
+  virtual void roll_back() = 0;
 
-  Status execute(const std::string& sql);
+  /// Version of the schema; nullopt where the database holds none of ours.
+  virtual Result<std::optional<int64_t>> schema_version() = 0;
+  virtual Status set_schema_version(int64_t version) = 0;
+
+  virtual Result<EngineInfo> engine() = 0;
+  /// What the engine finds wrong with its own structures; empty where all is well.
+  virtual Result<std::vector<std::string>> integrity() = 0;
+
   /// The first column of the first row.
   Result<int64_t> integer(const std::string& sql);
   Result<std::string> text(const std::string& sql);
-
-  int64_t changes() const;
-
- private:
-  struct State;
-  explicit Connection(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
-
-/// The current row, valid inside the callback only.
-class Row {
- public:
-  explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
-  int64_t integer(int column) const;
-  double real(int column) const;
-  std::string text(int column) const;
-  std::string blob(int column) const;
-
- private:
-  sqlite3_stmt* statement_;
 };
 
 class Statement {
  public:
+  using Visitor = PreparedStatement::Visitor;
+
   static Result<Statement> prepare(Connection& connection, std::string_view sql);
 
-  Statement(Statement&&) noexcept = default;
-  Statement& operator=(Statement&&) noexcept = default;
-
-  // Parameters are bound by the order of the calls; each run starts over at the first.
   Statement& bind(int64_t value);
   Statement& bind(double value);
   Statement& bind(std::string_view text);
   Statement& bind_blob(std::string_view bytes);
 
-  using Visitor = std::function<bool(const Row&)>;  ///< false: no more rows
-  Status each(const Visitor& visit);
+  Status each(const Visitor& visit) { return prepared_->each(visit); }
   /// True when there was a row.
   Result<bool> one(const std::function<void(const Row&)>& visit);
   Status run();
 
  private:
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const;
-  };
-  Statement(sqlite3_stmt* statement, std::string path)
-      : statement_(statement), path_(std::move(path)) {}
-  void reset();
-
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  std::string path_;
-  int next_parameter_ = 1;
-  int bind_code_ = 0;
+  explicit Statement(std::unique_ptr<PreparedStatement> prepared)
+      : prepared_(std::move(prepared)) {}
+  std::unique_ptr<PreparedStatement> prepared_;
 };
 
 /// Rolled back unless commit() succeeded.
 class Transaction {
  public:
-  static Result<Transaction> begin(Connection& connection);          ///< BEGIN IMMEDIATE
+  static Result<Transaction> begin(Connection& connection);          ///< for writing
   static Result<Transaction> begin_reading(Connection& connection);  ///< one state for all reads
   Transaction(Transaction&& other) noexcept
       : connection_(std::exchange(other.connection_, nullptr)) {}

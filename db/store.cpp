@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <tuple>
 
@@ -14,12 +13,12 @@
 #include "db/ranking.h"
 #include "db/rows.h"
 #include "db/schema.h"
+#include "db/server_address.h"
+#include "db/spool.h"
 #include "db/store_state.h"
 
 namespace tw::db {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t max_quarantined = 10'000;
 constexpr size_t max_quarantined_bytes = 4 << 10;
@@ -176,7 +175,7 @@ bool matches(const Record& record, const Filter& filter) {
 }
 
 std::string condition_of(const Filter& filter) {
-  std::string sql = " WHERE 1";
+  std::string sql = " WHERE true";
   if (filter.workload) sql += " AND workload_hash = ?";
   if (filter.op) sql += " AND op = ?";
   if (filter.target) sql += " AND target = ?";
@@ -228,19 +227,6 @@ Result<std::vector<int64_t>> rows_matching(Connection& connection, const Filter&
   return rows;
 }
 
-// ---- verifying ----
-
-Result<std::vector<std::string>> integrity_of(Connection& connection) {
-  TW_TRY(Statement statement, Statement::prepare(connection, "PRAGMA integrity_check(20)"));
-  std::vector<std::string> lines;
-  const Status status = statement.each([&](const Row& row) {
-    if (row.text(0) != "ok") lines.push_back(row.text(0));
-    return true;
-  });
-  if (!status) lines.push_back(status.error().message);
-  return lines;
-}
-
 }  // namespace
 
 // ---- Store ----
@@ -265,10 +251,14 @@ Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq)
 }
 
 Status Store::State::write(const std::function<Status()>& work) {
-  if (!gate)
+  if (mode == OpenMode::ReadOnly)
     return fail(ErrorCode::Database,
                 fmt::format("[append] {} was opened for reading; open it for writing", path));
-  TW_TRY(const Gate::Hold hold, gate->enter());
+  std::optional<Gate::Hold> hold;
+  if (opened.gate) {
+    TW_TRY(Gate::Hold entered, opened.gate->enter());
+    hold.emplace(std::move(entered));
+  }
   TW_TRY(Transaction transaction, Transaction::begin(connection));
   TW_RETURN_IF_ERROR(work());
   return transaction.commit();
@@ -281,12 +271,19 @@ Store::~Store() = default;
 
 Result<Store> Store::open(const std::string& path, OpenMode mode, StoreOptions options) {
   TW_TRY(const std::string canonical, canonical_path(path));
-  TW_TRY(OpenedFile file, open_file(canonical, mode, options));
-  return Store(std::make_unique<State>(canonical, std::move(options), std::move(file.connection),
-                                       std::move(file.gate)));
+  TW_TRY(Opened opened, open_canonical(canonical, mode, options));
+  return Store(std::make_unique<State>(canonical, mode, std::move(options), std::move(opened)));
 }
 
 const std::string& Store::path() const { return state_->path; }
+
+std::string Store::spool_path() const {
+  if (!is_server(path())) return Spool::spool_path(path());
+  const std::string& directory = state_->options.spool_directory;
+  if (directory.empty()) return {};
+  return Spool::spool_path(fmt::format("{}/postgresql-{}", directory, short_hash(path())));
+}
+
 int64_t Store::damaged() const { return state_->damaged; }
 
 Result<AppendSummary> append_checked(Store::State& state, const Checked& facts) {
@@ -380,9 +377,12 @@ Result<StoreInfo> Store::info() {
   Connection& connection = state_->connection;
   StoreInfo info;
   info.path = path();
-  info.sqlite = describe_sqlite(sqlite_version_number());
+  TW_TRY(const EngineInfo engine, connection.engine());
+  info.sqlite = engine.sqlite;
+  info.server = engine.server;
+  info.journal_mode = engine.journal_mode;
+  info.file_bytes = engine.bytes;
   TW_TRY(info.schema_version, version_of(connection));
-  TW_TRY(info.journal_mode, connection.text("PRAGMA journal_mode"));
   TW_TRY(info.workloads, connection.integer("SELECT count(DISTINCT workload_hash) FROM trials"));
   TW_TRY(info.best, connection.integer("SELECT count(*) FROM best"));
   TW_TRY(info.quarantined, connection.integer("SELECT count(*) FROM quarantine"));
@@ -394,15 +394,13 @@ Result<StoreInfo> Store::info() {
     info.records += row.integer(1);
     return true;
   }));
-  std::error_code error;
-  info.file_bytes = static_cast<int64_t>(fs::file_size(path(), error));
   return info;
 }
 
 Result<VerifyReport> Store::verify() {
   VerifyReport report;
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(report.integrity, integrity_of(state_->connection));
+  TW_TRY(report.integrity, state_->connection.integrity());
   const int64_t damaged_before = state_->damaged;
   const Status read = for_each({}, [&](const Record&) {
     ++report.records;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The tuning database: append-only sets of records and of calibrations in one SQLite file, shared
-// by processes on a machine. What append() has acknowledged survives kills and power loss;
-// docs/database_format.md says how. A Store is not thread-safe (one a thread) and not to be used in
-// a forked child (exec instead).
+// The tuning database: append-only sets of records and of calibrations, in one SQLite file that
+// processes on a machine share, or on a PostgreSQL server that a team shares. What append() has
+// acknowledged survives kills and power loss; docs/database_format.md says how. A Store is not
+// thread-safe (one a thread) and not to be used in a forked child (exec instead).
 //
 //   TW_TRY(Store store, Store::open("team.db", OpenMode::ReadWrite));
 //   TW_TRY(AppendSummary summary, store.append(records));           // sealed records
@@ -29,18 +29,21 @@
 namespace tw::db {
 
 enum class OpenMode {
-  ReadOnly,   ///< the file must exist
-  Update,     ///< for writing; the file must exist
-  ReadWrite,  ///< for writing; the file is created where absent
+  ReadOnly,   ///< the file, or the tables on the server, must exist
+  Update,     ///< for writing; they must exist
+  ReadWrite,  ///< for writing; they are created where absent
 };
 
 struct StoreOptions {
-  Waiting waiting =
-      {};  ///< for the writer gate and SQLite's locks; its on_message also hears of damage
+  /// For the writer gate and locks. Its on_message also hears of damage, and of a server that
+  /// cannot be reached any more.
+  Waiting waiting = {};
   FilesystemProbe filesystem = filesystem_type;
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
   bool create_directories = false;        ///< create missing directories of a new file too
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
+  /// Of a server: the directory in which records wait while it cannot be reached; empty: nowhere.
+  std::string spool_directory = {};
 };
 
 struct AppendSummary {
@@ -95,9 +98,10 @@ struct Filter {
 struct StoreInfo {
   std::string path;
   int64_t schema_version = 0;
-  std::string sqlite;  ///< version, and what is to be known about it
+  std::string sqlite;  ///< version, and what is to be known about it; empty for a server
+  std::string server;  ///< product and version; empty for a file
   std::string journal_mode;
-  int64_t file_bytes = 0;
+  int64_t file_bytes = 0;  ///< of the file, or of the tables on the server
   int64_t records = 0;
   int64_t workloads = 0;
   int64_t best = 0;  ///< groups that have a best record
@@ -127,21 +131,25 @@ struct VerifyReport {
   int64_t damaged = 0;      ///< records and calibrations that do not agree with their hash
   int64_t wrong_best = 0;   ///< rows of the derived table that differ from their recomputation
   int64_t quarantined = 0;  ///< lines kept aside, which is no damage
-  std::vector<std::string> integrity;  ///< what SQLite found; empty where all is well
+  std::vector<std::string> integrity;  ///< what the engine found; empty where all is well
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
 class Store {
  public:
-  /// Opening for writing fails at once where the file cannot be written.
+  /// `path` is a file, or `postgresql://user@host/database`, which holds no password: libpq finds
+  /// it in ~/.pgpass, by PGPASSFILE or in a service. Opening for writing fails at once where the
+  /// database cannot be written.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  /// The canonical absolute path.
+  /// The canonical absolute path, or the address of the server as it was given.
   const std::string& path() const;
+  /// The file in which records wait that the database cannot take; empty where there is none.
+  std::string spool_path() const;
 
   /// One durable transaction: all of the records, or an error and none. Records that fail check()
   /// go to quarantine. TryLater where another process writes for too long.
@@ -194,6 +202,7 @@ class Store {
   /// The union with the records and calibrations of another database; idempotent. Damaged ones are
   /// left out.
   Result<AppendSummary> merge_from(const std::string& path);
+  Result<AppendSummary> merge_from(Store& other);
 
   /// Reads lines as written by export_jsonl; a bad line is quarantined, and the others are stored.
   /// Where the first 64 lines, or all of fewer, are no facts, the input is something else: fails

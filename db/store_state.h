@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "db/gate.h"
+#include "db/opening.h"
 #include "db/statement.h"
 #include "db/store.h"
 
@@ -16,16 +17,18 @@ namespace tw::db {
 
 struct Store::State {
   std::string path;
+  OpenMode mode;
   StoreOptions options;
-  Connection connection;
-  std::optional<Gate> gate;  ///< absent: opened for reading
+  Opened opened;
+  Connection& connection;  ///< that of `opened`
   int64_t damaged = 0;
 
-  State(std::string path_, StoreOptions options_, Connection connection_, std::optional<Gate> gate_)
+  State(std::string path_, OpenMode mode_, StoreOptions options_, Opened opened_)
       : path(std::move(path_)),
+        mode(mode_),
         options(std::move(options_)),
-        connection(std::move(connection_)),
-        gate(std::move(gate_)) {}
+        opened(std::move(opened_)),
+        connection(*opened.connection) {}
 
   void say(std::string_view message) const {
     if (options.waiting.on_message) options.waiting.on_message(message);
@@ -34,7 +37,7 @@ struct Store::State {
   /// The record of a row, or nullopt where it is damaged; says so and counts it.
   Result<std::optional<Record>> read(Statement& by_seq, int64_t seq);
 
-  /// Runs `write` in one transaction behind the gate, and commits.
+  /// Runs `write` in one transaction that keeps other writers out, and commits.
   Status write(const std::function<Status()>& write);
 };
 

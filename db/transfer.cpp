@@ -18,6 +18,7 @@
 #include "db/opening.h"
 #include "db/rows.h"
 #include "db/schema.h"
+#include "db/server_address.h"
 #include "db/store.h"
 #include "db/store_state.h"
 #include "db/t4.h"
@@ -180,6 +181,23 @@ Status export_text_to(Store& store, Export write, const std::string& path) {
                           error.message()));
 }
 
+/// Writes the facts of a server into a new file, which gets its name when it is complete.
+Status copy_to_file(Store& store, const std::string& path) {
+  const std::string part = path + ".part";
+  std::error_code error;
+  for (const char* suffix : {"", ".lock", "-journal"}) fs::remove(part + suffix, error);
+  {
+    TW_TRY(Store copy, Store::open(part, OpenMode::ReadWrite));
+    TW_RETURN_IF_ERROR(copy.merge_from(store));
+  }
+  fs::remove(part + ".lock", error);
+  fs::rename(part, path, error);
+  if (!error) return {};
+  return fail(ErrorCode::Database,
+              fmt::format("[export] {} cannot be written ({}); choose another path", path,
+                          error.message()));
+}
+
 // ---- recover ----
 
 // A private copy, with the journal that belongs to it: SQLite may then mend the copy.
@@ -321,6 +339,10 @@ Result<AppendSummary> Store::merge_from(const std::string& path) {
   TW_TRY(const std::string canonical, canonical_path(path));
   if (canonical == state_->path) return AppendSummary{};
   TW_TRY(Store other, Store::open(canonical, OpenMode::ReadOnly, std::move(reading)));
+  return merge_from(other);
+}
+
+Result<AppendSummary> Store::merge_from(Store& other) {
   Batches batches(*state_);
   Status appended;
   TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
@@ -439,7 +461,9 @@ Status Store::export_t4(std::ostream& out) {
 Status Store::export_to(const std::string& path) {
   TW_TRY(const std::string target, canonical_path(path));
   TW_RETURN_IF_ERROR(path_is_free(target));
-  if (target.ends_with(".db")) return back_up(state_->connection, target);
+  if (target.ends_with(".db"))
+    return state_->opened.file ? back_up(*state_->opened.file, target)
+                               : copy_to_file(*this, target);
   if (const Export write = export_of(target)) return export_text_to(*this, write, target);
   return fail(
       ErrorCode::Usage,
@@ -450,12 +474,17 @@ Status Store::export_to(const std::string& path) {
 Result<AppendSummary> recover(const std::string& damaged_path, const std::string& fresh,
                               StoreOptions options) {
   TW_TRY(const std::string from, canonical_path(damaged_path));
+  if (is_server(from))
+    return fail(ErrorCode::Usage,
+                fmt::format("[recover] {} is on a server; a damaged file was expected; restore the "
+                            "server's own backup",
+                            from));
   TW_TRY(const std::string to, canonical_path(fresh));
   TW_RETURN_IF_ERROR(path_is_free(to));
   TW_TRY(const Copy copy, Copy::make(from, to + ".recover"));
-  Result<Connection> opened = Connection::open(copy.path(), {});
+  const auto opened = SqliteConnection::open(copy.path(), {});
   if (!opened) return tl::unexpected(nothing_to_recover(from));
-  Connection& connection = *opened;
+  Connection& connection = **opened;
   Result<RecordReader> reader = reader_of(connection);
   if (!reader) return tl::unexpected(nothing_to_recover(from));
   TW_TRY(Store store, Store::open(to, OpenMode::ReadWrite, std::move(options)));

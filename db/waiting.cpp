@@ -23,6 +23,8 @@ int64_t steady_ms() {
 
 }  // namespace
 
+int64_t now_ms(const Waiting& waiting) { return waiting.now_ms ? waiting.now_ms() : steady_ms(); }
+
 LockWait::LockWait(Waiting waiting, std::string what)
     : waiting_(std::move(waiting)), what_(std::move(what)) {
   if (!waiting_.now_ms) waiting_.now_ms = steady_ms;

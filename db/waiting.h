@@ -18,6 +18,9 @@ struct Waiting {
   OnMessage on_message = {};                   ///< hears of a wait that lasts; may be empty
 };
 
+/// The time by its clock, in milliseconds.
+int64_t now_ms(const Waiting& waiting);
+
 /// One wait after another under the same rules: begin(), then wait() until it says false.
 class LockWait {
  public:

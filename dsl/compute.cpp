@@ -38,11 +38,14 @@ class TensorNode {
 
 namespace {
 
+/// Stands for the extent of an axis that is bound later where only its size matters.
+constexpr int64_t largest_unbound_extent = int64_t{1} << 40;
+
 constexpr size_t largest_rank = 26;  // layouts name each dimension by a letter
 
-constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select",
-                                               "clamp", "sum",    "prod",   "inf",
-                                               "nan",   "true",   "false",  "cast"};
+constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select", "clamp",
+                                               "sum",   "prod",   "inf",    "nan",    "pi",
+                                               "true",  "false",  "cast"};
 
 tl::unexpected<Error> invalid(const std::string& why) {
   return fail(ErrorCode::Invalid, "[compute] " + why);
@@ -58,7 +61,7 @@ bool is_reserved(const std::string& name) {
   TW_BINARY_OPS(X)
   TW_DTYPES(X)
 #undef X
-  for (const std::string_view special : {"inf", "nan"})
+  for (const std::string_view special : {"inf", "nan", "pi"})
     for (const DType type : {Float16, BFloat16})
       if (name == std::string(special) + std::string(to_string(type))) return true;
   return false;
@@ -476,6 +479,31 @@ Reduction min_over(std::vector<Axis> axes, Expr body) {
   return {Combine::Min, std::move(axes), std::move(body)};
 }
 
+Position argmax(Axis axis, Expr value) { return {true, std::move(axis), std::move(value)}; }
+Position argmin(Axis axis, Expr value) { return {false, std::move(axis), std::move(value)}; }
+
+std::vector<Stage> position_stages(const std::string& name, const std::vector<Axis>& axes,
+                                   const Position& position, const std::string& letters) {
+  const auto& [of_largest, axis, value] = position;
+  const DType type = value.type();
+  const Combine combine = of_largest ? Combine::Max : Combine::Min;
+  const std::vector<Expr> at(axes.begin(), axes.end());
+  // No maximum and no comparison may meet a NaN, which `x <= inf` finds.
+  const Expr is_number =
+      is_float(type) ? value <= identity(Combine::Min, type) : constant_int(Bool, 1);
+  const Expr key = select(is_number, value, identity(combine, type));
+  const Stage peak{name + "_peak", type, axes, {axis}, combine, key, letters};
+  const int64_t extent = axis.extent >= 0 ? axis.extent : largest_unbound_extent;
+  const Expr is_peak = eq(key, read(peak.name, at, type));
+  const Expr index = select(is_peak, Expr(axis), Expr(extent - 1));
+  if (!is_float(type)) return {peak, {name, Int64, axes, {axis}, Combine::Min, index, letters}};
+  // Those of NaN are negative, and so come first.
+  const Expr ordered = select(is_number, index, Expr(axis) - Expr(extent));
+  const Stage first{name + "_first", Int64, axes, {axis}, Combine::Min, ordered, letters};
+  const Expr result = read(first.name, at, Int64) % Expr(extent);
+  return {peak, first, {name, Int64, axes, {}, Combine::None, result, letters}};
+}
+
 Tensor input(const std::string& name, DType type, const std::vector<Axis>& shape,
              const std::string& letters) {
   return declare_input(name, type, shape, letters, false);
@@ -496,6 +524,20 @@ Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Red
                const std::string& letters) {
   return declare(Stage{name, reduction.body.type(), axes, reduction.axes, reduction.combine,
                        reduction.body, letters});
+}
+
+Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Position& position,
+               const std::string& letters) {
+  std::optional<Tensor> last;
+  for (Stage& stage : position_stages(name, axes, position, letters)) {
+    stage.body = transform(stage.body, [&](const Expr& e) -> std::optional<Expr> {
+      const Read* r = e.as<Read>();
+      if (!last || !r || r->tensor != last->node()->name()) return std::nullopt;
+      return last->read_at(r->indices);
+    });
+    last = declare(std::move(stage));
+  }
+  return *last;
 }
 
 Result<Compute> build(const std::vector<Tensor>& outputs,

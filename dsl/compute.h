@@ -130,6 +130,30 @@ inline Reduction sum(Axis axis, Expr body) {
   return sum(std::vector<Axis>{std::move(axis)}, std::move(body));
 }
 
+/// The index along an axis at which `value` is largest or smallest, as NumPy's argmax and argmin
+/// have it: the first of equal ones; a NaN counts as the extreme, so that the first NaN is the
+/// index. Requires: the axis is not empty.
+struct Position {
+  bool of_largest;
+  Axis axis;
+  Expr value;
+};
+Position argmax(Axis axis, Expr value);
+Position argmin(Axis axis, Expr value);
+
+/// The stages that find a position, of which the last is `name`, an i64, and the others are named
+/// after it. Each reads only the one before it.
+///
+///   out: i64[i=6] = argmax(j=10) in[i, j]
+///     ->  out_peak: f32[i=6] = max(j=10) select(in[i, j] <= inf, in[i, j], -inf)
+///         out_first: i64[i=6] = min(j=10) select(in[i, j] <= inf,
+///             select(select(in[i, j] <= inf, in[i, j], -inf) == out_peak[i], j, 9), j - 10)
+///         out: i64[i=6] = out_first[i] % 10
+///
+/// Integers, among which there is no NaN, take two stages.
+std::vector<Stage> position_stages(const std::string& name, const std::vector<Axis>& axes,
+                                   const Position& position, const std::string& letters = "");
+
 /// Dimensions are axes; only their extents matter here. `letters` as in Input.
 Tensor input(const std::string& name, DType type, const std::vector<Axis>& shape,
              const std::string& letters = "");
@@ -139,6 +163,10 @@ Tensor weight(const std::string& name, DType type, const std::vector<Axis>& shap
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, Expr body,
                const std::string& letters = "");
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Reduction& reduction,
+               const std::string& letters = "");
+
+/// Declares the position_stages().
+Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Position& position,
                const std::string& letters = "");
 
 /// Collects everything that the outputs depend on; validates it. Extents of axes that are still -1

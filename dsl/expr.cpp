@@ -129,6 +129,8 @@ std::optional<int64_t> fold_int(BinaryOp op, int64_t a, int64_t b) {
       return a && b;
     case BinaryOp::Or:
       return a || b;
+    case BinaryOp::Pow:
+      break;
   }
   return std::nullopt;
 }
@@ -172,6 +174,23 @@ std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b,
     default:
       break;
   }
+  return std::nullopt;
+}
+
+/// Powers that are a few exact operations, as in NumPy. Elsewhere pow() is an approximated function
+/// that takes ten times as long.
+std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
+  const Const* literal = exponent.as<Const>();
+  if (!literal) return std::nullopt;
+  const double power = literal->float_value;
+  const Expr one = constant(a.type(), 1);
+  if (power == -1) return one / a;
+  if (power == -0.5) return one / sqrt(a);
+  if (power == 0.5) return sqrt(a);
+  if (power == 1) return a;
+  if (power == 2) return a * a;
+  if (power == 3) return a * a * a;
+  if (power == 4) return (a * a) * (a * a);
   return std::nullopt;
 }
 
@@ -349,6 +368,8 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
       if (const auto folded = fold_int(op, *x, *y)) return constant_int(type, *folded);
     if (const auto folded = fold_neutral(op, a, b, x, y)) return *folded;
   }
+  if (op == BinaryOp::Pow)
+    if (const auto folded = fold_power(a, b)) return *folded;
   return make(Binary{op, std::move(a), std::move(b)}, type);
 }
 
@@ -393,6 +414,11 @@ Expr sqrt(const Expr& a) { return unary(UnaryOp::Sqrt, a); }
 Expr tanh(const Expr& a) { return unary(UnaryOp::Tanh, a); }
 Expr erf(const Expr& a) { return unary(UnaryOp::Erf, a); }
 Expr floor(const Expr& a) { return unary(UnaryOp::Floor, a); }
+Expr sin(const Expr& a) { return unary(UnaryOp::Sin, a); }
+Expr cos(const Expr& a) { return unary(UnaryOp::Cos, a); }
+Expr sigmoid(const Expr& a) { return unary(UnaryOp::Sigmoid, a); }
+Expr round(const Expr& a) { return unary(UnaryOp::Round, a); }
+Expr pow(const Expr& a, const Expr& exponent) { return binary(BinaryOp::Pow, a, exponent); }
 
 bool equal_nodes(const Expr& a, const Expr& b) {
   if (a.type() != b.type()) return false;
@@ -562,6 +588,8 @@ std::optional<std::string> type_error(BinaryOp op, DType type) {
       return needs(type == Bool, "bools");
     case BinaryOp::Mod:
       return needs(type != Bool && !is_float(type), "integers");
+    case BinaryOp::Pow:
+      return needs(is_float(type), "floats");
     default:
       return needs(type != Bool, "numbers");
   }

@@ -5,9 +5,9 @@
 //
 // An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
 // to share between threads. Index arithmetic has type Int64; division and modulo of integers round
-// towards minus infinity (as Halide's do), so `(x - 1) / 2` and `x % 4` mean the same on every
-// target. Arithmetic needs operands of one type; an integer literal takes the type of the other
-// operand.
+// towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target, and give 0
+// where the divisor is 0. Arithmetic needs operands of one type; an integer literal takes the type
+// of the other operand.
 //
 //   Expr x = var("x");
 //   Expr e = select(x >= 1 && x < 8, a.read({x - 1}), constant(Float32, 0));
@@ -43,7 +43,11 @@ class TensorNode;
   X(Sqrt, "sqrt")       \
   X(Tanh, "tanh")       \
   X(Erf, "erf")         \
-  X(Floor, "floor")
+  X(Floor, "floor")     \
+  X(Sin, "sin")         \
+  X(Cos, "cos")         \
+  X(Sigmoid, "sigmoid") \
+  X(Round, "round")
 
 // enumerator, text, precedence (higher binds tighter; 0: written as a function call)
 #define TW_BINARY_OPS(X) \
@@ -59,7 +63,8 @@ class TensorNode;
   X(Eq, "==", 3)         \
   X(Ne, "!=", 3)         \
   X(And, "&&", 2)        \
-  X(Or, "||", 1)
+  X(Or, "||", 1)         \
+  X(Pow, "pow", 0)
 
 enum class UnaryOp {
 #define X(name, text) name,
@@ -166,7 +171,8 @@ Expr constant_int(DType type, int64_t value);
 Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
 Expr unary(UnaryOp op, Expr a);
-/// Folds constants and the neutral elements of integer arithmetic (x + 0, x * 1, x * 0).
+/// Folds constants and the neutral elements of integer arithmetic (x + 0, x * 1, x * 0). Makes
+/// pow(x, 2.0) and other frequent powers the operations that they are (x * x).
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
 Expr cast(DType type, Expr a);
@@ -196,6 +202,11 @@ Expr sqrt(const Expr& a);
 Expr tanh(const Expr& a);
 Expr erf(const Expr& a);
 Expr floor(const Expr& a);
+Expr sin(const Expr& a);
+Expr cos(const Expr& a);
+Expr sigmoid(const Expr& a);  ///< 1 / (1 + exp(-a))
+Expr round(const Expr& a);    ///< to the nearest whole number, halves to the even one
+Expr pow(const Expr& a, const Expr& exponent);
 
 bool equal_nodes(const Expr& a, const Expr& b);  ///< called by equal() only
 /// Structural equality.

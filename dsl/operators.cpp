@@ -341,13 +341,13 @@ Result<Compute> declare_reduce_sum(const Attributes& a, DType type) {
 Result<Compute> declare_argmax(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_number("argmax", type));
   const auto [i, j, in] = matrix(a, type);
-  // A NaN counts as infinity, so that neither the maximum nor the comparison ever meets one.
-  const Expr infinity = identity(Combine::Min, type);
-  const Expr key = is_float(type) ? select(in(i, j) <= infinity, in(i, j), infinity) : in(i, j);
-  const Tensor peak = compute("peak", {i}, max_over({j}, key));
-  // The first of equal maxima.
-  const Expr at = select(eq(key, peak(i)), Expr(j), Expr(j.extent - 1));
-  return build(compute("out", {i}, min_over({j}, at)));
+  return build(compute("out", {i}, argmax(j, in(i, j))));
+}
+
+Result<Compute> declare_argmin(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("argmin", type));
+  const auto [i, j, in] = matrix(a, type);
+  return build(compute("out", {i}, argmin(j, in(i, j))));
 }
 
 Result<Compute> declare_add_relu(const Attributes& a, DType type) {
@@ -439,6 +439,8 @@ std::vector<Operator> make_table() {
       {"add_relu", "max(a + b, 0) of two images", image, "c=256 h=56 w=56", declare_add_relu},
       {"argmax", "column of the largest element of each row, i64", matrix_attributes(),
        "rows=128 cols=1000", declare_argmax},
+      {"argmin", "column of the smallest element of each row, i64", matrix_attributes(),
+       "rows=128 cols=1000", declare_argmin},
       {"attention",
        "softmax(q k^T / sqrt(d)) v of each head",
        {b, extent("m", "queries", 0), extent("n", "keys"), extent("d", "size of a head"),
@@ -505,6 +507,17 @@ constexpr OtherName other_names[] = {
     {"sum", "reduce_sum"},
 };
 
+/// A second name of an operator, which workloads do not keep.
+struct Alias {
+  std::string_view name, op;
+};
+constexpr Alias aliases[] = {{"matmul", "dense"}};
+
+std::string_view name_of(std::string_view given) {
+  const auto* found = std::ranges::find(aliases, given, &Alias::name);
+  return found == std::end(aliases) ? given : found->op;
+}
+
 /// ", did you mean 'dense'?", or nothing where no operator is near.
 std::string operator_hint(std::string_view name, const std::vector<std::string>& names) {
   const auto known = std::ranges::find_if(other_names, [&](const OtherName& other) {
@@ -556,7 +569,7 @@ const std::vector<Operator>& operators() {
 Result<const Operator*> find_operator(std::string_view name) {
   std::vector<std::string> names;
   for (const Operator& op : operators()) {
-    if (op.name == name) return &op;
+    if (op.name == name_of(name)) return &op;
     names.emplace_back(op.name);
   }
   return fail(ErrorCode::Usage, fmt::format("[operator] there is no '{}'{}; known: {}", name,

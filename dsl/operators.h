@@ -51,8 +51,9 @@ struct Operator {
 /// Sorted by name.
 const std::vector<Operator>& operators();
 
-/// Finds an operator by name. If there is none it fails with Usage; the message lists the operators
-/// and, if other libraries use the name, says what the operator is called here.
+/// Finds an operator by name; `matmul` is a second name of dense. If there is none it fails with
+/// Usage; the message lists the operators and, if other libraries use the name, says what the
+/// operator is called here.
 Result<const Operator*> find_operator(std::string_view name);
 
 /// Fills in defaults and brings the attributes into canonical form (conv2d's stride_h = stride_w =

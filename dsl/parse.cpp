@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <optional>
 
 #include "base/hash.h"
@@ -60,10 +61,14 @@ std::optional<Combine> find_combine(std::string_view name) {
 }
 
 std::vector<std::string> function_names() {
-  std::vector<std::string> names = {"select", "clamp", "min", "max"};
+  std::vector<std::string> names = {"select", "clamp"};
 #define X(enumerator, text, ...) names.emplace_back(text);
   TW_UNARY_OPS(X)
   TW_DTYPES(X)
+#undef X
+#define X(enumerator, text, precedence) \
+  if (precedence == 0) names.emplace_back(text);
+  TW_BINARY_OPS(X)
 #undef X
   return names;
 }
@@ -152,13 +157,14 @@ Result<Expr> number(const Token& token, bool negative) {
   return int_literal(token, digits, type);
 }
 
-/// inf, nan, inff16, nanbf16, true, false
+/// inf, nan, pi, inff16, nanbf16, true, false
 std::optional<Expr> named_constant(std::string_view name) {
   if (name == "true" || name == "false") return constant_int(Bool, name == "true");
   for (const DType type : {Float32, Float16, BFloat16}) {
     const std::string suffix = type == Float32 ? "" : std::string(to_string(type));
     if (name == "inf" + suffix) return constant(type, std::numeric_limits<double>::infinity());
     if (name == "nan" + suffix) return constant(type, std::numeric_limits<double>::quiet_NaN());
+    if (name == "pi" + suffix) return constant(type, std::numbers::pi);
   }
   return std::nullopt;
 }
@@ -297,9 +303,9 @@ class ExprParser {
       TW_RETURN_IF_ERROR(takes(1));
       return apply(at, *op, args[0]);
     }
-    if (at.text == "min" || at.text == "max") {
+    if (const auto op = find_binary(at.text)) {
       TW_RETURN_IF_ERROR(takes(2));
-      return combine(at, *find_binary(at.text), args[0], args[1]);
+      return combine(at, *op, args[0], args[1]);
     }
     if (at.text == "select") {
       TW_RETURN_IF_ERROR(takes(3));
@@ -493,19 +499,58 @@ class ComputeParser {
     TW_TRY(stage.axes, parse_axes("[", "]"));
     TW_TRY(stage.letters, parse_letters());
     TW_RETURN_IF_ERROR(reader_.expect("="));
-    TW_RETURN_IF_ERROR(parse_reduction(stage));
+    const Token first = reader_.peek();
+    const bool is_position = starts_position();
+    if (is_position) {
+      reader_.next();
+      TW_TRY(stage.reduction, parse_axes("(", ")"));
+    } else {
+      TW_RETURN_IF_ERROR(parse_reduction(stage));
+    }
     std::vector<std::string> variables;
     for (const auto* axes : {&stage.axes, &stage.reduction})
       for (const Axis& axis : *axes) variables.push_back(axis.name);
     const Token at = reader_.peek();
     TW_TRY(stage.body, ExprParser(reader_, tensors_, &variables).parse());
+    if (is_position) return add_position(first, stage);
     if (stage.body.type() == Int64 && as_int(stage.body)) stage.body = cast(stage.type, stage.body);
     if (stage.body.type() != stage.type)
       return parse_error(at, fmt::format("the expression is {}, '{}' is {}: cast it, as in {}(...)",
                                          to_string(stage.body.type()), stage.name,
                                          to_string(stage.type), to_string(stage.type)));
+    add(std::move(stage));
+    return {};
+  }
+
+  void add(Stage stage) {
     tensors_[stage.name] = {stage.type, stage.axes.size()};
     compute_.stages.push_back(std::move(stage));
+  }
+
+  /// `argmax(j=10)`
+  bool starts_position() const {
+    const std::string& text = reader_.peek().text;
+    return (text == "argmax" || text == "argmin") && reader_.is_symbol("(", 1) &&
+           reader_.is_symbol("=", 3);
+  }
+
+  /// Adds the stages that `declared` stands for: its body is the value, its reduction the axis.
+  Status add_position(const Token& at, const Stage& declared) {
+    if (declared.reduction.size() != 1 || declared.reduction[0].extent == 0)
+      return parse_error(at, fmt::format("'{}' runs over one axis with elements", at.text));
+    if (declared.type != Int64)
+      return parse_error(at, fmt::format("'{}' gives i64, '{}' is {}", at.text, declared.name,
+                                         to_string(declared.type)));
+    if (declared.body.type() == Bool)
+      return parse_error(at, fmt::format("'{}' needs a number, not bool", at.text));
+    const Position position{at.text == "argmax", declared.reduction[0], declared.body};
+    for (Stage& stage : position_stages(declared.name, declared.axes, position, declared.letters)) {
+      if (tensors_.count(stage.name))
+        return parse_error(at, fmt::format("'{}' of '{}' needs a stage '{}', which is declared "
+                                           "before: rename one",
+                                           at.text, declared.name, stage.name));
+      add(std::move(stage));
+    }
     return {};
   }
 

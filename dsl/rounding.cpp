@@ -18,6 +18,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // Vectorised functions of kernels are accurate to a few units in the last place.
 constexpr double function_roundoffs = 8;
 
+// Kernels take multiples of pi / 2 off the arguments of sin and cos in double. What is left has
+// this error relative to the argument.
+constexpr double argument_roundoff = 0x1p-52;
+
 struct Tracked {
   Value exact;       ///< value by the definition
   double plain = 0;  ///< floats only: the value that the declared loops give in the declared types
@@ -40,6 +44,16 @@ Tracked stored(DType type, Value exact, double plain, double inherited) {
 /// An infinite factor of an exact number adds no error.
 double scaled(double bound, double factor) { return bound == 0 ? 0 : bound * std::fabs(factor); }
 
+/// By the derivatives of b log |a|.
+double inherited_by_power(const Tracked& a, const Tracked& b) {
+  if (a.bound == 0 && b.bound == 0) return 0;
+  const double base = std::fabs(a.exact.f);
+  const double relative =
+      std::fabs(b.exact.f) * (a.bound / base) + std::fabs(std::log(base)) * b.bound;
+  const double bound = std::pow(base, b.exact.f) * std::expm1(relative);
+  return std::isnan(bound) ? infinity : bound;
+}
+
 double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
   if (overflowed(a.bound) || overflowed(b.bound)) return infinity;
   switch (op) {
@@ -52,6 +66,8 @@ double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
     case BinaryOp::Min:
     case BinaryOp::Max:
       return std::max(a.bound, b.bound);
+    case BinaryOp::Pow:
+      return inherited_by_power(a, b);
     default:
       return a.bound + b.bound;
   }
@@ -74,13 +90,26 @@ double inherited_by(UnaryOp op, double x, double value, double bound) {
       return bound * 2 * std::numbers::inv_sqrtpi;
     case UnaryOp::Floor:
       return std::floor(x + bound) - std::floor(x - bound);
+    case UnaryOp::Round:
+      return std::nearbyint(x + bound) - std::nearbyint(x - bound);
+    case UnaryOp::Sigmoid:
+      return bound / 4;
     default:
       return bound;
   }
 }
 
+bool is_periodic(UnaryOp op) { return op == UnaryOp::Sin || op == UnaryOp::Cos; }
+
 bool is_approximated(UnaryOp op) {
-  return op == UnaryOp::Exp || op == UnaryOp::Log || op == UnaryOp::Tanh || op == UnaryOp::Erf;
+  return op == UnaryOp::Exp || op == UnaryOp::Log || op == UnaryOp::Tanh || op == UnaryOp::Erf ||
+         op == UnaryOp::Sigmoid || is_periodic(op);
+}
+
+/// Error of an approximated function itself, on an argument that is exact.
+double error_of(UnaryOp op, DType type, double x, double value) {
+  const double own = function_roundoffs * unit_roundoff(type) * std::fabs(value);
+  return is_periodic(op) ? own + argument_roundoff * std::fabs(x) : own;
 }
 
 struct Analysis {
@@ -93,7 +122,10 @@ struct Analysis {
     const Value exact = dsl::apply(op, operands, result, a.exact, b.exact);
     if (!is_float(result)) return {exact};
     const double plain = dsl::apply(op, operands, result, {a.plain, 0}, {b.plain, 0}).f;
-    return stored(result, exact, plain, inherited_by(op, a, b));
+    Number number = stored(result, exact, plain, inherited_by(op, a, b));
+    if (op == BinaryOp::Pow && std::isfinite(exact.f))
+      number.bound += function_roundoffs * unit_roundoff(result) * std::fabs(exact.f);
+    return number;
   }
 
   static Number apply(UnaryOp op, DType type, const Number& a) {
@@ -103,9 +135,10 @@ struct Analysis {
     Number result = stored(type, exact, plain, inherited_by(op, a.exact.f, exact.f, a.bound));
     if (!is_approximated(op)) return result;
     if (std::isfinite(exact.f))
-      result.bound += function_roundoffs * unit_roundoff(type) * std::fabs(exact.f);
+      result.bound += error_of(op, type, a.exact.f, exact.f);
     else if (op == UnaryOp::Exp && std::isfinite(a.exact.f))
       result.bound = infinity;
+    if (is_periodic(op) && !overflowed(a.bound)) result.bound = std::min(result.bound, 2.0);
     return result;
   }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/value.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -24,6 +22,14 @@ int64_t wrapping(BinaryOp op, int64_t a, int64_t b) {
   }
 }
 
+/// The least integer over -1 wraps, as its negation does.
+int64_t divided(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  return b == -1 ? wrapping(BinaryOp::Sub, 0, a) : floor_div(a, b);
+}
+
+int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : floor_mod(a, b); }
+
 int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
     case BinaryOp::Add:
@@ -31,9 +37,9 @@ int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
     case BinaryOp::Mul:
       return wrapping(op, a, b);
     case BinaryOp::Div:
-      return floor_div(a, b);  // validate() has seen that b is a positive literal
+      return divided(a, b);
     case BinaryOp::Mod:
-      return floor_mod(a, b);
+      return remainder_of(a, b);
     case BinaryOp::Min:
       return std::min(a, b);
     case BinaryOp::Max:
@@ -61,6 +67,8 @@ Value float_result(BinaryOp op, double a, double b) {
       return {a * b, 0};
     case BinaryOp::Div:
       return {a / b, 0};
+    case BinaryOp::Pow:
+      return {std::pow(a, b), 0};
     case BinaryOp::Min:
       return {std::fmin(a, b), 0};
     case BinaryOp::Max:
@@ -96,6 +104,14 @@ double float_unary(UnaryOp op, double a) {
       return std::erf(a);
     case UnaryOp::Floor:
       return std::floor(a);
+    case UnaryOp::Sin:
+      return std::sin(a);
+    case UnaryOp::Cos:
+      return std::cos(a);
+    case UnaryOp::Sigmoid:
+      return 1 / (1 + std::exp(-a));
+    case UnaryOp::Round:
+      return std::nearbyint(a);  // halves to even: nothing here changes the mode of rounding
     case UnaryOp::Not:
       break;
   }
@@ -133,13 +149,13 @@ Value convert(DType from, DType to, Value a) {
 
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor) {
   if (op != BinaryOp::Div && op != BinaryOp::Mod) return std::nullopt;
-  if (!is_float(divisor.type())) {
-    if (as_int(divisor).value_or(0) > 0) return std::nullopt;
-    return fmt::format("divides integers by '{}': use a positive literal", to_string(divisor));
-  }
   const Const* literal = divisor.as<Const>();
-  if (!literal || literal->float_value != 0) return std::nullopt;
-  return "divides by 0: every element would be infinite or NaN";
+  if (!literal) return std::nullopt;
+  if (is_float(literal->type) && literal->float_value == 0)
+    return "divides by 0: every element would be infinite or NaN";
+  if (!is_float(literal->type) && literal->int_value == 0)
+    return "divides by 0: every element would be 0";
+  return std::nullopt;
 }
 
 }  // namespace tw::dsl

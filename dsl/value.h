@@ -2,7 +2,9 @@
 #pragma once
 // One number of any element type, and what each operation does to it: the arithmetic that the
 // interpreters of computes and of programs share. Floats are computed in double, integers wrap, min
-// and max ignore a NaN, casts to integers truncate and saturate. Pure functions; thread-safe.
+// and max ignore a NaN, casts to integers truncate and saturate. Division of integers rounds
+// towards minus infinity and gives 0 where the divisor is 0, as its remainder does. Pure functions;
+// thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -19,14 +21,13 @@ struct Value {
   int64_t i = 0;
 };
 
-/// Floats are not rounded here. Requires: an operation that both operands need (not And, Or);
-/// divisors of integers are positive.
+/// Floats are not rounded here. Requires: an operation that both operands need (not And, Or).
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);
 
-/// Why the right operand cannot be divided by: of integers it is a positive literal, so that every
-/// target may divide without a test; of floats it is no literal 0. nullopt for other operations.
+/// Says that the right operand of a division is a literal 0; nullopt for all other operands and
+/// operations.
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);
 
 }  // namespace tw::dsl

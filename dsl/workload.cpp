@@ -136,7 +136,7 @@ Result<Workload> make_workload(std::string_view op, const Attributes& attributes
   TW_TRY(const Operator* row, find_operator(op));
   TW_TRY(Attributes resolved, resolve(*row, attributes));
   TW_TRY(Compute compute, declare(*row, resolved, dtype));
-  return Workload{std::string(op), std::move(resolved), dtype, accuracy, std::move(compute)};
+  return Workload{std::string(row->name), std::move(resolved), dtype, accuracy, std::move(compute)};
 }
 
 Result<Workload> workload(const Compute& compute, Accuracy accuracy) {

@@ -6,8 +6,8 @@
 //
 //   TW_TRY(Attributes shape, parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
 //   TW_TRY(Workload conv, make_workload("conv2d", shape));
-//   conv.key();    // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32
-//   fast parse_workload(conv.key());   // the same workload
+//   conv.key();                   // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 ... f32 fast
+//   parse_workload(conv.key());   // the same workload
 //
 // A workload may say in which layouts its caller keeps inputs and outputs, as neighbours in a
 // network do. What is computed, and so the key, is the same; which kernel is the best is not.

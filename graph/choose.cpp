@@ -33,7 +33,7 @@ Result<Plan> row_major_plan(const PlanProblem& problem) {
   return plan_of(problem, choice);
 }
 
-/// The plan, unless one of its copies is impossible.
+/// The plan itself. Invalid if one of its copies is impossible.
 Result<Plan> check_copies(Plan plan) {
   for (const Transform& transform : plan.transforms)
     if (!std::isfinite(transform.cost_ns))
@@ -65,8 +65,8 @@ Result<Plan> local_best_plan(const PlanProblem& problem) {
   return check_copies(plan_of(problem, choice));
 }
 
-/// x of a layout like NCHW[x]c: row-major but for the second dimension, of which blocks of x lie
-/// innermost.
+/// The block size x of a layout like NCHW[x]c: row-major, except that blocks of x indices of the
+/// second dimension are innermost. nullopt for other layouts.
 std::optional<int64_t> block_of(const dsl::Layout& layout) {
   const std::vector<dsl::Layout::Part>& parts = layout.parts();
   if (parts.size() != static_cast<size_t>(layout.rank()) + 1) return std::nullopt;
@@ -85,8 +85,8 @@ std::set<int64_t> blocks_of(const std::vector<std::vector<Scheme>>& schemes) {
   return blocks;
 }
 
-/// The tensor's layouts that are row-major or in such blocks. Of 16 channels NHWC is in blocks of
-/// 16, too.
+/// The layouts of the tensor that are row-major or place elements as such blocks do: for a tensor of
+/// 16 channels, NHWC is the same as blocks of 16.
 LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
   const size_t rank = tensor.type.shape.size();
   if (rank < 2) return only(0);
@@ -129,7 +129,7 @@ Result<Plan> uniform_plan(const PlanProblem& problem, const std::set<int64_t>& b
     if (!best || (plan && plan->predicted_ns < best->predicted_ns)) best = std::move(plan);
   }
   if (!best) return best;
-  // What was proved is about the plans of one block.
+  // The solver's bound holds for one block size only.
   best->lower_bound_ns = problem.cheapest_kernels_ns();
   best->is_optimal = best->predicted_ns <= best->lower_bound_ns;
   return best;

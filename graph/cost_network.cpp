@@ -216,7 +216,7 @@ Outline outline_within(const CostNetwork& network, const std::vector<size_t>& or
   }
 }
 
-/// What is minimized over one variable.
+/// The tables that are added and minimized over one variable.
 struct Bucket {
   std::vector<const CostTable*> tables;    ///< with the variable, and none eliminated before it
   std::vector<const CostTable*> messages;  ///< what is left of them without the variable
@@ -282,7 +282,7 @@ class Elimination {
 };
 
 /// Best-first search over assignments to the variables, from the last one eliminated to the first.
-/// What the messages say about the variables that have no state yet bounds the cost from below.
+/// The messages bound the cost of the variables that have no state yet from below.
 class BestFirstSearch {
  public:
   BestFirstSearch(const CostNetwork& network, const Elimination& elimination, size_t count,
@@ -319,7 +319,7 @@ class BestFirstSearch {
     uint32_t state;  ///< of the variable that got its state last
   };
 
-  /// Of equal bounds the deepest node comes first: it is nearest to a whole assignment.
+  /// Among nodes of equal bounds the deepest comes first: it is nearest to a complete assignment.
   struct IsLater {
     const std::vector<Node>& nodes;
     bool operator()(uint32_t a, uint32_t b) const {

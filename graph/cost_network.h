@@ -7,9 +7,9 @@
 // the layouts that readers of a tensor ask for together, and factors for the copies.
 //
 //   CostNetwork network;
-//   const auto conv = network.add_variable({3.0, 2.5}), relu = network.add_variable({1.0, 1.0});
-//   network.add_factor(conv, relu, {0.0, 0.8, 0.8, 0.0});      // they disagree: 0.8 for a
-//   transform solve(network, 1).assignments[0];                         // {1, 1} at 3.5
+//   const size_t conv = network.add_variable({3.0, 2.5}), relu = network.add_variable({1.0, 1.0});
+//   network.add_factor(conv, relu, {0.0, 0.8, 0.8, 0.0});  // 0.8 where their states differ
+//   solve(network, 1).assignments[0];                      // {1, 1} at 3.5
 //
 // Variables are eliminated one by one (bucket elimination: Dechter, Artificial Intelligence 113,
 // 1999), the one first that leaves the smallest table. Where a variable has at most two neighbours
@@ -63,23 +63,23 @@ class CostNetwork {
 };
 
 struct SolverLimits {
-  size_t table_elements = size_t{1} << 22;  ///< of one table of costs, 8 bytes each
-  /// Of all tables together that are made beside those of the network; smaller tables are made
-  /// where it would be exceeded.
+  size_t table_elements = size_t{1} << 22;  ///< most elements of one table, 8 bytes each
+  /// Most elements of all tables together that the elimination makes. Where one would exceed it,
+  /// smaller tables are made, whose bound is weaker.
   size_t total_elements = size_t{1} << 24;
-  size_t nodes = 1'000'000;  ///< partial assignments that the search looks at
-  /// Asked now and then; true ends the search as if its nodes were used up.
+  size_t nodes = 1'000'000;  ///< most partial assignments that the search expands
+  /// Polled during the search; true ends it as if its nodes were used up.
   std::function<bool()> is_cancelled = [] { return false; };
 };
 
 struct Assignment {
-  std::vector<size_t> states;  ///< of each variable
+  std::vector<size_t> states;  ///< the state of each variable
   double cost = 0;
 };
 
 struct Solution {
-  /// Distinct, of finite cost, cheapest first. Where a limit ended the search they may be fewer
-  /// than there are.
+  /// Distinct assignments of finite cost, cheapest first. If a limit ended the search, there may be
+  /// fewer than were asked for.
   std::vector<Assignment> assignments;
   /// No assignment costs less; infinite where none is allowed.
   double lower_bound = 0;
@@ -90,8 +90,8 @@ struct Solution {
 /// The `count` cheapest assignments, as far as the limits allow to find them. Requires: count >= 1.
 Solution solve(const CostNetwork& network, size_t count, const SolverLimits& limits = {});
 
-/// For each variable and state, the cost of the cheapest assignment with it (Dechter 1999, section
-/// 7). nullopt where an exact elimination would exceed the limits of tables.
+/// For each variable and state, the cost of the cheapest assignment that has the state (Dechter
+/// 1999, section 7). nullopt if an exact elimination would exceed the limits of tables.
 std::optional<std::vector<std::vector<double>>> min_marginals(const CostNetwork& network,
                                                               const SolverLimits& limits = {});
 

@@ -166,6 +166,8 @@ const std::vector<Pass>& passes() {
        fuse_prologues},
       {"merge_siblings", "1x1 convolutions side by side in a concatenation are one",
        merge_siblings},
+      {"nest_concatenations", "concatenations read the earlier ones that they contain",
+       nest_concatenations},
   };
   return table;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Passes over graphs: pure functions that keep what the outputs are.
+// Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs.
 //
 //   TW_TRY(Passed passed, apply_passes(graph, {.disabled = {"fuse_epilogues"}}));
 //   passed.graph;   // each operator is one kernel
-//   passed.runs;    // what each pass took, and how many operators it left
+//   passed.runs;    // the time of each pass, and the number of operators that it left
 //
 // Thread-safe.
 
@@ -30,11 +30,11 @@ const std::vector<Pass>& passes();
 
 struct PassOptions {
   std::set<std::string> disabled = {};  ///< names of passes that are left out
-  /// Whether each pass is checked: all outputs on random inputs, before and after, by the
-  /// interpreter. Slow: for tests and small graphs.
+  /// Check each pass: the interpreter computes all outputs on random inputs before and after it.
+  /// Slow, for tests and small graphs.
   bool verify = false;
   std::function<bool()> stops = [] { return false; };  ///< asked between passes
-  /// Seconds since any moment, for PassRun::seconds.
+  /// A clock in seconds, for PassRun::seconds.
   std::function<double()> clock_s = [] { return 0.0; };
 };
 
@@ -49,8 +49,8 @@ struct Passed {
   std::vector<PassRun> runs;
 };
 
-/// Usage for a name in `disabled` that no pass has; Interrupted where `stops` said so; Internal,
-/// naming the pass, where verification finds a difference.
+/// Runs all passes in order. Usage if `disabled` names no pass; Interrupted if `stops` ended it;
+/// Internal, naming the pass, if verification finds a difference.
 Result<Passed> apply_passes(Graph graph, const PassOptions& options = {});
 
 }  // namespace tw::graph

@@ -16,10 +16,10 @@
 namespace tw::graph {
 namespace {
 
-/// States of a variable in which some layout of a tensor is asked for.
+/// The states of a variable in which a certain layout of a certain tensor is asked for.
 struct Asking {
   size_t variable;
-  std::vector<bool> states;
+  std::vector<bool> states;  ///< for each state, whether the layout is asked for
 
   friend auto operator<=>(const Asking&, const Asking&) = default;
 };
@@ -39,8 +39,8 @@ class PlanNetwork {
   const CostNetwork& network() const { return network_; }
 
  private:
-  /// The cost of copies for each pair of states of the tensor's producer, if there is one, and of a
-  /// variable that asks for them.
+  /// For each variable that asks for copies of a tensor, their cost: row-major over the states of
+  /// the tensor's producer (one state if it is an input of the graph) and those of the variable.
   using CopyCosts = std::map<size_t, std::vector<double>>;
 
   void add_tensor(size_t number) {
@@ -75,8 +75,8 @@ class PlanNetwork {
           sums[p * asking.states.size() + s] += tensor.copy_ns(produced[p], layout);
   }
 
-  /// The layout in which each state of the producer writes the tensor; of an input of the graph the
-  /// only one.
+  /// The layout in which each state of the producer writes the tensor. An input of the graph has one
+  /// state, row-major.
   std::vector<size_t> produced_by_state(size_t number) const {
     const std::optional<size_t>& producer = problem_.tensors[number].producer;
     if (!producer) return {0};
@@ -86,8 +86,9 @@ class PlanNetwork {
     return layouts;
   }
 
-  /// When some reader asks for the tensor in this layout. Readers are joined from the last one on,
-  /// so that tensors whose last readers are the same, as in dense blocks, share variables.
+  /// The states in which some reader asks for the tensor in this layout. Readers are joined from the
+  /// last one on, so that tensors whose last readers are the same, as in dense blocks, share
+  /// variables.
   Asking asking_for(size_t number, size_t layout) {
     std::optional<Asking> all;
     const std::vector<size_t>& readers = problem_.tensors[number].readers;
@@ -108,7 +109,8 @@ class PlanNetwork {
     return asking;
   }
 
-  /// When one of two asks: a variable of two states that follows from theirs.
+  /// The disjunction of both: a new variable with the states "neither asks" and "one asks", which
+  /// the states of the other two determine.
   Asking joined(const Asking& a, const Asking& b) {
     const auto [known, is_new] = joined_.try_emplace({a, b}, network_.size());
     const Asking either{known->second, {false, true}};
@@ -124,7 +126,7 @@ class PlanNetwork {
   }
 
   const PlanProblem& problem_;
-  std::map<std::pair<Asking, Asking>, size_t> joined_;  ///< variables
+  std::map<std::pair<Asking, Asking>, size_t> joined_;  ///< the variable of each disjunction
   CostNetwork network_;
 };
 
@@ -132,8 +134,8 @@ bool is_feasible(const PlanProblem& problem, const PlanOptions& options) {
   return std::isfinite(solve(PlanNetwork(problem).network(), 1, options.limits).lower_bound);
 }
 
-/// The error for a problem of which no plan was found: it names the first operator of which no
-/// scheme goes with any of those before it.
+/// The error for a problem without a plan. It names the last operator of the shortest prefix of the
+/// graph that has no plan, which is found by bisection.
 tl::unexpected<Error> no_plan(const PlanProblem& problem, const PlanOptions& options) {
   if (is_feasible(problem, options))
     return fail(ErrorCode::NoCandidate,
@@ -165,7 +167,7 @@ std::vector<Plan> plans_of(const PlanProblem& problem, const Solution& solution)
 
 Result<std::vector<Plan>> cheapest_plans(PlanProblem problem, size_t count,
                                          const PlanOptions& options) {
-  // The next cheapest plans may have schemes that no cheapest one has.
+  // Only the cheapest plan is sure to have no dominated scheme.
   if (count == 1) problem = without_dominated(std::move(problem));
   const PlanNetwork network(problem);
   const Solution solution = solve(network.network(), count, options.limits);

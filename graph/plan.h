@@ -9,16 +9,17 @@
 //   plans[0].schemes[i];      // index of the scheme of operator i
 //   plans[0].transforms;      // copies of tensors into other layouts, each paid once
 //
-// It is a network of costs (cost_network.h). An operator is a variable whose states are its
-// schemes. A copy of a tensor in a layout costs what it costs where some reader asks for it and the
-// producer writes another one. Where only one operator may ask for it, that is a factor of the two
-// operators. Otherwise a variable of two states says whether one of them does, the first or one of
-// the others, for whom again a variable says so; tensors with the same last readers share these, so
-// that dense blocks, in which later operators read all earlier tensors, have small separators.
+// The choice is solved as a network of costs (cost_network.h). Each operator is a variable whose
+// states are its schemes. A copy of a tensor in some layout must be paid if a reader asks for that
+// layout and the producer writes another one. If only one operator can ask for the copy, its cost
+// is a factor over that operator and the producer. Otherwise auxiliary variables of two states hold
+// "one of these readers asks for it", chained from the last reader to the first. Tensors with the
+// same last readers share the end of the chain, which keeps separators small in dense blocks, where
+// each operator reads all earlier tensors.
 //
-// Layouts that place the elements of a tensor alike (NCHW and NHWC of 1 x 1 images) are one
-// layout here. It goes by the row-major one if that is among them, else by the one that the first
-// scheme to name it has. Pure functions; thread-safe.
+// Layouts that place the elements of a tensor alike (NCHW and NHWC of 1 x 1 images) count as one
+// layout. Plans name it by the row-major layout if that is among them, else by the layout of the
+// first scheme that has it. Pure functions; thread-safe.
 
 #include <functional>
 #include <map>
@@ -34,19 +35,19 @@
 
 namespace tw::graph {
 
-/// One way to run an operator. Layouts are those of the arrays, one for each input and output of
-/// its compute; of inputs that are constants they mean nothing, because constants are packed for
-/// the kernel ahead of the calls. Of several schemes of an operator with the same layouts only the
-/// cheapest is ever chosen, the first of equals.
+/// One way to run an operator: the layouts of its arrays, one for each input and output of its
+/// compute, and its time. Layouts of constant inputs are ignored, because constants are packed for
+/// the kernel ahead of the calls. Among schemes of an operator with the same layouts only the
+/// cheapest is ever chosen, and the first of equally cheap ones.
 struct Scheme {
   std::vector<dsl::Layout> inputs, outputs;
   double cost_ns = 0;  ///< finite, not negative
   bool is_measured = false;
 };
 
-/// A copy of a tensor in another layout than the one that it is produced in. In plans of
-/// Choice::Blocked a tensor that is not produced row-major is read from its row-major copy, of
-/// which its other copies are made.
+/// A copy of a tensor into another layout than the one that its producer writes. In plans of
+/// Choice::Blocked, a tensor that is not produced row-major is first copied to row-major, and its
+/// other copies are made from that one.
 struct Transform {
   std::string tensor;
   dsl::Layout from, to;
@@ -54,12 +55,14 @@ struct Transform {
 };
 
 struct Plan {
-  std::vector<size_t> schemes;                  ///< of each operator of the graph
-  std::map<std::string, dsl::Layout> produced;  ///< of each tensor that is no constant
-  std::vector<Transform> transforms;            ///< sorted by tensor, then by layout
-  double predicted_ns = 0;                      ///< the sum of kernels, then of transforms
-  double lower_bound_ns = 0;                    ///< no choice among these schemes costs less
-  /// Proved to be the cheapest; of several plans, to be the cheapest but for those before it.
+  std::vector<size_t> schemes;  ///< index of the chosen scheme of each operator of the graph
+  /// The layout that the producer writes, for each tensor that is not a constant.
+  std::map<std::string, dsl::Layout> produced;
+  std::vector<Transform> transforms;  ///< sorted by tensor, then by layout
+  double predicted_ns = 0;            ///< sum of the times of all kernels and transforms
+  double lower_bound_ns = 0;          ///< no choice among these schemes takes less time
+  /// Whether the plan is proved to be the cheapest. In a list of plans: the cheapest but for those
+  /// before it.
   bool is_optimal = false;
 };
 
@@ -67,19 +70,19 @@ struct PlanOptions {
   SolverLimits limits = {};
 };
 
-/// The time in nanoseconds to copy a tensor of this type from one layout to another; infinite where
-/// that is not possible.
+/// The time in nanoseconds of copying a tensor of this type from one layout to another; infinite if
+/// the copy is impossible.
 using TransformCost =
     std::function<double(const TensorType&, const dsl::Layout& from, const dsl::Layout& to)>;
 
-/// The `count` cheapest plans, cheapest first; at least one, and fewer than asked for where there
-/// are no more or a limit ended the search. Inputs and outputs of the graph are row-major. Every
-/// copy is made from the layout that the tensor is produced in. Fails with
-/// - Invalid, naming the operator or tensor, for an operator without schemes, for layouts that are
-///   too few or of another rank, for costs that are no time, and where no scheme of an operator
-///   goes with any of those before it because copies are impossible;
-/// - Unsupported for a tensor of which schemes ask for more than 64 layouts;
-/// - NoCandidate where the limits ended the search before it found a plan.
+/// The `count` cheapest plans, cheapest first: at least one, and fewer than `count` if there are no
+/// more or a limit ended the search. Inputs and outputs of the graph are row-major. Every copy is
+/// made from the layout that the producer writes. Fails with
+/// - Invalid, naming the operator or tensor, if an operator has no scheme, if a scheme has a wrong
+///   number of layouts, a layout of another rank or a cost that is no time, or if impossible copies
+///   rule out all schemes of an operator;
+/// - Unsupported if schemes ask for more than 64 layouts of one tensor;
+/// - NoCandidate if the limits ended the search before it found a plan.
 /// Requires: a valid graph; a list of schemes for each operator; count >= 1.
 Result<std::vector<Plan>> make_plans(const Graph& graph,
                                      const std::vector<std::vector<Scheme>>& schemes,
@@ -92,10 +95,10 @@ Result<std::vector<Plan>> make_plans(const Graph& graph,
 const Transform* transform_to(const Plan& plan, const std::string& tensor,
                               const std::vector<int64_t>& shape, const dsl::Layout& layout);
 
-/// For each operator and scheme, the time of the cheapest plan that runs the operator so, in
-/// nanoseconds; infinite where there is none. Minus the time of the cheapest plan, it is what the
-/// scheme would have to gain to be chosen. nullopt where the network is too dense for it. Fails as
-/// make_plans() does.
+/// For each operator and scheme, the time in nanoseconds of the cheapest plan that uses the scheme
+/// (a min-marginal); infinite if there is no such plan. Its difference from the time of the
+/// cheapest plan is what the scheme would have to save to be chosen. nullopt if the exact
+/// elimination exceeds the limits of the solver. Fails as make_plans() does.
 Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
     const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
     const TransformCost& transform_cost, const PlanOptions& options = {});
@@ -104,22 +107,24 @@ Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
 /// of the same size.
 bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, const dsl::Layout& b);
 
-/// Ways of choosing that NeoCPU's ablation compares (ATC 2019, table 3), all by the same costs: of
-/// the kernels, and of the copies that their layouts make necessary.
+/// The ways of choosing layouts that NeoCPU's ablation compares (ATC 2019, table 3). All of them
+/// use the same costs of kernels and of the copies that the layouts make necessary.
 enum class Choice {
   RowMajor,  ///< the cheapest row-major scheme of each operator
   /// The kernels of Uniform for operators with weights (reductions that read constants), each of
   /// which copies its arrays from and to row-major; row-major schemes for all others.
   Blocked,
-  LocalBest,  ///< the cheapest scheme of each operator; of equal ones that nearest to its producers
-  Uniform,    ///< row-major or NCHW[x]c with one x for all operators, the best one
-  Global,     ///< make_plans()
+  /// The cheapest scheme of each operator; among equally cheap ones, that which reads the most
+  /// inputs in the layouts that their producers write.
+  LocalBest,
+  Uniform,  ///< the cheapest plan in which all arrays are row-major or NCHW[x]c with the same x
+  Global,   ///< make_plans()
 };
 /// "row_major", "blocked", "local_best", "uniform", "global"
 std::string_view to_string(Choice choice);
 
-/// Fails as make_plans() does, and with Invalid, naming the operator, where one has no scheme of
-/// that kind.
+/// The plan of one of these ways. Fails as make_plans() does, and with Invalid, naming the
+/// operator, if one has no scheme of that kind.
 Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                     const TransformCost& transform_cost, Choice choice,
                     const PlanOptions& options = {});

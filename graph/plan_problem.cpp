@@ -111,40 +111,48 @@ class ProblemBuilder {
     return {};
   }
 
+  /// The error for a scheme, by its number among those of the operator.
+  static tl::unexpected<Error> wrong_scheme(const Operator& op, size_t number,
+                                            const std::string& why) {
+    return fail(ErrorCode::Invalid,
+                fmt::format("[plan] scheme {} of operator '{}' {}", number, op.name(), why));
+  }
+
+  /// The numbers of the scheme's layouts, in the order of PlanOperator::tensors.
   Result<std::vector<size_t>> layouts_of(const Operator& op, const Scheme& scheme, size_t number) {
-    const auto wrong = [&](const std::string& why) {
-      return fail(ErrorCode::Invalid,
-                  fmt::format("[plan] scheme {} of operator '{}' {}", number, op.name(), why));
-    };
     if (scheme.inputs.size() != op.inputs.size() || scheme.outputs.size() != op.outputs.size())
-      return wrong(fmt::format(
-          "has {} + {} layouts; expected one for each of {} inputs and {} "
-          "outputs",
-          scheme.inputs.size(), scheme.outputs.size(), op.inputs.size(), op.outputs.size()));
+      return wrong_scheme(
+          op, number,
+          fmt::format("has {} + {} layouts; expected one for each of {} inputs and {} outputs",
+                      scheme.inputs.size(), scheme.outputs.size(), op.inputs.size(),
+                      op.outputs.size()));
     if (!(scheme.cost_ns >= 0 && std::isfinite(scheme.cost_ns)))
-      return wrong(fmt::format("takes {} ns; expected a time", scheme.cost_ns));
+      return wrong_scheme(op, number, fmt::format("takes {} ns; expected a time", scheme.cost_ns));
     std::vector<size_t> numbers;
-    const auto add = [&](const std::string& name, const dsl::Layout& layout) -> Status {
-      const auto tensor = numbers_.find(name);
-      if (tensor == numbers_.end()) return {};  // a constant
-      PlanTensor& of = problem_.tensors[tensor->second];
-      if (layout.rank() != static_cast<int>(of.type.shape.size()))
-        return wrong(fmt::format("has a layout of {} dimensions for tensor '{}', whose type is {}",
-                                 layout.rank(), name, of.type.to_string()));
-      const auto layout_number = layouts_[tensor->second].number(of, layout);
-      if (!layout_number)
-        return fail(ErrorCode::Unsupported,
-                    fmt::format("[plan] the schemes ask for more than {} layouts of tensor '{}'; "
-                                "offer fewer",
-                                most_layouts, name));
-      numbers.push_back(*layout_number);
-      return {};
-    };
-    for (size_t i = 0; i < op.inputs.size(); ++i)
-      TW_RETURN_IF_ERROR(add(op.inputs[i], scheme.inputs[i]));
-    for (size_t i = 0; i < op.outputs.size(); ++i)
-      TW_RETURN_IF_ERROR(add(op.outputs[i], scheme.outputs[i]));
+    for (const auto& [names, layouts] :
+         {std::pair(&op.inputs, &scheme.inputs), std::pair(&op.outputs, &scheme.outputs)})
+      for (size_t i = 0; i < names->size(); ++i) {
+        const auto tensor = numbers_.find((*names)[i]);
+        if (tensor == numbers_.end()) continue;  // a constant
+        TW_TRY(numbers.emplace_back(), layout_number(op, number, tensor->second, (*layouts)[i]));
+      }
     return numbers;
+  }
+
+  Result<size_t> layout_number(const Operator& op, size_t scheme, size_t number,
+                               const dsl::Layout& layout) {
+    PlanTensor& tensor = problem_.tensors[number];
+    if (layout.rank() != static_cast<int>(tensor.type.shape.size()))
+      return wrong_scheme(
+          op, scheme,
+          fmt::format("has a layout of {} dimensions for tensor '{}', whose type is {}",
+                      layout.rank(), tensor.name, tensor.type.to_string()));
+    const auto known = layouts_[number].number(tensor, layout);
+    if (known) return *known;
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[plan] the schemes ask for more than {} layouts of tensor '{}'; "
+                            "offer fewer",
+                            most_layouts, tensor.name));
   }
 
   /// Asks only for copies that a plan may contain.
@@ -174,7 +182,7 @@ class ProblemBuilder {
   std::vector<LayoutNumbers> layouts_;     // of each tensor
 };
 
-/// What going over from one layout to another can cost at most in copies of a tensor that an
+/// Upper bounds on the time of copies that a change of layout can add, for a tensor that an
 /// operator reads or writes.
 class ChangeCosts {
  public:
@@ -227,6 +235,38 @@ std::vector<PlanScheme> undominated(const PlanOperator& op, std::vector<ChangeCo
                      [&](const PlanScheme& other) { return dominates(other, scheme); }))
       kept.push_back(scheme);
   return kept;
+}
+
+/// The layout in which a tensor is written, and those in which it is read.
+struct LayoutsInUse {
+  size_t produced = 0;
+  LayoutSet needed = 0;
+};
+
+LayoutsInUse layouts_in_use(const PlanProblem& problem, const std::vector<size_t>& choice,
+                            size_t number) {
+  const PlanTensor& tensor = problem.tensors[number];
+  LayoutsInUse use;
+  if (tensor.is_output) use.needed = only(0);
+  for (const size_t op : tensor.operators()) {
+    const PlanScheme& scheme = problem.operators[op].schemes[choice[op]];
+    use.produced = problem.operators[op].written(scheme, number).value_or(use.produced);
+    use.needed |= problem.operators[op].asked(scheme, number);
+  }
+  return use;
+}
+
+/// Adds the layout of a tensor, and the copies that its readers need, to a plan.
+void add_tensor(const PlanTensor& tensor, const LayoutsInUse& use, Exchange exchange, Plan& plan) {
+  plan.produced.emplace(tensor.name, tensor.layouts[use.produced]);
+  const auto copy = [&](size_t from, size_t to) {
+    plan.transforms.push_back(
+        {tensor.name, tensor.layouts[from], tensor.layouts[to], tensor.copy_ns(from, to)});
+  };
+  const bool is_exchanged = exchange == Exchange::RowMajor && use.produced != 0 && use.needed != 0;
+  if (is_exchanged) copy(use.produced, 0);
+  const size_t source = is_exchanged ? 0 : use.produced;
+  for (const size_t to : members(use.needed & ~only(source))) copy(source, to);
 }
 
 }  // namespace
@@ -334,29 +374,11 @@ Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice, Exch
     plan.schemes.push_back(scheme.index);
     plan.predicted_ns += scheme.cost_ns;
   }
-  for (size_t t = 0; t < problem.tensors.size(); ++t) {
-    const PlanTensor& tensor = problem.tensors[t];
-    size_t produced = 0;
-    LayoutSet needed = tensor.is_output ? only(0) : 0;
-    for (const size_t op : tensor.operators()) {
-      const PlanScheme& scheme = problem.operators[op].schemes[choice[op]];
-      produced = problem.operators[op].written(scheme, t).value_or(produced);
-      needed |= problem.operators[op].asked(scheme, t);
-    }
-    plan.produced.emplace(tensor.name, tensor.layouts[produced]);
-    const auto copy = [&](size_t from, size_t to) {
-      plan.transforms.push_back(
-          {tensor.name, tensor.layouts[from], tensor.layouts[to], tensor.copy_ns(from, to)});
-    };
-    const bool is_exchanged = exchange == Exchange::RowMajor && produced != 0 && needed != 0;
-    if (is_exchanged) copy(produced, 0);
-    const size_t source = is_exchanged ? 0 : produced;
-    for (const size_t to : members(needed & ~only(source))) copy(source, to);
-  }
-  std::sort(
-      plan.transforms.begin(), plan.transforms.end(), [](const Transform& a, const Transform& b) {
-        return std::pair(a.tensor, a.to.to_string("")) < std::pair(b.tensor, b.to.to_string(""));
-      });
+  for (size_t t = 0; t < problem.tensors.size(); ++t)
+    add_tensor(problem.tensors[t], layouts_in_use(problem, choice, t), exchange, plan);
+  std::ranges::sort(plan.transforms, {}, [](const Transform& transform) {
+    return std::pair(transform.tensor, transform.to.to_string(""));
+  });
   for (const Transform& transform : plan.transforms) plan.predicted_ns += transform.cost_ns;
   plan.lower_bound_ns = problem.cheapest_kernels_ns();
   plan.is_optimal = plan.predicted_ns <= plan.lower_bound_ns;

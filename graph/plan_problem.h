@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The choice that a plan makes (plan.h), in numbers: tensors and operators are indices, layouts
-// that place the elements of a tensor alike are one number, and the cost of each copy is known.
-// Plain values; thread-safe.
+// The optimisation problem behind plans (plan.h) in numbers: tensors and operators are indices,
+// layouts that place the elements of a tensor alike have one number, and the cost of each copy is
+// known. Private to graph/. Plain values; thread-safe.
 
 #include <bit>
 #include <cstddef>
@@ -25,7 +25,7 @@ constexpr bool contains(LayoutSet set, size_t layout) { return (set & only(layou
 constexpr size_t size_of(LayoutSet set) { return static_cast<size_t>(std::popcount(set)); }
 std::vector<size_t> members(LayoutSet set);  ///< in order
 
-/// The cost of what cannot be chosen.
+/// The cost of a scheme or copy that cannot be chosen.
 constexpr double impossible = std::numeric_limits<double>::infinity();
 
 /// A tensor that is no constant.
@@ -38,7 +38,7 @@ struct PlanTensor {
   std::vector<size_t> readers;       ///< operators, each once, in order
   bool is_output = false;            ///< of the graph: must exist in layout 0
 
-  /// The producer, if there is one, and the readers.
+  /// The numbers of the producer, if there is one, and of the readers.
   std::vector<size_t> operators() const;
   size_t count_operators() const { return readers.size() + (producer ? 1 : 0); }
   /// The time to copy the tensor from one layout to another; 0 where they are the same.
@@ -47,23 +47,25 @@ struct PlanTensor {
   double copies_ns(size_t produced, LayoutSet needed) const;
 };
 
-/// A scheme of an operator; of several with equal layouts the cheapest.
+/// The cheapest scheme of an operator with its layouts.
 struct PlanScheme {
-  size_t index;  ///< in the list that was given for the operator
+  size_t index;  ///< index in the list of schemes that the caller gave for the operator
   double cost_ns;
-  std::vector<size_t> layouts;  ///< of each of the operator's tensors
+  std::vector<size_t> layouts;  ///< numbers in PlanTensor::layouts, parallel to the tensors
 };
 
 struct PlanOperator {
   std::string name;
-  std::vector<size_t> tensors;  ///< those read, then those written, constants left out
-  size_t reads = 0;             ///< how many of `tensors` are read
+  std::vector<size_t>
+      tensors;       ///< numbers of the tensors read, then of those written; no constants
+  size_t reads = 0;  ///< the number of `tensors` that are read
   std::vector<PlanScheme> schemes;
-  std::vector<size_t> equivalent;  ///< for each scheme given, the one here with its layouts
+  /// For each scheme that the caller gave, the index in `schemes` of the one with its layouts.
+  std::vector<size_t> equivalent;
 
   /// The layouts in which the scheme reads the tensor.
   LayoutSet asked(const PlanScheme& scheme, size_t tensor) const;
-  /// The layout in which the scheme writes the tensor; none where it does not.
+  /// The layout in which the scheme writes the tensor; nullopt if the operator does not write it.
   std::optional<size_t> written(const PlanScheme& scheme, size_t tensor) const;
 };
 
@@ -73,9 +75,9 @@ struct PlanProblem {
 
   /// The sum of the cheapest schemes of all operators.
   double cheapest_kernels_ns() const;
-  /// Layouts in which some scheme writes the tensor, and those in which one reads it or a caller of
-  /// the graph does.
+  /// The layouts in which some scheme writes the tensor.
   LayoutSet produced(size_t tensor) const;
+  /// The layouts in which some scheme or the caller of the graph reads the tensor.
   LayoutSet asked(size_t tensor) const;
 };
 
@@ -84,16 +86,17 @@ Result<PlanProblem> make_problem(const Graph& graph,
                                  const std::vector<std::vector<Scheme>>& schemes,
                                  const TransformCost& transform_cost);
 
-/// The problem without schemes that are dearer than another one of their operator by more than the
-/// copies that going over to the other could make necessary. The cheapest plan stays, others may
-/// go.
+/// The problem without dominated schemes: those that cost more than another scheme of their
+/// operator even if all copies are added that changing to the other one could make necessary. The
+/// cheapest plan stays the same; plans that use dominated schemes are lost.
 PlanProblem without_dominated(PlanProblem problem);
 
 /// The problem of the first `count` operators alone.
 PlanProblem first_operators(PlanProblem problem, size_t count);
 
-/// Where the operators that read a tensor find it: as it is produced, or row-major, so that a
-/// tensor that is produced otherwise is copied to row-major first.
+/// The layout in which operators exchange tensors: that which the producer writes, or row-major, in
+/// which case any other tensor is copied to row-major first and its readers' copies are made from
+/// that.
 enum class Exchange { AsProduced, RowMajor };
 
 /// The plan that runs each operator by one of its schemes, `choice[op]` in PlanOperator::schemes,

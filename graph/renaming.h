@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Layouts through operators that only rename elements. A reshape or a transpose moves nothing where
-// the layouts of its input and its output put equal elements at equal offsets:
+// Views: reshapes and transposes that move nothing, because the layouts of input and output put
+// equal elements at equal offsets (XLA calls such an operator a bitcast):
 //
 //   [1, 64, 8, 2, 8, 2] as ABCDEF16b   is   [1, 64, 16, 16] as ABCD16b
 //   [1, 32, 4, 8, 8]    as ABDE4bC     is   [1, 128, 8, 8]  as ABCD16b
@@ -18,16 +18,16 @@
 
 namespace tw::graph {
 
-/// The layout by which a tensor of shape `to` lies as one of shape `from` with `layout` does, where
-/// both have the same elements in row-major order. nullopt where there is none: dimensions of `to`
-/// would lie in pieces that no layout has, or padding would lie within them.
-/// Requires: the layout is of the rank of `from`; shapes of equal size.
+/// The layout under which the reshaped tensor, of shape `to`, is a view of the array of a tensor of
+/// shape `from` with `layout`. nullopt if no layout describes that view: a dimension of `to` would
+/// be split in a way that layouts cannot express, or padding would lie inside of it.
+/// Requires: the layout has the rank of `from`; both shapes have the same number of elements.
 std::optional<dsl::Layout> through_reshape(const std::vector<int64_t>& from,
                                            const dsl::Layout& layout,
                                            const std::vector<int64_t>& to);
 
-/// The layout by which the transpose of a tensor with `layout` lies as the tensor does. Dimension i
-/// of the tensor is dimension positions[i] of the transpose, as as_transpose() says it.
+/// The layout under which the transpose of a tensor with `layout` is a view of its array. Dimension
+/// i of the tensor is dimension positions[i] of the transpose, as in as_transpose().
 dsl::Layout through_transpose(const dsl::Layout& layout, const std::vector<size_t>& positions);
 
 }  // namespace tw::graph

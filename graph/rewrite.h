@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What passes rewrite graphs with: canonical names inside of computes, and the fusion of several
-// operators into one. Pure functions; thread-safe.
+// Tools of the passes that rewrite graphs: canonical names inside of computes, and the fusion of
+// several operators into one. Pure functions; thread-safe.
 //
 //   // conv2d(x, w) -> c;  relu(c) -> y   becomes   conv2d(x, w) relu=1 -> y
 //   TW_TRY(Operator fused, fuse(std::vector{conv, relu}, {"y"}));
@@ -17,11 +17,12 @@
 
 namespace tw::graph {
 
-/// A compute whose names depend on its structure alone: inputs are in0, in1, ... in the order in
-/// which stages read them, stages t0, t1, ..., outputs out0, out1, ... (`out` where there is one),
-/// axes the letters of their dimensions, and an index into a dimension of one element is the axis
-/// of one element at that place, if there is one. Two operators of different networks that compute
-/// the same so have one key.
+/// A compute whose names depend on its structure alone, so that two operators of different networks
+/// that compute the same thing in the same way have one key:
+/// - inputs are in0, in1, ... in the order in which stages read them, stages t0, t1, ...;
+/// - outputs are out0, out1, ..., or `out` if there is one;
+/// - axes are the letters of their dimensions;
+/// - an index into a dimension of one element is the axis at that place, if that has one element.
 struct Canonical {
   dsl::Compute compute;
   std::map<std::string, std::string> names;  ///< of inputs and outputs: former name -> new one
@@ -46,19 +47,33 @@ Result<Operator> make_operator(const dsl::Compute& compute, const std::vector<st
 Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std::string>& outputs,
                       const std::map<std::string, Constant>& constants);
 
-/// Replaces the reads of stages by what these stages compute there, if they are no reductions and
-/// no outputs, and are read at one place only, or at several that end up in one stage without a
-/// reduction, at its own axes. Large expressions stay stages.
+/// Replaces reads of a stage by the expression that the stage computes there, if the stage is
+/// neither a reduction nor an output, and is read at one place, or at several places that end up in
+/// one stage without a reduction, at the axes of that stage. Large expressions stay stages.
 dsl::Compute inline_stages(const dsl::Compute& compute);
 
-/// The compute of a reshape: the elements in row-major order under another shape of equal size.
+/// The compute of a reshape: the elements of the input in row-major order, in another shape.
+/// Invalid unless both shapes have the same number of elements.
 Result<dsl::Compute> reshape(DType dtype, const std::vector<int64_t>& from,
                              const std::vector<int64_t>& to);
-/// Whether the operator is such a reshape: on row-major tensors it moves nothing.
+/// Whether the operator is such a reshape. On row-major tensors it is a view.
 bool is_reshape(const Operator& op);
 
-/// Where the elements of the one input go: position[i] is the place, among the dimensions of the
-/// output, of the input's dimension i. nullopt for what is no transpose; a copy is one.
+/// The permutation of a transpose: dimension i of the input is dimension position[i] of the output.
+/// A copy is the identity. nullopt for any other operator.
 std::optional<std::vector<size_t>> as_transpose(const Operator& op);
+
+/// Inputs of an operator, by their numbers, as they stand one after another along one dimension of
+/// its only output. One may stand there several times.
+struct Concatenation {
+  size_t dimension = 0;
+  std::vector<size_t> inputs;
+  friend bool operator==(const Concatenation&, const Concatenation&) = default;
+};
+/// nullopt for what is no concatenation.
+std::optional<Concatenation> as_concatenation(const Operator& op);
+/// The compute of one. Requires: shapes that agree but for the dimension, at least one.
+Result<dsl::Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
+                                 size_t dimension);
 
 }  // namespace tw::graph

@@ -2,6 +2,8 @@
 #include "graph/storage.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <tuple>
 
 #include "base/integer.h"
@@ -34,6 +36,22 @@ Storage storage_of(const std::vector<int64_t>& shape, const dsl::Layout& layout)
   storage.steps.erase(std::unique(storage.steps.begin(), storage.steps.end(), continues),
                       storage.steps.end());
   return storage;
+}
+
+std::optional<int64_t> offset_of_slice(const std::vector<int64_t>& shape, const dsl::Layout& layout,
+                                       size_t dimension, int64_t begin, int64_t end) {
+  const auto dim = static_cast<int>(dimension);
+  const std::vector<dsl::Layout::Part>& parts = layout.parts();
+  int64_t block = 1;
+  for (const dsl::Layout::Part& part : parts)
+    if (part.dim == dim && part.factor) block *= part.factor;
+  if (begin % block != 0 || (end % block != 0 && end != shape[dimension])) return std::nullopt;
+  const std::vector<int64_t> extents = layout.storage_shape(shape);
+  const auto outer = std::ranges::find(parts, dsl::Layout::Part{dim, 0}) - parts.begin();
+  if (std::any_of(extents.begin(), extents.begin() + outer, [](int64_t e) { return e != 1; }))
+    return std::nullopt;
+  return std::accumulate(extents.begin() + outer + 1, extents.end(), begin / block,
+                         std::multiplies<>());
 }
 
 }  // namespace tw::graph

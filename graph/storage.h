@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a layout puts the elements of a tensor, in a form by which layouts compare: NCHW and NHWC
-// are two layouts, but of images of 1 x 1 they are the same storage. Plain values; thread-safe.
+// The placement of the elements of a tensor in memory, in a form that shows whether two layouts are
+// the same: NCHW and NHWC place a tensor with images of 1 x 1 alike. Plain values; thread-safe.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dsl/layout.h"
@@ -13,8 +15,9 @@ namespace tw::graph {
 /// Equal for two layouts if and only if they put every element of a tensor at the same offset of
 /// arrays of the same size. Sizes matter because a kernel may read padding, which is zero.
 struct Storage {
-  /// From index `step` of dimension `dim` on, each multiple of `step` adds `stride` elements to the
-  /// offset. Steps at which the offset only goes on growing as before are left out.
+  /// An index is split into digits, as by a mixed radix: if a dimension has the steps 1 and 4,
+  /// index 7 has the digits 3 and 1. Each unit of the digit of `step` adds `stride` elements to the
+  /// offset. A step whose stride grows from the one before as the step does is left out.
   struct Step {
     int dim;
     int64_t step, stride;
@@ -28,5 +31,14 @@ struct Storage {
 
 /// Requires: the layout is of the shape's rank, and the size of the array is within int64.
 Storage storage_of(const std::vector<int64_t>& shape, const dsl::Layout& layout);
+
+/// The offset, in elements, at which the slice [begin, end) along a dimension begins in the array
+/// of a tensor of this shape, if the slice lies there as a tensor of its own does with this layout.
+/// Of [1, 64, 8, 8] the channels from 32 on do so at offset 2048 as NCHW and as NCHW16c. nullopt
+/// where other elements lie between those of the slice (NHWC, or a batch of 2), and where a block
+/// has elements of the slice and others (NCHW64c). Requires: the layout is of the shape's rank; 0
+/// <= begin < end <= shape[dimension].
+std::optional<int64_t> offset_of_slice(const std::vector<int64_t>& shape, const dsl::Layout& layout,
+                                       size_t dimension, int64_t begin, int64_t end);
 
 }  // namespace tw::graph

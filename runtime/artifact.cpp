@@ -174,7 +174,7 @@ Json info_json(const KernelInfo& info) {
           {"flops", info.flops}};
 }
 
-// The readers below throw nlohmann's exceptions, which read_header() turns into one error.
+// The readers below may throw nlohmann's exceptions, which read_header() turns into an error.
 Result<TensorMap> map_from(const Json& json) {
   TensorMap map;
   TW_TRY(map.type, parse_dtype(json.at("dtype").get<std::string>()));
@@ -248,12 +248,6 @@ Json header_json(const Artifact& artifact) {
   return header;
 }
 
-/// Code that follows the header.
-struct Section {
-  uint64_t bytes = 0;
-  std::string hash;
-};
-
 struct Header {
   KernelInfo info;
   Section object;
@@ -275,30 +269,18 @@ Result<Header> header_from(const Json& json) {
   return header;
 }
 
-Result<Header> read_header(std::string_view text) {
-  TW_TRY(const Json json, unseal_header(text));
-  try {
-    return header_from(json);
-  } catch (const Json::exception& error) {
-    return invalid(fmt::format("the header has a wrong field ({})", error.what()));
-  }
-}
-
-/// Removes the section's bytes from the front of `rest` and returns them.
-Result<std::string> take_code(const char* name, const Section& section, std::string_view& rest) {
-  TW_TRY(const std::string_view code, take_section(name, section.bytes, rest));
-  TW_RETURN_IF_ERROR(check_section(name, code, section.hash));
-  return std::string(code);
-}
-
 Result<Artifact> checked_artifact(std::string_view bytes) {
   TW_TRY(const std::string_view text, header_text(bytes, kMagic, kMaxHeaderBytes));
-  TW_TRY(Header header, read_header(text));
+  Header header;
+  TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) -> Status {
+    TW_TRY(header, header_from(json));
+    return {};
+  }));
   std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
   Artifact artifact;
-  TW_TRY(artifact.object, take_code("object", header.object, rest));
+  TW_TRY(artifact.object, take_section("object", header.object, rest));
   if (header.ptx) {
-    TW_TRY(artifact.ptx, take_code("PTX", *header.ptx, rest));
+    TW_TRY(artifact.ptx, take_section("PTX", *header.ptx, rest));
   }
   if (!rest.empty())
     return invalid(fmt::format("its code has {} bytes more than the header says", rest.size()));

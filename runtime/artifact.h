@@ -42,7 +42,7 @@ inline constexpr int kRuntimeAbi = 2;
 
 /// Version of the code generator's output. It grows whenever old artifacts or records stop meaning
 /// the same, and takes part in every lookup.
-inline constexpr int64_t current_codegen_abi = 4;
+inline constexpr int64_t current_codegen_abi = 5;
 
 struct PhaseInfo {
   std::string symbol;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The steps of a network in the memory of a device: what a Model (runtime/model.h) for a GPU runs.
-// Kernels and constants are copied there once, for all variants of the network. A call has memory
-// of its own, in which the launches of all steps are prepared; on CUDA they are one graph.
-// Thread-safe; keeps the memory of calls for later ones of the same variant.
+// A network in the memory of a device, as a Model (runtime/model.h) for a GPU runs it. Kernels and
+// constants are copied to the device once, for all variants of the network. Each call has working
+// memory of its own, with the launches of all steps prepared for it, on CUDA as one graph; later
+// calls of the same variant reuse that memory. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -29,29 +29,30 @@ struct StepTime {
   int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
 };
 
-/// What the variants of a network share on a device.
+/// The parts of a network on a device that its variants share: kernels and constants.
 struct DeviceNetwork {
   std::string name;
   std::shared_ptr<Device> device;
   std::vector<DeviceKernel> kernels;
   DeviceBuffer constants;
 
-  /// Loads the kernels, and copies the constants to the device. Errors as DeviceKernel::load();
-  /// Environment, naming what and how much, where the device has no memory for them.
+  /// Loads the kernels, and copies the constants to the device. Errors as DeviceKernel::load() and
+  /// allocate().
   static Result<std::shared_ptr<const DeviceNetwork>> load(std::string name,
                                                            std::vector<Artifact> kernels,
                                                            std::string_view constants,
                                                            std::shared_ptr<Device> device);
-  /// Memory for `what` of the network, which the error names.
+  /// Device memory for `what`, such as "constants". Environment, naming `what` and the size, if the
+  /// device has none.
   Result<DeviceBuffer> allocate(std::string_view what, int64_t bytes) const;
 };
 
 /// One variant of a network on a device.
 class DeviceModel {
  public:
-  /// Unsupported where the device cannot use a constant from where it lies on. Requires: a variant
-  /// of a model that check_model() has accepted, whose kernels and constants are the network's;
-  /// both it and `arguments`, its inputs and then its outputs, must outlive the result.
+  /// Unsupported if the device cannot address a constant at its offset. Requires: a variant of a
+  /// model that check_model() has accepted, whose kernels and constants are the network's;
+  /// `arguments` has its inputs, then its outputs. Variant and arguments must outlive the result.
   static Result<std::unique_ptr<DeviceModel>> load(std::shared_ptr<const DeviceNetwork> network,
                                                    const ModelVariant& variant,
                                                    std::span<const ArgumentInfo> arguments);
@@ -67,28 +68,29 @@ class DeviceModel {
   int64_t call_bytes() const;
 
  private:
-  /// What steps work in beside the arguments of a call.
+  /// Working memory of a call, beside its arguments.
   struct Memory {
     DeviceBuffer arena, scratch;
-    std::vector<DeviceBuffer> places;  ///< of tensors in the arena; null for others
+    std::vector<DeviceBuffer> places;  ///< parts of the arena, by tensor; null for other tensors
   };
-  /// The steps on some memory and arrays.
+  /// The launches of all steps, bound to working memory and arrays.
   struct Steps {
-    std::vector<DeviceBuffer> arrays;  ///< of the arguments
+    std::vector<DeviceBuffer> arrays;  ///< arrays of the arguments
     std::vector<Launch> launches;
-    std::vector<size_t> ends;  ///< of each step: the number of launches up to its last
+    std::vector<size_t> ends;  ///< for each step, the end of its launches in `launches`
   };
-  /// Memory and arrays of a call that copies.
+  /// Memory, arrays and graph of a call() that copies its arguments.
   struct OwnCall {
     Memory memory;
     Steps steps;
     LaunchGraph graph;
   };
-  /// Arrays of a caller's that steps were recorded on.
+  /// The graph of the steps on one set of the caller's arrays.
   struct Recorded {
     std::vector<DeviceBuffer> arrays;
     LaunchGraph graph;
   };
+  /// Working memory that the calls on one queue share, and the graphs that were recorded there.
   struct OnQueue {
     Memory memory;
     std::vector<Recorded> recorded;
@@ -114,7 +116,7 @@ class DeviceModel {
   const ModelVariant& variant_;
   const std::span<const ArgumentInfo> arguments_;
   std::vector<DeviceBuffer> constant_places_;  ///< of each tensor; null where it is no constant
-  int64_t scratch_bytes_ = 0;                  ///< most that a step takes
+  int64_t scratch_bytes_ = 0;                  ///< largest scratch memory of a step
   mutable std::mutex mutex_;  ///< guards the members below and the order of call_on()'s launches
   mutable std::vector<OwnCall> idle_;
   mutable std::map<Queue, OnQueue> on_queues_;

@@ -19,8 +19,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// Where a pointer of a step comes from: an offset in constants or arena, or an array of the
-/// caller's.
+/// The source of a pointer that a step gets: an offset in constants or arena, or the number of an
+/// array of the caller's.
 struct Pointer {
   Place place = Place::Arena;
   int64_t at = 0;
@@ -56,7 +56,7 @@ Pointer pointer_to(const ModelTensor& tensor, const ModelVariant& variant) {
   return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0)};
 }
 
-/// Steps can use the array as it is.
+/// Whether steps can use the caller's array without a copy.
 bool is_direct(const ArgumentInfo& argument, const Buffer& buffer) {
   const auto alignment = static_cast<uintptr_t>(size_bytes(argument.dtype));
   return buffer.dtype == argument.dtype && buffer.shape == argument.shape &&
@@ -83,7 +83,7 @@ bool has_shapes(std::span<const ArgumentInfo> inputs, std::span<const Array> arr
                             &Array::shape);
 }
 
-/// A network for a GPU needs a device, and only that does.
+/// Usage where a network for a GPU has no device, or one for the processor has one.
 Status check_device(const ModelFile& model, const std::shared_ptr<Device>& device) {
   TW_TRY(const Target target, parse_target(model.target));
   if (target.is_gpu() == (device != nullptr)) return {};
@@ -93,8 +93,8 @@ Status check_device(const ModelFile& model, const std::shared_ptr<Device>& devic
                                  : "give a device to load it on"));
 }
 
-/// The parts of the memory of a call: the arena at its begin, then scratch of the steps, the
-/// pointers of one step, and the caller's arrays.
+/// Offsets of the parts of one call's memory, in bytes: the arena at 0, then the scratch memory
+/// that steps share, the pointers that one step gets, and the pointers to the caller's arrays.
 struct CallMemory {
   int64_t scratch_at = 0, pointers_at = 0, arrays_at = 0, bytes = 0;
 };
@@ -105,7 +105,16 @@ struct ModelMemory {
   std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
 };
 
-/// A variant whose kernels are loaded on the processor. Requires: what it is made of outlives it.
+/// How one call runs.
+struct CallContext {
+  const ModelMemory& shared;
+  ThreadPool& pool;
+  int threads = 0;                         ///< most threads of the pool that a step uses; 0: all
+  std::vector<StepTime>* times = nullptr;  ///< where not null, the time of each step is appended
+};
+
+/// A variant whose kernels are loaded on the processor. Requires: `info`, `arguments` and the
+/// kernels' memory outlive it.
 class LoadedVariant {
  public:
   LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
@@ -116,18 +125,13 @@ class LoadedVariant {
 
   int64_t call_bytes() const { return memory_.bytes; }
   /// Requires: one array for each argument.
-  Status run(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
-             int threads, std::vector<StepTime>* times) const;
+  Status run(const CallContext& context, std::span<const Buffer> buffers) const;
 
  private:
-  Status run_direct(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
-                    int threads, std::vector<StepTime>* times) const;
-  Status run_copied(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
-                    int threads, std::vector<StepTime>* times) const;
-  Status run_steps(const char* constants, char* memory, ThreadPool& pool, int threads,
-                   std::vector<StepTime>* times) const;
-  Status run_step(size_t number, const char* constants, char* memory, ThreadPool& pool,
-                  int threads) const;
+  Status run_direct(const CallContext& context, std::span<const Buffer> buffers) const;
+  Status run_copied(const CallContext& context, std::span<const Buffer> buffers) const;
+  Status run_steps(const CallContext& context, char* memory) const;
+  Status run_step(const CallContext& context, size_t number, char* memory) const;
 
   /// The caller's arrays, or copies of them, in the memory of a call.
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
@@ -177,72 +181,70 @@ Status LoadedVariant::lay_out(const std::string& network) {
   return {};
 }
 
-Status LoadedVariant::run_step(size_t number, const char* constants, char* memory, ThreadPool& pool,
-                               int threads) const {
+Status LoadedVariant::run_step(const CallContext& context, size_t number, char* memory) const {
   const LoadedStep& step = steps_[number];
   const auto pointers = reinterpret_cast<void**>(memory + memory_.pointers_at);
   for (size_t i = 0; i < step.arguments.size(); ++i) {
     const auto [place, at] = step.arguments[i];
-    pointers[i] = place == Place::Constant ? const_cast<char*>(constants) + at
+    pointers[i] = place == Place::Constant ? const_cast<char*>(context.shared.constants) + at
                   : place == Place::Arena  ? memory + at
                                            : arrays(memory)[at];
   }
-  const int limit = threads > 0 && step.threads > 0 ? std::min(threads, step.threads)
-                                                    : std::max(threads, step.threads);
+  const int limit = context.threads > 0 && step.threads > 0
+                        ? std::min(context.threads, step.threads)
+                        : std::max(context.threads, step.threads);
   void* const scratch =
       step.kernel.info().scratch_bytes > 0 ? memory + memory_.scratch_at : nullptr;
   const Status done =
-      step.kernel.run_unchecked({pointers, step.arguments.size()}, scratch, pool, limit);
+      step.kernel.run_unchecked({pointers, step.arguments.size()}, scratch, context.pool, limit);
   if (done) return {};
   return fail(done.error().code, fmt::format("[model] step {} '{}': {}", number,
                                              info_->steps[number].name, done.error().message));
 }
 
-Status LoadedVariant::run_steps(const char* constants, char* memory, ThreadPool& pool, int threads,
-                                std::vector<StepTime>* times) const {
-  if (times == nullptr) {
+Status LoadedVariant::run_steps(const CallContext& context, char* memory) const {
+  if (context.times == nullptr) {
     for (size_t number = 0; number < steps_.size(); ++number)
-      TW_RETURN_IF_ERROR(run_step(number, constants, memory, pool, threads));
+      TW_RETURN_IF_ERROR(run_step(context, number, memory));
     return {};
   }
-  times->reserve(steps_.size());
+  context.times->reserve(steps_.size());
   const auto start = SteadyClock::now();
   const auto now_ns = [&] {
     return int64_t{std::chrono::nanoseconds(SteadyClock::now() - start).count()};
   };
   for (size_t number = 0; number < steps_.size(); ++number) {
     const int64_t begin_ns = now_ns();
-    TW_RETURN_IF_ERROR(run_step(number, constants, memory, pool, threads));
-    times->push_back({static_cast<int>(number), begin_ns, now_ns()});
+    TW_RETURN_IF_ERROR(run_step(context, number, memory));
+    context.times->push_back({static_cast<int>(number), begin_ns, now_ns()});
   }
   return {};
 }
 
-Status LoadedVariant::run(const ModelMemory& shared, std::span<const Buffer> buffers,
-                          ThreadPool& pool, int threads, std::vector<StepTime>* times) const {
-  if (are_direct(arguments_, buffers)) return run_direct(shared, buffers, pool, threads, times);
-  return run_copied(shared, buffers, pool, threads, times);
+Status LoadedVariant::run(const CallContext& context, std::span<const Buffer> buffers) const {
+  return are_direct(arguments_, buffers) ? run_direct(context, buffers)
+                                         : run_copied(context, buffers);
 }
 
-Status LoadedVariant::run_direct(const ModelMemory& shared, std::span<const Buffer> buffers,
-                                 ThreadPool& pool, int threads,
-                                 std::vector<StepTime>* times) const {
+Status LoadedVariant::run_direct(const CallContext& context,
+                                 std::span<const Buffer> buffers) const {
   for (size_t output = info_->inputs.size(); output < buffers.size(); ++output)
     for (size_t other = 0; other < output; ++other)
       TW_RETURN_IF_ERROR(
           check_apart(arguments_[output], range_of(arguments_[output], buffers[output]),
                       arguments_[other], range_of(arguments_[other], buffers[other])));
-  TW_TRY(auto arena, shared.arenas->take(memory_.bytes));
-  const BorrowedArena memory(*shared.arenas, std::move(arena));
+  ArenaCache& arenas = *context.shared.arenas;
+  TW_TRY(auto arena, arenas.take(memory_.bytes));
+  const BorrowedArena memory(arenas, std::move(arena));
   for (size_t i = 0; i < buffers.size(); ++i)
     arrays(memory.data())[i] = static_cast<char*>(buffers[i].data);
-  return run_steps(shared.constants, memory.data(), pool, threads, times);
+  return run_steps(context, memory.data());
 }
 
-// Arrays that steps cannot use as they are lie contiguously behind the rest of the call's memory.
-Status LoadedVariant::run_copied(const ModelMemory& shared, std::span<const Buffer> buffers,
-                                 ThreadPool& pool, int threads,
-                                 std::vector<StepTime>* times) const {
+// Arrays that steps cannot use as they are get contiguous copies behind the rest of the call's
+// memory.
+Status LoadedVariant::run_copied(const CallContext& context,
+                                 std::span<const Buffer> buffers) const {
   TW_TRY(const std::vector<StridedView> views, views_of(arguments_, buffers));
   std::vector<std::optional<int64_t>> copies(views.size());
   std::optional<int64_t> end = memory_.bytes;
@@ -254,14 +256,15 @@ Status LoadedVariant::run_copied(const ModelMemory& shared, std::span<const Buff
   if (!end)
     return fail(ErrorCode::Environment,
                 "[model] out of memory: the copies of the arrays do not fit 64 bits");
-  TW_TRY(auto arena, shared.arenas->take(*end));
-  const BorrowedArena memory(*shared.arenas, std::move(arena));
+  ArenaCache& arenas = *context.shared.arenas;
+  TW_TRY(auto arena, arenas.take(*end));
+  const BorrowedArena memory(arenas, std::move(arena));
   for (size_t i = 0; i < views.size(); ++i) {
     char*& array = arrays(memory.data())[i];
     array = copies[i] ? memory.data() + *copies[i] : views[i].data;
     if (copies[i] && !arguments_[i].is_output) gather(views[i], array);
   }
-  TW_RETURN_IF_ERROR(run_steps(shared.constants, memory.data(), pool, threads, times));
+  TW_RETURN_IF_ERROR(run_steps(context, memory.data()));
   for (size_t i = 0; i < views.size(); ++i)
     if (copies[i] && arguments_[i].is_output) scatter(arrays(memory.data())[i], views[i]);
   return {};
@@ -414,7 +417,7 @@ Status Model::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) 
 Status Model::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
   if (state_->device) return call(buffers);
   TW_TRY(const size_t variant, state_->variant_of(buffers));
-  return state_->variants[variant].run(state_->shared, buffers, pool, threads, nullptr);
+  return state_->variants[variant].run({state_->shared, pool, threads}, buffers);
 }
 
 Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool& pool,
@@ -425,8 +428,8 @@ Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool&
     TW_TRY(profile.steps, state_->on_device[profile.variant]->profile(buffers));
     return profile;
   }
-  TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(state_->shared, buffers, pool, threads,
-                                                           &profile.steps));
+  const CallContext context{state_->shared, pool, threads, &profile.steps};
+  TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(context, buffers));
   return profile;
 }
 

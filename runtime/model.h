@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Model is a network that can be called: its kernels are loaded, its constants are mapped, and
-// one call runs all of its steps in memory that it takes from a small cache. No compiler is
-// involved. Copies share everything; const calls are thread-safe, so one model serves many threads
-// and sessions. A call runs the variant that is for the shapes of its inputs. A network for a GPU
-// runs on the device that the options name, with its constants and its working memory there.
+// A Model is a network that can be called. Its kernels are loaded and its constants mapped; a call
+// runs all steps, in working memory from a cache. No compiler is involved. Copies of a Model share
+// everything, and const methods are thread-safe, so one model serves many threads and sessions. A
+// call runs the variant for the shapes of its inputs. A network for a GPU runs on the device that
+// the options give, with its constants and working memory there.
 //
 //     TW_TRY(Model model, Model::open("resnet50.twart"));
 //     ThreadPool pool;
@@ -34,15 +34,15 @@ namespace tw::runtime {
 struct ModelOptions {
   Target machine = host_target();
   Trust trust = Trust::Own;
-  /// Checking the constants reads all of them before the first call, 2 GB/s on a core with SHA
+  /// Checked constants are all read when the model is opened, at 2 GB/s on a core with SHA
   /// instructions; trusted ones are read when a step first needs them.
   Constants constants = Constants::Checked;
   LoadOptions library = {};
-  /// Where a network for a GPU runs; null for one of the processor.
+  /// The device that runs a network for a GPU; null for networks for the processor.
   std::shared_ptr<Device> device = {};
 };
 
-/// What one call ran, and when.
+/// The variant and the steps that one call ran, with their times.
 struct ModelProfile {
   size_t variant = 0;           ///< number in ModelFile::variants
   std::vector<StepTime> steps;  ///< in the order in which they ran
@@ -58,45 +58,51 @@ class Model {
   /// The same for a model in memory, whose constants are copied.
   static Result<Model> load(ModelFile model, const ModelOptions& options = {});
 
-  /// What it was loaded from, without the bytes of kernels and constants.
+  /// The model as it was loaded, without the bytes of kernels and constants.
   const ModelFile& info() const;
-  /// Inputs, then outputs: names, types and shapes of the arrays that call() takes. All variants
-  /// have the same names and types. Requires: variant < info().variants.size().
+  /// The names, types and shapes of the arrays that call() takes, inputs first. All variants have
+  /// the same names and types. Requires: variant < info().variants.size().
   std::span<const ArgumentInfo> arguments(size_t variant = 0) const;
-  /// The variant that call() runs on these arrays. Usage, listing the shapes that there are, where
-  /// several variants have other ones; a model with a single variant always answers 0.
+  /// The variant that call() runs on these arrays; 0 if the model has only one. Usage, listing the
+  /// shapes that the model has, if no variant has the inputs' shapes.
   Result<size_t> variant_of(std::span<const Buffer> buffers) const;
 
-  /// Runs the network on logical arrays: one for each input, then one for each output, on at most
-  /// `threads` threads of the pool (0: all) and in each step on at most as many as the step says.
-  /// Errors as variant_of(). Checks the arrays as Kernel::call() does: Usage, naming the argument,
-  /// also where an output shares memory with another array. Arrays that are strided or not aligned
-  /// to their element are copied; other calls after the first allocate nothing. Environment where
-  /// there is no memory for the call; Internal, naming the step, where a kernel reports a failure.
+  /// Runs the network on logical arrays, one for each input and then one for each output. Each step
+  /// runs on at most `threads` threads of the pool (0: all) and at most ModelStep::threads.
+  ///
+  /// Arrays that are strided or not aligned to their element are copied. Without such arrays, calls
+  /// after the first allocate nothing. Errors:
+  /// - as variant_of(); Usage, naming the argument, as Kernel::call(), and if an output shares
+  /// memory
+  ///   with another array;
+  /// - Environment if there is no memory for the call;
+  /// - Internal, naming the step, if a kernel reports a failure.
   /// Outputs are unspecified after an error.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
-  /// The same, and says when each step ran; on a device by its clock, one step after the other.
+  /// The same call, with the time of each step. On a device the steps run one after the other,
+  /// timed by the device's clock.
   Result<ModelProfile> profile(std::span<const Buffer> buffers, ThreadPool& pool,
                                int threads = 0) const;
 
-  // Of a network on a device, for which the calls above use no thread of the pool: they copy the
-  // inputs there, submit all steps at once (on CUDA as one graph), copy the outputs back and wait
-  // once. Errors as variant_of() and DeviceKernel::call(); Environment, naming what and how much,
-  // where the device has no memory for the call.
+  // The methods above also call networks on a device, without using the pool: they copy the inputs
+  // to the device, submit all steps at once (on CUDA as one graph), copy the outputs back, and wait
+  // once. Errors are those of variant_of() and DeviceKernel::call(), and Environment, naming the
+  // purpose and the size, if the device has no memory for the call.
 
-  /// The same call without a pool. Usage: the network is for the processor.
+  /// A call of a network on a device, without a pool. Usage if the network is for the processor.
   Status call(std::span<const Buffer> buffers) const;
-  /// Enqueues one call on arrays in the device's memory, on a queue of the caller's or the device's
-  /// own, as DeviceKernel::call_on(). Calls of one variant on one queue share working memory, which
-  /// the first one allocates; the model has to outlive them. Usage: the network is for the
+  /// Enqueues a call on arrays in the device's memory, on the caller's queue or the device's own
+  /// one, as DeviceKernel::call_on(). Calls of one variant on one queue share working memory, which
+  /// the first of them allocates. The model must outlive the calls. Usage if the network is for the
   /// processor.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
-  /// Null for a network of the processor.
+  /// The device that the network runs on; null for networks for the processor.
   std::shared_ptr<Device> device() const;
 
-  /// Bytes of memory that the model holds for its constants, and that each call of a variant takes
-  /// beside the caller's arrays; of a network on a device, there.
+  /// Bytes of memory that the constants take, on the device if there is one.
   int64_t constant_bytes() const;
+  /// Bytes of memory that a call of the variant takes beside the caller's arrays, on the device if
+  /// there is one.
   int64_t call_bytes(size_t variant = 0) const;
 
  private:

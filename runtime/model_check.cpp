@@ -239,7 +239,7 @@ Status check_kernels(const ModelFile& model) {
 class Contents {
  public:
   explicit Contents(const Network& model)
-      : model_(model), written_(model.tensors.size()), read_as_(model.tensors.size(), -1) {
+      : model_(model), written_(model.tensors.size()), read_as_(model.tensors.size()) {
     for (const ModelStep& step : model.steps)
       for (size_t i = 0; i < step.arguments.size(); ++i)
         if (arguments_of(model, step)[i].is_output)
@@ -270,33 +270,52 @@ class Contents {
     contents_.emplace(key_of(extent), tensor);
   }
 
-  /// A tensor that no step writes is another name of the one that lies in exactly its place when it
-  /// is first read: what a reshape makes of it.
+  /// A tensor that no step writes is another name of what lies in exactly its place when it is
+  /// first read: of one tensor, as a reshape makes it, or of several side by side, as a
+  /// concatenation does.
   Status read(int index, std::string_view reader) {
     const ModelTensor& tensor = tensor_at(model_, index);
     const Extent extent = extent_of(tensor);
     if (tensor.place == Place::Constant || extent.begin == extent.end) return {};
-    const auto at = contents_.find(key_of(extent));
-    if (at == contents_.end() || extent_of(tensor_at(model_, at->second)).end != extent.end)
+    const std::vector<int> found = tensors_in(extent);
+    if (found.empty())
       return defect(fmt::format(
           "{} reads tensor '{}', which no step has written or another one has overwritten", reader,
           tensor.name));
-    int& known = read_as_[static_cast<size_t>(index)];
-    if (known < 0) known = written_[static_cast<size_t>(index)] > 0 ? index : at->second;
-    const ModelTensor& found = tensor_at(model_, at->second);
-    if (known == at->second && found.dtype == tensor.dtype) return {};
-    return defect(fmt::format("{} reads tensor '{}' where '{}' lies by then", reader, tensor.name,
-                              found.name));
+    std::vector<int>& known = read_as_[static_cast<size_t>(index)];
+    if (known.empty())
+      known = written_[static_cast<size_t>(index)] > 0 ? std::vector<int>{index} : found;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const ModelTensor& other = tensor_at(model_, found[i]);
+      if (i < known.size() && known[i] == found[i] && other.dtype == tensor.dtype) continue;
+      return defect(fmt::format("{} reads tensor '{}' where '{}' lies by then", reader, tensor.name,
+                                other.name));
+    }
+    return {};
   }
 
  private:
   using Key = std::tuple<Place, int64_t, int64_t>;
   static Key key_of(const Extent& extent) { return {extent.place, extent.array, extent.begin}; }
 
+  /// The tensors that fill the extent side by side; none where something else lies in it.
+  std::vector<int> tensors_in(const Extent& extent) const {
+    std::vector<int> tensors;
+    int64_t filled = extent.begin;
+    for (auto at = contents_.find(key_of(extent)); at != contents_.end() && filled < extent.end;
+         ++at) {
+      const Extent next = extent_of(tensor_at(model_, at->second));
+      if (!next.overlaps(extent) || next.begin != filled) break;
+      tensors.push_back(at->second);
+      filled = next.end;
+    }
+    return filled == extent.end ? tensors : std::vector<int>();
+  }
+
   const Network& model_;
-  std::vector<int> written_;     // how often each tensor is written
-  std::vector<int> read_as_;     // the tensor whose content was found where each was read first
-  std::map<Key, int> contents_;  // tensors that do not overlap, by where they begin
+  std::vector<int> written_;               // how often each tensor is written
+  std::vector<std::vector<int>> read_as_;  // what was found where each tensor was read first
+  std::map<Key, int> contents_;            // tensors that do not overlap, by where they begin
 };
 
 Status check_order(const Network& model) {

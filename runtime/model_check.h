@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What check_model() proves (runtime/model_file.h), for models whose constants lie elsewhere. Pure;
-// thread-safe.
+// The checks of check_model() (runtime/model_file.h), for models whose constants lie elsewhere.
+// Pure; thread-safe.
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 namespace tw::runtime {
 
 /// Invalid, naming step or tensor, unless a model with constants of this size is safe to run.
-/// Takes time in proportion to the number of arguments of all steps.
+/// Takes time nearly linear in the number of arguments of all steps.
 Status find_defect(const ModelFile& model, int64_t constant_bytes);
 
 }  // namespace tw::runtime

@@ -6,7 +6,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -117,7 +119,7 @@ Result<std::string> head_of(const ModelFile& model) {
   return head;
 }
 
-// The readers below throw nlohmann's exceptions, which read_model_header() turns into one error.
+// The readers below may throw nlohmann's exceptions, which read_header() turns into an error.
 
 /// Numbers that are no int become -1, which check_model() refuses.
 int int_from(const Json& json) {
@@ -163,20 +165,14 @@ Result<ModelVariant> variant_from(const Json& json) {
   return variant;
 }
 
-/// Bytes that follow the header.
-struct ModelSection {
-  uint64_t bytes = 0;
-  std::string hash;
-};
-
-ModelSection section_from(const Json& json) {
+Section section_from(const Json& json) {
   return {json.at("bytes").get<uint64_t>(), json.at("hash").get<std::string>()};
 }
 
 struct ModelHeader {
   ModelFile model;  ///< without kernels and constants
-  std::vector<ModelSection> kernels;
-  ModelSection constants;
+  std::vector<Section> kernels;
+  Section constants;
 };
 
 /// The variants of a header; one of version 1 is itself its only variant.
@@ -205,30 +201,11 @@ Result<ModelHeader> model_header_from(const Json& json, bool is_version_1) {
   return header;
 }
 
-Result<ModelHeader> read_model_header(std::string_view text, bool is_version_1) {
-  TW_TRY(const Json json, unseal_header(text));
-  try {
-    return model_header_from(json, is_version_1);
-  } catch (const Json::exception& error) {
-    return invalid_model(fmt::format("the header has a wrong field ({})", error.what()));
-  }
-}
-
-/// The kernel's bytes are copied before they are checked: what was checked is what runs, whatever
-/// happens to the file.
-Result<Artifact> take_kernel(size_t number, const ModelSection& section, std::string_view& rest) {
-  const std::string name = fmt::format("kernel {}", number);
-  TW_TRY(const std::string_view mapped, take_section(name, section.bytes, rest));
-  const std::string bytes(mapped);
-  TW_RETURN_IF_ERROR(check_section(name, bytes, section.hash));
-  return parse_artifact(bytes);
-}
-
 /// Zeros up to the constants, which begin at a multiple of their alignment in the file.
 Status take_padding(size_t file_bytes, std::string_view& rest) {
   const auto at = static_cast<int64_t>(file_bytes - rest.size());
   const auto bytes = static_cast<uint64_t>(round_up(at, constants_alignment) - at);
-  TW_TRY(const std::string_view zeros, take_section("padding", bytes, rest));
+  TW_TRY(const std::string_view zeros, take_bytes("padding", bytes, rest));
   if (zeros.find_first_not_of('\0') == std::string_view::npos) return {};
   return invalid_model("the bytes before its constants are not zero");
 }
@@ -243,21 +220,79 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   TW_TRY(
       const std::string_view text,
       header_text(bytes, is_version_1 ? magic_of_version_1 : model_magic, most_model_header_bytes));
-  TW_TRY(ModelHeader header, read_model_header(text, is_version_1));
+  ModelHeader header;
+  TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) -> Status {
+    TW_TRY(header, model_header_from(json, is_version_1));
+    return {};
+  }));
   std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
-  for (const ModelSection& section : header.kernels) {
-    TW_TRY(Artifact kernel, take_kernel(header.model.kernels.size(), section, rest));
-    header.model.kernels.push_back(std::move(kernel));
+  for (const Section& section : header.kernels) {
+    const std::string name = fmt::format("kernel {}", header.model.kernels.size());
+    TW_TRY(const std::string kernel, take_section(name, section, rest));
+    TW_TRY(header.model.kernels.emplace_back(), parse_artifact(kernel));
   }
   TW_RETURN_IF_ERROR(take_padding(bytes.size(), rest));
   if (rest.size() != header.constants.bytes)
     return invalid_model(fmt::format("its constants have {} bytes, the header says {}", rest.size(),
                                      header.constants.bytes));
   if (constants == Constants::Checked)
-    TW_RETURN_IF_ERROR(check_section("block of constants", rest, header.constants.hash));
+    TW_RETURN_IF_ERROR(check_section("block of constants", rest, header.constants));
   TW_RETURN_IF_ERROR(find_defect(header.model, std::ssize(rest)));
   return ParsedModel{std::move(header.model), rest};
 }
+
+/// The arrays that steps write to the arena. Where an array begins says which one a step means:
+/// what check_model() has accepted reads the latest ones that were written there. Several that are
+/// read as one become one.
+class ArenaArrays {
+ public:
+  void write(const ModelTensor& tensor, int step) {
+    const int64_t end = tensor.at + tensor.bytes;
+    auto at = latest_.lower_bound(tensor.at);
+    if (at != latest_.begin() && std::prev(at)->second.end > tensor.at) --at;
+    while (at != latest_.end() && at->first < end) at = latest_.erase(at);
+    latest_[tensor.at] = {lifetimes_.size(), end};
+    joined_to_.push_back(lifetimes_.size());
+    lifetimes_.push_back({tensor.bytes, step, step});
+  }
+
+  void read(const ModelTensor& tensor, int step) {
+    const auto first = latest_.find(tensor.at);
+    const size_t array = whole_of(first->second.array);
+    for (auto at = first; at != latest_.end() && at->first < tensor.at + tensor.bytes; ++at)
+      join(array, whole_of(at->second.array));
+    lifetimes_[array].last = step;
+  }
+
+  std::vector<Lifetime> lifetimes() const {
+    std::vector<Lifetime> wholes;
+    for (size_t i = 0; i < lifetimes_.size(); ++i)
+      if (joined_to_[i] == i) wholes.push_back(lifetimes_[i]);
+    return wholes;
+  }
+
+ private:
+  struct Latest {
+    size_t array = 0;
+    int64_t end = 0;  ///< offset behind it
+  };
+
+  size_t whole_of(size_t array) const {
+    while (joined_to_[array] != array) array = joined_to_[array];
+    return array;
+  }
+
+  void join(size_t whole, size_t part) {
+    if (whole == part) return;
+    joined_to_[part] = whole;
+    lifetimes_[whole].bytes += lifetimes_[part].bytes;
+    lifetimes_[whole].first = std::min(lifetimes_[whole].first, lifetimes_[part].first);
+  }
+
+  std::map<int64_t, Latest> latest_;  ///< arrays that do not overlap, by offset
+  std::vector<Lifetime> lifetimes_;
+  std::vector<size_t> joined_to_;  ///< for each array, itself or one that it is a part of
+};
 
 }  // namespace
 
@@ -283,27 +318,21 @@ std::string show_inputs(const ModelVariant& variant) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Where an array begins in the arena says which one a step means: what check_model() has accepted
-// reads the latest array that was written there.
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
-  std::vector<Lifetime> lifetimes;
-  std::map<int64_t, size_t> latest;  // by offset in the arena
+  ArenaArrays arrays;
   for (size_t number = 0; number < variant.steps.size(); ++number) {
     const ModelStep& step = variant.steps[number];
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
-    const int now = static_cast<int>(number);
     for (size_t i = 0; i < arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (tensor.place != Place::Arena || tensor.bytes == 0) continue;
-      if (!arguments[i].is_output) {
-        lifetimes[latest.at(tensor.at)].last = now;
-        continue;
-      }
-      latest[tensor.at] = lifetimes.size();
-      lifetimes.push_back({tensor.bytes, now, now});
+      if (arguments[i].is_output)
+        arrays.write(tensor, static_cast<int>(number));
+      else
+        arrays.read(tensor, static_cast<int>(number));
     }
   }
-  return least_arena_bytes(lifetimes);
+  return least_arena_bytes(arrays.lifetimes());
 }
 
 Status check_model(const ModelFile& model) {

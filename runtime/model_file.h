@@ -30,8 +30,8 @@ namespace tw::runtime {
 
 /// Where the array of a tensor lies.
 enum class Place {
-  Input,     ///< the caller's array of this number
-  Output,    ///< likewise
+  Input,     ///< the caller's array for an input
+  Output,    ///< the caller's array for an output
   Constant,  ///< in the file, packed for the kernels that read it
   Arena,     ///< in the memory of a call
 };
@@ -44,7 +44,7 @@ struct ModelTensor {
   std::string layout;          ///< text as in ArgumentInfo; empty: row-major
   int64_t bytes = 0;           ///< in storage layout
   Place place = Place::Arena;
-  int64_t at = 0;  ///< number of the input or output; offset in the constants or in the arena
+  int64_t at = 0;  ///< index of the input or output, or byte offset in the constants or arena
   friend bool operator==(const ModelTensor&, const ModelTensor&) = default;
 };
 
@@ -53,7 +53,7 @@ struct ModelStep {
   std::string name;            ///< of the operator, or "tensor: NCHW -> NCHW16c"
   int kernel = 0;              ///< index into ModelFile::kernels
   std::vector<int> arguments;  ///< tensors, one for each argument of the kernel
-  int threads = 0;             ///< 0: all of the pool
+  int threads = 0;             ///< most threads that it runs on; 0: all of the pool
   double predicted_ns = 0;
   friend bool operator==(const ModelStep&, const ModelStep&) = default;
 };
@@ -80,21 +80,21 @@ struct ModelFile {
   friend bool operator==(const ModelFile&, const ModelFile&) = default;
 };
 
-/// Tensors of a network for a GPU begin at multiples of so many bytes in constants and arena:
-/// OpenCL devices take parts of their memory from such offsets on (CL_DEVICE_MEM_BASE_ADDR_ALIGN,
-/// 4096 bits on NVIDIA's).
+/// Alignment in bytes of the tensors of a network for a GPU, in constants and arena. Sub-buffers of
+/// OpenCL must begin at such offsets (CL_DEVICE_MEM_BASE_ADDR_ALIGN, 4096 bits on NVIDIA GPUs).
 inline constexpr int64_t device_tensor_alignment = 512;
-/// That of tensors in a network for this target.
+/// Alignment in bytes of the tensors of a network for this target, in constants and arena.
 int64_t tensor_alignment(const Target& target);
 
-/// The largest file of a model.
+/// Largest size of a model's file in bytes.
 inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 
-/// "x [1, 4], m [4]": the shapes of the inputs that the variant is for.
+/// The shapes of the inputs that the variant is for, such as "x [1, 4], m [4]".
 std::string show_inputs(const ModelVariant& variant);
 
 /// Lower bound on the arena of a variant: the largest sum of the arrays in it that are needed at
-/// one step. Requires: a model that passes check_model().
+/// one step, where arrays that some step reads as one are one array. Requires: a model that passes
+/// check_model().
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 
 /// Invalid, naming step or tensor, unless running the model is safe:
@@ -106,12 +106,13 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 /// - each tensor is written by at most one step, before it is read and not overwritten while it is
 ///   needed; inputs and constants are never written;
 /// - outputs of a step lie apart from its other arguments.
-/// A tensor that no step writes is another name for the one that lies in exactly its place when it
-/// is first read: so reshapes take no step.
+/// A tensor that no step writes is another name for what lies in exactly its place when it is first
+/// read, one tensor or several side by side: so reshapes take no step, nor do concatenations whose
+/// pieces are written where they belong.
 Status check_model(const ModelFile& model);
 
-/// Invalid where the network or one of its kernels is for a processor with features that `machine`
-/// lacks. Of a network for a GPU only the device that loads it can tell.
+/// Invalid if the network or one of its kernels is for a processor with features that `machine`
+/// lacks. Networks for GPUs pass: only the device that loads them can tell.
 Status check_targets(const ModelFile& model, const Target& machine);
 
 /// The bytes of the file, equal for equal models. Fails as check_model() does, and where the file
@@ -124,13 +125,13 @@ Result<ModelFile> parse_model(std::string_view bytes);
 /// Replaces `path` atomically by the model, readable by its owner only, as write_artifact() does.
 Status write_model(const std::string& path, const ModelFile& model);
 
-/// A model whose constants stay in its file.
+/// A model whose constants are mapped from its file.
 struct MappedModel {
   ModelFile model;  ///< without constants
   MappedFile file;
   std::string_view constants;  ///< within the file, at a multiple of 4096
 };
-/// Whether the bytes of the constants are compared with their hash, which reads all of them.
+/// Checked constants are compared with their hash, which reads all of them; trusted ones are not.
 enum class Constants { Checked, Trusted };
 
 /// Maps and checks a model; does not load it. NotCompiled: there is no such file. Invalid: it is

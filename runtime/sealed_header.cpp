@@ -50,7 +50,7 @@ Result<std::string_view> header_text(std::string_view bytes, std::string_view ma
   return bytes.substr(header_prefix_bytes, length);
 }
 
-Result<json> unseal_header(std::string_view text) {
+Status read_header(std::string_view text, const std::function<Status(const json&)>& read) {
   const auto is_shallow = [](int depth, json::parse_event_t, json&) {
     return depth <= most_levels;
   };
@@ -62,14 +62,13 @@ Result<json> unseal_header(std::string_view text) {
     const std::string hash = header.at("header_hash").get<std::string>();
     header.erase("header_hash");
     if (sha256_hex(header.dump()) != hash) return malformed("the header does not match its hash");
+    return read(header);
   } catch (const json::exception& error) {
     return malformed(fmt::format("the header has a wrong field ({})", error.what()));
   }
-  return header;
 }
 
-Result<std::string_view> take_section(std::string_view name, uint64_t bytes,
-                                      std::string_view& rest) {
+Result<std::string_view> take_bytes(std::string_view name, uint64_t bytes, std::string_view& rest) {
   const std::string_view section = rest.substr(0, bytes);
   if (section.size() != bytes)
     return malformed(
@@ -78,8 +77,16 @@ Result<std::string_view> take_section(std::string_view name, uint64_t bytes,
   return section;
 }
 
-Status check_section(std::string_view name, std::string_view bytes, std::string_view hash) {
-  if (sha256_hex(bytes) == hash) return {};
+Result<std::string> take_section(std::string_view name, const Section& section,
+                                 std::string_view& rest) {
+  TW_TRY(const std::string_view bytes, take_bytes(name, section.bytes, rest));
+  std::string copy(bytes);
+  TW_RETURN_IF_ERROR(check_section(name, copy, section));
+  return copy;
+}
+
+Status check_section(std::string_view name, std::string_view bytes, const Section& section) {
+  if (sha256_hex(bytes) == section.hash) return {};
   return malformed(fmt::format("its {} does not match its hash", name));
 }
 

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the files of kernels and of networks have in common: they begin with
+// The file format that artifacts of kernels and of networks share. A file begins with
 //
 //     magic, 8 bytes | u32 header length, little endian | JSON header
 //
-// and continue with sections whose sizes and SHA-256 are fields of the header. The header has its
+// and continues with sections whose sizes and SHA-256 are fields of the header. The header has its
 // own SHA-256 as the field "header_hash" and is exactly the text that the writer prints, so no byte
-// of it can change unnoticed. Errors are Invalid and say what is wrong of "it", the file.
+// of it can change unnoticed.
 //
-// For our sources alone: not installed. Free functions; thread-safe.
+//     TW_TRY(const std::string_view text, header_text(bytes, magic, most_header_bytes));
+//     TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) { return ...; }));
+//     std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
+//     TW_TRY(const std::string object, take_section("object", section, rest));
+//
+// All errors are Invalid. Their messages call the file "it"; the caller says which file that is.
+//
+// Private to runtime/: not installed. Free functions; thread-safe.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -23,22 +31,36 @@ namespace tw::runtime {
 /// Bytes before the text of the header.
 inline constexpr size_t header_prefix_bytes = 12;
 
-/// The beginning of a file: magic, length and the header with its hash. Fails if a text of it is
-/// not UTF-8. Requires: a magic of 8 bytes.
+/// The beginning of a file: magic, length and the header with its hash. Fails if a string in the
+/// header is not UTF-8. Requires: a magic of 8 bytes.
 Result<std::string> seal_header(std::string_view magic, nlohmann::json header);
 
-/// The text of the header of a file that begins with `magic`. Fails if it does not, or if it ends
-/// before the header does or the header has more than `most_bytes`.
+/// The text of the header of a file. Fails if the file does not begin with `magic` or is shorter
+/// than its header, or if the header is longer than `most_bytes`.
 Result<std::string_view> header_text(std::string_view bytes, std::string_view magic,
                                      int64_t most_bytes);
 
-/// Parses a header and checks its hash. The result has no "header_hash".
-Result<nlohmann::json> unseal_header(std::string_view text);
+/// Parses a header, checks its hash, and calls `read` with its other fields. `read` may throw the
+/// exceptions of nlohmann::json: a field that is missing or of another type becomes an error.
+Status read_header(std::string_view text, const std::function<Status(const nlohmann::json&)>& read);
+
+/// A part of a file behind its header, as the header describes it.
+struct Section {
+  uint64_t bytes = 0;
+  std::string hash;  ///< SHA-256, 64 hex digits
+};
 
 /// Removes `bytes` bytes from the front of `rest` and returns them. Fails, naming the section, if
-/// there are fewer.
-Result<std::string_view> take_section(std::string_view name, uint64_t bytes,
-                                      std::string_view& rest);
-Status check_section(std::string_view name, std::string_view bytes, std::string_view hash);
+/// `rest` is shorter.
+Result<std::string_view> take_bytes(std::string_view name, uint64_t bytes, std::string_view& rest);
+
+/// Removes the section from the front of `rest`, and returns a copy whose hash was checked: what
+/// was checked is what the caller has, even if a mapped file changes meanwhile. Fails as
+/// take_bytes() and check_section().
+Result<std::string> take_section(std::string_view name, const Section& section,
+                                 std::string_view& rest);
+
+/// Fails, naming the section, if the bytes do not have its hash.
+Status check_section(std::string_view name, std::string_view bytes, const Section& section);
 
 }  // namespace tw::runtime

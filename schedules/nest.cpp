@@ -76,11 +76,17 @@ const NestLoop& loop_around(const Nest& nest, const StageNest& placed) {
   return consumer.loops[static_cast<size_t>(consumer.find_loop(placed.at->loop))];
 }
 
+std::string shown_name(const StageNest& stage, const NestLoop& loop) {
+  for (const StageNest::OwnName& own : stage.own_names)
+    if (own.loop == loop.name) return fmt::format("{} ({})", own.name, loop.name);
+  return loop.name;
+}
+
 std::string describe(const StageNest& stage) {
   std::vector<std::string> parts;
   for (const NestLoop& loop : stage.loops)
     parts.push_back(fmt::format("{} {} in 0..{}", loop.parallel ? "parallel" : to_string(loop.kind),
-                                loop.name, loop.extent));
+                                shown_name(stage, loop), loop.extent));
   return fmt::format("{}: {}", stage.stage.name, join(parts, " / "));
 }
 

@@ -33,6 +33,12 @@ struct NestLoop {
 struct StageNest {
   dsl::Stage stage;
   std::vector<NestLoop> loops;
+  /// A name that the schedule's author gave to a loop (loop_names.h). The loop may have been split
+  /// or fused since.
+  struct OwnName {
+    std::string name, loop;
+  };
+  std::vector<OwnName> own_names;
   dsl::Substitution axis;
   std::vector<Expr> guards;  ///< tails of splits, and edges of regions
 
@@ -107,6 +113,9 @@ bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
 
 /// The loop of its consumer that a placed stage is computed at.
 const NestLoop& loop_around(const Nest& nest, const StageNest& placed);
+
+/// The name of a loop in messages: "n.0", or "no (n.0)" if its author named it.
+std::string shown_name(const StageNest& stage, const NestLoop& loop);
 
 /// "for k.0 in 0..4 / for x in 0..56 ...": the loops of a stage on one line.
 std::string describe(const StageNest& stage);

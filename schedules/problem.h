@@ -7,9 +7,11 @@
 // class before it is tried, and a candidate that is has the status `wrong`. A plain value;
 // thread-safe to share.
 
+#include "base/result.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
 #include "dsl/workload.h"
+#include "schedules/schedule.h"
 
 namespace tw::schedules {
 
@@ -24,5 +26,9 @@ struct Problem {
 inline Problem problem_of(const dsl::Workload& workload) {
   return {workload.compute, workload.layouts, workload.state};
 }
+
+/// Invalid if the schedule keeps a tensor in another layout than the problem asks for. Requires:
+/// the schedule has no error.
+Status check_layouts(const Schedule& schedule, const Problem& problem);
 
 }  // namespace tw::schedules

@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "schedules/loop_names.h"
 #include "schedules/lower.h"
 #include "schedules/nest.h"
 
@@ -32,9 +35,11 @@ Schedule Schedule::then(const std::vector<Step>& steps) const {
 void Schedule::add(Step step) {
   if (error_) return;
   if (nest_.use_count() > 1) nest_ = std::make_shared<Nest>(*nest_);
+  if (has_own_names(*nest_)) step = with_derived_names(*nest_, std::move(step));
   if (const Status status = schedules::apply(*nest_, step); !status) {
     error_ = status.error();
   } else {
+    forget_own_names(step);
     steps_.push_back(std::move(step));
   }
 }
@@ -63,22 +68,124 @@ std::string Schedule::to_string() const {
 
 std::string Schedule::hash() const { return short_hash(to_string()); }
 
-Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view text) {
-  std::vector<std::string> lines;
-  for (const std::string& line : tw::split(text, '\n'))
-    for (const std::string& part : tw::split(line, ';'))
-      if (!trim(part).empty()) lines.emplace_back(trim(part));
-  if (lines.empty() || lines[0] != schedule_version)
-    return fail(ErrorCode::Invalid,
-                fmt::format("[schedule] the text begins with '{}', expected the version '{}'",
-                            lines.empty() ? "" : lines[0].substr(0, 40), schedule_version));
+namespace {
+
+/// The words of one step, and the column of each, counted from 1.
+struct Sentence {
+  int line = 1;
+  std::vector<std::string> words;
+  std::vector<int> columns;
+  int end_column = 1;  ///< column behind the last word
+
+  int column_of(size_t word) const { return word < columns.size() ? columns[word] : end_column; }
+};
+
+/// The sentences of the text, which are separated by line ends and `;`. Comments are left out.
+std::vector<Sentence> sentences_of(std::string_view text) {
+  constexpr std::string_view blank = " \t\r";
+  std::vector<Sentence> sentences;
+  Sentence current;
+  const auto finish = [&] {
+    if (!current.words.empty()) sentences.push_back(std::exchange(current, {}));
+  };
+  int number = 0;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    ++number;
+    for (size_t i = 0; i < line.size() && line[i] != '#';) {
+      if (line[i] == ';') finish();
+      if (line[i] == ';' || blank.find(line[i]) != std::string_view::npos) {
+        ++i;
+        continue;
+      }
+      const size_t behind = std::min(line.find_first_of(" \t\r;#", i), line.size());
+      current.line = number;
+      current.words.emplace_back(line.substr(i, behind - i));
+      current.columns.push_back(static_cast<int>(i) + 1);
+      current.end_column = static_cast<int>(behind) + 1;
+      i = behind;
+    }
+    finish();
+    begin = end + 1;
+  }
+  return sentences;
+}
+
+/// Why text is no schedule, and where.
+struct Misreading {
+  Error error;
+  int line = 1, column = 1;
+};
+
+tl::unexpected<Misreading> misreading(Error error, const Sentence& sentence, size_t word) {
+  return tl::unexpected<Misreading>(
+      Misreading{std::move(error), sentence.line, sentence.column_of(word)});
+}
+
+tl::expected<std::vector<Step>, Misreading> steps_of(const std::vector<Sentence>& sentences) {
+  const std::string version = sentences.empty() ? "" : join(sentences[0].words, " ");
+  if (version != schedule_version)
+    return misreading({ErrorCode::Invalid,
+                       fmt::format("[schedule] the text begins with '{}', expected the version "
+                                   "'{}'",
+                                   version.substr(0, 40), schedule_version)},
+                      sentences.empty() ? Sentence() : sentences[0], 0);
+  std::vector<Step> steps;
+  for (size_t i = 1; i < sentences.size(); ++i) {
+    auto step = parse_step(sentences[i].words);
+    if (!step) return misreading(std::move(step.error().error), sentences[i], step.error().word);
+    steps.push_back(std::move(*step));
+  }
+  return steps;
+}
+
+tl::expected<Schedule, Misreading> schedule_of(const dsl::Compute& compute, std::string_view text) {
+  const std::vector<Sentence> sentences = sentences_of(text);
+  auto steps = steps_of(sentences);
+  if (!steps) return tl::unexpected<Misreading>(std::move(steps.error()));
   Schedule schedule(compute);
-  for (size_t i = 1; i < lines.size(); ++i) {
-    TW_TRY(Step step, parse_step(lines[i]));
-    schedule.add(std::move(step));
-    if (schedule.error()) return tl::unexpected<Error>(*schedule.error());
+  for (size_t i = 0; i < steps->size(); ++i) {
+    schedule.add((*steps)[i]);
+    if (!schedule.error()) continue;
+    // The nest of a failed step is of no use: the loops are those before it.
+    const std::vector<Step> done(steps->begin(), steps->begin() + static_cast<ptrdiff_t>(i));
+    const Schedule before = Schedule(compute).then(done);
+    return misreading(*schedule.error(), sentences[i + 1],
+                      word_at_fault(before.nest(), (*steps)[i]));
   }
   return schedule;
+}
+
+/// "[split] why\n  loops" becomes "[split] gemm.tw1, line 3, column 9: why; loops".
+tl::unexpected<Error> located(Misreading misreading, std::string_view source) {
+  std::string message = first_lines(misreading.error.message, 2);
+  const size_t tag = message.find("] ");
+  message.insert(
+      tag == std::string::npos ? 0 : tag + 2,
+      fmt::format("{}, line {}, column {}: ", source, misreading.line, misreading.column));
+  return fail(misreading.error.code, std::move(message));
+}
+
+}  // namespace
+
+Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view text) {
+  auto schedule = schedule_of(compute, text);
+  if (!schedule) return tl::unexpected<Error>(std::move(schedule.error().error));
+  return std::move(*schedule);
+}
+
+Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view text,
+                               std::string_view source) {
+  auto schedule = schedule_of(compute, text);
+  if (!schedule) return located(std::move(schedule.error()), source);
+  return std::move(*schedule);
+}
+
+Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source) {
+  auto steps = steps_of(sentences_of(text));
+  if (!steps) return located(std::move(steps.error()), source);
+  return std::move(*steps);
 }
 
 }  // namespace tw::schedules

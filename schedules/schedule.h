@@ -42,12 +42,13 @@ class Schedule {
   void add(Step step);
 
   // The fields of each step in order (step.h); docs/schedules.md shows what each step does.
-  Schedule split(std::string stage, std::string loop, int64_t factor,
-                 Tail tail = Tail::Guard) const {
-    return then(Split{std::move(stage), std::move(loop), factor, tail});
+  Schedule split(std::string stage, std::string loop, int64_t factor, Tail tail = Tail::Guard,
+                 OwnNames<2> names = {}) const {
+    return then(Split{std::move(stage), std::move(loop), factor, tail, std::move(names)});
   }
-  Schedule fuse(std::string stage, std::string outer, std::string inner) const {
-    return then(Fuse{std::move(stage), std::move(outer), std::move(inner)});
+  Schedule fuse(std::string stage, std::string outer, std::string inner,
+                OwnNames<1> names = {}) const {
+    return then(Fuse{std::move(stage), std::move(outer), std::move(inner), std::move(names)});
   }
   Schedule reorder(std::string stage, std::vector<std::string> loops) const {
     return then(Reorder{std::move(stage), std::move(loops)});
@@ -108,6 +109,7 @@ class Schedule {
 
   const std::optional<Error>& error() const { return error_; }
   const dsl::Compute& compute() const { return *compute_; }
+  /// The steps in canonical form: loops under derived names, without own names (loop_names.h).
   const std::vector<Step>& steps() const { return steps_; }
   /// The loop nest that the steps have built so far. Requires: no error.
   const Nest& nest() const { return *nest_; }
@@ -128,7 +130,14 @@ class Schedule {
   std::optional<Error> error_;
 };
 
-/// Steps on lines, or separated by `;`; the first word is the version.
+/// Steps on lines, or separated by `;`; the first word is the version, and `#` begins a comment.
 Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view text);
+
+/// As parse_schedule(), for text that a person wrote: the error says where in it, on one line:
+/// "[split] gemm.tw1, line 3, column 9: stage 'c' has no loop 'z': ...".
+Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view text,
+                               std::string_view source);
+/// The steps of text that a person wrote, without applying them. Errors as read_schedule()'s.
+Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source);
 
 }  // namespace tw::schedules

@@ -134,6 +134,7 @@ Expr simplify_binary(const Expr& expr, const Binary& b, const Bounds& bounds) {
       break;
     case BinaryOp::And:
     case BinaryOp::Or:
+    case BinaryOp::Pow:
       break;
   }
   return dsl::binary(b.op, simplify(b.a, bounds), simplify(b.b, bounds));

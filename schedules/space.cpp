@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -38,6 +39,8 @@ namespace {
 constexpr int guesses = 400;
 // Draws of a stage's decisions until they are allowed; usually a few are enough.
 constexpr int most_draws = 2000;
+// Points among which the search for the nearest one chooses where to begin.
+constexpr int nearest_samples = 50;
 
 /// Phases of a schedule: a stage that has a loop for others, and those that are computed in it.
 class Phases {
@@ -284,6 +287,43 @@ std::optional<Point> Space::point_of(const Schedule& schedule, int most_construc
   Point point{std::move(*found)};
   state_->settle(point);
   return point;
+}
+
+namespace {
+
+/// Number of steps that two schedules have in common; `wanted` is sorted.
+size_t common_steps(const std::vector<std::string>& wanted, const Schedule& schedule) {
+  std::vector<std::string> texts, common;
+  for (const Step& step : schedule.steps()) texts.push_back(schedules::to_string(step));
+  std::sort(texts.begin(), texts.end());
+  std::set_intersection(texts.begin(), texts.end(), wanted.begin(), wanted.end(),
+                        std::back_inserter(common));
+  return common.size();
+}
+
+}  // namespace
+
+Point Space::nearest_point(const Schedule& schedule, const std::function<bool()>& stops) const {
+  const auto is_late = [&] { return stops && stops(); };
+  std::vector<std::string> wanted;
+  for (const Step& step : schedule.steps()) wanted.push_back(schedules::to_string(step));
+  std::sort(wanted.begin(), wanted.end());
+  Random random(1);
+  Point best = sample(random);
+  size_t most = common_steps(wanted, this->schedule(best));
+  const auto improves = [&](const Point& point) {
+    const size_t common = common_steps(wanted, this->schedule(point));
+    if (common <= most) return false;
+    most = common;
+    best = point;
+    return true;
+  };
+  for (int i = 0; i < nearest_samples && !is_late(); ++i) improves(sample(random));
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (const Point& point : neighbours(best)) moves |= !is_late() && improves(point);
+  }
+  return best;
 }
 
 std::string Space::to_string(const Point& point) const {

@@ -79,6 +79,12 @@ class Space {
   /// (attention) most.
   std::optional<Point> point_of(const Schedule& schedule, int most_constructions = 20'000) const;
 
+  /// The point whose schedule has the most steps in common with a schedule that may be of another
+  /// space: a local maximum over points that differ in one decision, from the best of a few
+  /// samples, or once `stops` is true the best so far. Its schedule may be illegal. Requires: the
+  /// schedule has no error.
+  Point nearest_point(const Schedule& schedule, const std::function<bool()>& stops = nullptr) const;
+
   /// The configuration: "stage: strategy knob=value ...; ...". parse() gives the point back, or
   /// nothing for text of another space. The text of a space that lacks an optional knob is the
   /// point with the first value of that knob.

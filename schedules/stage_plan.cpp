@@ -30,7 +30,12 @@ constexpr size_t stages_between_questions = 64;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
 
-/// Functions and divisions of floats, which take many times as long as other operations.
+bool divides_integers(const dsl::Binary& b) {
+  return (b.op == dsl::BinaryOp::Div || b.op == dsl::BinaryOp::Mod) && !is_float(b.b.type());
+}
+
+/// Functions and divisions by anything but integer literals, which take many times as long as other
+/// operations.
 int64_t count_expensive(const Expr& body) {
   int64_t count = 0;
   dsl::for_each(body, [&](const Expr& e) {
@@ -38,7 +43,10 @@ int64_t count_expensive(const Expr& body) {
     count +=
         u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs;
     const dsl::Binary* b = e.as<dsl::Binary>();
-    count += b && b->op == dsl::BinaryOp::Div && is_float(e.type());
+    if (!b) return;
+    count += b->op == dsl::BinaryOp::Div && is_float(e.type());
+    count += b->op == dsl::BinaryOp::Pow;
+    count += divides_integers(*b) && !dsl::as_int(b->b);
   });
   return count;
 }

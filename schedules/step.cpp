@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <concepts>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -57,6 +58,11 @@ void print(std::string& out, const std::vector<std::string>& values) {
 void print(std::string& out, Tail value) { print(out, to_string(value)); }
 void print(std::string& out, Partition value) { print(out, to_string(value)); }
 void print(std::string& out, Scope value) { print(out, to_string(value)); }
+template <size_t N>
+void print(std::string& out, const OwnNames<N>& value) {
+  print(out, "as");
+  print(out, value.names);
+}
 
 template <typename S>
 std::string text_of(const S& step) {
@@ -85,6 +91,15 @@ requires std::is_enum_v<T> std::string value_usage(std::string_view) {
   return join(names, "|");
 }
 
+template <typename T>
+requires std::same_as<T, OwnNames<1>> std::string value_usage(std::string_view) {
+  return "as NAME";
+}
+template <typename T>
+requires std::same_as<T, OwnNames<2>> std::string value_usage(std::string_view) {
+  return "as OUTER INNER";
+}
+
 template <typename S>
 std::string usage() {
   std::string text(S::name);
@@ -105,83 +120,101 @@ std::string choices(std::span<const std::string_view> names) {
   return text;
 }
 
-/// Takes the words of a line one field at a time; keeps the first error.
+/// Takes the words after the name of a step one field at a time; keeps the first error.
 class Parser {
  public:
-  explicit Parser(std::vector<std::string> words) : rest_(std::move(words)) {}
+  explicit Parser(const std::vector<std::string>& words) : words_(words) {}
 
   void parse(std::string_view field, std::string& value) {
-    if (auto word = next(field)) value = *word;
+    if (const std::string* word = next(field)) value = *word;
   }
   void parse(std::string_view field, std::vector<std::string>& values) {
-    if (rest_.empty()) note(fmt::format("the {} are missing", field));
-    values = std::move(rest_);
-    rest_.clear();
+    if (is_done()) note(at_, fmt::format("the {} are missing", field));
+    take_rest(values);
   }
   void parse(std::string_view field, int64_t& value) {
-    const auto word = next(field);
+    const std::string* word = next(field);
     if (!word) return;
     const auto number = parse_int(*word);
     if (number && *number >= 1)
       value = *number;
     else
-      note(fmt::format("'{}' is no positive integer", *word));
+      note(at_ - 1, fmt::format("'{}' is no positive integer", *word));
+  }
+  template <size_t N>
+  void parse(std::string_view, OwnNames<N>& value) {
+    if (is_done() || words_[at_] != "as") return;
+    if (words_.size() - at_ - 1 != N)
+      note(at_, fmt::format("'as' is followed by {}", N == 1 ? "one name" : "two names"));
+    ++at_;
+    take_rest(value.names);
   }
   template <typename T>
   void parse(std::string_view, T& value) {
-    if (rest_.empty()) return;
+    if (is_done() || words_[at_] == "as") return;
     constexpr auto names = Words<T>::names;
-    const auto found = std::find(names.begin(), names.end(), rest_[0]);
+    const auto found = std::find(names.begin(), names.end(), words_[at_]);
     if (found == names.end())
-      return note(fmt::format("'{}' is no {}: use {}", rest_[0], Words<T>::noun, choices(names)));
+      return note(
+          at_, fmt::format("'{}' is no {}: use {}", words_[at_], Words<T>::noun, choices(names)));
     value = Words<T>::value(static_cast<size_t>(found - names.begin()));
-    rest_.erase(rest_.begin());
+    ++at_;
   }
 
-  /// The first error of the line, words left over after the last field included; empty if none.
-  std::string error() const {
-    if (!error_.empty() || rest_.empty()) return error_;
-    return fmt::format("'{}' is left over", rest_[0]);
+  /// The first error of the line, words left over after the last field included; none: nullopt.
+  std::optional<BadStep> error() const {
+    if (error_ || is_done()) return error_;
+    return bad(at_, fmt::format("'{}' is left over", words_[at_]));
   }
 
  private:
-  void note(std::string what) {
-    if (error_.empty()) error_ = std::move(what);
+  static BadStep bad(size_t word, std::string what) {
+    return {Error{ErrorCode::Invalid, std::move(what)}, word};
   }
-  std::optional<std::string> next(std::string_view field) {
-    if (rest_.empty()) {
-      note(fmt::format("the {} is missing", field));
-      return std::nullopt;
-    }
-    std::string word = rest_.front();
-    rest_.erase(rest_.begin());
-    return word;
+  void note(size_t word, std::string what) {
+    if (!error_) error_ = bad(word, std::move(what));
+  }
+  bool is_done() const { return at_ == words_.size(); }
+  void take_rest(std::vector<std::string>& values) {
+    values.assign(words_.begin() + static_cast<ptrdiff_t>(at_), words_.end());
+    at_ = words_.size();
+  }
+  /// The next word, or null after a note that it is missing.
+  const std::string* next(std::string_view field) {
+    if (!is_done()) return &words_[at_++];
+    note(at_, fmt::format("the {} is missing", field));
+    return nullptr;
   }
 
-  std::vector<std::string> rest_;
-  std::string error_;
+  const std::vector<std::string>& words_;
+  size_t at_ = 1;  // the first word is the name of the step
+  std::optional<BadStep> error_;
 };
 
 template <typename S>
-Result<Step> parse_as(std::vector<std::string> words) {
+tl::expected<Step, BadStep> parse_as(const std::vector<std::string>& words) {
   S step;
-  Parser parser(std::move(words));
+  Parser parser(words);
   for_each_field<S>([&](const auto& field) { parser.parse(field.name, step.*field.member); });
-  if (const std::string error = parser.error(); !error.empty())
-    return fail(ErrorCode::Invalid, fmt::format("[{}] {}; write '{}'", S::name, error, usage<S>()));
+  if (auto bad = parser.error()) {
+    bad->error.message =
+        fmt::format("[{}] {}; write '{}'", S::name, bad->error.message, usage<S>());
+    return tl::unexpected<BadStep>(std::move(*bad));
+  }
   return Step(std::move(step));
 }
 
-tl::unexpected<Error> unknown_step(const std::string& name) {
+Error unknown_step(const std::string& name) {
   const std::vector<std::string> names = {
 #define X(Type, method) std::string(Type::name),
       TW_STEPS(X)
 #undef X
   };
   const auto guess = nearest(name, names);
-  return fail(ErrorCode::Invalid,
-              fmt::format("[schedule] '{}' is no scheduling step{}", name,
-                          guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+  return {ErrorCode::Invalid,
+          fmt::format("[schedule] '{}' is no scheduling step{}", name,
+                      guess ? fmt::format("; did you mean '{}'?", *guess)
+                            : fmt::format(": the steps are {}", join(names, ", ")))};
 }
 
 }  // namespace
@@ -195,16 +228,21 @@ std::string to_string(const Step& step) {
   return std::visit([](const auto& s) { return text_of(s); }, step);
 }
 
-Result<Step> parse_step(std::string_view line) {
-  std::vector<std::string> rest = words(line);
-  if (rest.empty()) return fail(ErrorCode::Invalid, "[schedule] an empty step");
-  const std::string name = rest.front();
-  rest.erase(rest.begin());
+tl::expected<Step, BadStep> parse_step(const std::vector<std::string>& words) {
+  if (words.empty())
+    return tl::unexpected<BadStep>(BadStep{{ErrorCode::Invalid, "[schedule] an empty step"}, 0});
+  const std::string& name = words.front();
 #define X(Type, method) \
-  if (name == Type::name) return parse_as<Type>(std::move(rest));
+  if (name == Type::name) return parse_as<Type>(words);
   TW_STEPS(X)
 #undef X
-  return unknown_step(name);
+  return tl::unexpected<BadStep>(BadStep{unknown_step(name), 0});
+}
+
+Result<Step> parse_step(std::string_view line) {
+  auto step = parse_step(words(line));
+  if (!step) return tl::unexpected<Error>(std::move(step.error().error));
+  return std::move(*step);
 }
 
 std::vector<std::string> step_usages() {

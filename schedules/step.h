@@ -35,6 +35,16 @@ std::string_view to_string(Tail tail);
 enum class Partition { Interleaved, Blocks };
 std::string_view to_string(Partition partition);
 
+/// Names that the author of a schedule gives to the N loops that a step makes ("as no ni" in
+/// schedule text), or none. Later steps may use them wherever derived names ("n.0") are valid. A
+/// Schedule keeps its steps without them and under derived names, so that neither its text nor its
+/// hash depends on them.
+template <size_t N>
+struct OwnNames {
+  std::vector<std::string> names = {};
+  friend bool operator==(const OwnNames&, const OwnNames&) = default;
+};
+
 /// One field of a step: its name and the member that holds it. Schedule text may leave out the
 /// value of an optional field, which then has the default of the struct.
 template <typename S, typename T>
@@ -43,6 +53,7 @@ struct Field {
   std::string_view name;
   T S::*member;
   bool is_optional = false;
+  bool names_loops = false;  ///< it names loops of the step's consumer, or else of its stage
 };
 template <typename S, typename T>
 constexpr Field<S, T> field(std::string_view name, T S::*member) {
@@ -52,6 +63,10 @@ template <typename S, typename T>
 constexpr Field<S, T> optional(std::string_view name, T S::*member) {
   return {name, member, true};
 }
+template <typename S, typename T>
+constexpr Field<S, T> loop_field(std::string_view name, T S::*member) {
+  return {name, member, false, true};
+}
 
 /// loop -> loop.0 (outer, ceil(extent / factor)), loop.1 (inner, factor).
 struct Split {
@@ -59,18 +74,21 @@ struct Split {
   std::string stage, loop;
   int64_t factor = 1;
   Tail tail = Tail::Guard;
+  OwnNames<2> names = {};  ///< of the outer and the inner loop
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Split::stage), field("loop", &Split::loop),
-                      field("factor", &Split::factor), optional("tail", &Split::tail));
+    return std::tuple(field("stage", &Split::stage), loop_field("loop", &Split::loop),
+                      field("factor", &Split::factor), optional("tail", &Split::tail),
+                      optional("names", &Split::names));
   }
 };
 /// Two adjacent loops become one, `outer*inner`.
 struct Fuse {
   static constexpr std::string_view name = "fuse";
   std::string stage, outer, inner;
+  OwnNames<1> names = {};
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Fuse::stage), field("outer", &Fuse::outer),
-                      field("inner", &Fuse::inner));
+    return std::tuple(field("stage", &Fuse::stage), loop_field("outer", &Fuse::outer),
+                      loop_field("inner", &Fuse::inner), optional("names", &Fuse::names));
   }
 };
 /// The named loops take the places that they occupy now, in the given order, outermost first.
@@ -79,14 +97,14 @@ struct Reorder {
   std::string stage;
   std::vector<std::string> loops;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Reorder::stage), field("loops", &Reorder::loops));
+    return std::tuple(field("stage", &Reorder::stage), loop_field("loops", &Reorder::loops));
   }
 };
 struct Unroll {
   static constexpr std::string_view name = "unroll";
   std::string stage, loop;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Unroll::stage), field("loop", &Unroll::loop));
+    return std::tuple(field("stage", &Unroll::stage), loop_field("loop", &Unroll::loop));
   }
 };
 /// The loop becomes one vector operation; it must be the innermost loop and over a pure axis.
@@ -94,7 +112,7 @@ struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Vectorize::stage), field("loop", &Vectorize::loop));
+    return std::tuple(field("stage", &Vectorize::stage), loop_field("loop", &Vectorize::loop));
   }
 };
 /// The loop's iterations become tasks. Parallel loops are the outermost loops of a stage of its
@@ -103,7 +121,7 @@ struct Parallel {
   static constexpr std::string_view name = "parallel";
   std::string stage, loop;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Parallel::stage), field("loop", &Parallel::loop));
+    return std::tuple(field("stage", &Parallel::stage), loop_field("loop", &Parallel::loop));
   }
 };
 /// The loop's iterations become threads of a block (TVM: bind to threadIdx). Bound loops that
@@ -114,7 +132,7 @@ struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Bind::stage), field("loop", &Bind::loop));
+    return std::tuple(field("stage", &Bind::stage), loop_field("loop", &Bind::loop));
   }
 };
 /// Computes the region of `stage` that an iteration of `consumer`'s loop `loop` reads, at the start
@@ -124,7 +142,7 @@ struct ComputeAt {
   std::string stage, consumer, loop;
   static constexpr auto fields() {
     return std::tuple(field("stage", &ComputeAt::stage), field("consumer", &ComputeAt::consumer),
-                      field("loop", &ComputeAt::loop));
+                      loop_field("loop", &ComputeAt::loop));
   }
 };
 /// Replaces reads of a stage by its definition (not for reductions).
@@ -149,7 +167,7 @@ struct CacheWrite {
   std::string stage, loop;
   Scope scope = Scope::Register;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &CacheWrite::stage), field("loop", &CacheWrite::loop),
+    return std::tuple(field("stage", &CacheWrite::stage), loop_field("loop", &CacheWrite::loop),
                       optional("scope", &CacheWrite::scope));
   }
 };
@@ -160,7 +178,7 @@ struct CacheRead {
   std::string tensor, stage, loop;
   static constexpr auto fields() {
     return std::tuple(field("tensor", &CacheRead::tensor), field("stage", &CacheRead::stage),
-                      field("loop", &CacheRead::loop));
+                      loop_field("loop", &CacheRead::loop));
   }
 };
 /// Stages an operand of a reduction's term: a new stage `<tensor>@stage` first computes the values
@@ -175,9 +193,9 @@ struct CacheOperand {
   std::string loop;
   std::vector<std::string> loops;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &CacheOperand::stage),
-                      field("operand", &CacheOperand::operand), field("loop", &CacheOperand::loop),
-                      field("loops", &CacheOperand::loops));
+    return std::tuple(
+        field("stage", &CacheOperand::stage), field("operand", &CacheOperand::operand),
+        loop_field("loop", &CacheOperand::loop), loop_field("loops", &CacheOperand::loops));
   }
 };
 /// `loop` and the two innermost loops inside of it become a tensor tile (tensor_tiles.h): they run
@@ -187,7 +205,7 @@ struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Tensorize::stage), field("loop", &Tensorize::loop),
+    return std::tuple(field("stage", &Tensorize::stage), loop_field("loop", &Tensorize::loop),
                       field("tile", &Tensorize::tile));
   }
 };
@@ -226,7 +244,7 @@ struct Pad {
   std::string stage, loop;
   int64_t elements = 1;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &Pad::stage), field("loop", &Pad::loop),
+    return std::tuple(field("stage", &Pad::stage), loop_field("loop", &Pad::loop),
                       field("elements", &Pad::elements));
   }
 };
@@ -266,7 +284,7 @@ struct Prefetch {
   std::string stage, tensor, loop, at;
   static constexpr auto fields() {
     return std::tuple(field("stage", &Prefetch::stage), field("tensor", &Prefetch::tensor),
-                      field("loop", &Prefetch::loop), field("at", &Prefetch::at));
+                      loop_field("loop", &Prefetch::loop), loop_field("at", &Prefetch::at));
   }
 };
 /// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the
@@ -315,8 +333,16 @@ std::string to_string(const Step& step);
 /// Invalid for text that is no step; the message names the word that is wrong.
 Result<Step> parse_step(std::string_view line);
 
-/// Usage lines of all steps, e.g. "split STAGE LOOP FACTOR [guard|exact|shift]", in the order of
-/// TW_STEPS.
+/// Why words are no step, and the index of the word that is wrong: the number of words where one is
+/// missing after the last.
+struct BadStep {
+  Error error;
+  size_t word = 0;
+};
+tl::expected<Step, BadStep> parse_step(const std::vector<std::string>& words);
+
+/// Usage lines of all steps, e.g. "split STAGE LOOP FACTOR [guard|exact|shift] [as OUTER INNER]",
+/// in the order of TW_STEPS.
 std::vector<std::string> step_usages();
 
 }  // namespace tw::schedules

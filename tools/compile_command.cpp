@@ -31,15 +31,16 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
           print_json("compile", {{"artifact", nullptr}, {"workload", s.workload.key()}}));
     return 0;
   }
-  if (!s.record)
+  if (!s.record && !s.by_hand)
     return fail(
         ErrorCode::NoCandidate,
         fmt::format("[compile] {} has no kernel of '{}' for this target and {}: tune it, or "
                     "compile what the cost model prefers with `tilewright tune --compile-only`",
-                    shell_quoted(database_path(place, here)), s.workload.text(),
+                    shell_quoted(shown_database(place, here)), s.workload.text(),
                     show_count(s.threads, "thread")));
+  TW_TRY(const std::string schedule, schedule_of(s));
   TW_TRY(const runtime::Artifact artifact,
-         tuner::build_schedule(s.workload, s.record->schedule, s.target, s.threads, s.runs_here,
+         tuner::build_schedule(s.workload, schedule, s.target, s.threads, s.runs_here,
                                tuning_environment(place, here, s.device)));
   std::string path = flags.output;
   if (path.empty()) {
@@ -49,7 +50,8 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
   }
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("compile", {{"artifact", path},
-                                              {"record", s.record->hash},
+                                              {"record", s.record ? s.record->hash : ""},
+                                              {"schedule_from", schedule_source(s)},
                                               {"workload", s.workload.key()},
                                               {"layouts", s.workload.asked()},
                                               {"target", s.target.to_string()},

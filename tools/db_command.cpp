@@ -73,6 +73,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print_json("db info", {{"path", i.path},
                                               {"schema", i.schema_version},
                                               {"sqlite", i.sqlite},
+                                              {"server", i.server},
                                               {"journal_mode", i.journal_mode},
                                               {"file_bytes", i.file_bytes},
                                               {"records", i.records},
@@ -83,17 +84,18 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
                                               {"by_status", i.by_status}}));
     return 0;
   }
-  TW_RETURN_IF_ERROR(print(as_text(Facts{{"database", shell_quoted(i.path)},
-                                         {"schema", std::to_string(i.schema_version)},
-                                         {"size", show_bytes(i.file_bytes)},
-                                         {"records", std::to_string(i.records)},
-                                         {"by status", show_counts(i.by_status)},
-                                         {"workloads", std::to_string(i.workloads)},
-                                         {"best", std::to_string(i.best) + " groups"},
-                                         {"calibrations", std::to_string(i.calibrations)},
-                                         {"quarantined", quarantined_text(i)},
-                                         {"journal", i.journal_mode},
-                                         {"sqlite", i.sqlite}})));
+  TW_RETURN_IF_ERROR(print(as_text(
+      Facts{{"database", shell_quoted(i.path)},
+            {"schema", std::to_string(i.schema_version)},
+            {"size", show_bytes(i.file_bytes)},
+            {"records", std::to_string(i.records)},
+            {"by status", show_counts(i.by_status)},
+            {"workloads", std::to_string(i.workloads)},
+            {"best", std::to_string(i.best) + " groups"},
+            {"calibrations", std::to_string(i.calibrations)},
+            {"quarantined", quarantined_text(i)},
+            {"journal", i.journal_mode},
+            {i.server.empty() ? "sqlite" : "server", i.server.empty() ? i.sqlite : i.server}})));
   return 0;
 }
 

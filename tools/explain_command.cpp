@@ -46,6 +46,7 @@ struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
   std::string why_not_best;  ///< though it is faster; empty: it is slower, or the best
+  double predicted_ns = 0;   ///< by the analytic model, beside a schedule that was not measured
 };
 
 /// Of registers, in the instructions.
@@ -57,10 +58,14 @@ Result<int> count_spills(const Selection& s, const std::string& schedule,
   return codegen::count_spills(assembly, s.target.architecture);
 }
 
+Result<schedules::Program> program_of(const Selection& s, const std::string& text) {
+  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
+  return schedule.program(schedules::limits_of(s.target));
+}
+
 Result<Analysis> analyse(const Selection& s, const tuner::Environment& environment) {
   TW_TRY(const std::string text, schedule_of(s));
-  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
+  TW_TRY(const schedules::Program program, program_of(s, text));
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target, s.workload.state));
   analysis.predicted_ns =
@@ -120,6 +125,20 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
   return std::optional(Rival{*next, lines_missing_in(next->schedule, record.schedule),
                              lines_missing_in(record.schedule, next->schedule),
                              why_not_best(*next, record, own_trials > 1)});
+}
+
+/// The best known schedule beside one by hand that was not measured, or none.
+Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& s) {
+  TW_TRY(const std::optional<db::Record> best,
+         tuner::best_known(store, s.workload, s.target, s.threads));
+  if (!best || best->schedule == s.by_hand->text) return std::optional<Rival>();
+  TW_TRY(const schedules::Program program, program_of(s, best->schedule));
+  TW_TRY(const cost_model::KernelFacts facts,
+         cost_model::extract_facts(program, s.target, s.workload.state));
+  return std::optional(
+      Rival{*best, lines_missing_in(best->schedule, s.by_hand->text),
+            lines_missing_in(s.by_hand->text, best->schedule), "",
+            cost_model::analytic_cost(facts, s.target.machine, s.threads).total_ns});
 }
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -234,11 +253,23 @@ Table resource_sheet(const Analysis& a) {
   return table;
 }
 
-std::string describe(const Rival& rival, const db::Record& record) {
-  const double ratio = share(rival.record.latency_ns, record.latency_ns);
-  std::string text = fmt::format("best other: {}, {:.1f} % {}, record {}\n",
-                                 show_time(rival.record.latency_ns), 100 * std::abs(ratio - 1),
-                                 ratio < 1 ? "faster" : "slower", rival.record.hash.substr(0, 16));
+/// The first line about a rival: how it compares with the record, or with what is predicted.
+std::string comparison_with(const Rival& rival, const std::optional<db::Record>& record,
+                            const Analysis& a) {
+  const std::string hash = rival.record.hash.substr(0, 16);
+  if (!record)
+    return fmt::format(
+        "best known: {}, record {}; the analytic model expects {} of it and {} of this\n",
+        show_time(rival.record.latency_ns), hash, show_time(rival.predicted_ns),
+        show_time(a.predicted_ns));
+  const double ratio = share(rival.record.latency_ns, record->latency_ns);
+  return fmt::format("best other: {}, {:.1f} % {}, record {}\n", show_time(rival.record.latency_ns),
+                     100 * std::abs(ratio - 1), ratio < 1 ? "faster" : "slower", hash);
+}
+
+std::string describe(const Rival& rival, const std::optional<db::Record>& record,
+                     const Analysis& a) {
+  std::string text = comparison_with(rival, record, a);
   if (!rival.why_not_best.empty()) text += "  (" + rival.why_not_best + ")\n";
   for (const std::string& step : rival.only_here) text += "  - " + step + "\n";
   for (const std::string& step : rival.only_there) text += "  + " + step + "\n";
@@ -277,6 +308,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
     json["best_other"] = {{"record", as_json(rival->record)},
                           {"only_in_this", rival->only_here},
                           {"only_in_other", rival->only_there},
+                          {"predicted_ns", rival->predicted_ns},
                           {"why_not_best", rival->why_not_best}};
   return print_json("explain", json);
 }
@@ -292,6 +324,11 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
   if (s.record) {
     TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
     TW_TRY(rival, find_rival(store, *s.record));
+  } else if (s.by_hand) {
+    TW_TRY(std::optional<db::Store> store, open_if_there(flags.selection.place, here));
+    if (store) {
+      TW_TRY(rival, find_best_known(*store, s));
+    }
   }
   const Roofline line = line_of(s, here.environment.clock);
   if (flags.format == "json") {
@@ -304,7 +341,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
   }
   const Table table = resource_table(analysis);
   TW_RETURN_IF_ERROR(print(as_text(summary(s, analysis, line)) + "\n" + as_text(table, here) +
-                           (rival ? "\n" + describe(*rival, *s.record) : "")));
+                           (rival ? "\n" + describe(*rival, s.record, analysis) : "")));
   return 0;
 }
 

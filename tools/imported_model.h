@@ -26,8 +26,8 @@ Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& t
 
 struct ImportFlags {
   std::string model;                  ///< an ONNX file, or the name of a standing model
-  Dimensions dimensions;              ///< that the model leaves open
-  std::vector<std::string> left_out;  ///< passes over the model's graph
+  Dimensions dimensions;              ///< values of the dimensions that the model leaves open
+  std::vector<std::string> left_out;  ///< names of the passes to leave out
 };
 
 struct ImportedModel {
@@ -36,8 +36,9 @@ struct ImportedModel {
   std::vector<graph::PassRun> passes;
 };
 
-/// Makes the file where it is that of a standing model. Fails as onnx_file_of(), read_onnx() and
-/// apply_passes() do; an interrupt ends the passes.
+/// Reads a model and applies the passes; the file of a standing model is made first if the cache
+/// has none. Fails as onnx_file_of(), read_onnx() and apply_passes() do; an interrupt ends the
+/// passes.
 Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
                                    const Surroundings& here, const std::atomic<int>& interrupts);
 

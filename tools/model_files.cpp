@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be said of a network that was written as a file.
+// Descriptions of networks in files.
 #include "tools/model_files.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ using runtime::ModelStep;
 using runtime::ModelTensor;
 using runtime::ModelVariant;
 
-/// What a step computes: the operator of its kernel, or "transform" for copies between layouts.
+/// The operator of a step's kernel, or "transform" for copies between layouts.
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
   const std::string& workload = model.kernels[static_cast<size_t>(step.kernel)].info.workload;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
@@ -177,7 +177,7 @@ nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const
   return document;
 }
 
-/// What `text` says of each variant, below a heading where there are several.
+/// text(number) of all variants, below headings if there are several.
 template <typename Text>
 std::string of_each_variant(const ModelFile& model, const Text& text) {
   if (model.variants.size() == 1) return text(size_t{0});
@@ -220,14 +220,43 @@ nlohmann::json as_json(const ModelFile& model) {
   return document;
 }
 
+/// The nodes that wrote what lies in memory. A step that reads the result of a reshape finds there
+/// what another tensor was written to, and that of a concatenation in place what several were.
+class MemoryWriters {
+ public:
+  void write(const ModelTensor& tensor, const std::string& node) {
+    std::erase_if(written_, [&](const Written& other) { return overlap(*other.tensor, tensor); });
+    written_.push_back({&tensor, node});
+  }
+  std::vector<std::string> of(const ModelTensor& tensor) const {
+    std::vector<std::string> nodes;
+    for (const Written& other : written_)
+      if (overlap(*other.tensor, tensor)) nodes.push_back(other.node);
+    return nodes;
+  }
+
+ private:
+  struct Written {
+    const ModelTensor* tensor;
+    std::string node;
+  };
+
+  static bool overlap(const ModelTensor& a, const ModelTensor& b) {
+    if (a.place != b.place) return false;
+    if (a.place != runtime::Place::Arena) return a.at == b.at;  // constants are not written
+    return a.at < b.at + b.bytes && b.at < a.at + a.bytes;
+  }
+
+  std::vector<Written> written_;
+};
+
 std::string dot_of(const ModelFile& model, size_t number) {
   const ModelVariant& variant = model.variants[number];
   std::string dot = "digraph network {\n  node [shape=box];\n";
-  std::map<std::string, std::string> writers;  // of arrays by name and layout: the node
-  const auto key = [](const ModelTensor& tensor) { return tensor.name + " " + tensor.layout; };
+  MemoryWriters writers;
   for (const int input : variant.inputs) {
     const ModelTensor& tensor = variant.tensors[static_cast<size_t>(input)];
-    writers[key(tensor)] = tensor.name;
+    writers.write(tensor, tensor.name);
     dot += fmt::format("  {} [shape=ellipse];\n", graphviz_quoted(tensor.name));
   }
   for (const ModelStep& step : variant.steps) {
@@ -237,10 +266,12 @@ std::string dot_of(const ModelFile& model, size_t number) {
     dot += fmt::format("  {} [label={}];\n", graphviz_quoted(step.name), graphviz_quoted(label));
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
-      if (i < arguments.size() && arguments[i].is_output)
-        writers[key(tensor)] = step.name;
-      else if (const auto writer = writers.find(key(tensor)); writer != writers.end())
-        dot += fmt::format("  {} -> {} [label={}];\n", graphviz_quoted(writer->second),
+      if (i < arguments.size() && arguments[i].is_output) {
+        writers.write(tensor, step.name);
+        continue;
+      }
+      for (const std::string& writer : writers.of(tensor))
+        dot += fmt::format("  {} -> {} [label={}];\n", graphviz_quoted(writer),
                            graphviz_quoted(step.name), graphviz_quoted(type_text(tensor)));
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks that were written as files: running them on arrays of NumPy, and what can be said of
-// them. No compiler is involved. Not thread-safe.
+// Networks in files: the verbs that run, explain and show them, and their descriptions as tables,
+// JSON and drawings. No compiler is involved. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -15,18 +15,18 @@
 
 namespace tw::tools {
 
-/// Whether an operand means a file and not the beginning of a record's hash.
+/// Whether the operand of a verb names a file and not the beginning of a record's hash.
 bool is_file_operand(const std::string& operand);
 
 struct ModelRunFlags {
   std::string path;
-  std::string target;                ///< "opencl:1": which device of a network for GPUs
-  std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; what is not given is random
-  std::vector<std::string> outputs;  ///< likewise, to be written
+  std::string target;                ///< "opencl:1": the device for a network for GPUs
+  std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; other inputs are random
+  std::vector<std::string> outputs;  ///< files to write, "y.npy" or "name=y.npy"
   int64_t variant = -1;              ///< -1: the first one that takes the inputs
   bool profile = false;              ///< a table of the steps' times
   std::string trace;                 ///< file for the trace of one call; empty: none
-  int64_t seed = 1;                  ///< of random inputs
+  int64_t seed = 1;                  ///< seed of random inputs
   std::string format = "table";
 };
 
@@ -40,22 +40,23 @@ Result<int> explain_model(const std::string& path, bool as_dot, const std::strin
 Result<int> show_model(const std::string& path, const std::string& format,
                        const Surroundings& here);
 
-// What follows is about one variant of a model, by its number.
+// Descriptions of one variant of a model, by its number.
 
-/// Sizes, kernels and arrays.
+/// Inputs, outputs, steps, memory, threads and target.
 Facts facts_of(const runtime::ModelFile& model, size_t variant);
-/// A step a row: what it computes, its time as predicted or measured ahead, its share.
+/// One row for each step: its operator, its predicted or measured time, its share of the sum, and
+/// its arguments.
 Table table_of_steps(const runtime::ModelFile& model, size_t variant);
-/// The same for all variants, which a column tells apart where there are several.
+/// The same for all variants; if there are several, the first column is the variant.
 Table table_of_all_steps(const runtime::ModelFile& model);
-/// The steps of a variant summed up by what steps compute, most first.
+/// The number of steps and their time by operator, the one that takes the most time first.
 Table table_of_costs(const runtime::ModelFile& model, size_t variant);
-/// Steps as nodes; arrays, with their layouts, as edges.
+/// The steps in the language of Graphviz' dot: steps are nodes, arrays with their layouts edges.
 std::string dot_of(const runtime::ModelFile& model, size_t variant);
 
-/// The model with its first variant; where there are several, "variants" lists all.
+/// The model with its first variant; if there are several, the field "variants" lists all.
 nlohmann::json as_json(const runtime::ModelFile& model);
-/// "variant 1: x [8, 3, 224, 224]", over what is said of each of several variants.
+/// The heading of a variant's description, such as "variant 1: x [8, 3, 224, 224]".
 std::string variant_heading(const runtime::ModelFile& model, size_t variant);
 
 }  // namespace tw::tools

@@ -18,6 +18,7 @@
 #include "tools/selection.h"
 #include "tuner/device.h"
 #include "tuner/race.h"
+#include "tuner/sampling.h"
 
 namespace tw::tools {
 namespace {
@@ -144,12 +145,6 @@ struct ModelTimes {
   runtime::ModelProfile latest_profile;
 };
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 Result<ModelTimes> time_calls(const Model& model, const std::vector<runtime::Buffer>& buffers,
                               runtime::ThreadPool& pool, const tuner::Clock& clock) {
   TW_TRY(const tuner::ModelCall call, tuner::repeated_call(model, buffers, pool));
@@ -164,7 +159,7 @@ Result<ModelTimes> time_calls(const Model& model, const std::vector<runtime::Buf
   }
   ModelTimes result;
   result.calls = static_cast<int>(times.size());
-  result.latency_ns = median_of(std::move(times));
+  result.latency_ns = tuner::median(std::move(times));
   return result;
 }
 
@@ -178,7 +173,7 @@ Status profile_calls(const Model& model, const std::vector<runtime::Buffer>& buf
           static_cast<double>(step.end_ns - step.begin_ns));
   }
   for (std::vector<double>& each : steps)
-    times.steps_ns.push_back(each.empty() ? 0 : median_of(std::move(each)));
+    times.steps_ns.push_back(each.empty() ? 0 : tuner::median(std::move(each)));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "db/server_address.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
@@ -22,7 +23,8 @@ namespace tw::tools {
 
 Flag database_flag(PlaceFlags& flags) {
   return {"db", Path{&flags.database},
-          "tuning database; default: ~/.local/share/tilewright/tilewright.db"};
+          "tuning database, a file or postgresql://USER@HOST/DATABASE; default: "
+          "~/.local/share/tilewright/tilewright.db"};
 }
 
 std::vector<Flag> flags_of(PlaceFlags& flags) {
@@ -34,6 +36,10 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
   return flags.database.empty() ? here.places.database : flags.database;
+}
+
+std::string shown_database(const PlaceFlags& flags, const Surroundings& here) {
+  return db::shown_database(database_path(flags, here));
 }
 
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
@@ -65,19 +71,22 @@ db::StoreOptions store_options(const Surroundings& here) {
 
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode) {
-  if (flags.database.empty() && !here.places.fallback.empty()) {
+  const bool on_server = db::is_server(database_path(flags, here));
+  if ((flags.database.empty() || on_server) && !here.places.fallback.empty()) {
     note(here.places.fallback);
     TW_RETURN_IF_ERROR(
         make_private_directory(std::filesystem::path(here.places.database).parent_path()));
   }
   db::StoreOptions options = store_options(here);
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
+  options.spool_directory = std::filesystem::path(here.places.database).parent_path();
   return db::Store::open(database_path(flags, here), mode, std::move(options));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
   std::error_code error;
-  if (!std::filesystem::exists(database_path(flags, here), error) && !error)
+  const std::string path = database_path(flags, here);
+  if (!db::is_server(path) && !std::filesystem::exists(path, error) && !error)
     return std::optional<db::Store>();
   TW_TRY(db::Store store, open_database(flags, here, db::OpenMode::ReadOnly));
   return std::optional<db::Store>(std::move(store));
@@ -98,7 +107,10 @@ Flag hash_operand(SelectionFlags& flags) {
 }
 
 std::vector<Flag> flags_of(SelectionFlags& flags) {
-  return concatenated({flags_of(flags.workload), flags_of(flags.target), flags_of(flags.place)});
+  return concatenated({flags_of(flags.workload),
+                       {schedule_flag(flags.schedule)},
+                       flags_of(flags.target),
+                       flags_of(flags.place)});
 }
 
 Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
@@ -140,6 +152,36 @@ void take_device_of_record(Selection& selection) {
     selection.target = tuner::described_by(selection.target, selection.record->device);
 }
 
+/// The fastest record of exactly this schedule on the target's device, or none.
+Result<std::optional<db::Record>> record_of(db::Store& store, const Selection& selection,
+                                            const std::string& schedule) {
+  db::Filter same;
+  same.workload = selection.workload.key();
+  same.target = selection.target.to_string();
+  same.device = tuner::device_text(selection.target);
+  same.threads = selection.threads;
+  same.layouts = selection.workload.asked();
+  same.status = db::TrialStatus::Ok;
+  std::optional<db::Record> fastest;
+  TW_RETURN_IF_ERROR(store.for_each(same, [&](const db::Record& record) {
+    if (record.schedule == schedule && (!fastest || record.latency_ns < fastest->latency_ns))
+      fastest = record;
+    return true;
+  }));
+  return fastest;
+}
+
+/// Replaces what is known best by the schedule of the file, and by what is known about that.
+Status take_schedule(const SelectionFlags& flags, std::optional<db::Store>& store,
+                     Selection& selection) {
+  const auto read = flags.adapts_schedule ? adapt_hand_schedule : read_hand_schedule;
+  TW_TRY(selection.by_hand, read(flags.schedule, selection.workload, selection.target));
+  selection.record.reset();
+  if (!store) return {};
+  TW_TRY(selection.record, record_of(*store, selection, selection.by_hand->text));
+  return {};
+}
+
 }  // namespace
 
 OtherDevice other_device_of(const db::Record& record, const Target& target) {
@@ -161,9 +203,10 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices) {
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
   Selection selection;
   if (!flags.hash.empty()) {
-    if (flags.workload.is_given())
+    if (flags.workload.is_given() || !flags.schedule.empty())
       return fail(ErrorCode::Usage,
-                  "[record] a hash and a workload, or layouts, contradict each other: give one");
+                  fmt::format("[record] a hash and {} contradict each other: give one",
+                              flags.schedule.empty() ? "a workload, or layouts," : "--schedule"));
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
     TW_TRY(dsl::Workload workload, dsl::parse_workload(record.workload));
@@ -187,8 +230,12 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   take(chosen, selection);
   selection.threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
+  if (store) selection.target = tuner::with_known_machine(*store, selection.target);
+  if (!flags.schedule.empty()) {
+    TW_RETURN_IF_ERROR(take_schedule(flags, store, selection));
+    return selection;
+  }
   if (!store) return selection;
-  selection.target = tuner::with_known_machine(*store, selection.target);
   TW_TRY(selection.record,
          tuner::best_known(*store, selection.workload, selection.target, selection.threads));
   take_device_of_record(selection);
@@ -225,15 +272,23 @@ Result<std::string> preferred_schedule(const dsl::Workload& workload, const Targ
 }
 
 Result<std::string> schedule_of(const Selection& selection) {
+  if (selection.by_hand) return selection.by_hand->text;
   if (selection.record) return selection.record->schedule;
   return preferred_schedule(selection.workload, selection.target, selection.threads);
 }
 
 std::string schedule_source(const Selection& selection) {
+  if (selection.by_hand) return selection.by_hand->source;
   return selection.record ? selection.record->hash.substr(0, 16) : "cost model";
 }
 
 std::string show_source(const Selection& selection) {
+  if (selection.by_hand)
+    return fmt::format("that of {}, {}", selection.by_hand->source,
+                       selection.record ? fmt::format("measured as record {}, {}",
+                                                      selection.record->hash.substr(0, 16),
+                                                      show_latency(*selection.record))
+                                        : "of which no trial is stored");
   if (!selection.record)
     return "the cost model's choice, as of `tune --compile-only`: no trial of it is stored";
   const db::Record& record = *selection.record;
@@ -297,9 +352,12 @@ Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& 
 std::string replay_line(const PlaceFlags& flags, const Surroundings& here,
                         const std::string& hash) {
   std::error_code error;
-  const std::string given = database_path(flags, here);
-  const std::string path = std::filesystem::absolute(given, error).string();
-  return fmt::format("{} replay --db {} {}", here.invoked_as, shell_quoted(error ? given : path),
+  std::string path = shown_database(flags, here);
+  if (!db::is_server(path)) {
+    const auto absolute = std::filesystem::absolute(path, error);
+    if (!error) path = absolute.string();
+  }
+  return fmt::format("{} replay --db {} {}", here.invoked_as, shell_quoted(path),
                      hash.substr(0, 16));
 }
 

@@ -17,6 +17,7 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
+#include "tools/hand_schedule.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
 #include "tools/workload_flags.h"
@@ -32,10 +33,12 @@ Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
+/// The same for reports: an address with a password is shown without it.
+std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// Without a database file, none; damaged or foreign ones are errors.
+/// Without a database file, none; damaged or foreign ones, and servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
@@ -44,7 +47,10 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
                                       int device = 0);
 
 struct SelectionFlags {
-  std::string hash;  ///< an operand
+  std::string hash;      ///< an operand
+  std::string schedule;  ///< path of a schedule that a person wrote
+  /// A schedule that does not fit the workload is adapted to it, instead of being an error.
+  bool adapts_schedule = false;
   WorkloadFlags workload;
   TargetFlags target;
   PlaceFlags place;
@@ -68,10 +74,13 @@ struct Selection {
   std::string missing;  ///< why not, as missing_text() tells it
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
-  std::optional<db::Record> record;  ///< none: nothing is known about the workload
-  OtherDevice other_device = {};     ///< of the record
+  std::optional<HandSchedule> by_hand;  ///< of --schedule
+  /// None: nothing is known about the workload, or about the schedule by hand.
+  std::optional<db::Record> record;
+  OtherDevice other_device = {};  ///< of the record
 };
-/// Usage where the hash is of no record, or of several.
+/// Usage where the hash is of no record, or of several; errors of --schedule as
+/// read_hand_schedule()'s.
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
 /// The device of the record where it is another than the target's at hand; else empty. The target
@@ -86,9 +95,9 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
-/// The selected record's schedule, else the one that the cost model prefers.
+/// The schedule by hand, else the selected record's, else the one that the cost model prefers.
 Result<std::string> schedule_of(const Selection& selection);
-/// The source of that schedule: the beginning of the record's hash, or "cost model".
+/// The source of that schedule: a file's name, the beginning of the record's hash, or "cost model".
 std::string schedule_source(const Selection& selection);
 /// The same as a clause for people.
 std::string show_source(const Selection& selection);

@@ -23,7 +23,7 @@ namespace {
 
 struct ShowFlags {
   SelectionFlags selection;
-  bool schedule = false, program = false, c = false, cuda = false, opencl = false;
+  bool steps = false, program = false, c = false, cuda = false, opencl = false;
   bool assembly = false;
   std::string format = "table";
 };
@@ -53,6 +53,7 @@ std::string facts_of(const Selection& s) {
       {"toolchain", r.toolchain},
       {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
   if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  if (s.by_hand) facts.emplace_back("schedule", show_source(s));
   return as_text(facts);
 }
 
@@ -108,6 +109,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   json["known"] = s.record.has_value();
   if (s.record) json["likeness"] = db::to_string(s.other_device.likeness);
   json["schedule_from"] = schedule_source(s);
+  if (s.by_hand) json["adaptation"] = s.by_hand->notes;
   json["schedule"] = schedule;
   TW_TRY(json["program"], shown({}, here, s, schedule));
   const std::string view = view_of(flags);
@@ -122,6 +124,8 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     return show_model(flags.selection.hash, flags.format, here);
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const std::string schedule, schedule_of(s));
+  if (s.by_hand)
+    for (const std::string& line : s.by_hand->notes) note(line);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(show_json(flags, here, s, schedule));
     return 0;
@@ -132,8 +136,8 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print(with_newline(text)));
     return 0;
   }
-  if (flags.schedule) note("the schedule is " + show_source(s));
-  TW_RETURN_IF_ERROR(print((flags.schedule ? "" : facts_of(s) + "\n") + with_newline(schedule)));
+  if (flags.steps) note("the schedule is " + show_source(s));
+  TW_RETURN_IF_ERROR(print((flags.steps ? "" : facts_of(s) + "\n") + with_newline(schedule)));
   return 0;
 }
 
@@ -141,10 +145,11 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
 
 Verb show_verb() {
   auto f = std::make_shared<ShowFlags>();
+  f->selection.adapts_schedule = true;
   std::vector<Flag> own = {
-      {"schedule",
-       Switch{&f->schedule},
-       "only the schedule",
+      {"steps",
+       Switch{&f->steps},
+       "only the text of the schedule",
        {"program", "c", "cuda", "opencl", "asm"}},
       {"program", Switch{&f->program}, "the loops that it means", {"c", "cuda", "opencl", "asm"}},
       {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm"}},

@@ -88,7 +88,7 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
       ErrorCode::Usage,
       fmt::format("[tune] --resume: {} has no trials of {} for this target, device and {}; leave "
                   "the flag out to begin",
-                  shell_quoted(database_path(flags.place, here)), jobs.front().workload.text(),
+                  shell_quoted(shown_database(flags.place, here)), jobs.front().workload.text(),
                   show_count(flags.target.threads, "thread")));
 }
 
@@ -101,7 +101,8 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
                         flags.suite),
       flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
   if (flags.effort == "none") return "looking up " + what;
-  return fmt::format("tuning {}, {} s, seed {}", what, format_double(flags.budget_s), flags.seed);
+  return fmt::format("tuning {}, {} s, seed {}{}", what, format_double(flags.budget_s), flags.seed,
+                     flags.schedule.empty() ? "" : ", from " + source_name(flags.schedule));
 }
 
 Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
@@ -113,7 +114,7 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
   std::vector<tuner::TaskSpec> tasks;
-  for (const Job& job : jobs) tasks.push_back({job.workload, job.weight, job.name});
+  for (const Job& job : jobs) tasks.push_back({job.workload, job.weight, job.name, job.schedule});
   ProgressDisplay display(here, title_of(flags, jobs));
   tuner::Progress start;
   start.tasks = tasks.size();
@@ -327,6 +328,19 @@ Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   return tune_model(flags, here, target);
 }
 
+/// Reads the schedule that the search begins with into the only job.
+Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& job) {
+  if (flags.schedule.empty()) return {};
+  if (flags.effort == "none")
+    return fail(
+        ErrorCode::Usage,
+        "[tune] --schedule is measured first, and --effort none measures nothing: leave one "
+        "of them out, or use `compile --schedule`");
+  TW_TRY(HandSchedule by_hand, read_hand_schedule(flags.schedule, job.workload, target));
+  job.schedule = std::move(by_hand.text);
+  return {};
+}
+
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (!flags.model.empty()) return tune_network_of(flags, here);
   if (!flags.dimensions.empty() || !flags.left_out.empty())
@@ -349,6 +363,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     TW_RETURN_IF_ERROR(flags.format == "json" ? print_outcomes(flags, here, {}, others) : Status());
     return 0;
   }
+  TW_RETURN_IF_ERROR(begin_with_schedule(flags, target.target, jobs.front()));
   if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
   if (flags.compile_only) {
     auto done = compile_only(flags, here, jobs, target);
@@ -370,7 +385,11 @@ std::vector<std::string> search_names() {
 
 Verb tune_verb() {
   auto f = std::make_shared<TuneFlags>();
+  Flag schedule = schedule_flag(f->schedule);
+  schedule.help += "; it is measured first";
+  schedule.excludes = {"suite", "model", "compile-only"};
   std::vector<Flag> own = {
+      schedule,
       {"suite",
        Text{&f->suite},
        "tune a list of workloads, see `list suites`",

@@ -63,7 +63,7 @@ Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensio
   return run;
 }
 
-/// Where predictions stay between runs, which go on without where there is no cache.
+/// The file that keeps predictions between runs; empty if there is no cache directory.
 std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
                              const Target& target) {
   if (!check_cache(flags.place, here)) return "";
@@ -74,8 +74,8 @@ std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
       .string();
 }
 
-/// Without effort nothing is stored, so that a database that is not there stays so: `empty` is one
-/// that goes with its value.
+/// The database of a run. Effort none stores nothing and so creates no database: if there is none,
+/// an empty one in a scratch directory stands in, which goes with the value.
 struct NetworkStore {
   std::optional<tuner::Scratch> empty;
   db::Store store;
@@ -161,7 +161,7 @@ tuner::RaceOptions race_options(const TuneFlags& flags, const tuner::Environment
   tuner::RaceOptions options;
   options.threads = static_cast<int>(flags.target.threads);
   options.budget_s = race_s(flags);
-  options.stops = [&] { return environment.interrupts->load() > 0; };
+  options.stops = [&] { return environment.interrupted(); };
   return options;
 }
 
@@ -197,7 +197,8 @@ Status race_plans(ModelRun& run, const TuneFlags& flags, const ChosenTarget& tar
   return {};
 }
 
-/// Lets those steps run on one thread that are faster so, unless that makes the whole slower.
+/// Limits steps that are faster on one thread to one, unless the whole network becomes slower by
+/// it.
 Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environment& environment) {
   if (flags.target.threads == 1) return {};
   const tuner::RaceOptions options = race_options(flags, environment);
@@ -217,7 +218,8 @@ Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environ
   return {};
 }
 
-/// What is decided by running a variant as a whole.
+/// Makes the decisions that need runs of the whole network: which plan, and how many threads for
+/// each step.
 Status measure_whole(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
                      const tuner::Environment& environment) {
   if (run.unverified.front() > 0) return {};
@@ -317,7 +319,7 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
           {"dimensions", run.dimensions}};
 }
 
-/// What came of tuning a network: its variants, and the file that they are joined in.
+/// A tuned network: its variants, and the file that they are joined in.
 struct TunedModel {
   std::vector<ModelRun> runs;  ///< one for each variant
   runtime::ModelFile file;
@@ -385,7 +387,7 @@ Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const 
     TW_RETURN_IF_ERROR(tune_watched(run, flags, here, target, store, environment));
     for (const auto& [reason, workloads] : run.tuned.failures)
       note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
-    if (environment.interrupts->load() > 0)
+    if (environment.interrupted())
       return fail(ErrorCode::Interrupted, "[tune] interrupted before the network was built");
   }
   return {};

@@ -22,6 +22,7 @@ struct TuneFlags {
   TargetFlags target;
   PlaceFlags place;
   std::string suite, output;
+  std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
   std::vector<std::string> left_out;    ///< passes over the model's graph
@@ -35,6 +36,8 @@ struct Job {
   std::string name;  ///< in the suite; empty: the only one
   dsl::Workload workload;
   double weight = 1;  ///< how often the network has it
+  /// The schedule that is measured first, as tuner::TaskSpec has it.
+  std::string schedule = {};
 };
 
 /// What became of a job.

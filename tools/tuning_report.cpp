@@ -52,6 +52,9 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
+  if (o.tuned.progress.given_ns > 0)
+    row("by hand", fmt::format("{}, {:.2f} times as long", show_time(o.tuned.progress.given_ns),
+                               o.tuned.progress.given_ns / best.latency_ns));
   if (o.tuned.ended != tuner::Ended::FromDatabase)
     row("trials", fmt::format("{} new{}, {} known before", total(o.tuned.progress.trials),
                               o.tuned.progress.trials.empty()
@@ -70,7 +73,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                   : o.unkept     ? "not written: " + o.unkept->message
                                  : shell_quoted(o.artifact));
   row("record", best.hash);
-  row("database", shell_quoted(database_path(flags.place, here)));
+  row("database", shell_quoted(shown_database(flags.place, here)));
   row("replay", replay_line(flags.place, here, best.hash));
   return facts;
 }
@@ -149,6 +152,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);
+  json["by_hand_ns"] = o.tuned.progress.given_ns;
   json["trials"] = o.tuned.progress.trials;
   json["known_trials"] = o.tuned.progress.known_trials;
   json["next_minute_gain"] = o.tuned.next_minute_gain;
@@ -182,7 +186,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                         {"workload", workload},
                         {"exit_code", static_cast<int>(error.code)},
                         {"error", error.message}});
-    return print_json("tune", {{"database", database_path(flags.place, here)},
+    return print_json("tune", {{"database", shown_database(flags.place, here)},
                                {"session", here.environment.session},
                                {"seed", flags.seed},
                                {"search", flags.search},

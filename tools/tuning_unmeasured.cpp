@@ -31,9 +31,22 @@ namespace {
 struct DryRun {
   double space_size = 0;
   std::string schedule;
+  bool begins_in_space = false;  ///< the job's schedule is a point of the space
+  std::string beginning;         ///< configuration of that point, or of the nearest one
   int64_t known = 0;
   std::optional<db::Record> best;
 };
+
+/// Where in its space the search begins.
+Status look_at_beginning(const schedules::Space& space, const Job& job, DryRun& found) {
+  if (job.schedule.empty()) return {};
+  TW_TRY(const schedules::Schedule schedule,
+         schedules::parse_schedule(job.workload.compute, job.schedule));
+  const std::optional<schedules::Point> point = space.point_of(schedule);
+  found.begins_in_space = point.has_value();
+  found.beginning = space.to_string(point ? *point : space.nearest_point(schedule));
+  return {};
+}
 
 Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& target,
                        std::optional<db::Store>& store) {
@@ -43,6 +56,7 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
   TW_TRY(const schedules::Space space,
          schedules::Space::derive(schedules::problem_of(job.workload), target));
   found.space_size = space.size();
+  TW_RETURN_IF_ERROR(look_at_beginning(space, job, found));
   TW_TRY(found.schedule, default_schedule(job.workload, target));
   if (!store) return found;
   TW_TRY(found.known, tuner::count_known(*store, job.workload, target, threads));
@@ -84,6 +98,10 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
       result["best"]["measured_here"] = elsewhere.empty();
       result["best"]["likeness"] = db::to_string(elsewhere.likeness);
     }
+    if (!job.schedule.empty())
+      result["begins_with"] = {{"schedule", job.schedule},
+                               {"in_space", found.begins_in_space},
+                               {"configuration", found.beginning}};
     results.push_back(std::move(result));
     Facts facts = {{"workload", job.workload.text()},
                    {"hash", job.workload.hash()},
@@ -92,6 +110,11 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                    {"space", size + " points"},
                    {"known trials", std::to_string(found.known)},
                    {"best known", best}};
+    if (!job.schedule.empty())
+      facts.emplace_back(
+          "begins with",
+          fmt::format("{}, {} of the space: {}", source_name(flags.schedule),
+                      found.begins_in_space ? "a point" : "near this point", found.beginning));
     if (!elsewhere.empty()) {
       facts.emplace_back("measured on", show_other_device(elsewhere));
       other_devices.insert(elsewhere);
@@ -99,9 +122,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     text = as_text(facts) + "\ndefault schedule\n" + found.schedule;
   }
   if (flags.format == "json")
-    TW_RETURN_IF_ERROR(print_json(
-        "tune",
-        {{"dry_run", true}, {"database", database_path(flags.place, here)}, {"results", results}}));
+    TW_RETURN_IF_ERROR(print_json("tune", {{"dry_run", true},
+                                           {"database", shown_database(flags.place, here)},
+                                           {"results", results}}));
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print(as_csv(sheet)));
   else

@@ -16,23 +16,8 @@
 namespace tw::tools {
 namespace {
 
-// No expression that the parser takes is longer.
-constexpr std::streamsize most_expression_bytes = 1 << 20;
-
-/// Text of the file, or of standard input where the path is "-".
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") file.open(path, std::ios::binary);
-  std::istream& from = path == "-" ? std::cin : file;
-  std::string text(most_expression_bytes + 1, '\0');
-  from.read(text.data(), std::ssize(text));
-  text.resize(static_cast<size_t>(from.gcount()));
-  if (!text.empty()) return text;
-  return fail(ErrorCode::Invalid,
-              fmt::format("[expr] {} cannot be read or is empty: name a file with an "
-                          "expression as in docs/expressions.md, or - for standard input",
-                          shell_quoted(path)));
-}
+// No expression that the parser takes is longer, and no schedule is.
+constexpr std::streamsize most_text_bytes = 1 << 20;
 
 /// `[parse] line 2: ...` becomes `[parse] scale.tw: line 2: ...`.
 Error in_file(Error error, const std::string& name) {
@@ -43,8 +28,9 @@ Error in_file(Error error, const std::string& name) {
 
 Result<dsl::Workload> expression_workload(const WorkloadFlags& flags) {
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
-  TW_TRY(const std::string text, read_text(flags.expression));
-  const std::string name = flags.expression == "-" ? "standard input" : flags.expression;
+  TW_TRY(const std::string text,
+         read_text(flags.expression, "expr", "an expression as in docs/expressions.md"));
+  const std::string name = source_name(flags.expression);
   const Result<dsl::Compute> compute = dsl::parse_compute(text);
   if (!compute) return tl::unexpected(in_file(compute.error(), name));
   return dsl::workload(*compute, accuracy);
@@ -139,6 +125,23 @@ std::string missing_text(const ChosenTarget& chosen) {
   const std::string cause = cause_of_missing(chosen.missing);
   return join(chosen.missing, ", ") + (cause.empty() ? "" : fmt::format(" ({})", cause));
 }
+
+Result<std::string> read_text(const std::string& path, std::string_view operation,
+                              std::string_view expected) {
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& from = path == "-" ? std::cin : file;
+  std::string text(most_text_bytes + 1, '\0');
+  from.read(text.data(), std::ssize(text));
+  text.resize(static_cast<size_t>(from.gcount()));
+  if (!text.empty()) return text;
+  return fail(ErrorCode::Invalid,
+              fmt::format("[{}] {} cannot be read or is empty: name a file with {}, or - for "
+                          "standard input",
+                          operation, shell_quoted(path), expected));
+}
+
+std::string source_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 std::vector<Flag> concatenated(std::vector<std::vector<Flag>> lists) {
   std::vector<Flag> all;

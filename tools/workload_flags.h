@@ -51,6 +51,13 @@ Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& 
 /// What is missing, as a clause for people. Where TILEWRIGHT_MAX_ISA is the cause, it says so.
 std::string missing_text(const ChosenTarget& chosen);
 
+/// Text of a small file, or of standard input where the path is "-". Invalid where it cannot be
+/// read or is empty; the message begins with [operation] and says what was expected.
+Result<std::string> read_text(const std::string& path, std::string_view operation,
+                              std::string_view expected);
+/// The name of such a file in messages.
+std::string source_name(const std::string& path);
+
 /// One list of flags after the other.
 std::vector<Flag> concatenated(std::vector<std::vector<Flag>> lists);
 

@@ -137,11 +137,33 @@ class Assembler {
     return static_cast<int>(place->second);
   }
 
+  /// The array of the arena that has the storage, which is itself if it is no part, and where.
+  ScriptPart place_in_array(size_t storage) const {
+    ScriptPart place{storage, 0};
+    while (const auto& part = script_.storages[place.whole].part)
+      place = {part->whole, place.at + part->at};
+    return place;
+  }
+
+  /// An array is alive as long as any of its parts.
+  void join_lifetimes() {
+    for (size_t i = 0; i < script_.storages.size(); ++i) {
+      const auto [whole, at] = place_in_array(i);
+      if (whole == i || lifetimes_[i].first < 0) continue;
+      runtime::Lifetime& all = lifetimes_[whole];
+      all.bytes = std::max(all.bytes, at + lifetimes_[i].bytes);
+      all.first = all.first < 0 ? lifetimes_[i].first : std::min(all.first, lifetimes_[i].first);
+      all.last = std::max(all.last, lifetimes_[i].last);
+    }
+  }
+
   void place_storages() {
+    join_lifetimes();
     std::vector<runtime::Lifetime> alive;
     std::vector<size_t> in_arena;
     for (size_t i = 0; i < script_.storages.size(); ++i)
-      if (script_.storages[i].place == runtime::Place::Arena && lifetimes_[i].first >= 0) {
+      if (script_.storages[i].place == runtime::Place::Arena && !script_.storages[i].part &&
+          lifetimes_[i].first >= 0) {
         alive.push_back(lifetimes_[i]);
         alive.back().bytes = round_up(alive.back().bytes, alignment_);
         in_arena.push_back(i);
@@ -153,9 +175,10 @@ class Assembler {
     for (size_t i = 0; i < variant_.tensors.size(); ++i) {
       if (storage_of_[i] == no_storage) continue;
       const ScriptStorage& storage = script_.storages[storage_of_[i]];
+      const auto [whole, offset] = place_in_array(storage_of_[i]);
       variant_.tensors[i].place = storage.place;
       variant_.tensors[i].at =
-          storage.place == runtime::Place::Arena ? at[storage_of_[i]] : storage.number;
+          storage.place == runtime::Place::Arena ? at[whole] + offset : storage.number;
     }
   }
 

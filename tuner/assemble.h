@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From a plan to a model that runs: which kernels are called in which order on which arrays, the
-// constants packed for these kernels, and every other array placed in the memory of a call.
+// Lowers a plan to a model that runs: the sequence of kernel calls and their arrays, the constants
+// packed for these kernels, and the place of every other array in the memory of a call.
 //
 //   TW_TRY(const Script script, make_script(graph, planned));
 //   TW_TRY(const auto kernels, build_kernels(script.kernels, target, environment));
 //   TW_TRY(runtime::ModelFile model, assemble(graph, script, kernels));
 //
-// An operator that moves nothing, such as a reshape, gives its array a second name, so its result
-// lies where its input lies. Pure functions; thread-safe.
+// The result of an operator that moves nothing, such as a reshape, is a view: it shares the storage
+// of its input. A concatenation that moves nothing makes the storages of its inputs parts of its
+// own, so that their producers write them there; inputs that are constants, arrays of the caller's
+// or parts of another storage already are copied. Pure functions; thread-safe.
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +31,8 @@ namespace tw::tuner {
 struct PlannedNetwork {
   graph::Plan plan;
   std::vector<graph::Scheme> schemes;  ///< of each operator: the scheme that the plan chose
-  std::vector<KernelChoice> kernels;   ///< of each operator; without a schedule: it moves nothing
-  /// The kernel of a copy, which may also be one to the same layout.
+  std::vector<KernelChoice> kernels;   ///< of each operator; without a schedule: it is a view
+  /// The kernel of a copy between two layouts, which may be the same.
   std::function<Result<KernelChoice>(const graph::TensorType&, const dsl::Layout& from,
                                      const dsl::Layout& to)>
       transform;
@@ -38,8 +41,8 @@ struct PlannedNetwork {
 /// An array that a call reads or writes: a tensor of the graph as it lies in memory.
 struct ScriptArgument {
   std::string tensor;
-  dsl::Layout layout;  ///< of a constant: nothing, as the kernel decides it
-  size_t storage = 0;  ///< index into Script::storages; of a constant: nothing
+  dsl::Layout layout;  ///< unused for constants, which are packed as the kernel wants them
+  size_t storage = 0;  ///< index into Script::storages; unused for constants
   bool is_constant = false;
 };
 
@@ -47,15 +50,21 @@ struct ScriptCall {
   std::string name;                            ///< of the operator, or "tensor: NCHW -> NCHW16c"
   size_t kernel = 0;                           ///< index into Script::kernels
   std::vector<ScriptArgument> arguments = {};  ///< inputs, then outputs of the kernel's compute
-  double cost_ns = 0;                          ///< measured, else predicted
+  double cost_ns = 0;                          ///< measured time, or else the predicted one
   bool is_measured = false;
 };
 
-/// Memory of one array, which several tensors of equal bytes may share. The numbers of inputs and
-/// outputs are those of the graph.
+/// Where a storage lies within another one.
+struct ScriptPart {
+  size_t whole = 0;  ///< index into Script::storages
+  int64_t at = 0;    ///< offset in bytes
+};
+
+/// The memory of one array. Views share the storage of the tensor that they are views of.
 struct ScriptStorage {
   runtime::Place place = runtime::Place::Arena;
-  int64_t number = 0;  ///< of the input or output
+  int64_t number = 0;                   ///< index of the graph's input or output, if `place` is one
+  std::optional<ScriptPart> part = {};  ///< its place in the storage of a concatenation, if any
 };
 
 /// The calls of a model before any of its kernels is built.
@@ -66,19 +75,20 @@ struct Script {
   std::vector<ScriptArgument> inputs, outputs;  ///< row-major, in the order of the graph
 };
 
-/// Unsupported for an operator whose result has no elements. Errors of `transform` are returned.
+/// The calls of a plan. Unsupported if the result of an operator has no elements. Returns errors of
+/// `planned.transform`.
 Result<Script> make_script(const graph::Graph& graph, const PlannedNetwork& planned);
 
-/// What a model says of itself.
+/// The description that a model file carries.
 struct ModelTitle {
-  std::string name;    ///< of the network
+  std::string name;    ///< name of the network
   std::string target;  ///< canonical text of a Target
-  int threads = 1;     ///< that its kernels were chosen for
-  std::string plan;    ///< for people
+  int threads = 1;     ///< number of threads that its kernels were chosen for
+  std::string plan;    ///< text of the plan, for people
 };
 
-/// Packs, places and checks. Requires: the kernels of the script, in order. Internal where a kernel
-/// keeps an array otherwise than the script says.
+/// Packs the constants, places all arrays, and checks the model. Requires: one kernel for each of
+/// script.kernels, in order. Internal if a kernel has another layout of an array than the script.
 Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
                                     const std::vector<runtime::Artifact>& kernels,
                                     const ModelTitle& title);

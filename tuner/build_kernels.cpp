@@ -11,10 +11,6 @@ namespace {
 
 constexpr double build_timeout_s = 60;
 
-bool is_interrupted(const Environment& environment) {
-  return environment.interrupts != nullptr && environment.interrupts->load() > 0;
-}
-
 /// Builds as many kernels as there are builders, at the same time.
 Result<std::vector<runtime::Artifact>> build_side_by_side(std::span<const KernelRequest> requests,
                                                           const Target& target,
@@ -45,7 +41,7 @@ Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelReque
                                                      const Builders& builders) {
   std::vector<runtime::Artifact> artifacts;
   while (artifacts.size() < requests.size()) {
-    if (is_interrupted(environment))
+    if (environment.interrupted())
       return fail(ErrorCode::Interrupted, "[compile] interrupted before all kernels were built");
     const size_t count = std::min(builders.each.size(), requests.size() - artifacts.size());
     TW_TRY(auto built,

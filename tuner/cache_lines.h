@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Moving arrays between the levels of the caches, so that a kernel finds its data where a network
-// leaves them. Thread-safe.
+// Moves arrays between the levels of the caches, so that a kernel that is timed by itself finds its
+// data where it would find them within a network. Thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -27,7 +27,7 @@ struct Roles {
   std::vector<Bytes> activations, constants;
 };
 
-/// Makes the caches of all threads of a kernel forget what it left there.
+/// Empties the caches of what a kernel left there, on all of its threads.
 class CacheSweep {
  public:
   /// For a machine with these caches.
@@ -39,7 +39,7 @@ class CacheSweep {
   void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
 
  private:
-  std::vector<std::byte> other_;  ///< data of nobody
+  std::vector<std::byte> other_;  ///< data that no kernel uses
 };
 
 }  // namespace tw::tuner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which schemes that were never measured could change the plan. Private to network.cpp. A pure
-// function; thread-safe.
+// Contenders: schemes that were never measured and could change the plan. Private to network.cpp.
+// A pure function; thread-safe.
 
 #include <cstddef>
 #include <vector>
@@ -14,14 +14,17 @@ namespace tw::tuner {
 /// A scheme of a group that the plan does not use.
 struct Contender {
   size_t group = 0, scheme = 0;
-  double gain_ns = 0;  ///< what the network would gain at most
+  double gain_ns = 0;  ///< upper bound on the time that the network would save by it
 };
 
 /// The unmeasured schemes that would be chosen if they took SchemeCosts::optimistic_ns(), largest
-/// gain first. Each operator of the group gains what its scheme costs more than that, less what the
-/// cheapest plan with this scheme, `cheapest`, costs more than the cheapest of all. Schemes that
-/// gain less than `least_ns` are left out. Requires: `cheapest` as cheapest_with() returns it for
-/// costs.schemes().
+/// gain first. For each operator of the group the gain is
+///
+///   (cost of the scheme - optimistic_ns) - (time of the cheapest plan with the scheme - plan_ns)
+///
+/// or 0 if that is negative. Schemes with a gain of `least_ns` or less are left out. Requires:
+/// `cheapest` as graph::cheapest_with() returns it for costs.schemes(), and the time of the
+/// cheapest plan, `plan_ns`.
 std::vector<Contender> find_contenders(const SchemeCosts& costs,
                                        const std::vector<std::vector<double>>& cheapest,
                                        double plan_ns, double least_ns);

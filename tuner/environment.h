@@ -6,10 +6,11 @@
 // or a random source, and nothing calls them but programs.
 //
 //   int main(int argc, char** argv) {
-//     if (argc > 1 && std::string_view(argv[1]) == "worker") return worker_main({argv + 2, argv +
-//     argc}); const Environment environment = default_environment(); TW_TRY(db::Store store,
-//     db::Store::open(default_places().database, ...)); TW_TRY(Tuned tuned, tune(workload,
-//     host_target(), {}, store, environment, nullptr));
+//     if (argc > 1 && std::string_view(argv[1]) == "worker")
+//       return worker_main({argv + 2, argv + argc});
+//     const Environment environment = default_environment();
+//     TW_TRY(db::Store store, db::Store::open(default_places().database, ...));
+//     TW_TRY(Tuned tuned, tune(workload, host_target(), {}, store, environment, nullptr));
 //
 // A plain value.
 
@@ -35,6 +36,9 @@ struct Environment {
   std::string session;              ///< names this run in its records
   std::string program_version;
   const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
+
+  /// Whether the user has asked the run to stop.
+  bool interrupted() const { return interrupts != nullptr && interrupts->load() > 0; }
 };
 
 /// The environment of this process: this program is the worker program (see above), NVRTC is looked

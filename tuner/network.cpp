@@ -21,18 +21,17 @@
 namespace tw::tuner {
 namespace {
 
-// A round that is shorter than this measures nothing: workers have to start and references to be
-// built.
+// A shorter round would measure nothing: workers have to start, and references have to be built.
 constexpr double least_round_s = 1;
-// A scheme outside of the plan is worth a look where it could save this share of the network's
-// time.
+// A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
-// Schemes of one operator mostly gain alike, so the best two of each stand for the others.
+// The schemes of one operator mostly gain alike, so the best two of each group represent the others.
 constexpr size_t most_contenders_of_group = 2;
 
-// A plan whose unmeasured kernels are measured may be replaced by another one with such kernels.
+// Measuring the unmeasured kernels of the last plan can make another plan the cheapest, which may
+// have unmeasured kernels too.
 constexpr int most_closing_rounds = 3;
-// Of closing_share, where ways of choosing are compared.
+// Multiple of closing_share that is kept if ways of choosing are compared.
 constexpr double closing_factor_of_choices = 2;
 
 /// The tasks of a round: kernels and transforms of the plans, then contenders.
@@ -41,7 +40,7 @@ struct RoundTasks {
   size_t of_plan = 0;
 };
 
-/// Distinct workloads. One that is added again weighs more.
+/// Tasks with distinct workloads. Adding a workload again increases its weight.
 class TaskList {
  public:
   TaskList() = default;
@@ -53,8 +52,9 @@ class TaskList {
   void add(const dsl::Workload& workload, const std::string& name, double weight) {
     task(workload, name).weight += weight;
   }
-  /// Takes over the tasks of several lists, the first of each before the second ones. One that
-  /// several lists have weighs as much as in that where it weighs most: the lists are alternatives.
+  /// Adds the tasks of several lists: the first task of each list, then the second of each, and so
+  /// on. A task of several lists gets the largest of its weights, because the lists belong to
+  /// alternative plans.
   void merge(const std::vector<TaskList>& lists) {
     for (size_t i = 0, rest = lists.size(); rest > 0; ++i) {
       rest = 0;
@@ -102,9 +102,7 @@ class NetworkRun {
   }
 
  private:
-  bool interrupted() const {
-    return environment_.interrupts != nullptr && environment_.interrupts->load() > 0;
-  }
+  bool interrupted() const { return environment_.interrupted(); }
   double elapsed_s() const { return static_cast<double>(environment_.clock() - started_ns_) / 1e9; }
 
   Status predict() {
@@ -205,7 +203,7 @@ class NetworkRun {
     return RoundTasks{tasks.take(), of_plans};
   }
 
-  /// Whether a round has given the workload all its trials.
+  /// Whether a round has given the workload all the trials that it may have.
   bool is_finished(const dsl::Workload& workload) const {
     return options_.tuning.trials > 0 && finished_.contains(workload.text());
   }
@@ -220,11 +218,16 @@ class NetworkRun {
       if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name());
     }
     const auto types = graph::tensor_types(graph_);
-    for (const graph::Transform& transform : plan.transforms) {
-      TW_TRY(const KernelChoice copy,
-             costs_->transform(types.at(transform.tensor), transform.from, transform.to));
-      add(copy, transform.tensor);
-    }
+    const auto add_copy = [&](const std::string& tensor, const LayoutCopy& copy) -> Status {
+      TW_TRY(const KernelChoice kernel, costs_->transform(copy.type, copy.from, copy.to));
+      add(kernel, tensor);
+      return {};
+    };
+    for (const auto& [tensor, from, to, cost_ns] : plan.transforms)
+      TW_RETURN_IF_ERROR(add_copy(tensor, {types.at(tensor), from, to}));
+    for (size_t op = 0; op < graph_.operators.size(); ++op)
+      for (const LayoutCopy& copy : costs_->copies(op, plan.schemes[op]))
+        TW_RETURN_IF_ERROR(add_copy(graph_.operators[op].name(), copy));
     return {};
   }
 
@@ -246,8 +249,8 @@ class NetworkRun {
     return {};
   }
 
-  /// Where the budget is short, the tasks that come first have their turn: those of the operators
-  /// that the network spends most time on.
+  /// The operators of the graph, those of the group that takes the most time first: if the budget is
+  /// short, only the first tasks are tuned.
   std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
@@ -258,8 +261,8 @@ class NetworkRun {
     return operators;
   }
 
-  /// Whether the kernels of the plan, transforms aside, were all measured on this device: before
-  /// that, measuring others says less.
+  /// Whether all kernels of the plan, except transforms, were measured on this device. Until then
+  /// measuring them tells more than measuring contenders.
   bool is_plan_measured() const {
     for (size_t op = 0; op < graph_.operators.size(); ++op) {
       const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
@@ -278,8 +281,8 @@ class NetworkRun {
     return find_contenders(*costs_, *cheapest, plan_.predicted_ns, least * plan_.predicted_ns);
   }
 
-  /// Tunes the tasks and plans again. Returns whether more time could be of use: some task is not
-  /// done, or the plan has changed.
+  /// Tunes the tasks and plans again. Returns whether another round could help: a task has not
+  /// converged, or the plan has changed.
   Result<bool> tune_round(const RoundTasks& tasks, int64_t trials, double budget_s) {
     const double before_s = elapsed_s();
     TuneOptions options = options_.tuning;
@@ -321,7 +324,7 @@ class NetworkRun {
     }
   }
 
-  /// The plans that are built: nothing is measured after them, so predictions count cautiously.
+  /// Chooses the plans to build. Nothing is measured after this, so predictions count cautiously.
   Result<TunedNetwork> finish() {
     schemes_ = costs_->schemes(Stance::Cautious);
     TW_TRY(std::vector<graph::Plan> plans,
@@ -384,9 +387,7 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress) {
   const Target machine = with_known_machine(store, target);
-  const auto interrupted = [&environment] {
-    return environment.interrupts != nullptr && environment.interrupts->load() > 0;
-  };
+  const auto interrupted = [&environment] { return environment.interrupted(); };
   const PredictionCache cache = PredictionCache::open(
       options.predictions, predictor_version(machine, options.tuning.threads));
   NetworkServices services;

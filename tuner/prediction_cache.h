@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Predictions of kernels (scheme_costs.h) that outlive a run, in a file of the user's cache. Which
-// schedule the cost model prefers follows from the workload, the target and its machine, the number
-// of threads and the code that predicts, so the file names all of these but the workload, and is
-// replaced where one differs.
+// A cache of predictions (scheme_costs.h) in a file, so that the next run need not repeat them. A
+// prediction depends on the workload, the target and its machine, the number of threads and the
+// code that predicts. The file is keyed by the workload and names all others; it is replaced if one
+// of them differs.
 //
 //   PredictionCache cache = PredictionCache::open(path, predictor_version(target, threads));
 //   const Predict predict = cache.remembering(predict_for(target, threads, stops), stops);
@@ -43,7 +43,8 @@ class PredictionCache {
   std::shared_ptr<State> state_;
 };
 
-/// Names everything but the workload that a prediction depends on. Two builds of the code differ.
+/// The version of predictions: a text of everything but the workload that they depend on. Two
+/// builds of the code differ.
 std::string predictor_version(const Target& target, int threads);
 
 }  // namespace tw::tuner

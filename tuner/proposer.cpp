@@ -22,6 +22,12 @@ void Proposer::learn(Experience known) {
   // One parent alone would only take the place of the default point: nothing is crossed with it.
   if (history_.size() == 1) history_.clear();
   seeds_ = std::move(known.seeds);
+  if (nearest_) seeds_.insert(seeds_.begin(), *nearest_);
+}
+
+void Proposer::begin_with(Candidate first, std::optional<Point> nearest) {
+  first_ = std::move(first);
+  nearest_ = std::move(nearest);
 }
 
 void Proposer::learn(const Point& point, double throughput) {
@@ -63,6 +69,11 @@ std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
 
 std::vector<Candidate> Proposer::choose(const std::vector<Point>& points) {
   std::vector<Candidate> chosen;
+  if (first_) {
+    seen_.schedules.insert(first_->schedule);
+    seen_.programs.insert(first_->program);
+    chosen.push_back(*std::exchange(first_, std::nullopt));
+  }
   for (const Point& point : points) {
     const auto found = predicted_.find(point);
     if (found == predicted_.end() || !seen_.schedules.insert(found->second.schedule).second)

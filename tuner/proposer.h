@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ class Proposer {
   const schedules::Space& space() const { return space_; }
   /// Takes over what a database knows: what was tried, parents, and points to begin with.
   void learn(Experience known);
+  /// Puts a candidate in front of the first ones that are chosen, and adds the point nearest to it
+  /// to those that the search begins with.
+  void begin_with(Candidate first, std::optional<schedules::Point> nearest);
+  /// Whether that candidate has yet to be chosen.
+  bool has_first() const { return first_.has_value(); }
   /// Notes how fast a point of this space is.
   void learn(const schedules::Point& point, double throughput);
   bool has_seen(const std::string& schedule) const { return seen_.schedules.contains(schedule); }
@@ -56,6 +62,8 @@ class Proposer {
   std::function<bool()> stops_;
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
+  std::optional<Candidate> first_;       ///< to be chosen before any other
+  std::optional<schedules::Point> nearest_;          ///< to a first candidate without a point
   std::map<schedules::Point, Candidate> predicted_;  ///< candidates of the current proposal
   Seen seen_;                                        ///< texts chosen or known, programs chosen
 };

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/race.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "base/random.h"
+#include "tuner/sampling.h"
 
 namespace tw::tuner {
 namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 void fill_input(dsl::Array& array, Random& random) {
   if (is_float(array.type)) return dsl::fill_normal(array, random);

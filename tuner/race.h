@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whole models timed by turns. Plans are chosen by the times of their kernels alone, with warm
-// arrays; what caches and neighbours do to them shows only when the network runs as a whole.
+// Whole models timed by turns. Plans are chosen by the sum of the times of their kernels, each
+// timed by itself; how kernels affect each other through the caches shows only when the network
+// runs as a whole.
 //
 // The models are called in this process and not behind a worker's limits: a worker would hold a
 // second copy of all weights, and its limits of memory are those of one kernel. The caller writes
@@ -21,7 +22,7 @@ namespace tw::tuner {
 
 struct RaceOptions {
   int threads = 1;
-  double budget_s = 5;  ///< for all models together, the first calls left out
+  double budget_s = 5;  ///< time for all models together, the first call of each not counted
   int most_rounds = 200;
   std::function<bool()> stops = [] { return false; };  ///< asked between calls
 };
@@ -29,9 +30,9 @@ struct RaceOptions {
 /// One call, until it is done.
 using ModelCall = std::function<Status()>;
 
-/// The call that timings repeat. On a device its arrays are in the device's memory, as those of
-/// timed kernels are; their content is that of `buffers`. The pool and, on the processor,
-/// the arrays must outlive it.
+/// The call of a model that timings repeat. On a device, the arrays are copied to its memory once,
+/// as for kernels that are timed by themselves. The pool and, on the processor, the arrays behind
+/// `buffers` must outlive the call.
 Result<ModelCall> repeated_call(const runtime::Model& model,
                                 const std::vector<runtime::Buffer>& buffers,
                                 runtime::ThreadPool& pool);

@@ -25,10 +25,12 @@ bool is_exact(const dsl::Compute& compute) {
     dsl::for_each(stage.body, [&](const dsl::Expr& e) {
       const dsl::Unary* u = e.as<dsl::Unary>();
       if (u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not &&
-          u->op != dsl::UnaryOp::Abs && u->op != dsl::UnaryOp::Floor)
+          u->op != dsl::UnaryOp::Abs && u->op != dsl::UnaryOp::Floor &&
+          u->op != dsl::UnaryOp::Round)
         exact = false;
       const dsl::Binary* b = e.as<dsl::Binary>();
-      if (b && b->op == dsl::BinaryOp::Div && is_float(e.type())) exact = false;
+      if (b && (b->op == dsl::BinaryOp::Div || b->op == dsl::BinaryOp::Pow) && is_float(e.type()))
+        exact = false;
       const dsl::Const* c = e.as<dsl::Const>();
       if (c && is_float(c->type) && std::isfinite(c->float_value) &&
           c->float_value != std::floor(c->float_value))

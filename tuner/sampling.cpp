@@ -461,6 +461,12 @@ Samples sample_spread(const Timer& timer, int stretches, const std::function<voi
   return all;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 Interval median_interval(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return quantile_interval(values, 0.5, 0.005);

@@ -127,6 +127,10 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
 Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
                       const Sampling& options, const Clock& clock, Watch& watch);
 
+/// The median; the larger of the middle two if the number of values is even. Requires: at least one
+/// value.
+double median(std::vector<double> values);
+
 struct Interval {
   double low = 0, high = 0;
 };

@@ -14,6 +14,7 @@
 #include "tuner/for_each_index.h"
 #include "tuner/scoring.h"
 #include "tuner/tune.h"
+#include "tuner/working_set.h"
 
 namespace tw::tuner {
 namespace {
@@ -44,15 +45,15 @@ Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& 
   return predicted;
 }
 
-/// What copies of tensors are looked up by: "f32[1, 64, 8, 8] ABCD ACDB".
+/// The key of a copy in the table of copies, such as "f32[1, 64, 8, 8] ABCD ACDB".
 std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
                      const dsl::Layout& to) {
   const std::string letters = dsl::default_letters(static_cast<int>(type.shape.size()));
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
-/// The schedule of a record, with its time where it was measured on this device; one that is slower
-/// than what is known changes nothing.
+/// Takes the schedule of a record, and its time if it was measured on this device. A record of
+/// another device never replaces a measurement of this one, and a slower one never a faster one.
 void take_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
   const bool is_here = record.device == device;
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
@@ -60,7 +61,7 @@ void take_record(KernelChoice& kernel, const db::Record& record, const std::stri
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
-/// The same of a record with hot caches, for a network whose caches are not.
+/// The same for a record with hot caches, in a network whose caches are not hot.
 void take_hot_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
   if (kernel.measured_ns > 0) return;
   const bool is_here = record.device == device;
@@ -76,13 +77,13 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted) {
   kernel.hot_predicted_ns = predicted.hot_ns;
 }
 
-/// The states whose records say something about a network in this state, its own first.
+/// The states of the caches whose records are used for a network in `state`, its own first.
 std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
   if (state == dsl::CacheState::Hot) return {state};
   return {state, dsl::CacheState::Hot};
 }
 
-/// Appends measured by predicted time where both are known.
+/// Appends measured_ns / predicted_ns if both are known.
 void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& ratios) {
   if (measured_ns > 0 && predicted_ns > 0) ratios.push_back(measured_ns / predicted_ns);
 }
@@ -113,6 +114,7 @@ Result<SchemeCosts> SchemeCosts::predict(const graph::Graph& graph, const CostCo
   TW_RETURN_IF_ERROR(costs.offer(store));
   TW_RETURN_IF_ERROR(costs.predict_all());
   TW_RETURN_IF_ERROR(costs.predict_copies());
+  costs.drop_impossible_copies();
   return costs;
 }
 
@@ -180,10 +182,14 @@ Status SchemeCosts::refresh(db::Store& store) {
 Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Workload workload,
                                                      dsl::CacheState state) const {
   workload.state = state;
-  return best_known(store, workload, context_.target, context_.threads);
+  Result<std::optional<db::Record>> record =
+      best_known(store, workload, context_.target, context_.threads);
+  // While a server is away the costs stay as they are.
+  if (!record && record.error().code == ErrorCode::TryLater) return std::optional<db::Record>();
+  return record;
 }
 
-/// Takes what was measured in that state: the network's, or Hot.
+/// Takes the records of the group in `state`, which is that of the network, or Hot.
 Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
   const std::string device = device_text(context_.target);
   const auto take = state == state_ ? take_record : take_hot_record;
@@ -201,13 +207,15 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
   if (!free) return {};
   TW_TRY(const LayoutChoice chosen, layouts_of_schedule(workload.compute, free->schedule));
   for (size_t i = 0; i < choices_[group].size(); ++i)
-    if (is_same_choice(groups_[group], choices_[group][i], chosen))
+    if (!choices_[group][i].moves_nothing &&
+        is_same_choice(groups_[group], choices_[group][i], chosen))
       take(kernels_[group][i], *free, device);
   return {};
 }
 
-/// What measured schemes took against their predictions: of the group itself, else of the group
-/// with hot caches, else of those with the same operator, else of all.
+/// Sets the ratio of measured to predicted time of each group: the geometric mean over the measured
+/// schemes of the group, else over those measured with hot caches, else over those of groups with
+/// the same operator, else over all.
 void SchemeCosts::learn_ratios() {
   std::vector<double> all;
   std::map<std::string, std::vector<double>> by_operator;
@@ -247,8 +255,8 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// Copies between any two layouts that schemes ask of one tensor, and from and to row-major ones of
-/// the graph's inputs and outputs.
+/// The copies of each tensor between any two layouts that schemes ask for, and those that are part
+/// of a scheme; inputs and outputs of the graph are row-major outside of it.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
   const auto types = graph::tensor_types(*graph_);
   std::map<std::string, std::vector<dsl::Layout>> layouts;
@@ -278,6 +286,11 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
         if (!(from == to))
           if (auto copy = transform_workload(types.at(tensor), from, to, state_))
             copies.emplace(copy_key(types.at(tensor), from, to), std::move(*copy));
+  for (const std::vector<LayoutChoice>& choices : choices_)
+    for (const LayoutChoice& choice : choices)
+      for (const auto& [type, from, to] : choice.copies)
+        if (auto copy = transform_workload(type, from, to, state_))
+          copies.emplace(copy_key(type, from, to), std::move(*copy));
   return copies;
 }
 
@@ -295,6 +308,16 @@ Status SchemeCosts::predict_copies() {
   for (auto& copy : copies)
     if (!copy.second.schedule.empty()) copies_.insert(std::move(copy));
   return {};
+}
+
+/// Drops the schemes whose own copies cannot be scheduled. Each of them stands beside a kernel.
+void SchemeCosts::drop_impossible_copies() {
+  for (size_t group = 0; group < groups_.size(); ++group)
+    for (size_t i = choices_[group].size(); i-- > 0;)
+      if (!std::isfinite(copies_ns(choices_[group][i], Stance::Likely))) {
+        choices_[group].erase(choices_[group].begin() + static_cast<ptrdiff_t>(i));
+        kernels_[group].erase(kernels_[group].begin() + static_cast<ptrdiff_t>(i));
+      }
 }
 
 Status SchemeCosts::refresh_copies(db::Store& store) {
@@ -317,7 +340,14 @@ double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
   return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
 }
 
-/// By which predictions are multiplied.
+double SchemeCosts::copies_ns(const LayoutChoice& choice, Stance stance) const {
+  const graph::TransformCost cost = transform_cost(stance);
+  double sum = 0;
+  for (const auto& [type, from, to] : choice.copies) sum += cost(type, from, to);
+  return sum;
+}
+
+/// The factor by which costs of unmeasured kernels are multiplied.
 double SchemeCosts::factor_of(Stance stance) const {
   if (stance == Stance::Likely) return 1;
   return stance == Stance::Cautious ? doubt_ : 1000 * doubt_;
@@ -331,8 +361,10 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) cons
       const KernelChoice& kernel = kernels_[group][i];
       const bool is_measured = kernel.measured_ns > 0;
       const double factor = is_measured ? 1 : factor_of(stance);
-      schemes.back().push_back({choices_[group][i].inputs, choices_[group][i].outputs,
-                                factor * cost_ns(group, kernel), is_measured});
+      const LayoutChoice& choice = choices_[group][i];
+      const double cost =
+          choice.moves_nothing ? copies_ns(choice, stance) : factor * cost_ns(group, kernel);
+      schemes.back().push_back({choice.inputs, choice.outputs, cost, is_measured});
     }
   }
   return schemes;
@@ -364,6 +396,8 @@ Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const
 }
 
 double SchemeCosts::optimistic_ns(size_t group, size_t scheme) const {
+  const LayoutChoice& choice = choices_[group][scheme];
+  if (choice.moves_nothing) return copies_ns(choice, Stance::Likely);
   double best = cost_ns(group, kernels_[group][scheme]);
   for (const KernelChoice& kernel : kernels_[group])
     if (kernel.measured_ns > 0) best = std::min(best, kernel.measured_ns);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,6 +15,9 @@
 #include "graph/plan.h"
 #include "graph/renaming.h"
 #include "graph/rewrite.h"
+#include "graph/storage.h"
+#include "runtime/arena.h"
+#include "runtime/model_file.h"
 #include "schedules/schedule.h"
 
 namespace tw::tuner {
@@ -21,23 +25,24 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// A tensor has few layouts that neighbours could agree on; each more is another kernel to judge.
+// Bounds on the choices of an operator, each of which is a kernel to predict. Few layouts of a
+// tensor are such that neighbours could agree on them.
 constexpr size_t most_choices = 36, most_known_choices = 4;
 constexpr int64_t most_records = 32;
 constexpr int64_t least_block = 4;
 
-/// The order of a tensor's elements: 0 is row-major, 1 has the channels last, any other number is a
-/// block of so many channels.
+/// A family of layouts: 0 is row-major, 1 has channels last (NHWC), and x > 1 has blocks of x
+/// channels (NCHW[x]c).
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// A tensor that orders place. `image`: what a reshape makes of it, if that has four dimensions;
-/// the shape itself where that has four.
+/// A tensor, and the shape of four dimensions to which orders apply: that of the tensor, or that of
+/// a reshape of it. `image` is empty if there is neither.
 struct Imaged {
   Shape shape, image;
 };
 
-/// The layout of an image in that order; row-major where it has fewer channels than the block.
+/// The layout of an image in an order; row-major if the image has fewer channels than a block.
 dsl::Layout image_layout(Order order, const Shape& image) {
   if (order == row_major || (order > channels_last && image[1] < order))
     return dsl::Layout::row_major(4);
@@ -45,8 +50,8 @@ dsl::Layout image_layout(Order order, const Shape& image) {
   return dsl::Layout::parse(text, "ABCD").value();
 }
 
-/// Orders beside row-major that kernels of the machine may gain from. Those of a GPU read channels
-/// that lie side by side, and have no use for blocks.
+/// The orders besides row-major that may make kernels of the machine faster. GPU kernels read
+/// contiguous channels and do not profit from blocks.
 std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
   if (machine.gpu) return {channels_last};
   const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
@@ -55,7 +60,7 @@ std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
   return {channels_last, fewer, 2 * lanes};
 }
 
-/// The layout of a tensor in that order; row-major where it is no image.
+/// The layout of a tensor in an order; row-major if it has no image.
 dsl::Layout layout_in(Order order, const Imaged& tensor) {
   const dsl::Layout row_major_one = dsl::Layout::row_major(static_cast<int>(tensor.shape.size()));
   if (tensor.image.empty()) return row_major_one;
@@ -63,7 +68,7 @@ dsl::Layout layout_in(Order order, const Imaged& tensor) {
       .value_or(row_major_one);
 }
 
-/// Orders that place the elements of a tensor differently.
+/// The orders offered for a tensor, row-major first, without any that place elements alike.
 std::vector<Order> orders_of(const Imaged& tensor, const Machine& machine) {
   std::vector<Order> orders = {row_major};
   if (tensor.image.empty()) return orders;
@@ -115,8 +120,8 @@ Imaged output_imaged(const OperatorGroup& group, size_t index) {
                 group.images.empty() ? Shape() : group.images[compute.inputs.size() + index]);
 }
 
-/// What is chosen for an operator: an order for each input that has one of its own, and one that
-/// the outputs and all other inputs follow.
+/// Enumerates the layouts of an operator: one order for each independent input, and one order that
+/// the outputs and all other inputs share.
 class Offers {
  public:
   Offers(const OperatorGroup& group, const Machine& machine)
@@ -176,7 +181,7 @@ class Offers {
     return layouts;
   }
 
-  /// A tensor of the leader's shape is the same image.
+  /// The tensor with the image of the leader if both have one shape, so that their layouts agree.
   const Imaged& following(const Imaged& tensor) const {
     return tensor.shape == leader_.shape ? leader_ : tensor;
   }
@@ -185,7 +190,7 @@ class Offers {
   const dsl::Compute& compute_;
   const Machine& machine_;
   Imaged leader_;
-  std::vector<size_t> independent_;  ///< inputs with an order of their own
+  std::vector<size_t> independent_;  ///< numbers of the inputs with an order of their own
 };
 
 LayoutChoice row_major_choice(const dsl::Compute& compute) {
@@ -198,7 +203,7 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
   return choice;
 }
 
-/// The layout of the output that names the elements of the input's array; nullopt where there is
+/// The layout of the output under which it is a view of the input's array; nullopt if there is
 /// none. Requires: a reshape or a transpose.
 std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout& layout) {
   const dsl::Compute& compute = group.workload.compute;
@@ -208,8 +213,7 @@ std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout
   return graph::through_transpose(layout, group.transposed);
 }
 
-/// The pairs of layouts offered for input and output under which a reshape or a transpose moves
-/// nothing.
+/// The pairs of offered layouts of input and output under which a reshape or transpose is a view.
 std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Machine& machine) {
   const Imaged in = input_imaged(group, 0), out = output_imaged(group, 0);
   std::vector<LayoutChoice> choices;
@@ -224,7 +228,7 @@ std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Mac
   return choices;
 }
 
-/// Marks the choices that move nothing, and adds those of them that are missing.
+/// Marks the choices under which the operator is a view, and adds those that are missing.
 void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
                           std::vector<LayoutChoice>& choices) {
   for (LayoutChoice& renaming : renaming_choices(group, machine)) {
@@ -238,8 +242,117 @@ void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
   }
 }
 
-/// For each tensor of five or more dimensions that a reshape connects with one of four, the shape
-/// of the latter.
+/// What stands where in the concatenation's result.
+struct Piece {
+  size_t input = 0;
+  int64_t begin = 0, end = 0;  ///< along the dimension
+};
+std::vector<Piece> pieces_of(const OperatorGroup& group) {
+  std::vector<Piece> pieces;
+  int64_t begin = 0;
+  for (const size_t input : group.concatenation->inputs) {
+    const Shape& shape = group.workload.compute.inputs[input].shape;
+    const int64_t end = begin + shape[group.concatenation->dimension];
+    pieces.push_back({input, begin, end});
+    begin = end;
+  }
+  return pieces;
+}
+
+/// Whether an array that has this home cannot be used in place with the layout.
+bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
+  const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
+  return home == Home::Taken ||
+         (home == Home::Caller && graph::is_same_storage(shape, layout, row_major_one));
+}
+
+/// The choice without its kernel: the pieces are parts of the result's array, or copied there.
+/// nullopt where some piece is no array of its own within the result.
+std::optional<LayoutChoice> in_place(const OperatorGroup& group, LayoutChoice choice,
+                                     int64_t alignment) {
+  const dsl::Compute& compute = group.workload.compute;
+  const Shape& whole = compute.shape_of(compute.outputs[0]);
+  const dsl::Layout& layout = choice.outputs[0];
+  const DType dtype = compute.stages.back().type;
+  const std::vector<Piece> pieces = pieces_of(group);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto [input, begin, end] = pieces[i];
+    const Shape& shape = compute.inputs[input].shape;
+    const auto offset =
+        graph::offset_of_slice(whole, layout, group.concatenation->dimension, begin, end);
+    if (!offset || *offset * size_bytes(dtype) % alignment != 0) return std::nullopt;
+    if (group.packed_ahead[input]) {
+      const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
+      choice.copies.push_back({{dtype, shape}, row_major_one, layout});
+      continue;
+    }
+    if (!graph::is_same_storage(shape, choice.inputs[input], layout)) return std::nullopt;
+    if (is_elsewhere(group.homes[i], shape, layout))
+      choice.copies.push_back({{dtype, shape}, layout, layout});
+  }
+  if (is_elsewhere(group.homes.back(), whole, layout))
+    choice.copies.push_back({{dtype, whole}, layout, layout});
+  choice.moves_nothing = true;
+  return choice;
+}
+
+/// Marks the choices that move nothing, and adds those that move less than the kernel does.
+void add_choices_in_place(const OperatorGroup& group, const Machine& machine,
+                          std::vector<LayoutChoice>& choices) {
+  const int64_t alignment =
+      machine.gpu ? runtime::device_tensor_alignment : runtime::arena_alignment;
+  std::vector<LayoutChoice> added;
+  for (LayoutChoice& choice : choices) {
+    auto placed = in_place(group, choice, alignment);
+    if (!placed) continue;
+    if (placed->copies.empty())
+      choice = std::move(*placed);
+    else
+      added.push_back(std::move(*placed));
+  }
+  std::ranges::move(added, std::back_inserter(choices));
+}
+
+/// Where the arrays of tensors lie that concatenations join.
+class Homes {
+ public:
+  explicit Homes(const graph::Graph& graph) : graph_(graph) {
+    for (const graph::Operator& op : graph.operators)
+      if (graph::is_reshape(op)) arrays_[op.name()] = array_of(op.inputs[0]);
+    for (const graph::Port& port : graph.inputs) callers_.insert(port.name);
+    for (const std::string& output : graph.outputs) callers_.insert(array_of(output));
+  }
+
+  /// Of each piece, then of the result. Asked for the operators in their order: an array is a part
+  /// of the first concatenation that takes it.
+  std::vector<Home> of(const graph::Operator& op, const graph::Concatenation& concatenation) {
+    std::vector<Home> homes;
+    for (const size_t input : concatenation.inputs) {
+      const std::string& array = array_of(op.inputs[input]);
+      const bool is_free = !graph_.constants.contains(array) && taken_.insert(array).second;
+      homes.push_back(is_free ? home_of(array) : Home::Taken);
+    }
+    homes.push_back(home_of(op.name()));
+    return homes;
+  }
+
+ private:
+  /// The tensor that the array is called by: what a reshape names anew.
+  const std::string& array_of(const std::string& tensor) const {
+    const auto found = arrays_.find(tensor);
+    return found == arrays_.end() ? tensor : found->second;
+  }
+  Home home_of(const std::string& array) const {
+    return callers_.contains(array) ? Home::Caller : Home::Free;
+  }
+
+  const graph::Graph& graph_;
+  std::map<std::string, std::string> arrays_;
+  std::set<std::string> callers_, taken_;
+};
+
+/// For each tensor of five or more dimensions that is the input or output of a reshape with four on
+/// the other side, the shape of the other side.
 std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   std::map<std::string, Shape> images;
   const auto see = [&](const std::string& tensor, const Shape& shape, const Shape& image) {
@@ -276,69 +389,31 @@ OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> pac
   return group;
 }
 
-// What an inference left in a cache and the next one finds there: half of the cache at most, as
-// others use it meanwhile. MobileNetV2 touches 19 MiB. On a Zen 5 whose virtual machine shares
-// 32 MiB of L3 its last layer reads its weights at 71 GB/s, where memory gives 43 and L3 100; with
-// kernels timed from memory, the sum of its plan is 2 to 10 % below the measured time.
-constexpr int64_t share_left = 2;
-
-int64_t bytes_of(const graph::TensorType& type) {
-  int64_t bytes = size_bytes(type.dtype);
-  for (const int64_t extent : type.shape) bytes *= extent;
-  return bytes;
-}
-
-int64_t constant_bytes(const graph::Graph& graph) {
-  int64_t bytes = 0;
-  for (const auto& [name, constant] : graph.constants) bytes += bytes_of(constant.type());
-  return bytes;
-}
-
-/// The most bytes of activations that are needed at the same time, in the order of the operators.
-int64_t most_live_bytes(const graph::Graph& graph) {
-  const auto types = graph::tensor_types(graph);
-  std::map<std::string, size_t> last_read;
-  for (size_t i = 0; i < graph.operators.size(); ++i)
-    for (const std::string& tensor : graph.operators[i].inputs) last_read[tensor] = i;
-  for (const std::string& output : graph.outputs) last_read[output] = graph.operators.size();
-  int64_t live = 0, most = 0;
-  for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
-  for (size_t i = 0; i < graph.operators.size(); ++i) {
-    const graph::Operator& op = graph.operators[i];
-    for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
-    most = std::max(most, live);
-    for (const std::string& tensor : std::set<std::string>(op.inputs.begin(), op.inputs.end()))
-      if (last_read.at(tensor) == i && !graph.constants.contains(tensor))
-        live -= bytes_of(types.at(tensor));
-  }
-  return most;
-}
-
 }  // namespace
-
-dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine) {
-  if (machine.gpu) return dsl::CacheState::Hot;
-  const int64_t bytes = constant_bytes(graph) + most_live_bytes(graph);
-  if (bytes <= machine.l2_bytes() / share_left) return dsl::CacheState::Hot;
-  return bytes <= machine.l3_bytes() / share_left ? dsl::CacheState::NetworkL3
-                                                  : dsl::CacheState::NetworkMemory;
-}
 
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::CacheState state) {
   std::vector<OperatorGroup> groups;
   const std::map<std::string, Shape> known_images = images_of(graph);
-  std::map<std::tuple<std::string, std::vector<bool>, std::vector<Shape>>, size_t> places;
+  Homes known_homes(graph);
+  std::map<std::tuple<std::string, std::vector<bool>, std::vector<Shape>, std::vector<Home>>,
+           size_t>
+      places;
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const graph::Operator& op = graph.operators[i];
     std::vector<bool> packed_ahead;
     for (const std::string& tensor : op.inputs)
       packed_ahead.push_back(graph.constants.contains(tensor));
     std::vector<Shape> images = images_of(op, known_images);
+    auto concatenation = graph::as_concatenation(op);
+    std::vector<Home> homes =
+        concatenation ? known_homes.of(op, *concatenation) : std::vector<Home>();
     const auto [place, is_new] =
-        places.emplace(std::tuple(op.workload.text(), packed_ahead, images), groups.size());
+        places.emplace(std::tuple(op.workload.text(), packed_ahead, images, homes), groups.size());
     if (is_new) {
       groups.push_back(group_of_operator(op, std::move(packed_ahead), std::move(images)));
       groups.back().workload.state = state;
+      groups.back().concatenation = std::move(concatenation);
+      groups.back().homes = std::move(homes);
     }
     groups[place->second].operators.push_back(i);
   }
@@ -350,6 +425,7 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
   if (group.moves_nothing) return renaming_choices(group, machine);
   std::vector<LayoutChoice> choices = Offers(group, machine).all();
   if (!group.transposed.empty()) add_renaming_choices(group, machine, choices);
+  if (group.concatenation) add_choices_in_place(group, machine, choices);
   const size_t most = choices.size() + most_known_choices;
   for (const LayoutChoice& choice : known) {
     const auto is_same = [&](const LayoutChoice& other) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The ways to run each operator of a network that a plan may choose from: which operators are one
-// problem, and in which layouts each of these problems is worth tuning.
+// The schemes that a plan may choose from: which operators of a network are the same problem, and
+// the layouts under which each problem is worth tuning.
 //
 //   for (const OperatorGroup& group : group_operators(graph))
 //     for (const LayoutChoice& choice : offered_layouts(group, machine, known))
@@ -10,6 +10,7 @@
 // Pure functions; thread-safe.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,53 +22,76 @@
 #include "dsl/layout.h"
 #include "dsl/workload.h"
 #include "graph/graph.h"
+#include "graph/rewrite.h"
 
 namespace tw::tuner {
 
-/// Operators of a graph that are one problem: they compute the same and read constants at the same
-/// inputs, so they share schemes, kernels and records.
-struct OperatorGroup {
-  dsl::Workload workload;          ///< without layouts, in the state of the network
-  std::vector<bool> packed_ahead;  ///< of each input: a constant, which is packed for its kernel
-  bool moves_nothing = false;      ///< a reshape, which is another name of an array
-  std::vector<size_t> operators;   ///< indices into Graph::operators
-  /// Of each input, then of each output: the four dimensions (batch, channels, two of space) that a
-  /// reshape makes of its five or more; empty where there is no such reshape.
-  std::vector<std::vector<int64_t>> images = {};
-  std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
+/// Whether the array of a tensor can be a part of a concatenation's array, or have such parts.
+enum class Home {
+  Free,    ///< it can
+  Caller,  ///< not if the tensor is row-major, because it is then an array of the caller's
+  Taken,   ///< it cannot: it is a constant, or a part of an array already
 };
 
-/// The state of the caches in which operators of the graph are called, one inference after another:
-/// that of the smallest level of which all constants and as many activations as are needed at a
-/// time fill no more than half; Hot where that is L2 of one core, and on GPUs.
-dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine);
+/// Operators of a graph that are the same problem: they compute the same function and have
+/// constants at the same inputs, so they share schemes, kernels and records.
+struct OperatorGroup {
+  dsl::Workload workload;  ///< without layouts, in the state of the caches of the network
+  /// For each input, whether it is a constant, which is packed ahead of the calls in whatever
+  /// layout its kernel wants.
+  std::vector<bool> packed_ahead;
+  bool moves_nothing = false;     ///< the operator is a reshape, whose result can be a view
+  std::vector<size_t> operators;  ///< indices into Graph::operators
+  /// For each input, then each output, with five or more dimensions: the four dimensions (batch,
+  /// channels, height, width) of the tensor that a reshape of the graph makes of it, or makes it
+  /// of. Empty if there is no such reshape.
+  std::vector<std::vector<int64_t>> images = {};
+  std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
+  std::optional<graph::Concatenation> concatenation = {};  ///< graph::as_concatenation()
+  std::vector<Home> homes = {};  ///< of each piece of the concatenation, then of its result
+};
 
-/// In the order of the first operator of each, as called in that state.
+/// The groups of a graph, ordered by their first operators. `state` is the state of the caches in
+/// which the operators are called.
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
                                            dsl::CacheState state = dsl::CacheState::Hot);
 
-/// Layouts of the inputs and outputs of an operator, one for each of its compute. Those of inputs
-/// that are packed ahead mean nothing.
-struct LayoutChoice {
-  std::vector<dsl::Layout> inputs, outputs;
-  bool moves_nothing = false;  ///< the output is another name of the input's array
+/// A copy of a tensor of this type from one layout to another, which may be the same one.
+struct LayoutCopy {
+  graph::TensorType type;
+  dsl::Layout from, to;
 };
 
-/// What to offer for an operator, row-major throughout first. A tensor of four dimensions (batch,
-/// channels, two of space) may be row-major, have its channels last, or, on a processor, have
-/// blocks of as many channels as a vector of the machine has f32 lanes, or of twice as many. So may
-/// a tensor of more dimensions that a reshape connects with one of four, where the reshape then
-/// moves nothing. What a reduction reads (the image of a convolution) is chosen apart from the
-/// output; the other inputs follow the output. Choices in `known` are added where they place some
-/// tensor otherwise.
-///
-/// A reshape has the choices of its input under which it moves nothing, and no others. A transpose
-/// has all, those among them that move nothing marked.
+/// The layouts of the inputs and outputs of an operator, one for each input and output of its
+/// compute. Layouts of inputs that are packed ahead are ignored.
+struct LayoutChoice {
+  std::vector<dsl::Layout> inputs, outputs;
+  /// No kernel runs: the output is a view of the input's array, or of the array that has the inputs
+  /// as its parts.
+  bool moves_nothing = false;
+  /// The copies that a concatenation needs although it has no kernel: of inputs that lie elsewhere
+  /// to their places in the result, and of the result to an array of the caller's.
+  std::vector<LayoutCopy> copies = {};
+};
+
+/// The layouts to offer for an operator. The first choice has all tensors row-major.
+/// - A tensor of four dimensions (batch, channels, height, width) is offered row-major, with
+///   channels last, and, on processors, in blocks of as many channels as a vector of the machine
+///   has f32 lanes, and of twice as many. Other tensors are row-major.
+/// - A tensor of more dimensions is offered the layouts of the image that a reshape makes of it
+///   (OperatorGroup::images), where the reshape is a view.
+/// - An input of a reduction (the image of a convolution) and the output vary independently. The
+///   other inputs have the layout of the output.
+/// - Choices in `known` are added if they place some tensor differently from all of these.
+/// - A reshape has only the choices under which it is a view. A transpose has all, and those under
+///   which it is a view are marked.
+/// - A concatenation moves nothing if each piece is contiguous in the result, at an offset at which
+///   arrays may begin. If pieces have to be copied there, that is a choice beside the kernel's.
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known = {});
 
-/// The layouts of the best schedules that the database has for the operator, under whatever layouts
-/// and on whatever device they were measured. Fails as Store::query() does.
+/// The layouts of the fastest schedules that the database has for the operator, measured under any
+/// layouts and on any device. Fails as Store::query() does.
 Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const OperatorGroup& group,
                                                 const Target& target, int threads);
 
@@ -75,11 +99,12 @@ Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const Operator
 /// schedules::parse_schedule() does.
 Result<LayoutChoice> layouts_of_schedule(const dsl::Compute& compute, std::string_view schedule);
 
-/// Whether both choices place the elements of all tensors alike that are not packed ahead.
+/// Whether both choices place the elements of all tensors alike. Inputs that are packed ahead do
+/// not count.
 bool is_same_choice(const OperatorGroup& group, const LayoutChoice& a, const LayoutChoice& b);
 
-/// The workload that asks for these layouts. Inputs that are packed ahead, and single numbers, stay
-/// free.
+/// The workload of the group with these layouts asked for. Layouts of inputs that are packed ahead,
+/// and of tensors without dimensions, stay free.
 dsl::Workload with_choice(const OperatorGroup& group, const LayoutChoice& choice);
 
 /// The copy of a tensor of this type from one layout to another, as a workload that asks for both

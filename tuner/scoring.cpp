@@ -61,6 +61,19 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   return candidates;
 }
 
+Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
+                               const schedules::Problem& problem, int kernel_threads) {
+  const Target& target = space.target();
+  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
+  TW_RETURN_IF_ERROR(schedules::check_layouts(schedule, problem));
+  TW_TRY(std::vector<float> features,
+         cost_model::extract_features(program, target, kernel_threads, problem.state));
+  const std::optional<schedules::Point> point = space.point_of(schedule);
+  return Candidate{point.value_or(schedules::Point{}), schedule.to_string(),
+                   schedules::hash(program), std::move(features),
+                   point ? space.to_string(*point) : ""};
+}
+
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const std::function<bool()>& stops) {
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stops));

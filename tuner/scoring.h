@@ -17,9 +17,9 @@ namespace tw::tuner {
 
 /// A candidate on its way through the funnel.
 struct Candidate {
-  schedules::Point point;
-  std::string schedule;  ///< tw1 text
-  size_t program = 0;    ///< schedules::hash of what the schedule means
+  schedules::Point point;  ///< without choices where the schedule came from elsewhere
+  std::string schedule;    ///< tw1 text
+  size_t program = 0;      ///< schedules::hash of what the schedule means
   std::vector<float> features;
   std::string configuration;  ///< text of the point; empty where the schedule came from elsewhere
 };
@@ -46,6 +46,12 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,
                                                     const ScoringOptions& options);
+
+/// The candidate of a schedule that was written by hand, which need not be of the space: then it
+/// has no point and no configuration. Invalid where it is illegal, or keeps tensors in other
+/// layouts than the problem asks for.
+Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
+                               const schedules::Problem& problem, int kernel_threads);
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
 /// default of the space where no point that it considers is legal. Deterministic unless `stops`

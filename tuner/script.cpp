@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "graph/rewrite.h"
+#include "graph/storage.h"
 #include "tuner/assemble.h"
 
 namespace tw::tuner {
@@ -55,7 +57,10 @@ class ScriptWriter {
       return fail(
           ErrorCode::Unsupported,
           fmt::format("[assemble] '{}' has no elements: leave it out of the network", op.name()));
-    if (planned_.kernels[index].schedule.empty()) return rename(op, scheme);
+    if (planned_.kernels[index].schedule.empty()) {
+      const auto concatenation = graph::as_concatenation(op);
+      return concatenation ? join(op, *concatenation, scheme) : rename(op, scheme);
+    }
     ScriptCall call{.name = op.name()};
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       TW_TRY(ScriptArgument argument, array_of(op.inputs[i], scheme.inputs[i]));
@@ -74,12 +79,49 @@ class ScriptWriter {
     return {};
   }
 
+  /// The result of a concatenation in place is an array of which its inputs are parts.
+  Status join(const graph::Operator& op, const graph::Concatenation& concatenation,
+              const graph::Scheme& scheme) {
+    const TensorType& type = types_.at(op.name());
+    const size_t dimension = concatenation.dimension, whole = new_storage();
+    int64_t begin = 0;
+    for (const size_t input : concatenation.inputs) {
+      const std::string& tensor = op.inputs[input];
+      const int64_t end = begin + types_.at(tensor).shape[dimension];
+      const auto offset =
+          graph::offset_of_slice(type.shape, scheme.outputs[0], dimension, begin, end);
+      TW_CHECK(offset.has_value(), "a concatenation in place whose pieces are no arrays");
+      TW_TRY(ScriptArgument array, array_of(tensor, scheme.outputs[0]));
+      if (!can_be_part(array)) {
+        TW_TRY(array, copy(std::move(array), scheme.outputs[0]));
+      }
+      script_.storages[array.storage].part = {whole, *offset * size_bytes(type.dtype)};
+      begin = end;
+    }
+    arrays_[op.name()].push_back({op.name(), scheme.outputs[0], whole});
+    return {};
+  }
+
+  bool can_be_part(const ScriptArgument& array) const {
+    if (array.is_constant) return false;
+    const ScriptStorage& storage = script_.storages[array.storage];
+    return storage.place == runtime::Place::Arena && !storage.part;
+  }
+
+  /// Whether the array can be one of the caller's, which lies by itself.
+  bool can_be_output(const ScriptArgument& array) const {
+    return can_be_part(array) &&
+           std::ranges::none_of(script_.storages, [&](const ScriptStorage& storage) {
+             return storage.part && storage.part->whole == array.storage;
+           });
+  }
+
   /// The row-major array of an output, in the caller's memory.
   Status give_output(size_t index) {
     const std::string& tensor = graph_.outputs[index];
     const Layout layout = row_major_of(types_.at(tensor));
     TW_TRY(ScriptArgument array, array_of(tensor, layout));
-    if (array.is_constant || script_.storages[array.storage].place != runtime::Place::Arena) {
+    if (!can_be_output(array)) {
       TW_TRY(array, copy(array, layout));
     }
     script_.storages[array.storage] = {runtime::Place::Output, static_cast<int64_t>(index)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many threads each step of a model should run on. A short step is slower on several threads
-// than on one: waking them, and moving what one core wrote to the caches of others, costs
+// Chooses the number of threads of each step of a model. A short step can be slower on several
+// threads than on one, because waking threads and moving data between the caches of cores costs
 // microseconds.
 //
 //   TW_TRY(const std::vector<int> limits, step_threads(model, clock, {.threads = 2}));

@@ -71,7 +71,22 @@ Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
   TW_TRY(schedules::Space space,
          schedules::Space::derive(schedules::problem_of(spec.workload), run.target,
                                   [&run] { return run.stops(); }));
-  return std::unique_ptr<Task>(new Task(spec, run, std::move(space), std::move(search)));
+  std::unique_ptr<Task> task(new Task(spec, run, std::move(space), std::move(search)));
+  if (!spec.schedule.empty()) TW_RETURN_IF_ERROR(task->begin_with_given_schedule());
+  return task;
+}
+
+Status Task::begin_with_given_schedule() {
+  TW_TRY(const schedules::Schedule given,
+         schedules::parse_schedule(workload().compute, spec_.schedule));
+  TW_TRY(Candidate first, candidate_of(given, proposer_.space(), schedules::problem_of(workload()),
+                                       run_.options.threads));
+  std::optional<Point> nearest;
+  if (first.configuration.empty())
+    nearest = proposer_.space().nearest_point(given, [this] { return run_.stops(); });
+  given_ = first.schedule;
+  proposer_.begin_with(std::move(first), std::move(nearest));
+  return {};
 }
 
 Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
@@ -189,6 +204,7 @@ std::vector<Point> Task::propose(const Score& predict) {
   if (batches_ == 0)
     count = static_cast<int64_t>(
         std::clamp(usual_trials_per_s * first_batch_s_, 1.0, static_cast<double>(count)));
+  if (proposer_.has_first() && --count == 0) return {};
   return proposer_.propose(predict, static_cast<size_t>(count));
 }
 
@@ -327,7 +343,8 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   counts_.add(trial);
   // A disturbed measurement says nothing about the schedule.
   if (trial.status == TrialStatus::Unstable) return;
-  proposer_.learn(candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0);
+  if (candidate.point.choices.size() == proposer_.space().decisions().size())
+    proposer_.learn(candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0);
   cost_model::Sample sample;
   sample.features = candidate.features;
   sample.throughput = throughput_of(trial.latency_ns);
@@ -336,6 +353,8 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   if (!candidate.features.empty()) fresh_samples_.push_back(std::move(sample));
   if (is_valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
     progress_.best_ns = trial.latency_ns;
+  if (is_valid && progress_.given_ns == 0 && trial.schedule == given_)
+    progress_.given_ns = trial.latency_ns;
   gain_.add(is_valid ? trial.latency_ns : 0);
 }
 

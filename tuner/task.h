@@ -47,8 +47,9 @@ struct Trial {
 
 class Task {
  public:
-  /// The spec and the run must outlive the task. Usage for a search that is not known, and as
-  /// Space::derive() where the workload asks for layouts.
+  /// The spec and the run must outlive the task. Usage for a search that is not known, Invalid
+  /// where the schedule that the spec gives does not fit, and as Space::derive() where the workload
+  /// asks for layouts.
   static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
 
   const dsl::Workload& workload() const { return spec_.workload; }
@@ -103,6 +104,7 @@ class Task {
   Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
        std::unique_ptr<Search> search);
 
+  Status begin_with_given_schedule();
   void report();
   std::string reference_schedule() const;
   /// Asks the database once; `stops` as Question::late.
@@ -131,6 +133,7 @@ class Task {
   const std::string key_;  ///< of the workload
   TuningRun& run_;
   Proposer proposer_;
+  std::string given_;  ///< canonical text of the spec's schedule; empty: it gives none
 
   bool reference_proposed_ = false;
   ReferenceKernel reference_;

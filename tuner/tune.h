@@ -42,6 +42,10 @@ struct TaskSpec {
   dsl::Workload workload;
   double weight = 1;      ///< number of times that a network has it
   std::string name = {};  ///< for progress
+  /// tw1 text of a schedule that is measured first, whether the database knows it or not. Its point
+  /// of the space is a parent of later candidates; where it has none, the nearest point is tried
+  /// next. Empty: none.
+  std::string schedule = {};
 };
 
 struct TuneOptions {
@@ -65,6 +69,7 @@ struct Progress {
   int64_t known_trials = 0;               ///< number of schedules that the database had before
   double best_ns = 0;                     ///< 0: none yet
   double untuned_ns = 0;                  ///< latency of the default schedule; 0: not measured
+  double given_ns = 0;                    ///< latency of TaskSpec::schedule; 0: none is valid yet
   double flops = 0;
   double bytes = 0;        ///< compulsory traffic of every kernel (dsl::compulsory_traffic)
   double peak_gflops = 0;  ///< peak of the machine on the kernel's threads

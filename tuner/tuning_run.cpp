@@ -46,7 +46,7 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
   HostMachine host =
       choose_machine(store, target, [&] { return workers.runner->calibrate(calibration_s); },
                      {environment.program_version, environment.now_ms()});
-  db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
+  db::Recorder recorder(store, db::Spool(store.spool_path()),
                         {.batch = static_cast<size_t>(options.batch)});
   return std::unique_ptr<TuningRun>(new TuningRun{.target = std::move(host.target),
                                                   .options = options,
@@ -59,9 +59,7 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
                                                   .machine_note = std::move(host.note)});
 }
 
-bool TuningRun::interrupted() const {
-  return environment.interrupts && environment.interrupts->load() > 0;
-}
+bool TuningRun::interrupted() const { return environment.interrupted(); }
 
 double TuningRun::expected_gain(double seconds) const {
   std::vector<SharedSearch> searches;
@@ -70,7 +68,11 @@ double TuningRun::expected_gain(double seconds) const {
 }
 
 Result<std::optional<db::Record>> TuningRun::best_known(const dsl::Workload& workload) const {
-  return tuner::best_known(*store, workload, target, options.threads);
+  Result<std::optional<db::Record>> known =
+      tuner::best_known(*store, workload, target, options.threads);
+  // What was measured waits in the spool while a server is away, and the run goes on without it.
+  if (!known && known.error().code == ErrorCode::TryLater) return std::optional<db::Record>();
+  return known;
 }
 
 }  // namespace tw::tuner

@@ -69,6 +69,7 @@ struct TuningRun {
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
   /// tasks that have begun.
   double expected_gain(double seconds) const;
+  /// As tuner::best_known(); none while the database is on a server that cannot be reached.
   Result<std::optional<db::Record>> best_known(const dsl::Workload& workload) const;
 
   Target target;  ///< as the measuring machine is one, tuned for what is known of it

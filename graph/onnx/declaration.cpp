@@ -99,7 +99,7 @@ Expr truncate(const Expr& x) {
   return select(x < number(x, 0), -floor(-x), floor(x));
 }
 
-Expr sigmoid(const Expr& x) { return number(x, 1) / (number(x, 1) + exp(-x)); }
+Expr logistic(const Expr& x) { return number(x, 1) / (number(x, 1) + exp(-x)); }
 
 Expr softplus(const Expr& x) { return max(x, number(x, 0)) + log(number(x, 1) + exp(-abs(x))); }
 

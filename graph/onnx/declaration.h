@@ -67,7 +67,8 @@ DType wide_type(DType type);
 Expr round_half_even(const Expr& x);
 /// Without its fraction: towards zero.
 Expr truncate(const Expr& x);
-Expr sigmoid(const Expr& x);
+/// 1 / (1 + exp(-x)), in the operations under which records of networks know it.
+Expr logistic(const Expr& x);
 /// log(1 + exp(x)), without overflow.
 Expr softplus(const Expr& x);
 /// x to a power that is known, for x of any sign where the power is whole.

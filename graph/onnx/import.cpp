@@ -50,10 +50,6 @@ constexpr int64_t most_extents = int64_t{1} << 48;  // product of a tensor's ext
 constexpr int most_input_dimensions = 26;           // as tensors of the DSL
 constexpr size_t longest_prefix = 150;
 
-tl::unexpected<Error> invalid_model(const std::string& why) {
-  return fail(ErrorCode::Invalid, "[onnx] " + why);
-}
-
 std::string printable_list(const std::set<std::string>& names) {
   std::vector<std::string> quoted;
   for (const std::string& name : names) quoted.push_back(printable(name));

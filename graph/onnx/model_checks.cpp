@@ -30,10 +30,6 @@ constexpr FieldSet fields_of_node({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 constexpr FieldSet fields_of_attribute({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 20, 21, 22,
                                         23});
 
-tl::unexpected<Error> invalid_model(const std::string& why) {
-  return fail(ErrorCode::Invalid, "[onnx] " + why);
-}
-
 /// Adds the names that a graph reads and does not give: those of the scope around it. Adds to
 /// `seen` how many names it looked at.
 void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads, int64_t& seen) {
@@ -115,6 +111,10 @@ bool has_its_kind(const AttributeProto& a) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> invalid_model(const std::string& why) {
+  return fail(ErrorCode::Invalid, "[onnx] " + why);
+}
 
 bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 

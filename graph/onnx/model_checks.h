@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is checked of a model in protobuf before it is imported: wire types, names, opsets, and the
-// kinds of attributes. Errors are Invalid, naming the part, where nothing else is said. Private to
+// Checks of a model in protobuf before it is imported: wire types, names, opsets, and the kinds of
+// attributes. Errors are Invalid, naming the part, unless a function says otherwise. Private to
 // the sources of graph/onnx that see protobuf; pure functions.
 
 #include <onnx-ml.pb.h>
@@ -19,6 +19,9 @@ namespace tw::graph::onnx {
 
 template <typename T>
 using Repeated = google::protobuf::RepeatedPtrField<T>;
+
+/// The error for an invalid model, "[onnx] why".
+tl::unexpected<Error> invalid_model(const std::string& why);
 
 bool is_default_domain(std::string_view domain);
 /// The name of the node, or that of its first output.

@@ -515,7 +515,7 @@ Status convert_causal_conv(const Node& node, Builder& builder) {
       return node.invalid("expected a bias a channel");
     result = result + wide(declaration.read(node.input(2))(c));
   }
-  if (is_activated) result = result * sigmoid(result);
+  if (is_activated) result = result * logistic(result);
   const Expr last = with_past(node, declaration, b, c, Expr(s) + Expr(t.extent), past);
   const DType type = in.type.dtype;
   return declaration.add({compute("out", {b, c, t}, cast(type, result)),

@@ -58,6 +58,7 @@ constexpr Function functions[] = {
      [](const Expr& x) { return number(x, 0.5) * log((number(x, 1) + x) / (number(x, 1) - x)); }},
     {"BitwiseNot", Domain::Integers, complement},
     {"Ceil", Domain::Floats, [](const Expr& x) { return -floor(-x); }},
+    {"Cos", Domain::Floats, [](const Expr& x) { return cos(x); }},
     {"Cosh", Domain::Floats, [](const Expr& x) { return number(x, 0.5) * (exp(x) + exp(-x)); }},
     {"Erf", Domain::Floats, [](const Expr& x) { return erf(x); }},
     {"Exp", Domain::Floats, [](const Expr& x) { return exp(x); }},
@@ -74,12 +75,14 @@ constexpr Function functions[] = {
     {"Reciprocal", Domain::Floats, [](const Expr& x) { return number(x, 1) / x; }},
     {"Relu", Domain::Numbers, [](const Expr& x) { return max(x, number(x, 0)); }},
     {"Round", Domain::Floats, round_half_even},
-    {"Sigmoid", Domain::Floats, sigmoid},
+    {"Sigmoid", Domain::Floats, logistic},
     {"Sign", Domain::Numbers, sign},
+    {"Sin", Domain::Floats, [](const Expr& x) { return sin(x); }},
     {"Sinh", Domain::Floats, [](const Expr& x) { return number(x, 0.5) * (exp(x) - exp(-x)); }},
     {"Softplus", Domain::Floats, softplus},
     {"Softsign", Domain::Floats, [](const Expr& x) { return x / (number(x, 1) + abs(x)); }},
     {"Sqrt", Domain::Floats, [](const Expr& x) { return sqrt(x); }},
+    {"Tan", Domain::Floats, [](const Expr& x) { return sin(x) / cos(x); }},
     {"Tanh", Domain::Floats, [](const Expr& x) { return tanh(x); }},
 };
 
@@ -171,7 +174,7 @@ constexpr ParametricFunction parametric_functions[] = {
     {"Swish",
      {"alpha", 1},
      no_parameter,
-     [](const Expr& x, double alpha, double) { return x * sigmoid(number(x, alpha) * x); }},
+     [](const Expr& x, double alpha, double) { return x * logistic(number(x, alpha) * x); }},
     {"ThresholdedRelu",
      {"alpha", 1},
      no_parameter,
@@ -235,9 +238,6 @@ constexpr KnownFunction known_functions[] = {
     {"Acos", [](double x) { return std::acos(x); }},
     {"Asin", [](double x) { return std::asin(x); }},
     {"Atan", [](double x) { return std::atan(x); }},
-    {"Cos", [](double x) { return std::cos(x); }},
-    {"Sin", [](double x) { return std::sin(x); }},
-    {"Tan", [](double x) { return std::tan(x); }},
 };
 
 }  // namespace
@@ -432,7 +432,7 @@ Status convert_swiglu(const Node& node, Builder& builder) {
   Declaration declaration(builder);
   TW_TRY(const Operands operands, read_operands(node, declaration, {value, node.input(1)}));
   const Expr &a = operands.values[0], &b = operands.values[1];
-  const Expr result = a * sigmoid(number(a, alpha) * a) * b;
+  const Expr result = a * logistic(number(a, alpha) * a) * b;
   return declaration.add(compute("out", operands.axes, narrow(result, value.type.dtype)),
                          node.outputs[0]);
 }

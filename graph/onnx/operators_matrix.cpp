@@ -369,33 +369,42 @@ Result<Equation> equation_of(const Node& node, const std::vector<Value>& values)
   return equation;
 }
 
-}  // namespace
-
-Status convert_einsum(const Node& node, Builder& builder) {
-  TW_TRY(const std::vector<Value> values, inputs_from(node, 0));
-  TW_TRY(const Equation equation, equation_of(node, values));
+/// The axis of each label, of the extent that the operands have there; operands of extent 1 are
+/// broadcast. Invalid where operands differ otherwise.
+Result<std::map<std::string, Axis>> axes_of_labels(const Node& node, const Equation& equation,
+                                                   const std::vector<Value>& operands) {
   std::map<std::string, Axis> axes;
-  for (size_t i = 0; i < values.size(); ++i) {
-    TW_RETURN_IF_ERROR(check_same_type(node, {0, i}));
+  for (size_t i = 0; i < operands.size(); ++i)
     for (size_t d = 0; d < equation.operands[i].size(); ++d) {
       const std::string& label = equation.operands[i][d];
-      const int64_t extent = values[i].type.shape[d];
+      const int64_t extent = operands[i].type.shape[d];
       Axis& axis = axes.try_emplace(label, Axis("x" + label, extent)).first->second;
       if (axis.extent == 1) axis.extent = extent;
       if (extent != axis.extent && extent != 1)
         return node.invalid(fmt::format("'{}' has {} and {} elements", label, axis.extent, extent));
     }
-  }
-  Declaration declaration(builder);
+  return axes;
+}
+
+/// The product of the operands' elements at the axes of their labels.
+Expr product_of_operands(Declaration& declaration, const Equation& equation,
+                         const std::vector<Value>& operands,
+                         const std::map<std::string, Axis>& axes) {
   Expr product;
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < operands.size(); ++i) {
     std::vector<Expr> indices;
     for (const std::string& label : equation.operands[i]) indices.emplace_back(axes.at(label));
     const Expr factor =
-        wide(broadcast_read(declaration.read(values[i]), values[i].type.shape, indices));
+        wide(broadcast_read(declaration.read(operands[i]), operands[i].type.shape, indices));
     product = i == 0 ? factor : product * factor;
   }
-  std::vector<Axis> out, over;
+  return product;
+}
+
+/// The axes of the result, in its order. Invalid where a label is of no operand or stands twice.
+Result<std::vector<Axis>> axes_of_result(const Node& node, const Equation& equation,
+                                         const std::map<std::string, Axis>& axes) {
+  std::vector<Axis> out;
   for (const std::string& label : equation.result) {
     const auto found = axes.find(label);
     if (found == axes.end()) return node.invalid(fmt::format("'{}' is of no input", label));
@@ -403,8 +412,22 @@ Status convert_einsum(const Node& node, Builder& builder) {
       return node.invalid(fmt::format("'{}' stands twice in the result", label));
     out.push_back(found->second);
   }
+  return out;
+}
+
+}  // namespace
+
+Status convert_einsum(const Node& node, Builder& builder) {
+  TW_TRY(const std::vector<Value> values, inputs_from(node, 0));
+  TW_TRY(const Equation equation, equation_of(node, values));
+  for (size_t i = 1; i < values.size(); ++i) TW_RETURN_IF_ERROR(check_same_type(node, {0, i}));
+  TW_TRY(const auto axes, axes_of_labels(node, equation, values));
+  TW_TRY(const std::vector<Axis> out, axes_of_result(node, equation, axes));
+  std::vector<Axis> over;
   for (const auto& [label, axis] : axes)
     if (std::ranges::find(equation.result, label) == equation.result.end()) over.push_back(axis);
+  Declaration declaration(builder);
+  const Expr product = product_of_operands(declaration, equation, values, axes);
   const DType type = values[0].type.dtype;
   if (over.empty())
     return declaration.add(compute("out", out, cast(type, product)), node.outputs[0]);

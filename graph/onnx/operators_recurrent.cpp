@@ -52,7 +52,7 @@ struct Recurrent {
 };
 
 Result<Activation> activation_of(const Node& node, const std::string& name) {
-  if (name == "Sigmoid") return sigmoid;
+  if (name == "Sigmoid") return logistic;
   if (name == "Tanh") return [](const Expr& x) { return tanh(x); };
   if (name == "Relu") return [](const Expr& x) { return max(x, number(x, 0)); };
   return node.unsupported(fmt::format("the activation {}", name));

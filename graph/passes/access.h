@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the passes recognise operators by: how their stages read their inputs. Private to
-// graph/passes. Pure functions.
+// Access patterns of operators, by which passes recognise them: how stages read their inputs.
+// Private to graph/passes. Pure functions.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace tw::graph {
 
-/// Passes that change roundings leave operators alone that have to be strict.
+/// Whether passes may change the roundings of the operator.
 inline bool is_fast(const Operator& op) { return op.workload.accuracy == dsl::Accuracy::Fast; }
 
 /// A compute in canonical form, and the tensors of the graph for its inputs.
@@ -26,7 +26,7 @@ Spelled in_canonical_names(const Operator& op);
 
 bool has_reduction(const dsl::Compute& compute);
 
-/// A kernel that fusion makes has at most so many inputs.
+/// Most inputs of a kernel that fusion makes.
 inline constexpr size_t most_fused_inputs = 8;
 /// Whether two operators, of which one reads a tensor that the other writes, have no more inputs
 /// than that together.
@@ -75,15 +75,5 @@ struct Padding {
   dsl::Expr value;                     ///< a literal
 };
 std::optional<Padding> as_padding(const Operator& op);
-
-/// Inputs of the operator, by their numbers, as they stand one after another along one dimension.
-struct Concatenation {
-  size_t dimension = 0;
-  std::vector<size_t> inputs;
-};
-std::optional<Concatenation> as_concatenation(const Operator& op);
-/// The compute of one. Requires: shapes that agree but for the dimension, at least one.
-Result<dsl::Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
-                                 size_t dimension);
 
 }  // namespace tw::graph

@@ -48,4 +48,7 @@ Result<Graph> fuse_prologues(const Graph& graph);
 /// Convolutions of 1 x 1 that read one tensor and stand side by side in a concatenation are one.
 Result<Graph> merge_siblings(const Graph& graph);
 
+/// A concatenation that contains all tensors of an earlier one, side by side, reads its result.
+Result<Graph> nest_concatenations(const Graph& graph);
+
 }  // namespace tw::graph

@@ -23,46 +23,58 @@ std::string what_is(const ArgumentInfo& argument) {
                      argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
 }
 
-// NumPy's names of the types; bfloat16 is that of the package ml_dtypes.
-constexpr struct {
+// NumPy's names and numbers of the types. bfloat16 is a type of the package ml_dtypes, whose number
+// is given at run time.
+constexpr int no_number = -1;
+const struct {
   const char* name;
   DType type;
-} numpy_names[] = {{"float32", Float32}, {"float16", Float16}, {"bfloat16", BFloat16},
-                   {"int8", Int8},       {"uint8", UInt8},     {"int32", Int32},
-                   {"int64", Int64},     {"bool", Bool}};
+  int number;
+} numpy_types[] = {{"float32", Float32, py::detail::npy_api::NPY_FLOAT_},
+                   {"float16", Float16, 23},
+                   {"bfloat16", BFloat16, no_number},
+                   {"int8", Int8, py::detail::npy_api::NPY_BYTE_},
+                   {"uint8", UInt8, py::detail::npy_api::NPY_UBYTE_},
+                   {"int32", Int32, py::detail::npy_api::NPY_INT_},
+                   {"int64", Int64, py::detail::npy_api::NPY_LONG_},
+                   {"bool", Bool, py::detail::npy_api::NPY_BOOL_}};
 
 std::optional<DType> type_named(const std::string& name) {
-  for (const auto& row : numpy_names)
+  for (const auto& row : numpy_types)
     if (name == row.name) return row.type;
   return std::nullopt;
 }
 
 std::optional<DType> type_of(const py::dtype& dtype) {
   if (dtype.byteorder() == '>') return std::nullopt;
-  // The types that arrays mostly have, without a string.
-  switch (dtype.num()) {
-    case py::detail::npy_api::NPY_FLOAT_:
-      return Float32;
-    case py::detail::npy_api::NPY_BYTE_:
-      return Int8;
-    case py::detail::npy_api::NPY_UBYTE_:
-      return UInt8;
-    case py::detail::npy_api::NPY_BOOL_:
-      return Bool;
-    default:
-      break;
-  }
+  // Numbers first: asking for the name takes longer than the rest of a call.
+  const int number = dtype.num();
+  for (const auto& row : numpy_types)
+    if (number == row.number) return row.type;
   return type_named(dtype.attr("name").cast<std::string>());
 }
 
 py::dtype dtype_named(DType type) {
-  for (const auto& row : numpy_names)
-    if (row.type == type) {
-      if (type == BFloat16)
-        return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
-      return py::dtype(std::string(row.name));
-    }
+  if (type == BFloat16)
+    return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
+  for (const auto& row : numpy_types)
+    if (row.type == type) return py::dtype(row.number);
   throw py::type_error("unknown element type");
+}
+
+/// In elements.
+std::vector<int64_t> strides_of(const py::array& array, const ArgumentInfo& argument) {
+  const int64_t bytes = size_bytes(argument.dtype);
+  std::vector<int64_t> strides;
+  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
+    if (array.strides(i) % bytes != 0)
+      throw py::type_error(
+          fmt::format("{}, got strides that are no multiple of the {} bytes of an "
+                      "element; copy the array first",
+                      what_is(argument), bytes));
+    strides.push_back(array.strides(i) / bytes);
+  }
+  return strides;
 }
 
 BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument) {
@@ -74,15 +86,9 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
     throw py::type_error(what_is(argument) + ", got an array that is read-only");
   BorrowedArray borrowed{{const_cast<void*>(array.data()), *type, {}, {}}, array};
   borrowed.buffer.shape.assign(array.shape(), array.shape() + array.ndim());
-  const int64_t bytes = size_bytes(*type);
-  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
-    if (array.strides(i) % bytes != 0)
-      throw py::type_error(
-          fmt::format("{}, got strides that are no multiple of the {} bytes of an "
-                      "element; copy the array first",
-                      what_is(argument), bytes));
-    borrowed.buffer.strides.push_back(array.strides(i) / bytes);
-  }
+  // Most arrays are row-major, and need no strides.
+  if ((array.flags() & py::array::c_style) == 0)
+    borrowed.buffer.strides = strides_of(array, argument);
   return borrowed;
 }
 

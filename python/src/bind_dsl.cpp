@@ -2,10 +2,13 @@
 // dsl/: expressions, computes, operators by name, workloads, and the interpreter.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pybind11/native_enum.h>
 #include <pybind11/operators.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
+#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +21,7 @@
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 
 namespace tw::python {
 namespace {
@@ -27,9 +31,18 @@ using namespace py::literals;
 using dsl::Axis;
 using dsl::Compute;
 using dsl::Expr;
+using dsl::Position;
 using dsl::Reduction;
 using dsl::Tensor;
 using dsl::Workload;
+
+/// A tensor with what C++ keeps in variables of the caller's: a function that is given one by
+/// tw.kernel has nothing else to ask.
+struct DeclaredTensor {
+  Tensor tensor;
+  std::string name;
+  std::vector<Axis> axes;
+};
 
 /// One axis or several.
 std::vector<Axis> axes_of(const py::object& given) {
@@ -100,11 +113,14 @@ void bind_operators(Class& type) {
       .def("__ge__", backward<Le>, py::is_operator())
       .def("__eq__", forward<Eq>, py::is_operator())
       .def("__ne__", forward<Ne>, py::is_operator())
+      .def("__pow__", forward<Pow>, py::is_operator())
+      .def("__rpow__", backward<Pow>, py::is_operator())
       .def("__and__", forward<And>, py::is_operator())
       .def("__or__", forward<Or>, py::is_operator())
       .def("__neg__", single<dsl::UnaryOp::Neg>)
       .def("__invert__", single<dsl::UnaryOp::Not>)
-      .def("__abs__", single<dsl::UnaryOp::Abs>);
+      .def("__abs__", single<dsl::UnaryOp::Abs>)
+      .def("__round__", single<dsl::UnaryOp::Round>);
   // Floats are divided by /, integers by //, which rounds towards minus infinity as Python's does.
   const auto divided = [](const py::object& a, const py::object& b, bool floats) {
     const auto [left, right] = operands_of(a, b);
@@ -157,6 +173,12 @@ void bind_expressions(py::module_& m) {
   m.def("tanh", single<Tanh>, "a"_a);
   m.def("erf", single<Erf>, "a"_a);
   m.def("floor", single<Floor>, "a"_a);
+  m.def("sin", single<Sin>, "a"_a);
+  m.def("cos", single<Cos>, "a"_a);
+  m.def("sigmoid", single<Sigmoid>, "a"_a, "1 / (1 + exp(-a))");
+  m.def("round", single<Round>, "a"_a, "The nearest whole number; halves to the even one.");
+  m.def("pow", forward<dsl::BinaryOp::Pow>, "a"_a, "exponent"_a, "a ** exponent of floats.");
+  m.attr("pi") = std::numbers::pi;
   m.def("min", forward<dsl::BinaryOp::Min>, "a"_a, "b"_a,
         "The smaller operand; of a NaN and a number, the number.");
   m.def("max", forward<dsl::BinaryOp::Max>, "a"_a, "b"_a,
@@ -197,21 +219,45 @@ void bind_expressions(py::module_& m) {
       "type"_a, "value"_a);
 }
 
+template <typename Body>
+DeclaredTensor computed(const std::string& name, const py::object& given, const Body& body,
+                        const std::string& letters) {
+  const std::vector<Axis> axes = axes_of(given);
+  return {dsl::compute(name, axes, body, letters), name, axes};
+}
+
 void bind_declarations(py::module_& m) {
-  py::class_<Tensor>(m, "Tensor", "A declared tensor; t[i, j] reads an element.")
+  py::class_<DeclaredTensor>(m, "Tensor", "A declared tensor; t[i, j] reads an element.")
+      .def_readonly("name", &DeclaredTensor::name)
+      .def_readonly("axes", &DeclaredTensor::axes, "that it was declared over, outermost first")
+      .def_property_readonly("shape",
+                             [](const DeclaredTensor& t) {
+                               std::vector<int64_t> extents;
+                               for (const Axis& axis : t.axes) extents.push_back(axis.extent);
+                               return py::typing::Tuple<int, py::ellipsis>(py::cast(extents));
+                             })
+      .def("__repr__",
+           [](const DeclaredTensor& t) {
+             std::vector<std::string> axes;
+             for (const Axis& axis : t.axes)
+               axes.push_back(fmt::format("{}={}", axis.name, axis.extent));
+             return fmt::format("<Tensor {}[{}]>", t.name, fmt::join(axes, ", "));
+           })
       .def("__getitem__",
-           [](const Tensor& tensor, const py::object& given) {
+           [](const DeclaredTensor& t, const py::object& given) {
              const py::tuple indices =
                  py::isinstance<py::tuple>(given) ? given.cast<py::tuple>() : py::make_tuple(given);
              std::vector<Expr> at;
              for (const py::handle index : indices) at.push_back(expr_of(index, Int64));
-             return tensor.read_at(std::move(at));
+             return t.tensor.read_at(std::move(at));
            })
-      .def("__iter__", [](const Tensor&) -> py::object {
+      .def("__iter__", [](const DeclaredTensor&) -> py::typing::Iterator<Expr> {
         throw py::type_error("a declared tensor holds no elements: read one as t[i, j]");
       });
   py::class_<Reduction>(m, "Reduction",
                         "The body of a stage that reduces: sum(k, a[m, k] * b[k, n]).");
+  py::class_<Position>(m, "Position",
+                       "The body of a stage that finds an index: argmax(j, a[i, j]).");
 
   const auto reduction = [&](const char* name, Reduction (*make)(std::vector<Axis>, Expr),
                              const char* doc) {
@@ -224,33 +270,48 @@ void bind_declarations(py::module_& m) {
   reduction("prod", &dsl::prod, "The product of body over one axis or several.");
   reduction("max_over", &dsl::max_over, "The largest body over one axis or several.");
   reduction("min_over", &dsl::min_over, "The smallest body over one axis or several.");
+  const auto position = [&](const char* name, Position (*make)(Axis, Expr), const char* doc) {
+    m.def(
+        name,
+        [make, name](const Axis& axis, const Expr& body) {
+          if (axis.extent == 0)
+            throw py::value_error(fmt::format("{} over '{}', which is empty", name, axis.name));
+          return make(axis, body);
+        },
+        "axis"_a, "body"_a, doc);
+  };
+  position("argmax", &dsl::argmax,
+           "The index along the axis at which body is largest: the first NaN, else the first of "
+           "equal ones.");
+  position("argmin", &dsl::argmin,
+           "The index along the axis at which body is smallest: the first NaN, else the first of "
+           "equal ones.");
 
-  m.def(
-      "input",
-      [](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
-         const std::string& letters) { return dsl::input(name, dtype_of(type), shape, letters); },
-      "name"_a, "type"_a, "shape"_a, "letters"_a = "",
-      "An array that each call brings. `letters` name its dimensions in layouts, as NCHW.");
-  m.def(
-      "weight",
-      [](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
-         const std::string& letters) { return dsl::weight(name, dtype_of(type), shape, letters); },
-      "name"_a, "type"_a, "shape"_a, "letters"_a = "",
-      "An input that is known ahead of the call, so that it may be packed once.");
-  m.def(
-      "compute",
-      [](const std::string& name, const py::object& axes, const Reduction& body,
-         const std::string& letters) { return dsl::compute(name, axes_of(axes), body, letters); },
-      "name"_a, "axes"_a, "body"_a, "letters"_a = "");
-  m.def(
-      "compute",
-      [](const std::string& name, const py::object& axes, const Expr& body,
-         const std::string& letters) { return dsl::compute(name, axes_of(axes), body, letters); },
-      "name"_a, "axes"_a, "body"_a, "letters"_a = "",
-      "Defines a tensor: one element for each index of the axes.");
+  const auto source =
+      [&](const char* function,
+          Tensor (*make)(const std::string&, DType, const std::vector<Axis>&, const std::string&),
+          const char* doc) {
+        m.def(
+            function,
+            [make](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
+                   const std::string& letters) {
+              return DeclaredTensor{make(name, dtype_of(type), shape, letters), name, shape};
+            },
+            "name"_a, "type"_a, "shape"_a, "letters"_a = "", doc);
+      };
+  source("input", &dsl::input,
+         "An array that each call brings. `letters` name its dimensions in layouts, as NCHW.");
+  source("weight", &dsl::weight,
+         "An input that is known ahead of the call, so that it may be packed once.");
+  m.def("compute", &computed<Reduction>, "name"_a, "axes"_a, "body"_a, "letters"_a = "");
+  m.def("compute", &computed<Position>, "name"_a, "axes"_a, "body"_a, "letters"_a = "");
+  m.def("compute", &computed<Expr>, "name"_a, "axes"_a, "body"_a, "letters"_a = "",
+        "Defines a tensor: one element for each index of the axes.");
 }
 
-py::dict interpret_arrays(const Compute& compute, const py::dict& inputs) {
+using ArraysByName = py::typing::Dict<py::str, py::array>;
+
+ArraysByName interpret_arrays(const Compute& compute, const ArraysByName& inputs) {
   dsl::Arrays arrays;
   for (const dsl::Input& input : compute.inputs) {
     if (!inputs.contains(input.name))
@@ -259,10 +320,10 @@ py::dict interpret_arrays(const Compute& compute, const py::dict& inputs) {
                    copied_array(inputs[input.name.c_str()], input.name, input.type, input.shape));
   }
   Result<dsl::Arrays> outputs = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     return dsl::interpret(compute, arrays);
   }();
-  py::dict result;
+  ArraysByName result;
   for (const auto& [name, array] : value_of(std::move(outputs)))
     result[name.c_str()] = numpy_array(array);
   return result;
@@ -318,8 +379,11 @@ Workload workload_of(const py::object& given, const Extents& extents, const std:
   if (py::isinstance<Compute>(given)) return value_of(dsl::workload(given.cast<Compute>(), exact));
   std::vector<std::pair<Axis, int64_t>> bound;
   for (const auto& [name, extent] : extents) bound.emplace_back(Axis(name), extent);
-  const auto outputs = py::isinstance<Tensor>(given) ? std::vector<Tensor>{given.cast<Tensor>()}
-                                                     : given.cast<std::vector<Tensor>>();
+  const auto declared = py::isinstance<DeclaredTensor>(given)
+                            ? std::vector{given.cast<DeclaredTensor>()}
+                            : given.cast<std::vector<DeclaredTensor>>();
+  std::vector<Tensor> outputs;
+  for (const DeclaredTensor& output : declared) outputs.push_back(output.tensor);
   return value_of(dsl::workload(outputs, bound, exact));
 }
 
@@ -353,7 +417,7 @@ void bind_workloads(py::module_& m) {
   m.def(
       "make_workload",
       [](const std::string& op, const py::object& dtype, const std::string& accuracy,
-         const py::kwargs& attributes) {
+         const py::KWArgs<py::int_>& attributes) {
         return value_of(dsl::make_workload(op, attributes.cast<dsl::Attributes>(), dtype_of(dtype),
                                            value_of(dsl::parse_accuracy(accuracy))));
       },
@@ -365,7 +429,7 @@ void bind_workloads(py::module_& m) {
   m.def(
       "operators",
       [] {
-        py::dict names;
+        py::typing::Dict<py::str, py::str> names;
         for (const dsl::Operator& op : dsl::operators())
           names[py::str(std::string(op.name))] = std::string(op.summary);
         return names;

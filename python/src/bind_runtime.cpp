@@ -17,6 +17,7 @@
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
 
@@ -27,6 +28,7 @@ namespace py = pybind11;
 using namespace py::literals;
 using runtime::ArgumentInfo;
 using runtime::Buffer;
+using ArrayArguments = py::Args<py::object>;
 
 runtime::ThreadPool& pool_of_process() {
   // Workers start with the first call that needs them, and again in a child of fork.
@@ -86,7 +88,7 @@ std::span<const ArgumentInfo> arguments_for(const runtime::Model& model,
 }
 
 template <typename Callable>
-Bound bind_arrays(const Callable& callable, const py::args& inputs, const py::object& out) {
+Bound bind_arrays(const Callable& callable, const ArrayArguments& inputs, const py::object& out) {
   const std::span<const ArgumentInfo> types = arguments_of(callable);
   const size_t count = count_inputs(types);
   if (inputs.size() != count) {
@@ -96,6 +98,8 @@ Bound bind_arrays(const Callable& callable, const py::args& inputs, const py::ob
                                      fmt::join(names, ", "), inputs.size()));
   }
   Bound bound;
+  bound.buffers.reserve(types.size());
+  bound.owners.reserve(types.size());
   for (size_t i = 0; i < count; ++i) bound.add(borrow_array(inputs[i], types[i]));
   const std::span<const ArgumentInfo> arguments = arguments_for(callable, bound.buffers);
   const py::tuple outputs = outputs_of(arguments, out);
@@ -114,7 +118,7 @@ struct BoundCall {
 
   py::object call() const {
     Status done = [&] {
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       return callable.call(arrays.buffers, pool_of_process(), threads);
     }();
     value_of(std::move(done));
@@ -123,7 +127,7 @@ struct BoundCall {
 };
 
 template <typename Callable>
-BoundCall<Callable> bound_call(const CallableOf<Callable>& called, const py::args& inputs,
+BoundCall<Callable> bound_call(const CallableOf<Callable>& called, const ArrayArguments& inputs,
                                const py::object& out, std::optional<int> threads) {
   return {called.callable, bind_arrays(called.callable, inputs, out),
           threads.value_or(called.threads)};
@@ -142,7 +146,7 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
           "inputs, then outputs")
       .def(
           "__call__",
-          [](const CallableOf<Callable>& c, const py::args& inputs, const py::object& out,
+          [](const CallableOf<Callable>& c, const ArrayArguments& inputs, const py::object& out,
              std::optional<int> threads) {
             return bound_call<Callable>(c, inputs, out, threads).call();
           },
@@ -153,7 +157,7 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
           "released.")
       .def(
           "bind",
-          [](const CallableOf<Callable>& c, const py::args& inputs, const py::object& out,
+          [](const CallableOf<Callable>& c, const ArrayArguments& inputs, const py::object& out,
              std::optional<int> threads) { return bound_call<Callable>(c, inputs, out, threads); },
           py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
           "The same call, to be made again and again on the same arrays.");
@@ -191,7 +195,7 @@ void bind_models(py::module_& m) {
           "open",
           [](const std::string& path) {
             Result<runtime::Model> opened = [&] {
-              const py::gil_scoped_release released;
+              const WithoutGil released;
               return runtime::Model::open(path);
             }();
             runtime::Model made = value_of(std::move(opened));
@@ -208,11 +212,11 @@ void bind_models(py::module_& m) {
           "call_bytes", [](const CallableOf<runtime::Model>& c) { return c.callable.call_bytes(); })
       .def(
           "profile",
-          [](const CallableOf<runtime::Model>& c, const py::args& inputs,
+          [](const CallableOf<runtime::Model>& c, const ArrayArguments& inputs,
              std::optional<int> threads) {
             const Bound bound = bind_arrays(c.callable, inputs, py::none());
             Result<runtime::ModelProfile> profiled = [&] {
-              const py::gil_scoped_release released;
+              const WithoutGil released;
               return c.callable.profile(bound.buffers, pool_of_process(),
                                         threads.value_or(c.threads));
             }();

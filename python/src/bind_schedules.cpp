@@ -9,12 +9,14 @@
 
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "codegen/c_emitter.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
+#include "schedules/adapt.h"
 #include "schedules/schedule.h"
 #include "schedules/step.h"
 
@@ -35,6 +37,14 @@ std::string words_of(const py::handle& value) {
   return py::str(value);
 }
 
+/// The words of a field: those of its value, after "as" where they are own names.
+template <typename F>
+std::string field_words(const F&, const py::handle& value) {
+  constexpr bool are_own_names = std::is_same_v<typename F::Type, schedules::OwnNames<1>> ||
+                                 std::is_same_v<typename F::Type, schedules::OwnNames<2>>;
+  return (are_own_names ? "as " : "") + words_of(value);
+}
+
 /// A step from the arguments of its method, by position or by name: its text is put together and
 /// parsed, so that Python, C++ and the database accept the same steps.
 template <typename S>
@@ -44,10 +54,10 @@ schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   const auto add = [&](const auto& field) {
     const std::string name(field.name);
     if (position < args.size()) {
-      words.push_back(words_of(args[position++]));
+      words.push_back(field_words(field, args[position++]));
     } else if (kwargs.contains(name)) {
       ++named;
-      words.push_back(words_of(kwargs[name.c_str()]));
+      words.push_back(field_words(field, kwargs[name.c_str()]));
     } else if (!field.is_optional) {
       throw py::type_error(fmt::format("{}(): argument '{}' is missing", S::name, name));
     }
@@ -58,14 +68,38 @@ schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   return value_of(schedules::parse_step(fmt::format("{}", fmt::join(words, " "))));
 }
 
+/// A field's type in Python.
+template <typename T>
+std::string annotation() {
+  if constexpr (std::is_integral_v<T>) return "int";
+  if constexpr (std::is_enum_v<T> || std::is_same_v<T, std::string>) return "str";
+  return "collections.abc.Sequence[str]";
+}
+
+/// ": TYPE", and the default of a field that may be left out.
+template <typename S, typename F>
+std::string parameter(const F& field) {
+  std::string text = fmt::format("{}: {}", field.name, annotation<typename F::Type>());
+  if constexpr (std::is_enum_v<typename F::Type>) {
+    if (field.is_optional) text += fmt::format(" = '{}'", to_string(S{}.*field.member));
+  } else {
+    if (field.is_optional) text += " = ...";
+  }
+  return text;
+}
+
+/// The documentation of a step's method: its signature, which stubs take from here, and the step.
 template <typename S>
-std::string signature_of() {
-  std::vector<std::string> names;
-  const auto add = [&](const auto& field) {
-    names.push_back(std::string(field.name) + (field.is_optional ? "=..." : ""));
-  };
+std::string documentation(const char* method) {
+  std::string parameters = "self";
+  const auto add = [&](const auto& field) { parameters += ", " + parameter<S>(field); };
   std::apply([&](const auto&... field) { (add(field), ...); }, S::fields());
-  return fmt::format("{}({})", S::name, fmt::join(names, ", "));
+  std::string usage;
+  for (const std::string& line : schedules::step_usages())
+    if (line.starts_with(fmt::format("{} ", S::name))) usage = line;
+  return fmt::format(
+      "{}({}) -> Schedule\n\nThe schedule with the step `{}`; docs/schedules.md shows its effect.",
+      method, parameters, usage);
 }
 
 /// The schedule with one more step; InvalidError where it does not apply.
@@ -84,13 +118,30 @@ dsl::Compute compute_of(const py::object& given) {
 
 void bind_schedules(py::module_& m) {
   py::class_<schedules::Program>(m, "Program", "The loops that a schedule means.")
-      .def("__str__", [](const schedules::Program& p) { return schedules::to_string(p); });
+      .def("__str__", [](const schedules::Program& p) { return schedules::to_string(p); })
+      .def("__repr__", [](const schedules::Program& p) {
+        return fmt::format("<Program of {} phases>", p.phases.size());
+      });
 
   py::class_<Schedule> schedule(m, "Schedule",
                                 "A compute, and the steps that say how to compute it. Each method "
                                 "returns a new schedule with one "
                                 "more step, or raises InvalidError where the step does not apply. "
                                 "docs/schedules.md shows them all.");
+  using schedules::Adapted, schedules::AdaptedStep;
+  py::class_<AdaptedStep>(m, "AdaptedStep", "What became of a step for another workload.")
+      .def_readonly("given", &AdaptedStep::given, "the step as it was written")
+      .def_readonly("applied", &AdaptedStep::applied,
+                    "the step that was applied; '': it was left out")
+      .def_readonly("note", &AdaptedStep::note, "why, or what its tail leaves over");
+  py::class_<Adapted>(m, "Adapted", "A schedule applied to another workload.")
+      .def_readonly("schedule", &Adapted::schedule)
+      .def_readonly("steps", &Adapted::steps)
+      .def_property_readonly("is_unchanged", &Adapted::is_unchanged)
+      .def("__str__", [](const Adapted& a) {
+        return fmt::format("{}", fmt::join(schedules::notes_of(a), "\n"));
+      });
+
   schedule
       .def(py::init([](const py::object& compute) { return Schedule(compute_of(compute)); }),
            "compute"_a)
@@ -120,21 +171,33 @@ void bind_schedules(py::module_& m) {
             return applied(s, value_of(schedules::parse_step(line)));
           },
           "line"_a, "The schedule with the step of a line of text, such as 'split out x 14'.");
+  schedule.def(
+      "applied_to",
+      [](const Schedule& s, const py::object& compute) {
+        return schedules::adapt(s.steps(), compute_of(compute));
+      },
+      "workload"_a,
+      "The schedule for another workload or compute, such as another shape: factors and tails are "
+      "adapted, and steps that do not apply are left out. str() says which.");
+  py::options written;  // the signatures of the steps' methods are those of documentation()
+  written.disable_function_signatures();
 #define X(Type, method)                                                       \
   schedule.def(                                                               \
       #method,                                                                \
       [](const Schedule& s, const py::args& args, const py::kwargs& kwargs) { \
         return applied(s, step_of<schedules::Type>(args, kwargs));            \
       },                                                                      \
-      signature_of<schedules::Type>().c_str());
+      documentation<schedules::Type>(#method).c_str());
   TW_STEPS(X)
 #undef X
+  written.enable_function_signatures();
   m.def(
       "parse_schedule",
       [](const py::object& compute, const std::string& text) {
-        return value_of(schedules::parse_schedule(compute_of(compute), text));
+        return value_of(schedules::read_schedule(compute_of(compute), text, "the text"));
       },
-      "compute"_a, "text"_a, "A schedule from its text, which begins with 'tw1'.");
+      "compute"_a, "text"_a,
+      "A schedule from its text, which begins with 'tw1'; InvalidError says line and column.");
 }
 
 }  // namespace tw::python

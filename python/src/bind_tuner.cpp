@@ -5,16 +5,21 @@
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <atomic>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/target.h"
+#include "codegen/inspect.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 #include "python/src/stores.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
@@ -63,6 +68,8 @@ class Listener {
   std::optional<py::error_already_set> error_;
 };
 
+using OnProgressOrNone = py::typing::Optional<py::typing::Callable<py::object(const Progress&)>>;
+
 tuner::Effort effort_of(const std::string& name) {
   if (name == "none") return tuner::Effort::None;
   if (name == "quick") return tuner::Effort::Quick;
@@ -81,7 +88,7 @@ tuner::Environment environment_of_package() {
   return environment;
 }
 
-Tuned tuned(const dsl::Workload& workload, const py::object& database, const std::string& target,
+Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
   static std::mutex one_at_a_time;
   const std::unique_lock alone(one_at_a_time, std::try_to_lock);
@@ -92,21 +99,32 @@ Tuned tuned(const dsl::Workload& workload, const py::object& database, const std
   tuner::Environment environment = environment_of_package();
   environment.interrupts = &listener.interrupts();
   auto lock = store.lock();
-  Result<Tuned> result = [&] {
-    const py::gil_scoped_release released;
-    return tuner::tune(workload, chosen, options, *lock, environment,
-                       [&](const Progress& progress) { listener.hear(progress); });
+  Result<Tuned> result = [&]() -> Result<Tuned> {
+    const WithoutGil released;
+    TW_TRY(std::vector<Result<Tuned>> results,
+           tuner::tune_all({task}, chosen, options, *lock, environment,
+                           [&](const Progress& progress) { listener.hear(progress); }));
+    return std::move(results[0]);
   }();
   listener.rethrow();
-  if (!result && result.error().code == ErrorCode::Interrupted) {
-    PyErr_SetString(PyExc_KeyboardInterrupt, result.error().message.c_str());
-    throw py::error_already_set();
-  }
   return value_of(std::move(result));
 }
 
 CallableOf<runtime::Kernel> kernel_of(const Tuned& tuned) {
   return {value_of(runtime::Kernel::load(tuned.artifact)), static_cast<int>(tuned.best.threads)};
+}
+
+std::string assembly_of(const Tuned& tuned) {
+  const Target target = value_of(parse_target(tuned.artifact.info.target));
+  if (target.is_gpu())
+    raise({ErrorCode::Unsupported, fmt::format("[assembly] expected a kernel of a processor, not "
+                                               "one of {}",
+                                               target.to_string())});
+  Result<std::string> text = [&] {
+    const WithoutGil released;
+    return codegen::disassemble(tuned.artifact.object, target);
+  }();
+  return value_of(std::move(text));
 }
 
 }  // namespace
@@ -120,9 +138,13 @@ void bind_tuner(py::module_& m) {
       .def_readonly("known_trials", &Progress::known_trials)
       .def_readonly("best_ns", &Progress::best_ns, "0: none yet")
       .def_readonly("untuned_ns", &Progress::untuned_ns, "of the default schedule; 0: not measured")
+      .def_readonly("given_ns", &Progress::given_ns, "of the schedule that was given; 0: of none")
       .def_readonly("flops", &Progress::flops)
+      .def_readonly("bytes", &Progress::bytes, "that every kernel moves at least")
       .def_readonly("peak_gflops", &Progress::peak_gflops)
       .def_readonly("model", &Progress::model)
+      .def_readonly("finishing", &Progress::finishing,
+                    "what is done once no more candidates come; empty before")
       .def_readonly("next_gain", &Progress::next_gain,
                     "share that the next minute is expected to gain");
 
@@ -135,6 +157,7 @@ void bind_tuner(py::module_& m) {
       .def_property_readonly("schedule", [](const Tuned& t) { return t.best.schedule; })
       .def_property_readonly("latency_ns", [](const Tuned& t) { return t.best.latency_ns; })
       .def("kernel", &kernel_of, "The kernel, loaded.")
+      .def("assembly", &assembly_of, "The kernel's instructions, as objdump prints them.")
       .def(
           "save",
           [](const Tuned& t, const std::string& path) {
@@ -146,11 +169,13 @@ void bind_tuner(py::module_& m) {
                            tuner::to_string(t.ended));
       });
 
+  // tilewright.tune() has the documentation, and opens databases by their paths.
   m.def(
-      "tune",
+      "_tune",
       [](const dsl::Workload& workload, const py::object& db, const std::string& target,
          double budget, int64_t trials, const std::string& effort, const std::string& search,
-         uint64_t seed, int threads, const py::object& on_progress) {
+         uint64_t seed, int threads, const std::string& schedule,
+         const OnProgressOrNone& on_progress) {
         tuner::TuneOptions options;
         options.budget_s = budget;
         options.trials = trials;
@@ -158,11 +183,11 @@ void bind_tuner(py::module_& m) {
         options.search = search;
         options.seed = seed;
         options.threads = threads;
-        return tuned(workload, db, target, options, on_progress);
+        return tuned({workload, 1, "", schedule}, db, target, options, on_progress);
       },
       "workload"_a, "db"_a, py::kw_only(), "target"_a = "host", "budget"_a = 60.0, "trials"_a = 0,
       "effort"_a = "normal", "search"_a = "evolution", "seed"_a = 1, "threads"_a = 1,
-      "on_progress"_a = py::none());
+      "schedule"_a = "", "on_progress"_a = py::none());
   m.def("default_database", [] { return tuner::default_places().database; });
 }
 

@@ -14,7 +14,9 @@ void bind_dsl(pybind11::module_& module);
 void bind_schedules(pybind11::module_& module);
 void bind_db(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
+void bind_cost_model(pybind11::module_& module);
 void bind_tuner(pybind11::module_& module);
+void bind_analysis(pybind11::module_& module);
 
 /// A DType, its text ("f32"), or NumPy's name or type of it ("float32"). Raises TypeError.
 DType dtype_of(const pybind11::handle& value);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What Python calls on arrays: a kernel or a network, and the number of threads that it was tuned
-// for.
+// Kernels and networks as Python calls them on arrays, with the number of threads that they were
+// tuned for.
 
 namespace tw::python {
 
 template <typename Callable>
 struct CallableOf {
   Callable callable;
-  int threads = 0;  ///< of a call that does not say; 0: all
+  int threads = 0;  ///< number of threads of calls that do not give one; 0: all
 };
 
 }  // namespace tw::python

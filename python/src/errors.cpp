@@ -4,39 +4,42 @@
 namespace tw::python {
 namespace {
 
-const char* class_of(ErrorCode code) {
+namespace py = pybind11;
+
+py::object class_of(ErrorCode code) {
+  const auto own = [](const char* name) {
+    return py::object(py::module_::import("tilewright.errors").attr(name));
+  };
   switch (code) {
     case ErrorCode::Internal:
-      return "InternalError";
+      return own("InternalError");
     case ErrorCode::Usage:
-      return "UsageError";
+      return own("UsageError");
     case ErrorCode::Unsupported:
-      return "UnsupportedError";
+      return own("UnsupportedError");
     case ErrorCode::Database:
-      return "DatabaseError";
+      return own("DatabaseError");
     case ErrorCode::Invalid:
-      return "InvalidError";
+      return own("InvalidError");
     case ErrorCode::NoCandidate:
-      return "NoCandidateError";
+      return own("NoCandidateError");
     case ErrorCode::Environment:
-      return "MachineError";
+      return own("MachineError");
     case ErrorCode::NotCompiled:
-      return "NotCompiledError";
+      return own("NotCompiledError");
     case ErrorCode::TryLater:
-      return "TryLaterError";
+      return own("TryLaterError");
     case ErrorCode::Interrupted:
-      return "InterruptedTuning";
+      return py::reinterpret_borrow<py::object>(PyExc_KeyboardInterrupt);
   }
-  return "InternalError";
+  return own("InternalError");
 }
 
 }  // namespace
 
 void raise(const Error& error) {
-  const pybind11::object type =
-      pybind11::module_::import("tilewright.errors").attr(class_of(error.code));
-  PyErr_SetString(type.ptr(), error.message.c_str());
-  throw pybind11::error_already_set();
+  PyErr_SetString(class_of(error.code).ptr(), error.message.c_str());
+  throw py::error_already_set();
 }
 
 }  // namespace tw::python

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "db/store.h"
+#include "python/src/gil.h"
 
 namespace tw::python {
 
@@ -22,7 +23,7 @@ class SharedStore {
    public:
     explicit Lock(std::mutex& mutex, db::Store& store)
         : lock_(mutex, std::defer_lock), store_(store) {
-      const pybind11::gil_scoped_release released;
+      const WithoutGil released;
       lock_.lock();
     }
     db::Store* operator->() { return &store_; }

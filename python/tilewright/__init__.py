@@ -11,13 +11,48 @@
 
 Names are those of the C++ interfaces (docs/api.md). Errors are exceptions of tilewright.errors.
 """
-from tilewright import _tilewright, errors
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, Union
+
+from tilewright import _tilewright, errors, plots as plots
 from tilewright._tilewright import *  # noqa: F401,F403
-from tilewright._tilewright import __version__  # noqa: F401
+from tilewright._tilewright import __version__ as __version__
+from tilewright.comparison import Comparison as Comparison
+from tilewright.comparison import compare as compare
 from tilewright.errors import *  # noqa: F401,F403
+from tilewright.functions import KernelFunction as KernelFunction
+from tilewright.functions import kernel as kernel
+from tilewright.progress import listener as _listener
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tilewright import report as report
+
+# A Store, the path of one, or None: that of the program.
+Database = Union[_tilewright.Store, str, "os.PathLike[str]", None]
 
 
-def tune(workload, *, db=None, **options):
+class TuningOptions(TypedDict, total=False):
+    """Options of tune(), which says what they mean."""
+
+    target: str
+    budget: float
+    trials: int
+    effort: str
+    search: str
+    seed: int
+    threads: int
+    schedule: _tilewright.Schedule | str
+
+
+def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compute, *, db: Database = None,
+         progress: bool | None = None, on_progress: Callable[[_tilewright.Progress], object] | None = None,
+         **options: Unpack[TuningOptions]) -> _tilewright.Tuned:
     """Finds a fast schedule for the workload and returns a Tuned.
 
     Args:
@@ -29,7 +64,10 @@ def tune(workload, *, db=None, **options):
       effort: "none" answers from the database alone; "quick", "normal" and "full" search until the next
         minute is expected to gain less than 1 %, 0.1 %, or until the budget is used.
       threads: threads that the kernel will run on.
+      schedule: a Schedule, or its text, that is measured first and that the search begins with.
       search, seed: as `tune --search` and `--seed`.
+      progress: whether the run is displayed: in a notebook as an output that is updated, else as text
+        on standard error. None: in a notebook or on a terminal, unless there is an on_progress.
       on_progress: called with a Progress now and then.
 
     An interrupt from the keyboard ends the search with the best so far. Raises NoCandidateError where
@@ -40,7 +78,22 @@ def tune(workload, *, db=None, **options):
         workload = _tilewright.workload(workload)
     if not isinstance(db, _tilewright.Store):
         db = _tilewright.Store(_tilewright.default_database() if db is None else str(db))
-    return _tilewright.tune(workload, db, **options)
+    if "schedule" in options:
+        options["schedule"] = str(options["schedule"])
+    hear, finish = _listener(progress, on_progress, workload.op)
+    try:
+        return _tilewright._tune(workload, db, on_progress=hear, **options)
+    finally:
+        finish()
 
 
-__all__ = [name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__ + ["tune"]
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        # tilewright.report is imported when it is used: `python -m tilewright.report` runs it anew.
+        if name == "report":
+            return importlib.import_module("tilewright.report")
+        raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+
+
+__all__ = ([name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__
+           + ["Comparison", "Database", "KernelFunction", "TuningOptions", "compare", "kernel", "plots", "tune"])

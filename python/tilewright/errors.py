@@ -4,13 +4,13 @@ an exception of Python's own where one means the same."""
 
 __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",
            "DatabaseError", "InvalidError", "NoCandidateError", "MachineError",
-           "NotCompiledError", "TryLaterError", "InterruptedTuning"]
+           "NotCompiledError", "TryLaterError"]
 
 
 class Error(Exception):
     """What could not be done: the message says what was given, what was expected and what to do."""
 
-    code = 1
+    code: int = 1
 
 
 class InternalError(Error, RuntimeError):
@@ -64,8 +64,3 @@ class TryLaterError(Error):
 
     code = 75
 
-
-class InterruptedTuning(Error):
-    """Interrupted before anything was found."""
-
-    code = 130

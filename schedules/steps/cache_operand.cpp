@@ -122,6 +122,7 @@ Status apply(Nest& nest, const CacheOperand& s) {
   placed.loops.clear();
   for (size_t i = 0; i < loops.size(); ++i)
     placed.loops.push_back({loops[i].name, copy.axes[i].name, loops[i].extent});
+  placed.own_names = nest.find(s.stage)->own_names;
   placed.axis.clear();
   for (const Axis& axis : copy.axes) placed.axis[axis.name] = dsl::var(axis.name);
   placed.region_offset.assign(extents.size(), Expr(0));

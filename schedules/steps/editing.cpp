@@ -34,6 +34,37 @@ StageNest make_stage_nest(const Stage& stage, bool is_last) {
   return nest;
 }
 
+namespace {
+
+/// True if a loop that the stage has is called so, by an own name or by a derived one.
+bool is_taken(const StageNest& stage, const std::string& name) {
+  return stage.find_loop(name) >= 0 ||
+         std::any_of(stage.own_names.begin(), stage.own_names.end(), [&](const auto& own) {
+           return own.name == name && stage.find_loop(own.loop) >= 0;
+         });
+}
+
+}  // namespace
+
+Status name_loops(StageNest& stage, std::string_view step,
+                  std::initializer_list<std::string_view> loops,
+                  const std::vector<std::string>& own) {
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!dsl::is_valid_name(own[i]))
+      return illegal(
+          step,
+          fmt::format("'{}' is no name for a loop: use letters, digits and '_', and no word of "
+                      "the language of expressions",
+                      own[i]));
+    if (is_taken(stage, own[i]))
+      return illegal(step,
+                     fmt::format("stage '{}' has a loop '{}' already", stage.stage.name, own[i]));
+    std::erase_if(stage.own_names, [&](const auto& other) { return other.name == own[i]; });
+    stage.own_names.push_back({own[i], std::string(loops.begin()[i])});
+  }
+  return {};
+}
+
 Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
                        int outermost) {
   for (const StageNest& other : nest.stages) {
@@ -53,11 +84,16 @@ Status check_untouched(const Nest& nest, const StageNest& stage, std::string_vie
 Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name) {
   const int index = stage.find_loop(name);
   if (index >= 0) return index;
-  std::vector<std::string> names;
-  for (const NestLoop& loop : stage.loops) names.push_back(loop.name);
+  std::vector<std::string> names, shown;
+  for (const NestLoop& loop : stage.loops) {
+    names.push_back(loop.name);
+    shown.push_back(shown_name(stage, loop));
+  }
+  for (const StageNest::OwnName& own : stage.own_names)
+    if (stage.find_loop(own.loop) >= 0) names.push_back(own.name);
   const auto guess = nearest(name, names);
   return illegal(step, fmt::format("stage '{}' has no loop '{}': its loops are {}{}",
-                                   stage.stage.name, name, join(names, ", "),
+                                   stage.stage.name, name, join(shown, ", "),
                                    guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,12 @@ Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string
 Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std::string& name);
 /// The index of a loop of the stage; the error lists its loops.
 Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name);
+
+/// Gives own names to loops that the step has made, in order; `own` is empty or as long as `loops`.
+/// Fails if a name is not valid (dsl::is_valid_name), or is that of another loop of the stage.
+Status name_loops(StageNest& stage, std::string_view step,
+                  std::initializer_list<std::string_view> loops,
+                  const std::vector<std::string>& own);
 
 /// Fails if another stage is computed at the loop of index `outermost`, or at one inside of it:
 /// such loops must not change, nor must the loops around them.

@@ -32,7 +32,7 @@ Status apply(Nest& nest, const Fuse& s) {
   replace_variable(*stage, inner.variable, v % Expr(inner.extent));
   stage->loops[static_cast<size_t>(outer_index)] = fused;
   stage->loops.erase(stage->loops.begin() + inner_index);
-  return {};
+  return name_loops(*stage, s.name, {fused.name}, s.names.names);
 }
 
 }  // namespace tw::schedules

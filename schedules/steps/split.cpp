@@ -43,7 +43,7 @@ Status apply(Nest& nest, const Split& s) {
     stage->guards.push_back(start + inner_var < Expr(loop.extent));
   stage->loops[static_cast<size_t>(index)] = outer;
   stage->loops.insert(stage->loops.begin() + index + 1, inner);
-  return {};
+  return name_loops(*stage, s.name, {outer.name, inner.name}, s.names.names);
 }
 
 }  // namespace tw::schedules

@@ -30,5 +30,10 @@ TEST(Nearest, CaseIsNoDistance) {
   EXPECT_EQ(nearest("Conv2D", {"conv2d"}), "conv2d");
 }
 
+TEST(GraphvizQuoted, EscapesWhatEndsAStringAndBreaksLines) {
+  EXPECT_EQ(graphviz_quoted(R"(a"b\c)"), R"("a\"b\\c")");
+  EXPECT_EQ(graphviz_quoted("conv2d\ny"), R"("conv2d\ny")");
+}
+
 }  // namespace
 }  // namespace tw

@@ -66,7 +66,8 @@ std::vector<std::pair<std::string, Expr>> operations(DType type) {
     Expr divisor = b;
     if (op == BinaryOp::Div || op == BinaryOp::Mod)
       divisor = is_float(type) ? dsl::abs(b) + dsl::constant(type, 1) : dsl::constant_int(type, 3);
-    results.push_back({fmt::format("b{}", i), dsl::binary(op, a, divisor)});
+    const Expr base = op == BinaryOp::Pow ? dsl::abs(a) + dsl::constant(type, 0.5) : a;
+    results.push_back({fmt::format("b{}", i), dsl::binary(op, base, divisor)});
   }
   results.push_back({"chosen", dsl::select(dsl::eq(a, b), a, b)});
   return results;
@@ -170,6 +171,71 @@ TEST_F(Operations, IntegersWrap) {
   }
 }
 
+TEST_F(Operations, IntegersAreDividedByAnyInteger) {
+  for (const DType type : {Int8, UInt8, Int32, Int64}) {
+    const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
+    const std::vector<std::pair<std::string, Expr>> results = {
+        {"quotient", a / b},
+        {"remainder", a % b},
+        {"by_literal", is_signed(type) ? a / dsl::constant_int(type, -3) : a / b}};
+    const int64_t least = *dsl::as_int(dsl::identity(Combine::Max, type));
+    const int64_t largest = *dsl::as_int(dsl::identity(Combine::Min, type));
+    const int64_t values[] = {
+        least, largest, 0, is_signed(type) ? -1 : 1, 7, is_signed(type) ? -3 : 3};
+    for (const bool vectorized : {false, true}) {
+      const Program program = elementwise(type, results, vectorized);
+      Storage inputs = integer_inputs(program, 19);
+      for (int64_t i = 0; i < 36; ++i) {
+        store_int(type, inputs["a"].data(), i, values[i / 6]);
+        store_int(type, inputs["b"].data(), i, values[i % 6]);
+      }
+      expect(program, inputs);
+    }
+  }
+}
+
+TEST_F(Operations, RoundsHalvesToEven) {
+  const Program program =
+      elementwise(Float32, {{"rounded", dsl::round(f32("a", {var("i")}))}}, true);
+  Storage inputs = integer_inputs(program, 20);
+  const double values[] = {0.5,        1.5,     2.5,      -0.5, -1.5, -2.5,
+                           0.49999997, 8388609, -8388609, 3e38, 2.4};
+  for (size_t i = 0; i < std::size(values); ++i)
+    store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
+  expect(program, inputs);
+}
+
+/// The argument is in radians; the multiple of pi / 2 that is taken off it grows with it.
+TEST_F(Operations, SinesOfLargeArgumentsKeepTheirDigits) {
+  constexpr int64_t points = 2000;
+  const Expr x = f32("a", {var("i")});
+  const Program program = single_phase(
+      {argument("a", Float32, {points}, false), argument("sine", Float32, {points}, true),
+       argument("cosine", Float32, {points}, true)},
+      {},
+      {vector(
+          "i", points,
+          {assign("sine", {var("i")}, dsl::sin(x)), assign("cosine", {var("i")}, dsl::cos(x))})});
+  Storage inputs = integer_inputs(program, 21);
+  for (int64_t i = 0; i < points; ++i)
+    store_float(Float32, inputs["a"].data(), i,
+                (i % 2 ? -1 : 1) * std::pow(1.01, static_cast<double>(i)) * 1e-3);
+  expect(program, inputs, 1e-6, 2e-7);
+}
+
+TEST_F(Operations, PowersOfEveryKindOfBase) {
+  const Expr a = f32("a", {var("i")}), b = f32("b", {var("i")});
+  const Program program = elementwise(Float32, {{"power", dsl::pow(a, b)}}, true);
+  Storage inputs = integer_inputs(program, 22);
+  const double bases[] = {0, 1, -1, 2, -2, 0.5, 1e-38, 1e-42, 3e38, -7.25, 1.0000001, 10};
+  const double exponents[] = {3, -2, 7};
+  for (int64_t i = 0; i < 36; ++i) {
+    store_float(Float32, inputs["a"].data(), i, bases[i / 3]);
+    store_float(Float32, inputs["b"].data(), i, bases[i / 3] == 0 ? 2.5 : exponents[i % 3]);
+  }
+  expect(program, inputs, 1e-6, 1e-37);
+}
+
 TEST_F(Operations, HalfPrecisionRoundsToNearestEven) {
   for (const DType half : {Float16, BFloat16}) {
     const Expr a = dsl::read("a", {var("i")}, Float32);
@@ -220,13 +286,16 @@ TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
   const Program program = single_phase(
       {argument("a", Float32, {points}, false), argument("exp", Float32, {points}, true),
        argument("tanh", Float32, {points}, true), argument("erf", Float32, {points}, true),
-       argument("log", Float32, {points}, true), argument("sqrt", Float32, {points}, true)},
+       argument("log", Float32, {points}, true), argument("sqrt", Float32, {points}, true),
+       argument("sigmoid", Float32, {points}, true), argument("pow", Float32, {points}, true)},
       {},
       {serial(
           "i", points,
           {assign("exp", {var("i")}, dsl::exp(x)), assign("tanh", {var("i")}, dsl::tanh(x)),
            assign("erf", {var("i")}, dsl::erf(x)), assign("log", {var("i")}, dsl::log(dsl::abs(x))),
-           assign("sqrt", {var("i")}, dsl::sqrt(dsl::abs(x)))})});
+           assign("sqrt", {var("i")}, dsl::sqrt(dsl::abs(x))),
+           assign("sigmoid", {var("i")}, dsl::sigmoid(x)),
+           assign("pow", {var("i")}, dsl::pow(dsl::abs(x), x * dsl::constant(Float32, 0.25)))})});
   Storage inputs = integer_inputs(program, 16);
   for (int64_t i = 0; i < points; ++i) {
     const double t = static_cast<double>(i - points / 2) / (points / 2.0);

@@ -9,11 +9,15 @@
 #include <sstream>
 
 #include "db/store.h"
+#include "tests/db/backends.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
 
 namespace tw::db {
 namespace {
+
+class AnyCalibration : public OnBackends {};
+TW_ON_BACKENDS(AnyCalibration);
 
 Calibration sealed_calibration(double clock_ghz, int64_t generation) {
   Calibration calibration = sample_calibration(clock_ghz);
@@ -81,9 +85,8 @@ TEST(Calibration, OtherImpossibleFactsAreRefused) {
   EXPECT_FALSE(check(tampered));
 }
 
-TEST(Calibration, TheOneAddedLastIsTheNewestWhateverTheClocksSay) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyCalibration, TheOneAddedLastIsTheNewestWhateverTheClocksSay) {
+  Store store = open_store(databases / "a.db");
   EXPECT_EQ(newest_clock(store), 0);
   Calibration from_the_future = sample_calibration(2);
   from_the_future.created_ms *= 2;
@@ -110,22 +113,22 @@ TEST(Calibration, AnImpossibleOneIsNotAdded) {
   EXPECT_EQ(newest_clock(store), 0);
 }
 
-TEST(Calibration, Fault30_EveryOrderOfMergingGivesTheSameNewest) {
-  const Folder folder;
+TEST_P(AnyCalibration, Fault30_EveryOrderOfMergingGivesTheSameNewest) {
   const std::vector<std::vector<Calibration>> parts = {
       {sealed_calibration(2, 1), sealed_calibration(3, 2)},
       {sealed_calibration(2, 1), sealed_calibration(2.5, 2)},
       {sealed_calibration(3.5, 1)}};
   for (size_t i = 0; i < parts.size(); ++i)
-    ASSERT_TRUE(open_store(folder / fmt::format("part{}.db", i)).append(parts[i]));
+    ASSERT_TRUE(open_store(databases / fmt::format("part{}.db", i)).append(parts[i]));
   std::array<int, 3> order = {0, 1, 2};
   std::optional<std::vector<Calibration>> expected;
   do {
     const std::string name = fmt::format("m{}{}{}.db", order[0], order[1], order[2]);
-    Store store = open_store(folder / name);
+    Store store = open_store(databases / name);
     for (const int part : order) {
-      ASSERT_TRUE(store.merge_from(folder / fmt::format("part{}.db", part)));
-      EXPECT_EQ(store.merge_from(folder / fmt::format("part{}.db", part)).value().calibrations, 0);
+      ASSERT_TRUE(store.merge_from(databases / fmt::format("part{}.db", part)));
+      EXPECT_EQ(store.merge_from(databases / fmt::format("part{}.db", part)).value().calibrations,
+                0);
     }
     const std::vector<Calibration> merged = store.calibrations().value();
     EXPECT_EQ(merged.size(), 4u);
@@ -135,33 +138,30 @@ TEST(Calibration, Fault30_EveryOrderOfMergingGivesTheSameNewest) {
   EXPECT_EQ(expected->front().generation, 2);
 }
 
-TEST(Calibration, TravelsInExportsOfBothKinds) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyCalibration, TravelsInExportsOfBothKinds) {
+  Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 2)));
   ASSERT_TRUE(store.add_calibration(sample_calibration(3.25)));
-  ASSERT_TRUE(store.export_to(folder / "lines.jsonl"));
-  ASSERT_TRUE(store.export_to(folder / "copy.db"));
-  Store lines = open_store(folder / "lines.db"), copy = open_store(folder / "copy.db");
-  const AppendSummary summary = lines.import_jsonl(folder / "lines.jsonl").value();
+  ASSERT_TRUE(store.export_to(files / "lines.jsonl"));
+  ASSERT_TRUE(store.export_to(files / "copy.db"));
+  Store lines = open_store(databases / "lines.db"), copy = open_store(files / "copy.db");
+  const AppendSummary summary = lines.import_jsonl(files / "lines.jsonl").value();
   EXPECT_EQ(summary.inserted, 2);
   EXPECT_EQ(summary.calibrations, 1);
   EXPECT_EQ(newest_clock(lines), 3.25);
   EXPECT_EQ(newest_clock(copy), 3.25);
 }
 
-TEST(Calibration, AFileOfCalibrationsAloneIsImported) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyCalibration, AFileOfCalibrationsAloneIsImported) {
+  Store store = open_store(databases / "a.db");
   std::istringstream lines("\n" + to_json(sealed_calibration(3, 1)) + "\nnonsense\n");
   const AppendSummary summary = store.import_jsonl(lines, "lines").value();
   EXPECT_EQ(summary.calibrations, 1);
   EXPECT_EQ(summary.quarantined, 1);
 }
 
-TEST(Calibration, AnImpossibleLineIsQuarantined) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyCalibration, AnImpossibleLineIsQuarantined) {
+  Store store = open_store(databases / "a.db");
   Calibration poisoned = sealed_calibration(3, 1);
   poisoned.machine = "nonsense";
   std::istringstream lines(to_json(seal(poisoned)));

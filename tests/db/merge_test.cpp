@@ -7,10 +7,14 @@
 
 #include "base/random.h"
 #include "db/store.h"
+#include "tests/db/backends.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
 namespace {
+
+class AnyMerge : public OnBackends {};
+TW_ON_BACKENDS(AnyMerge);
 
 // Trials that compete: few workloads and schedules, equal latencies, differing peaks and outcomes.
 Record conflicting_record(Random& random) {
@@ -139,20 +143,18 @@ TEST(Merge, WithItselfIsNothing) {
   EXPECT_EQ(store.merge_from(folder / "./a.db").value(), AppendSummary{});
 }
 
-TEST(Merge, TheDerivedTableIsNeverImported) {
-  const Folder folder;
-  make_database(folder / "a.db", {sample_record(0), sample_record(5)});
-  make_database(folder / "b.db", {sample_record(9)});
-  Store store = open_store(folder / "b.db");
-  EXPECT_EQ(store.merge_from(folder / "a.db").value(), (AppendSummary{2, 0, 0}));
+TEST_P(AnyMerge, TheDerivedTableIsNeverImported) {
+  make_database(databases / "a.db", {sample_record(0), sample_record(5)});
+  make_database(databases / "b.db", {sample_record(9)});
+  Store store = open_store(databases / "b.db");
+  EXPECT_EQ(store.merge_from(databases / "a.db").value(), (AppendSummary{2, 0, 0}));
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
 }
 
-TEST(Merge, ManyBatches) {
-  const Folder folder;
-  make_database(folder / "a.db", sample_records(0, 1500));
-  Store store = open_store(folder / "b.db");
-  EXPECT_EQ(store.merge_from(folder / "a.db").value(), (AppendSummary{1500, 0, 0}));
+TEST_P(AnyMerge, ManyBatches) {
+  make_database(databases / "a.db", sample_records(0, 1500));
+  Store store = open_store(databases / "b.db");
+  EXPECT_EQ(store.merge_from(databases / "a.db").value(), (AppendSummary{1500, 0, 0}));
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
 }
 

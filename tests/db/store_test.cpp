@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include "db/schema.h"
+#include "tests/db/backends.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
 namespace {
 
-TEST(Store, RoundTripsEveryField) {
-  const Folder folder;
+class AnyStore : public OnBackends {};
+TW_ON_BACKENDS(AnyStore);
+
+TEST_P(AnyStore, RoundTripsEveryField) {
   Record odd = sample_record(1);
   odd.status = TrialStatus::Crash;
   odd.reason = "signal 11\n'quoted'; -- \xc3\xbc";
@@ -20,18 +23,17 @@ TEST(Store, RoundTripsEveryField) {
   odd.noise = -0.0;
   const std::vector<Record> records = {sample_record(0), seal(odd)};
   Store store =
-      open_store(folder / "new/deep/team.db", OpenMode::ReadWrite, {.create_directories = true});
+      open_store(databases / "new/deep/team.db", OpenMode::ReadWrite, {.create_directories = true});
   const auto summary = store.append(records);
   ASSERT_TRUE(summary) << error_of(summary);
   EXPECT_EQ(*summary, (AppendSummary{2, 0, 0}));
   EXPECT_EQ(store.query({}).value(), records);
-  Store again = open_store(folder / "new/deep/team.db", OpenMode::ReadOnly);
+  Store again = open_store(databases / "new/deep/team.db", OpenMode::ReadOnly);
   EXPECT_EQ(again.query({}).value(), records);
 }
 
-TEST(Store, TheSameRecordIsKeptOnce) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, TheSameRecordIsKeptOnce) {
+  Store store = open_store(databases / "a.db");
   EXPECT_EQ(store.append(sample_records(0, 3)).value(), (AppendSummary{3, 0, 0}));
   EXPECT_EQ(store.append(sample_records(1, 3)).value(), (AppendSummary{1, 2, 0}));
   EXPECT_EQ(store.info().value().records, 4);
@@ -64,10 +66,9 @@ TEST(Store, WhatIsToBeUpdatedMustExist) {
   EXPECT_TRUE(open_store(folder / "a.db", OpenMode::Update).append(sample_records(0, 1)));
 }
 
-TEST(Store, AReaderCannotAppend) {
-  const Folder folder;
-  make_database(folder / "a.db", sample_records(0, 1));
-  Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
+TEST_P(AnyStore, AReaderCannotAppend) {
+  make_database(databases / "a.db", sample_records(0, 1));
+  Store store = open_store(databases / "a.db", OpenMode::ReadOnly);
   EXPECT_EQ(store.append(sample_records(1, 1)).error().code, ErrorCode::Database);
 }
 
@@ -94,9 +95,8 @@ TEST(Store, ALinkSharesTheGateOfItsFile) {
   EXPECT_EQ(open_store(folder / "link.db").path(), open_store(folder / "a.db").path());
 }
 
-TEST(Store, BestFollowsWhatIsAppended) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, BestFollowsWhatIsAppended) {
+  Store store = open_store(databases / "a.db");
   const Record slow = sample_record(5), fast = sample_record(2);
   EXPECT_EQ(store.best(key_of(slow)).value(), std::nullopt);
   ASSERT_TRUE(store.append({{slow}}));
@@ -110,9 +110,8 @@ TEST(Store, BestFollowsWhatIsAppended) {
   EXPECT_TRUE(store.verify().value().ok());
 }
 
-TEST(Store, Fault29_AMisclockedMachineDoesNotChangeTheBest) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, Fault29_AMisclockedMachineDoesNotChangeTheBest) {
+  Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 5)));
   const Record honest = sample_record(0);
   Record fast_clock = with_latency(sample_record(7), 6'000);
@@ -129,9 +128,8 @@ TEST(Store, Fault29_AMisclockedMachineDoesNotChangeTheBest) {
   EXPECT_EQ(store.info().value().records, 10) << "kept, but not served";
 }
 
-TEST(Store, LookupPrefersTheDeviceThenTheTarget) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, LookupPrefersTheDeviceThenTheTarget) {
+  Store store = open_store(databases / "a.db");
   Record here = sample_record(9), other = sample_record(1), threads = sample_record(0);
   other.device = "Another CPU";
   threads.threads = 2;
@@ -155,9 +153,8 @@ TEST(Store, LookupPrefersTheDeviceThenTheTarget) {
   EXPECT_EQ(store.best(key).value(), std::nullopt);
 }
 
-TEST(Store, LayoutsThatWereAskedForAreApartFromFreeOnes) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, LayoutsThatWereAskedForAreApartFromFreeOnes) {
+  Store store = open_store(databases / "a.db");
   const Record free = sample_record(0);
   const Record asked = with_layouts(with_latency(free, 2e4), "in=NCHW16c out=NHWC"),
                others = with_layouts(with_latency(free, 3e4), "in=NHWC out=NHWC");
@@ -179,9 +176,8 @@ TEST(Store, LayoutsThatWereAskedForAreApartFromFreeOnes) {
   EXPECT_EQ(store.query({}).value().size(), 3u);
 }
 
-TEST(Store, QueriesFilterOrderAndLimit) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, QueriesFilterOrderAndLimit) {
+  Store store = open_store(databases / "a.db");
   std::vector<Record> records = {sample_record(3), sample_record(1), sample_record(2, 1)};
   Record failed = sample_record(4);
   failed.op = "conv2d";
@@ -203,9 +199,8 @@ TEST(Store, QueriesFilterOrderAndLimit) {
   EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value().front(), records[3]);
 }
 
-TEST(Store, InfoCounts) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyStore, InfoCounts) {
+  Store store = open_store(databases / "a.db");
   Record failed = sample_record(4);
   failed.status = TrialStatus::Crash;
   ASSERT_TRUE(store.append({{sample_record(0), sample_record(1, 1), seal(failed), Record{}}}));
@@ -217,15 +212,17 @@ TEST(Store, InfoCounts) {
   EXPECT_EQ(info.by_status.at("ok"), 2);
   EXPECT_EQ(info.by_status.at("crash"), 1);
   EXPECT_EQ(info.schema_version, schema_version);
-  EXPECT_EQ(info.journal_mode, "delete");
+  const bool on_file = GetParam() == Backend::File;
+  EXPECT_EQ(info.journal_mode, on_file ? "delete" : "write-ahead log");
+  EXPECT_NE(info.sqlite.empty(), on_file);
+  EXPECT_EQ(info.server.empty(), on_file);
   EXPECT_GT(info.file_bytes, 0);
 }
 
-TEST(Store, AReaderDoesNotKeepWritersOut) {
-  const Folder folder;
-  make_database(folder / "a.db", sample_records(0, 5));
-  Store reader = open_store(folder / "a.db", OpenMode::ReadOnly);
-  Store writer = open_store(folder / "a.db", OpenMode::ReadWrite, {.waiting = {.limit_ms = 0}});
+TEST_P(AnyStore, AReaderDoesNotKeepWritersOut) {
+  make_database(databases / "a.db", sample_records(0, 5));
+  Store reader = open_store(databases / "a.db", OpenMode::ReadOnly);
+  Store writer = open_store(databases / "a.db", OpenMode::ReadWrite, {.waiting = {.limit_ms = 0}});
   ASSERT_TRUE(reader.best(key_of(sample_record(0))));
   EXPECT_TRUE(writer.append(sample_records(5, 1)));
   ASSERT_TRUE(reader.for_each({}, [&](const Record& record) {

@@ -8,39 +8,40 @@
 #include <utility>
 
 #include "db/store.h"
+#include "tests/db/backends.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
 namespace {
 
-TEST(Transfer, LinesRoundTrip) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+class AnyTransfer : public OnBackends {};
+TW_ON_BACKENDS(AnyTransfer);
+
+TEST_P(AnyTransfer, LinesRoundTrip) {
+  Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 20)));
-  ASSERT_TRUE(store.export_to(folder / "out.jsonl"));
-  Store other = open_store(folder / "b.db");
-  EXPECT_EQ(other.import_jsonl(folder / "out.jsonl").value(), (AppendSummary{20, 0, 0}));
-  EXPECT_EQ(other.import_jsonl(folder / "out.jsonl").value(), (AppendSummary{0, 20, 0}));
+  ASSERT_TRUE(store.export_to(files / "out.jsonl"));
+  Store other = open_store(databases / "b.db");
+  EXPECT_EQ(other.import_jsonl(files / "out.jsonl").value(), (AppendSummary{20, 0, 0}));
+  EXPECT_EQ(other.import_jsonl(files / "out.jsonl").value(), (AppendSummary{0, 20, 0}));
   EXPECT_EQ(other.query({}).value(), store.query({}).value());
 }
 
-TEST(Transfer, LayoutsThatWereAskedForTravelWithTheirRecords) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyTransfer, LayoutsThatWereAskedForTravelWithTheirRecords) {
+  Store store = open_store(databases / "a.db");
   const Record free = sample_record(0), asked = with_layouts(free, "in=NCHW16c out=NHWC");
   ASSERT_TRUE(store.append({{free, asked}}));
-  ASSERT_TRUE(store.export_to(folder / "out.jsonl"));
-  ASSERT_TRUE(store.export_to(folder / "out.db"));
-  Store imported = open_store(folder / "b.db"), merged = open_store(folder / "c.db");
-  ASSERT_TRUE(imported.import_jsonl(folder / "out.jsonl"));
-  ASSERT_TRUE(merged.merge_from(folder / "out.db"));
+  ASSERT_TRUE(store.export_to(files / "out.jsonl"));
+  ASSERT_TRUE(store.export_to(files / "out.db"));
+  Store imported = open_store(databases / "b.db"), merged = open_store(databases / "c.db");
+  ASSERT_TRUE(imported.import_jsonl(files / "out.jsonl"));
+  ASSERT_TRUE(merged.merge_from(files / "out.db"));
   for (Store* other : {&imported, &merged})
     for (const Record& record : {free, asked})
       EXPECT_EQ(other->best(key_of(record)).value(), record);
 }
 
-TEST(Transfer, BadLinesCostOnlyThemselves) {
-  const Folder folder;
+TEST_P(AnyTransfer, BadLinesCostOnlyThemselves) {
   std::string lines = "\nnot json\n" + to_json(sample_record(0)) + "\r\n";
   std::string tampered = to_json(sample_record(1));
   lines += tampered.replace(tampered.find("tw1"), 3, "tw9") + '\n';
@@ -48,7 +49,7 @@ TEST(Transfer, BadLinesCostOnlyThemselves) {
   lines += to_json(sample_record(2)).substr(0, 300) + '\n';
   lines += to_json(sample_record(3));  // the last line may lack its end
   std::istringstream in(lines);
-  Store store = open_store(folder / "a.db");
+  Store store = open_store(databases / "a.db");
   EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{2, 0, 4}));
   EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0), sample_record(3)}));
   EXPECT_EQ(store.info().value().quarantined, 4);
@@ -115,9 +116,8 @@ TEST(Transfer, APipeIsReadOnce) {
   close(ends[0]);
 }
 
-TEST(Transfer, TheQuarantineIsListedAndDropped) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyTransfer, TheQuarantineIsListedAndDropped) {
+  Store store = open_store(databases / "a.db");
   std::istringstream in("first\n" + to_json(sample_record(0)) + "\n{\"record\": 2}\n");
   ASSERT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 2}));
   EXPECT_EQ(store.verify().value().quarantined, 2);
@@ -142,8 +142,7 @@ TEST(Transfer, WhatIsBeyondRecoveryDoesNotAdviseIt) {
   EXPECT_EQ(message.find("db recover"), std::string::npos);
 }
 
-TEST(Transfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
-  const Folder folder;
+TEST_P(AnyTransfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
   const Record honest = sample_record(0);
   std::string lines = to_json(honest) + '\n';
   for (const double latency : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), 1e-3}) {
@@ -152,17 +151,16 @@ TEST(Transfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
     lines += to_json(seal(poison)) + '\n';
   }
   std::istringstream in(lines);
-  Store store = open_store(folder / "a.db");
+  Store store = open_store(databases / "a.db");
   EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 4}));
   EXPECT_EQ(store.best(key_of(honest)).value(), honest);
 }
 
-TEST(Transfer, ADatabaseIsCopiedWhileItIsOpen) {
-  const Folder folder;
-  Store store = open_store(folder / "a.db");
+TEST_P(AnyTransfer, ADatabaseIsCopiedWhileItIsOpen) {
+  Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 50)));
-  ASSERT_TRUE(store.export_to(folder / "copy.db"));
-  Store copy = open_store(folder / "copy.db", OpenMode::ReadOnly);
+  ASSERT_TRUE(store.export_to(files / "copy.db"));
+  Store copy = open_store(files / "copy.db", OpenMode::ReadOnly);
   EXPECT_TRUE(copy.verify().value().ok());
   EXPECT_EQ(copy.query({}).value(), store.query({}).value());
 }

@@ -35,7 +35,9 @@ TEST(Upgrade, Fault23_AnOlderSchemaWithoutAWayIsRefused) {
   EXPECT_EQ(Store::open(folder / "a.db", OpenMode::ReadWrite).error().code, ErrorCode::Database);
 }
 
-Connection connect(const std::string& path) { return std::move(*Connection::open(path, {})); }
+std::unique_ptr<SqliteConnection> connect(const std::string& path) {
+  return std::move(*SqliteConnection::open(path, {}));
+}
 
 TEST(Upgrade, Fault23_StepsRunInOneTransactionAfterABackup) {
   const Folder folder;
@@ -46,10 +48,10 @@ TEST(Upgrade, Fault23_StepsRunInOneTransactionAfterABackup) {
       {schema_version + 1, [](Connection& to) { return to.execute("UPDATE best SET extra = 5"); }},
   };
   {
-    Connection connection = connect(folder / "a.db");
-    ASSERT_TRUE(migrate(connection, steps, schema_version + 2));
-    EXPECT_EQ(connection.integer("PRAGMA user_version").value(), schema_version + 2);
-    EXPECT_EQ(connection.integer("SELECT extra FROM best").value(), 5);
+    const auto connection = connect(folder / "a.db");
+    ASSERT_TRUE(migrate(*connection, steps, schema_version + 2));
+    EXPECT_EQ(connection->integer("PRAGMA user_version").value(), schema_version + 2);
+    EXPECT_EQ(connection->integer("SELECT extra FROM best").value(), 5);
   }
   Store backup =
       open_store(folder / fmt::format("a.db.v{}.backup", schema_version), OpenMode::ReadOnly);
@@ -64,8 +66,8 @@ TEST(Upgrade, Fault23_AFailedStepLeavesTheOldVersion) {
       {schema_version + 1, [](Connection& to) { return to.execute("UPDATE nonsense SET x = 1"); }},
   };
   {
-    Connection connection = connect(folder / "a.db");
-    EXPECT_FALSE(migrate(connection, steps, schema_version + 2));
+    const auto connection = connect(folder / "a.db");
+    EXPECT_FALSE(migrate(*connection, steps, schema_version + 2));
   }
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 3)));
@@ -142,10 +144,10 @@ TEST(Upgrade, TheBackupOfVersion1IsTheFileAsItWas) {
   const Folder folder;
   const std::string path = copy_of_version_1(folder);
   (void)open_store(path, OpenMode::Update);
-  Connection backup = connect(path + ".v1.backup");
-  EXPECT_EQ(backup.integer("PRAGMA user_version").value(), 1);
-  EXPECT_EQ(backup.integer("SELECT count(*) FROM trials").value(), 5);
-  EXPECT_FALSE(backup.integer("SELECT count(*) FROM calibrations"));
+  const auto backup = connect(path + ".v1.backup");
+  EXPECT_EQ(backup->integer("PRAGMA user_version").value(), 1);
+  EXPECT_EQ(backup->integer("SELECT count(*) FROM trials").value(), 5);
+  EXPECT_FALSE(backup->integer("SELECT count(*) FROM calibrations"));
 }
 
 TEST(Upgrade, Fault23_Version1KilledInItsLastStepIsVersion1) {
@@ -154,9 +156,9 @@ TEST(Upgrade, Fault23_Version1KilledInItsLastStepIsVersion1) {
   Process upgrade({"upgrade-and-die", path});
   EXPECT_EQ(upgrade.wait(), 128 + SIGKILL);
   {
-    Connection connection = connect(path);
-    EXPECT_EQ(connection.integer("PRAGMA user_version").value(), 1);
-    EXPECT_FALSE(connection.integer("SELECT count(*) FROM calibrations"));
+    const auto connection = connect(path);
+    EXPECT_EQ(connection->integer("PRAGMA user_version").value(), 1);
+    EXPECT_FALSE(connection->integer("SELECT count(*) FROM calibrations"));
   }
   Store store = open_store(path);
   EXPECT_EQ(store.query({}).value(), sample_records(0, 5));

@@ -84,7 +84,7 @@ int open_for_writing(const std::string& path) {
 }
 
 int migrate_and_die(const std::string& path) {
-  auto connection = Connection::open(path, {});
+  const auto connection = SqliteConnection::open(path, {});
   if (!connection) return report(connection.error());
   const Migration steps[] = {
       {schema_version, [](Connection& to) -> Status {
@@ -96,12 +96,12 @@ int migrate_and_die(const std::string& path) {
          std::raise(SIGKILL);
          return {};
        }}};
-  const Status status = migrate(*connection, steps, schema_version + 1);
+  const Status status = migrate(**connection, steps, schema_version + 1);
   return status ? 0 : report(status.error());
 }
 
 int upgrade_and_die(const std::string& path) {
-  auto connection = Connection::open(path, {});
+  const auto connection = SqliteConnection::open(path, {});
   if (!connection) return report(connection.error());
   const auto known = known_migrations();
   std::vector<Migration> steps(known.begin(), known.end());
@@ -109,7 +109,7 @@ int upgrade_and_die(const std::string& path) {
                      std::raise(SIGKILL);
                      return {};
                    }});
-  const Status status = migrate(*connection, steps, schema_version + 1);
+  const Status status = migrate(**connection, steps, schema_version + 1);
   return status ? 0 : report(status.error());
 }
 

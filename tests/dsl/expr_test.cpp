@@ -55,6 +55,7 @@ TEST(Expr, FoldingAtTheEndsOfTheIntegersDoesNotTrap) {
   EXPECT_EQ(to_string(least / -1), "-9223372036854775808 / -1");
   EXPECT_EQ(to_string(Expr(1) / 0), "1 / 0");
   EXPECT_EQ(to_string(Expr(1) % 0), "1 % 0");
+  EXPECT_EQ(to_string(Expr(7) / -2), "7 / -2");
   EXPECT_EQ(to_string(Expr(0) - least), "0 - -9223372036854775808");
   EXPECT_EQ(to_string(-least), "neg(-9223372036854775808)");
 }

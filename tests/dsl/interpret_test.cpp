@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "dsl/parse.h"
 #include "tests/dsl/random_expr.h"
@@ -79,6 +80,41 @@ TEST(Interpret, Functions) {
   EXPECT_EQ(run("t: f32[] = sqrt(9.0) + floor(-1.5) + abs(-2.0)"), Values{3});
   EXPECT_NEAR(run("t: f32[] = exp(1.0) + log(2.0) + tanh(0.5) + erf(0.5)")[0],
               std::exp(1) + std::log(2) + std::tanh(0.5) + std::erf(0.5), 1e-6);
+  EXPECT_NEAR(run("t: f32[] = sin(1.0) + cos(2.0) + sigmoid(0.5) + pow(3.0, 1.5)")[0],
+              std::sin(1) + std::cos(2) + 1 / (1 + std::exp(-0.5)) + std::pow(3, 1.5), 1e-6);
+  EXPECT_EQ(run("t: f32[] = sin(pi * 0.5)"), Values{1});
+  const Arrays a = {{"a", array(Float32, {0.5, 1.5, 2.5, -0.5, -2.5, 2.4})}};
+  EXPECT_EQ(run("input a: f32[6]; t: f32[i=6] = round(a[i])", a), (Values{0, 2, 2, 0, -2, 2}));
+  const Arrays bases = {{"a", array(Float32, {-2, -2, 0, 0, 2, 1})}};
+  EXPECT_EQ(run("input a: f32[6]; t: f32[i=6] = pow(a[i], f32(i) + 5.0)", bases),
+            (Values{-32, 64, 0, 0, 512, 1}));
+  EXPECT_TRUE(std::isnan(run("t: f32[] = pow(-2.0, 1.5)")[0]));
+}
+
+TEST(Interpret, DividesByAnyInteger) {
+  const Arrays i32 = {{"a", array(Int32, {7, -7, 7, -7, 5, -2147483648.0})},
+                      {"b", array(Int32, {2, 2, -2, -2, 0, -1})}};
+  EXPECT_EQ(run("input a: i32[6]; input b: i32[6]; t: i32[i=6] = a[i] / b[i]", i32),
+            (Values{3, -4, -4, 3, 0, -2147483648.0}));
+  EXPECT_EQ(run("input a: i32[6]; input b: i32[6]; t: i32[i=6] = a[i] % b[i]", i32),
+            (Values{1, 1, -1, -1, 0, 0}));
+  const Arrays i8 = {{"a", array(Int8, {-128, -128, 100})}};
+  EXPECT_EQ(run("input a: i8[3]; t: i8[i=3] = a[i] / -1", i8), (Values{-128, -128, -100}));
+}
+
+TEST(Interpret, PositionsOfExtremesAreThoseOfNumPy) {
+  const double nan = NAN, inf = INFINITY;
+  const std::tuple<Values, double, double> rows[] = {{{1, 5, 5, 0, 0}, 1, 3},
+                                                     {{1, inf, nan, nan, -inf}, 2, 2},
+                                                     {{-inf, nan, 3, nan, inf}, 1, 1},
+                                                     {{nan, nan, nan, nan, nan}, 0, 0},
+                                                     {{-inf, -inf, -inf, -inf, -inf}, 0, 0},
+                                                     {{inf, inf, inf, inf, 2}, 0, 4}};
+  for (const auto& [row, largest, smallest] : rows) {
+    const Arrays a = {{"a", array(Float32, row)}};
+    EXPECT_EQ(run("input a: f32[5]; t: i64[i=1] = argmax(j=5) a[j]", a), Values{largest});
+    EXPECT_EQ(run("input a: f32[5]; t: i64[i=1] = argmin(j=5) a[j]", a), Values{smallest});
+  }
 }
 
 TEST(Interpret, SelectEvaluatesOnlyWhatItNeeds) {

@@ -293,7 +293,7 @@ TEST(Operators, UnknownNamesSuggestTheNearest) {
 }
 
 TEST(Operators, NamesOfOtherLibrariesAreAnswered) {
-  for (const auto& [name, op] : std::map<std::string, std::string>{{"matmul", "dense"},
+  for (const auto& [name, op] : std::map<std::string, std::string>{{"gemm", "dense"},
                                                                    {"MatMul", "dense"},
                                                                    {"gemm", "dense"},
                                                                    {"linear", "dense"},
@@ -310,19 +310,27 @@ TEST(Operators, NamesOfOtherLibrariesAreAnswered) {
   }
 }
 
-TEST(Operators, ArgmaxTakesANaNForInfinity) {
+TEST(Operators, PositionsOfExtremesFollowNumPyOnNaN) {
   const double nan = std::numeric_limits<double>::quiet_NaN(),
                inf = std::numeric_limits<double>::infinity();
-  const std::pair<std::vector<double>, int64_t> rows[] = {
-      {{nan, nan, nan}, 0}, {{1, nan, 3}, 1},   {{-inf, -inf, -inf}, 0},
-      {{1, inf, nan}, 1},   {{2, nan, inf}, 1}, {{-1, 5, 5}, 1}};
-  const Compute argmax = *make("argmax", "rows=1 cols=3");
-  for (const auto& [row, index] : rows) {
-    Arrays inputs = filled(argmax);
-    for (int64_t j = 0; j < 3; ++j) inputs["in"].set_float(j, row[static_cast<size_t>(j)]);
-    EXPECT_EQ(interpret(argmax, inputs)->at("out").get_int(0), index)
-        << row[0] << " " << row[1] << " " << row[2];
-  }
+  const std::tuple<std::vector<double>, int64_t, int64_t> rows[] = {
+      {{nan, nan, nan}, 0, 0}, {{1, nan, 3}, 1, 1},   {{-inf, -inf, -inf}, 0, 0},
+      {{1, inf, nan}, 2, 2},   {{2, nan, inf}, 1, 1}, {{-1, 5, 5}, 1, 0}};
+  for (const auto& [row, largest, smallest] : rows)
+    for (const char* op : {"argmax", "argmin"}) {
+      const Compute compute = *make(op, "rows=1 cols=3");
+      Arrays inputs = filled(compute);
+      for (int64_t j = 0; j < 3; ++j) inputs["in"].set_float(j, row[static_cast<size_t>(j)]);
+      EXPECT_EQ(interpret(compute, inputs)->at("out").get_int(0),
+                std::string(op) == "argmax" ? largest : smallest)
+          << op << " of " << row[0] << " " << row[1] << " " << row[2];
+    }
+}
+
+TEST(Operators, MatmulIsASecondNameOfDense) {
+  EXPECT_EQ(make_workload("matmul", *parse_shape("m=3 n=4 k=5", "matmul"))->key(),
+            "dense m=3 n=4 k=5 f32 fast");
+  EXPECT_EQ(parse_workload("matmul m=3 n=4 k=5 f32 fast")->key(), "dense m=3 n=4 k=5 f32 fast");
 }
 
 TEST(Operators, DenseAndBatchMatmulMultiply) {

@@ -45,6 +45,12 @@ TEST(ParseExpr, ReadsTheSugar) {
   EXPECT_EQ(reprinted("u[0] + 1"), "u[0] + 1u8");
   EXPECT_EQ(reprinted("1 + 2 * 3"), "7");
   EXPECT_EQ(reprinted("a[oc.0 * 8 + oc.1]"), "a[oc.0 * 8 + oc.1]");
+  EXPECT_EQ(reprinted("pow(a[x], 2)"), "a[x] * a[x]");
+  EXPECT_EQ(reprinted("pow(a[x], 0.5)"), "sqrt(a[x])");
+  EXPECT_EQ(reprinted("pow(a[x], -0.5)"), "1.0 / sqrt(a[x])");
+  EXPECT_EQ(reprinted("pow(a[x], 2.5)"), "pow(a[x], 2.5)");
+  EXPECT_EQ(reprinted("a[x] * pi"), "a[x] * 3.1415927");
+  EXPECT_EQ(reprinted("-pibf16"), "-3.14bf16");
   EXPECT_EQ(reprinted("-inf"), "-inf");
   EXPECT_EQ(reprinted("- inf"), "-inf");
 }
@@ -88,6 +94,23 @@ TEST(ParseCompute, TellsReductionsFromFunctions) {
   EXPECT_EQ(compute.outputs, (std::vector<std::string>{"t", "s"}));
   EXPECT_EQ(to_line(compute),
             "input a: f32[4]; s: f32[] = max(k=4) a[k]; t: f32[i=4] = max(a[i], s[]); output t, s");
+}
+
+TEST(ParseCompute, PositionsOfExtremesAreStages) {
+  EXPECT_EQ(to_text(*parse_compute("input in: f32[6, 10]; out: i64[i=6] = argmax(j=10) in[i, j]")),
+            "input in: f32[6, 10]\n"
+            "out_peak: f32[i=6] = max(j=10) select(in[i, j] <= inf, in[i, j], -inf)\n"
+            "out_first: i64[i=6] = min(j=10) select(in[i, j] <= inf, "
+            "select(select(in[i, j] <= inf, in[i, j], -inf) == out_peak[i], j, 9), j - 10)\n"
+            "out: i64[i=6] = out_first[i] % 10\n");
+  const Compute of_bytes =
+      *parse_compute("input in: u8[10]; at: i64[] = argmin(j=10) in[j]; out: i64[] = at[] + 1");
+  EXPECT_EQ(to_text(of_bytes),
+            "input in: u8[10]\n"
+            "at_peak: u8[] = min(j=10) in[j]\n"
+            "at: i64[] = min(j=10) select(in[j] == at_peak[], j, 9)\n"
+            "out: i64[] = at[] + 1\n");
+  EXPECT_EQ(to_line(*parse_compute(to_text(of_bytes))), to_line(of_bytes));
 }
 
 TEST(ParseCompute, RandomComputesPrintBack) {
@@ -143,11 +166,22 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
               HasSubstr("bool condition"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = min(a[i])"), HasSubstr("takes 2 operands"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i] $ 2"), HasSubstr("'$' is no part"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i / 0]"), HasSubstr("positive literal"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i / 0]"), HasSubstr("divides by 0"));
   EXPECT_THAT(error_of("input a: f32[4];\nt: f32[i=4] = a[i] / 0"),
               HasSubstr("line 2, column 20: divides by 0"));
   EXPECT_THAT(error_of("input a: f16[4]; t: f16[i=4] = a[i] / -0.0f16"), HasSubstr("divides by 0"));
-  EXPECT_THAT(error_of("input a: i32[4]; t: i32[i=4] = a[i] % 0"), HasSubstr("positive literal"));
+  EXPECT_THAT(error_of("input a: i32[4]; t: i32[i=4] = a[i] % 0"), HasSubstr("divides by 0"));
+  EXPECT_THAT(error_of("input a: i32[4]; t: i32[i=4] = pow(a[i], 5)"),
+              HasSubstr("'pow' needs floats, not i32"));
+  EXPECT_THAT(error_of("input pi: i32[4]"), HasSubstr("word of the language"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: i32[] = argmax(k=4) a[k]"),
+              HasSubstr("column 29: 'argmax' gives i64, 't' is i32"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: i64[] = argmin(k=0) a[k]"),
+              HasSubstr("'argmin' runs over one axis with elements"));
+  EXPECT_THAT(error_of("input a: f32[4, 4]; t: i64[] = argmax(k=4, l=4) a[k, l]"),
+              HasSubstr("'argmax' runs over one axis with elements"));
+  EXPECT_THAT(error_of("input t_peak: f32[4]; t: i64[] = argmax(k=4) t_peak[k]"),
+              HasSubstr("needs a stage 't_peak', which is declared before"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i]; output u"),
               HasSubstr("'u' is no stage"));
   EXPECT_THAT(error_of("input a: f32[4]"), HasSubstr("there is no output"));

@@ -71,17 +71,17 @@ class RandomExpr {
 
   Expr unary_of(DType type, int depth) {
     const std::vector<UnaryOp> integers = {UnaryOp::Neg, UnaryOp::Abs};
-    const std::vector<UnaryOp> floats = {UnaryOp::Neg, UnaryOp::Abs,  UnaryOp::Exp,
-                                         UnaryOp::Log, UnaryOp::Sqrt, UnaryOp::Tanh,
-                                         UnaryOp::Erf, UnaryOp::Floor};
+    const std::vector<UnaryOp> floats = {
+        UnaryOp::Neg, UnaryOp::Abs,   UnaryOp::Exp, UnaryOp::Log, UnaryOp::Sqrt,    UnaryOp::Tanh,
+        UnaryOp::Erf, UnaryOp::Floor, UnaryOp::Sin, UnaryOp::Cos, UnaryOp::Sigmoid, UnaryOp::Round};
     return unary(random_.pick(is_float(type) ? floats : integers), make(type, depth - 1));
   }
 
   Expr binary_of(DType type, int depth) {
     const Expr a = make(type, depth - 1);
     if (!is_float(type) && random_.chance(0.2))
-      return binary(random_.chance(0.5) ? BinaryOp::Div : BinaryOp::Mod, a,
-                    constant_int(type, 1 + random_.below(9)));
+      return binary(random_.chance(0.5) ? BinaryOp::Div : BinaryOp::Mod, a, divisor(type, depth));
+    if (is_float(type) && random_.chance(0.1)) return pow(a, make(type, depth - 1));
     const std::vector<BinaryOp> ops = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Min,
                                        BinaryOp::Max};
     const Expr b = make(type, depth - 1);
@@ -89,6 +89,12 @@ class RandomExpr {
     const bool divides =
         is_float(type) && random_.chance(0.2) && !(literal && literal->float_value == 0);
     return binary(divides ? BinaryOp::Div : random_.pick(ops), a, b);
+  }
+
+  /// An integer; a literal is not 0.
+  Expr divisor(DType type, int depth) {
+    const Expr any = make(type, depth - 1);
+    return random_.chance(0.5) && !is_int(any, 0) ? any : constant_int(type, 1 + random_.below(9));
   }
 
   Random& random_;

@@ -153,6 +153,35 @@ TEST(Rounding, PassesThroughDivisionsRootsAndFunctions) {
   expect(variance, deviations / 4096);
 }
 
+TEST(Rounding, BoundsFunctionsOfRoundedOperands) {
+  const int64_t n = 4096;
+  const Array x = normal(Float32, n);
+  const std::vector<float> values = floats(x);
+  float sum = 0;
+  for (const float v : values) sum += v;
+  const std::pair<std::string, float> functions[] = {
+      {"sin(s[i])", std::sin(sum)},
+      {"cos(s[i])", std::cos(sum)},
+      {"sigmoid(s[i])", 1 / (1 + std::exp(-sum))},
+      {"pow(abs(s[i]), 1.7)", std::pow(std::fabs(sum), 1.7f)},
+      {"pow(1.01, s[i])", std::pow(1.01f, sum)}};
+  for (const auto& [text, got] : functions) {
+    const Rounded rounded = at(compute_of("input x: f32[4096]; s: f32[i=1] = sum(k=4096) x[k]; "
+                                          "out: f32[i=1] = " +
+                                          text),
+                               x);
+    EXPECT_LE(std::fabs(got - rounded.value), rounded.rounding) << text;
+    EXPECT_LT(rounded.rounding, 1e-2) << text;
+  }
+}
+
+/// Nothing is left of such arguments; the result is some number in [-1, 1].
+TEST(Rounding, OfSinesOfHugeNumbersIsTwo) {
+  const Compute sine = compute_of("input x: f32[1]; out: f32[i=1] = sin(x[i])");
+  EXPECT_NEAR(at(sine, array_of(Float32, {1e30})).rounding, 2, 1e-6);
+  EXPECT_LT(at(sine, array_of(Float32, {1e6})).rounding, 1e-6);
+}
+
 TEST(Rounding, CountsItsWorkAndKeepsReductions) {
   const Compute rows =
       compute_of("input x: f32[100]; s: f32[i=1] = sum(k=100) x[k]; out: f32[i=7] = s[0] + x[i]");

@@ -19,6 +19,7 @@
 namespace tw::graph::onnx {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -643,9 +644,15 @@ TEST(OnnxOperators, GathersByKnownAndUnknownIndices) {
               ElementsAre(11, 10, 21, 20, 31, 30));
 }
 
-TEST(OnnxOperators, SineIsKnownOfConstantsOnly) {
-  EXPECT_THAT(OneNode("Cos", 7).constant({1}, {0}).values(), ElementsAre(1));
-  OneNode("Cos", 7).data({1}, {0}).expect_error(ErrorCode::Unsupported, "constants only");
+TEST(OnnxOperators, SinesOfDataAndTheirInversesOfConstants) {
+  EXPECT_THAT(OneNode("Cos", 7).data({2}, {0, 1}).values(),
+              ElementsAre(1, DoubleNear(std::cos(1.0), 1e-6)));
+  EXPECT_THAT(OneNode("Sin", 7).data({1}, {2}).values(),
+              ElementsAre(DoubleNear(std::sin(2.0), 1e-6)));
+  EXPECT_THAT(OneNode("Tan", 7).data({1}, {2}).values(),
+              ElementsAre(DoubleNear(std::tan(2.0), 1e-5)));
+  EXPECT_THAT(OneNode("Acos", 7).constant({1}, {1}).values(), ElementsAre(0));
+  OneNode("Acos", 7).data({1}, {0}).expect_error(ErrorCode::Unsupported, "constants only");
 }
 
 TEST(OnnxOperators, RecurrentStepsGoForwardsAndBackwards) {

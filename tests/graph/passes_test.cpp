@@ -663,6 +663,43 @@ TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
   EXPECT_EQ(after("merge_siblings", graph), operators_of(graph));
 }
 
+// ---- nest_concatenations ------------------------------------------------------------------------
+
+/// `out` is these tensors of `channels` channels each one after another.
+std::string concat_line(const std::string& out, const std::vector<std::string>& tensors,
+                        const std::vector<int64_t>& channels, size_t dimension = 1) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const int64_t count : channels) {
+    shapes.push_back({1, 4, 6, 6});
+    shapes.back()[dimension] = count;
+  }
+  Graph graph;
+  graph.operators = {
+      make_operator(concatenate(Float32, shapes, dimension).value(), tensors, {out}, {}).value()};
+  return operators_of(graph);
+}
+
+TEST(NestConcatenations, TheLaterReadsTheEarlierItContains) {
+  const Graph graph = graph_from(
+      input_image + relu_line("a", "x") + relu_line("b", "a") +
+      concat_line("y", {"x", "a"}, {4, 4}) + concat_line("z", {"x", "a", "b"}, {4, 4, 4}) +
+      concat_line("u", {"b", "x", "a", "b", "x"}, {4, 4, 4, 4, 4}) + "output y, z, u\n");
+  const Graph nested = applied("nest_concatenations", graph);
+  ASSERT_EQ(nested.operators.size(), 5u);
+  EXPECT_THAT(nested.operators[2].inputs, ElementsAre("x", "a"));
+  EXPECT_THAT(nested.operators[3].inputs, ElementsAre("y", "b"));
+  EXPECT_THAT(nested.operators[4].inputs, ElementsAre("b", "z", "x"));
+}
+
+TEST(NestConcatenations, LeavesOthersAlone) {
+  const Graph graph = graph_from(
+      input_image + relu_line("a", "x") + relu_line("b", "a") +
+      concat_line("y", {"x", "a"}, {4, 4}) + concat_line("rows", {"x", "a", "b"}, {6, 6, 6}, 2) +
+      concat_line("turned", {"a", "x", "b"}, {4, 4, 4}) + concat_line("same", {"x", "a"}, {4, 4}) +
+      "output y, rows, turned, same\n");
+  EXPECT_EQ(after("nest_concatenations", graph), operators_of(graph));
+}
+
 /// Two heads of 5 queries and 7 keys of 4 numbers, keys as they come from a projection.
 Graph attention_graph(const std::string& scale) {
   return graph_from("input q: f32[2, 5, 4]\ninput k: f32[1, 7, 2, 4]\ninput v: f32[2, 7, 4]\n" +

@@ -83,5 +83,55 @@ TEST(Storage, EqualsTheDefinitionOnRandomLayouts) {
   EXPECT_GT(same, 500);
 }
 
+TEST(Storage, SlicesOfTheOutermostDimensionAreArrays) {
+  const auto offset = [](const std::vector<int64_t>& shape, const char* layout, int64_t begin,
+                         int64_t end) {
+    return offset_of_slice(shape, nchw(layout), 1, begin, end);
+  };
+  EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW", 32, 64), 2048);
+  EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW16c", 32, 64), 2048);
+  EXPECT_EQ(offset({1, 42, 8, 8}, "NCHW16c", 32, 42), 2048);  // padded, as the whole is
+  EXPECT_EQ(offset({1, 64, 1, 1}, "NHWC", 32, 64), 32);
+  EXPECT_EQ(offset({1, 64, 8, 8}, "NHWC", 32, 64), std::nullopt);
+  EXPECT_EQ(offset({2, 64, 8, 8}, "NCHW", 32, 64), std::nullopt);
+  EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW64c", 32, 64), std::nullopt);
+  EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW16c", 16, 40), std::nullopt);
+}
+
+/// Whether the slice of the first array, from `offset` on, is the second one.
+bool is_slice_at(const std::vector<int64_t>& whole, const std::vector<int64_t>& slice,
+                 const dsl::Layout& layout, size_t dimension, int64_t begin, int64_t offset) {
+  std::vector<int64_t> at(3, 0);
+  for (at[0] = 0; at[0] < slice[0]; ++at[0])
+    for (at[1] = 0; at[1] < slice[1]; ++at[1])
+      for (at[2] = 0; at[2] < slice[2]; ++at[2]) {
+        std::vector<int64_t> moved = at;
+        moved[dimension] += begin;
+        if (layout.offset(whole, moved) != offset + layout.offset(slice, at)) return false;
+      }
+  return true;
+}
+
+TEST(Storage, SlicesLieWhereTheirOffsetSaysOnRandomLayouts) {
+  Random random(2);
+  int found = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::vector<int64_t> shape = {1 + random.below(2), 2 + random.below(7),
+                                        1 + random.below(3)};
+    const dsl::Layout layout = dsl::Layout::parse(random_layout_text(random), "ABC").value();
+    const auto dimension = static_cast<size_t>(random.below(3));
+    const int64_t begin = random.below(shape[dimension]);
+    const int64_t end = begin + 1 + random.below(shape[dimension] - begin);
+    const auto offset = offset_of_slice(shape, layout, dimension, begin, end);
+    if (!offset) continue;
+    std::vector<int64_t> slice = shape;
+    slice[dimension] = end - begin;
+    ASSERT_TRUE(is_slice_at(shape, slice, layout, dimension, begin, *offset))
+        << layout.to_string("ABC") << " of " << TensorType{Float32, shape}.to_string();
+    ++found;
+  }
+  EXPECT_GT(found, 2'000);
+}
+
 }  // namespace
 }  // namespace tw::graph

@@ -35,6 +35,41 @@ class Schedules(unittest.TestCase):
         with self.assertRaisesRegex(tw.InvalidError, "split"):
             self.schedule.split("out", "m", "six")
 
+    def test_loops_may_have_names_of_their_own(self):
+        named = (self.schedule.split("out", "m", 6, names=("mo", "mi"))
+                 .split("out", "n", 16, "exact", ["n", "lane"]).reorder("out", ["mo", "n", "k", "mi", "lane"])
+                 .fuse("out", "mo", "n", names="tile").vectorize("out", "lane").parallel("out", "tile"))
+        derived = (self.schedule.split("out", "m", 6).split("out", "n", 16, "exact")
+                   .reorder("out", ["m.0", "n.0", "k", "m.1", "n.1"])
+                   .fuse("out", "m.0", "n.0").vectorize("out", "n.1").parallel("out", "m.0*n.0"))
+        self.assertEqual(named, derived)
+        self.assertEqual(self.schedule.then("split out m 6 as a b").then("unroll out b").steps,
+                         ["split out m 6", "unroll out m.1"])
+        with self.assertRaisesRegex(tw.InvalidError, "'as' is followed by two names"):
+            self.schedule.split("out", "m", 6, names=("mo",))
+        with self.assertRaisesRegex(tw.InvalidError, r"its loops are mo \(m.0\), mi \(m.1\), n, k"):
+            self.schedule.split("out", "m", 6, names=("mo", "mi")).unroll("out", "m")
+
+    def test_text_says_where_it_is_wrong(self):
+        with self.assertRaisesRegex(tw.InvalidError, "line 3, column 12: stage 'out' has no loop 'z'"):
+            tw.parse_schedule(self.workload, "tw1\nsplit out m 6\nunroll out z")
+
+    def test_a_schedule_is_applied_to_another_shape(self):
+        schedule = self.schedule.split("out", "m", 6, "exact").split("out", "n", 16).vectorize("out", "n.1")
+        same = schedule.applied_to(self.workload)
+        self.assertTrue(same.is_unchanged)
+        self.assertEqual((same.schedule, str(same)), (schedule, ""))
+        other = schedule.applied_to(tw.make_workload("dense", m=32, n=8, k=40))
+        self.assertFalse(other.is_unchanged)
+        self.assertEqual(other.schedule.steps, ["split out m 6", "split out n 8", "vectorize out n.1"])
+        self.assertEqual(other.steps[1].given, "split out n 16")
+        self.assertEqual(other.steps[1].applied, "split out n 8")
+        self.assertIn("split out n 16 -> split out n 8: the extent is 8", str(other))
+        self.assertIn("the last tile has 2 of 6 iterations", str(other))
+        elsewhere = schedule.applied_to(tw.make_workload("softmax", rows=8, cols=8))
+        self.assertEqual(elsewhere.steps[0].applied, "")
+        self.assertIn("left out: split out m 6 exact: ", str(elsewhere))
+
     def test_arguments_are_checked(self):
         with self.assertRaisesRegex(TypeError, "argument 'factor' is missing"):
             self.schedule.split("out", "m")
@@ -44,7 +79,10 @@ class Schedules(unittest.TestCase):
             self.schedule.unroll("out", "m", 4)
 
     def test_methods_say_their_arguments(self):
-        self.assertIn("split(stage, loop, factor, tail=...)", tw.Schedule.split.__doc__)
+        self.assertIn("split(self, stage: str, loop: str, factor: int, tail: str = 'guard', "
+                      "names: collections.abc.Sequence[str] = ...) -> Schedule",
+                      tw.Schedule.split.__doc__)
+        self.assertIn("split STAGE LOOP FACTOR [guard|exact|shift]", tw.Schedule.split.__doc__)
 
 
 if __name__ == "__main__":

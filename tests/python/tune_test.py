@@ -69,6 +69,13 @@ class Tuning(unittest.TestCase):
         self.assertEqual(tuned.best.status, "ok")
         self.assertLess(time.monotonic() - begun, 250)  # the budget was 500
 
+    def test_an_interrupt_before_there_is_a_kernel_is_raised(self):
+        def interrupt(progress):
+            raise KeyboardInterrupt
+
+        with self.assertRaisesRegex(KeyboardInterrupt, "interrupted"):
+            tw.tune(small(), db=self.database, on_progress=interrupt)
+
     def test_a_callback_that_raises_ends_the_run_with_its_exception(self):
         def fail(progress):
             raise ZeroDivisionError("from the callback")

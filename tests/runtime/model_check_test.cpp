@@ -355,6 +355,82 @@ TEST(ModelCheck, RandomPlansAreSafeAndMovedTensorsAreJudgedByTheBytesTheyHold) {
   EXPECT_GT(refused, 100);
 }
 
+/// x -> left, right by multiply; both, side by side, are one tensor of 32 elements that a kernel
+/// reads; late is written when it was read.
+ModelFile joined_model() {
+  ModelFile model = tiny_model_without_code();
+  ModelVariant& variant = model.variants[0];
+  const auto piece = [](const std::string& name, int64_t at) {
+    return ModelTensor{name, Float32, {16}, "", 64, Place::Arena, at};
+  };
+  variant.tensors = {variant.tensors[0],
+                     variant.tensors[6],
+                     piece("left", 64),
+                     piece("right", 128),
+                     {"whole", Float32, {32}, "", 128, Place::Arena, 64},
+                     piece("late", 0)};
+  variant.outputs = {1};
+  variant.arena_bytes = 192;
+  const auto kernel = [&](std::vector<int64_t> in, std::vector<int64_t> out) {
+    Artifact made = model.kernels[0];
+    made.info.arguments = {{"in", Float32, false, in, "", in[0], ""},
+                           {"out", Float32, true, out, "", out[0], ""}};
+    return made;
+  };
+  model.kernels = {kernel({4}, {16}), kernel({32}, {16}), kernel({16}, {4})};
+  variant.steps = {{"left", 0, {0, 2}, 0, 0},
+                   {"right", 0, {0, 3}, 0, 0},
+                   {"late", 1, {4, 5}, 0, 0},
+                   {"y", 2, {5, 1}, 0, 0}};
+  return model;
+}
+
+/// What check_model() says of joined_model() with a change.
+std::string defect_of_joined(const std::function<void(ModelVariant&)>& change) {
+  ModelFile model = joined_model();
+  change(model.variants[0]);
+  const Status status = check_model(model);
+  return status ? "" : status.error().message;
+}
+
+TEST(ModelCheck, TensorsSideBySideMayBeReadAsOne) {
+  EXPECT_EQ(defect_of_joined([](auto&) {}), "");
+  const std::string unwritten = "step 2 'late' reads tensor 'whole', which no step has written";
+  EXPECT_THAT(defect_of_joined([](ModelVariant& v) { v.tensors[3].at = 0; }), HasSubstr(unwritten));
+  EXPECT_THAT(defect_of_joined([](ModelVariant& v) { v.tensors[2].at = 0; }), HasSubstr(unwritten));
+  EXPECT_THAT(defect_of_joined([](ModelVariant& v) { v.steps.erase(v.steps.begin() + 1); }),
+              HasSubstr("step 1 'late' reads tensor 'whole', which no step has written"));
+  EXPECT_THAT(defect_of_joined([](ModelVariant& v) { v.tensors[3].dtype = Int32; }),
+              HasSubstr("i32[16]"));
+}
+
+TEST(ModelCheck, PiecesAreNotOverwrittenWhileTheWholeIsNeeded) {
+  const auto again = [](ModelVariant& v) {
+    v.tensors.push_back(v.tensors[5]);
+    v.tensors[6] = {"more", Float32, {16}, "", 64, Place::Arena, 192};
+    v.arena_bytes = 256;
+    v.steps.push_back({"more", 1, {4, 6}, 0, 0});
+  };
+  EXPECT_EQ(defect_of_joined(again), "");
+  EXPECT_THAT(defect_of_joined([&](ModelVariant& v) {
+                again(v);
+                v.tensors.push_back({"other", Float32, {16}, "", 64, Place::Arena, 128});
+                v.steps.insert(v.steps.begin() + 3, ModelStep{"other", 0, {0, 7}, 0, 0});
+              }),
+              HasSubstr("step 5 'more' reads tensor 'whole' where 'other' lies by then"));
+}
+
+TEST(ModelCheck, WhatIsReadAsOneCountsAsOneArray) {
+  ModelFile model = joined_model();
+  EXPECT_EQ(least_arena_bytes(model, model.variants[0]), 192);  // left, right and late
+  // Without a reader of both, left is free when right is written.
+  model.kernels[1].info.arguments[0].shape = {16};
+  model.kernels[1].info.arguments[0].storage_elements = 16;
+  model.variants[0].steps[2].arguments[0] = 3;
+  ASSERT_TRUE(check_model(model));
+  EXPECT_EQ(least_arena_bytes(model, model.variants[0]), 128);
+}
+
 TEST(ModelCheck, VariantsTakeTheSameInputsInOtherShapes) {
   EXPECT_THAT(defect_of([](auto& m) { m.variants.clear(); }), HasSubstr("it has no variant"));
   EXPECT_THAT(defect_of([](auto& m) { m.variants.push_back(m.variants[0]); }),

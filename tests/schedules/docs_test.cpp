@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/schedules.md and the files of golden/ show what the code prints. Run the tests with
-// TW_UPDATE_GOLDEN=1 to rewrite them, and read the difference.
+// docs/schedules.md, docs/tutorial.md and the files of golden/ show what the code prints. Run the
+// tests with TW_UPDATE_GOLDEN=1 to rewrite them, and read the difference.
 
 #include <gtest/gtest.h>
 
@@ -84,6 +84,13 @@ TEST(Docs, BlocksOfThePageAreWhatTheCodePrints) {
   const fs::path path = TW_SOURCE_DIR "/docs/schedules.md";
   const Page page = regenerated(contents(path));
   EXPECT_GE(page.blocks, 20);
+  expect_file(path, page.text);
+}
+
+TEST(Docs, BlocksOfTheTutorialAreWhatTheCodePrints) {
+  const fs::path path = TW_SOURCE_DIR "/docs/tutorial.md";
+  const Page page = regenerated(contents(path));
+  EXPECT_GE(page.blocks, 10);
   expect_file(path, page.text);
 }
 

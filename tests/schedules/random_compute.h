@@ -105,6 +105,7 @@ class ComputeMaker {
     const Shape s = shape(1, 3);
     const std::string t = any({"f32", "f32", "i32", "i8", "u8", "f16", "bf16"});
     const std::string last = s.names.back();
+    const bool has_floats = t.find('f') != std::string::npos;
     std::string text =
         fmt::format("input a: {}\nweight b: {}[{}]\n", s.type(t), t, s.extents.back());
     std::string previous = fmt::format("a[{}]", s.at());
@@ -115,7 +116,9 @@ class ComputeMaker {
            fmt::format("{} * 2 - a[{}]", previous, s.at()),
            fmt::format("min({}, b[{}])", previous, last),
            fmt::format("select({} < 2, {}, a[{}])", last, previous, s.at()),
-           fmt::format("select({} < 3, {}, 1)", last, previous), fmt::format("abs({})", previous)});
+           fmt::format("select({} < 3, {}, 1)", last, previous), fmt::format("abs({})", previous),
+           has_floats ? fmt::format("round({} * 0.5{})", previous, t == "f32" ? "" : t)
+                      : fmt::format("{} {} b[{}]", previous, any({"/", "%"}), last)});
       text += fmt::format("t{}: {} = {}\n", n, s.axes(t), body);
       previous = fmt::format("t{}[{}]", n, s.at());
     }

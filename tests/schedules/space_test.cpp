@@ -318,5 +318,33 @@ TEST(Space, SchedulesFromElsewhereHaveNoPoint) {
   EXPECT_FALSE(space.point_of(plain.split(stage, "no_such_loop", 7)));
 }
 
+TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
+  const auto workload = dsl::make_workload("dense", *dsl::parse_shape("m=64 n=64 k=64", "dense"));
+  const Space space = space_of(workload->compute);
+  const Schedule known = space.schedule(space.default_point());
+  ASSERT_FALSE(known.error());
+  const Point itself = space.nearest_point(known);
+  EXPECT_TRUE(space.allowed(itself));
+
+  // The same with a step that no point has: the other steps decide.
+  std::vector<Step> steps = known.steps();
+  const Schedule plain(workload->compute);
+  const Schedule other = plain.split(plain.nest().stages[0].stage.name, "m", 7).then(steps);
+  EXPECT_FALSE(space.point_of(other));
+  const auto common = [&](const Point& point) {
+    int count = 0;
+    const Schedule schedule = space.schedule(point);
+    for (const Step& step : schedule.steps())
+      for (const Step& wanted : steps) count += to_string(step) == to_string(wanted);
+    return count;
+  };
+  Random random(9);
+  int best_of_samples = 0;
+  for (int i = 0; i < 50; ++i)
+    best_of_samples = std::max(best_of_samples, common(space.sample(random)));
+  EXPECT_GT(common(itself), best_of_samples);
+  EXPECT_EQ(space.nearest_point(known), itself);  // nothing is random
+}
+
 }  // namespace
 }  // namespace tw::schedules

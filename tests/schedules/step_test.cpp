@@ -12,7 +12,10 @@ const std::vector<std::string>& lines() {
   static const std::vector<std::string> table = {"split out x 14",
                                                  "split out x 14 exact",
                                                  "split out x.1 3 shift",
+                                                 "split out x 14 as xo xi",
+                                                 "split out x 14 exact as xo xi",
                                                  "fuse out y x.0",
+                                                 "fuse out y x.0 as yx",
                                                  "reorder out k.0 y x.0 c x.1",
                                                  "unroll out x.1",
                                                  "vectorize out k.1",
@@ -52,8 +55,28 @@ TEST(Step, TextRoundTrips) {
 TEST(Step, UsageNamesTheFields) {
   const std::vector<std::string> usages = step_usages();
   ASSERT_EQ(usages.size(), std::variant_size_v<Step>);
-  EXPECT_EQ(usages.front(), "split STAGE LOOP FACTOR [guard|exact|shift]");
+  EXPECT_EQ(usages.front(), "split STAGE LOOP FACTOR [guard|exact|shift] [as OUTER INNER]");
   EXPECT_EQ(usages.back(), "set_layout TENSOR LAYOUT");
+}
+
+TEST(Step, UnknownStepsAreAnsweredWithThoseThatThereAre) {
+  const auto step = parse_step("blorp out x");
+  ASSERT_FALSE(step);
+  EXPECT_TRUE(step.error().message.starts_with(
+      "[schedule] 'blorp' is no scheduling step: the steps are split, fuse, reorder, "))
+      << step.error().message;
+}
+
+TEST(Step, TheWordThatIsWrongIsNumbered) {
+  const auto wrong = [](const std::vector<std::string>& words) {
+    return parse_step(words).error().word;
+  };
+  EXPECT_EQ(wrong({"splt", "out", "x", "4"}), 0u);
+  EXPECT_EQ(wrong({"split", "out", "x"}), 3u);  // missing, after the last
+  EXPECT_EQ(wrong({"split", "out", "x", "0"}), 3u);
+  EXPECT_EQ(wrong({"split", "out", "x", "4", "round"}), 4u);
+  EXPECT_EQ(wrong({"split", "out", "x", "4", "exact", "as", "xo"}), 5u);
+  EXPECT_EQ(wrong({"unroll", "out", "x", "y"}), 3u);
 }
 
 TEST(Step, DefaultsAreLeftOut) {
@@ -82,22 +105,30 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"splt out x 4", "[schedule] 'splt' is no scheduling step; did you mean 'split'?"},
         Malformed{
             "split out x",
-            "[split] the factor is missing; write 'split STAGE LOOP FACTOR [guard|exact|shift]'"},
+            "[split] the factor is missing; write 'split STAGE LOOP FACTOR [guard|exact|shift] [as "
+            "OUTER INNER]'"},
         Malformed{
             "split out",
-            "[split] the loop is missing; write 'split STAGE LOOP FACTOR [guard|exact|shift]'"},
+            "[split] the loop is missing; write 'split STAGE LOOP FACTOR [guard|exact|shift] [as "
+            "OUTER INNER]'"},
         Malformed{"split out x 0",
                   "[split] '0' is no positive integer; write 'split STAGE LOOP FACTOR "
-                  "[guard|exact|shift]'"},
+                  "[guard|exact|shift] [as OUTER INNER]'"},
         Malformed{"split out x -3",
                   "[split] '-3' is no positive integer; write 'split STAGE LOOP FACTOR "
-                  "[guard|exact|shift]'"},
+                  "[guard|exact|shift] [as OUTER INNER]'"},
         Malformed{"split out x 99999999999999999999",
                   "[split] '99999999999999999999' is no positive integer; write 'split STAGE LOOP "
-                  "FACTOR [guard|exact|shift]'"},
+                  "FACTOR [guard|exact|shift] [as OUTER INNER]'"},
         Malformed{"split out x 4 round",
                   "[split] 'round' is no tail: use guard, exact or shift; write 'split STAGE LOOP "
-                  "FACTOR [guard|exact|shift]'"},
+                  "FACTOR [guard|exact|shift] [as OUTER INNER]'"},
+        Malformed{"split out x 4 as xo",
+                  "[split] 'as' is followed by two names; write 'split STAGE LOOP FACTOR "
+                  "[guard|exact|shift] [as OUTER INNER]'"},
+        Malformed{"fuse out y x as a b",
+                  "[fuse] 'as' is followed by one name; write 'fuse STAGE OUTER INNER [as NAME]'"},
+        Malformed{"unroll out x as a", "[unroll] 'as' is left over; write 'unroll STAGE LOOP'"},
         Malformed{"reorder out", "[reorder] the loops are missing; write 'reorder STAGE LOOPS...'"},
         Malformed{"unroll out x y", "[unroll] 'y' is left over; write 'unroll STAGE LOOP'"},
         Malformed{"cache_write c m scratch",

@@ -168,7 +168,7 @@ class Errors(program.ProgramTest):
             ("input a: f32[10]\nout: f32[x=10] = a[x + 1]",
              5, ["index 0 of 'a', x + 1, is not proved inside 0..10 (it may be 1..11; the end", "\n  out[x] ="]),
             ("input a: f32[10]\ninput i: i64[10]\nout: f32[x=10] = a[i[x]]",
-             5, ["index 0 of 'a', i[x]", "data cannot be an index", "\n  out[x] ="]),
+             5, ["index 0 of 'a', i[x]", "data needs bounds to be an index", "\n  out[x] ="]),
             ("input a: f32[100]\nout: f32[x=10, y=10] = a[x * y]", 5, ["index 0 of 'a', x * y"]),
             ("input a: f32[1000000000000]\nout: f32[x=1000000000000] = a[x] + 1.0",
              7, ["GiB of memory"]),

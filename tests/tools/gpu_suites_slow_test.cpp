@@ -157,7 +157,7 @@ TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Generations, GpuSuites, ::testing::Values("sm_80", "sm_90a", "sm_120"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& generation) { return generation.param; });
 
 }  // namespace
 }  // namespace tw::tools

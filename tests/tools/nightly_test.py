@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model` and `./tw python` build and run: the
-script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
+"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model`, `./tw python`, `./tw report` and
+`./tw wheel` build and run: the script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ class Checkout(unittest.TestCase):
         programs.mkdir()
         venv.mkdir(parents=True)
         (venv / "python").symlink_to(sys.executable)
-        for name in ("requirements", "requirements-bench", "requirements-cuda"):
+        for name in ("requirements", "requirements-bench", "requirements-cuda", "requirements-report", "requirements-test"):
             (self.root / "tools" / f"{name}.txt").write_text("")
             subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.txt.sha256'", shell=True, check=True)
         for name, body in PROGRAMS.items():
@@ -49,7 +49,7 @@ class Checkout(unittest.TestCase):
         for name in ("TW_NIGHTLY", "TW_PRESET"):
             environment.pop(name, None)
         done = subprocess.run([self.root / "tw", *arguments], env=environment, capture_output=True, text=True)
-        self.stderr = done.stderr
+        self.stdout, self.stderr = done.stdout, done.stderr
         return done.returncode, log.read_text().splitlines()
 
 
@@ -84,6 +84,35 @@ class Python(Checkout):
         self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_python")
         self.assertEqual(ran[1].split(":")[0].split()[0], str(build / "python"))
         self.assertTrue(ran[1].endswith(" word"))
+
+    def test_a_report_is_made_by_the_package(self):
+        package = self.root / "build" / "release" / "python" / "tilewright"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "report.py").write_text(
+            "import os, sys\nopen(os.environ['LOG'], 'a').write('report ' + ' '.join(sys.argv[1:]) + '\\n')\n")
+        code, ran = self.run_tw("report", "--db", "x.db", "--output", "x.html")
+        self.assertEqual(code, 0, self.stderr)
+        self.assertEqual(ran, [f"ninja -C {self.root / 'build' / 'release'} tilewright tw_python",
+                               "report --db x.db --output x.html"])
+
+
+class Wheel(Checkout):
+    def test_is_built_and_gets_its_libraries(self):
+        programs = self.root / ".venv-wheel" / "bin"
+        programs.mkdir(parents=True)
+        (self.root / "tools" / "requirements-wheel.txt").write_text("")
+        shutil.copy(self.root / ".venv" / ".requirements.txt.sha256", programs.parent / ".requirements-wheel.txt.sha256")
+        for name, body in {"python": 'mkdir -p build/wheel/made; touch build/wheel/made/tilewright-linux.whl',
+                           "auditwheel": 'touch build/wheel/tilewright-manylinux.whl'}.items():
+            (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"$LOG"\ncd {self.root}; {body}\n')
+            (programs / name).chmod(0o755)
+        code, ran = self.run_tw("wheel")
+        self.assertEqual(code, 0, self.stderr)
+        self.assertEqual([line.split()[:4] for line in ran],
+                         [["python", "-m", "pip", "wheel"], ["auditwheel", "repair", "--exclude", "libHalide.so*"]])
+        self.assertTrue(ran[1].endswith("build/wheel/made/tilewright-linux.whl"))
+        self.assertEqual(self.stdout, f"{self.root}/build/wheel/tilewright-manylinux.whl\n")
 
 
 class Nightly(Checkout):

@@ -48,7 +48,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual(len({record["schedule"] for record in records}), 8)
 
         short = result["record"][:12]
-        self.assertEqual(self.succeed("show", short, "--schedule", "--db", self.db).out.strip(),
+        self.assertEqual(self.succeed("show", short, "--steps", "--db", self.db).out.strip(),
                          result["schedule"])
         self.assertIn("phase 0", self.succeed("show", short, "--program", "--db", self.db).out)
         self.assertIn("_p0(", self.succeed("show", short, "--c", "--db", self.db).out)

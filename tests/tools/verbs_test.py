@@ -82,7 +82,7 @@ class Verbs(program.ProgramTest):
 
     def test_show_the_default_schedule(self):
         self.assertIn("tw1\n", self.succeed("show", *program.SMALL).out)
-        self.assertTrue(self.succeed("show", *program.SMALL, "--schedule").out.startswith("tw1\n"))
+        self.assertTrue(self.succeed("show", *program.SMALL, "--steps").out.startswith("tw1\n"))
         self.assertTrue(self.succeed("show", *program.SMALL, "--program").out.startswith("kernel("))
         document = self.json("show", *program.SMALL, "--format", "json")
         self.assertFalse(document["known"])

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "base/random.h"
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
 #include "tuner/join_models.h"
@@ -150,6 +151,123 @@ TEST_F(Assembling, ATransposeToChannelsLastIsAnotherName) {
   EXPECT_THAT(steps(), ElementsAre("c1", "c2"));
 }
 
+TEST_F(Assembling, PiecesOfAConcatenationAreWrittenWhereTheyBelong) {
+  const graph::Graph graph = dense_block();
+  expect_as_interpreted(graph);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("c0", "c1", "c2", "c3", "pooled"));
+  const runtime::ModelVariant& variant = model_.variants[0];
+  constexpr int64_t piece = 16 * 4 * 4 * 4;
+  EXPECT_EQ(variant.arena_bytes, 4 * piece);
+  EXPECT_EQ(runtime::least_arena_bytes(model_, variant), 4 * piece);
+  for (const runtime::ModelTensor& tensor : variant.tensors) {
+    if (tensor.place != runtime::Place::Arena) continue;
+    const int64_t before =
+        tensor.name[0] == 'c' ? tensor.name[1] - '0' : 0;  // y1 begins as c0 does
+    EXPECT_EQ(tensor.at, before * piece) << tensor.name;
+  }
+}
+
+TEST_F(Assembling, PlansPreferLayoutsInWhichPiecesLieInPlace) {
+  const graph::Graph graph = dense_block();
+  Times times{.otherwise = 1000};
+  times.ns["conv2d in=NCHW out=NHWC"] = times.ns["conv2d in=NHWC out=NHWC"] = 900;
+  const auto produced = [&](const std::string& tensor) {
+    const auto tuned = planned(graph, times);
+    if (!tuned) return tuned.error().message;
+    return tuned->plans[0].plan.produced.at(tensor).to_string("NCHW");
+  };
+  EXPECT_NE(produced("y3"), "NHWC");
+  // Once kernels gain more by channels that lie last than concatenations cost, they win.
+  times.ns["conv2d in=NCHW out=NHWC"] = times.ns["conv2d in=NHWC out=NHWC"] = 1;
+  times.ns["global_avg_pool in=NHWC out=NCHW"] = 1;
+  for (const char* pieces : {"in0=NCHW in1=NCHW out=NHWC", "in0=ACDB in1=ACDB out=ACDB"})
+    times.ns[std::string("expr ") + pieces] = 1;
+  EXPECT_EQ(produced("y3"), "NHWC");
+}
+
+TEST_F(Assembling, PiecesInBlocksLieInPlaceToo) {
+  Times times{.otherwise = 1e6};
+  times.ns["global_avg_pool in=NCHW16c out=NCHW"] = 1e3;
+  for (const char* layouts : {"in=NCHW out=NHWC", "in=NHWC out=NHWC", "in=NCHW16c out=NHWC"})
+    times.ns[std::string("conv2d ") + layouts] = 1e3;  // NCHW16c of 16 channels is NHWC
+  for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
+    times.ns[copy] = 1e3;
+  if (!host_target().has("avx512f")) GTEST_SKIP() << "[SKIP] blocks of 16 need AVX-512";
+  expect_as_interpreted(dense_block(), times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("c0", "c1", "c2", "c3", "pooled"));
+}
+
+TEST_F(Assembling, PiecesThatLieElsewhereAreCopied) {
+  Times times{.otherwise = 1000};
+  times.ns["expr in0=ABCD out=ABCD"] = 1;
+  expect_as_interpreted(awkward_concatenations(), times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), testing::IsSupersetOf({"a", "b", "x: NCHW -> NCHW", "a: NCHW -> NCHW"}));
+  for (const char* concatenation : {"y1", "y2", "y3", "y4"})
+    EXPECT_THAT(steps(), testing::Not(testing::Contains(concatenation)));
+}
+
+TEST_F(Assembling, DearCopiesLeaveConcatenationsToKernels) {
+  Times times{.otherwise = 1000};
+  times.ns["expr in0=ABCD out=ABCD"] = 5000;
+  expect_as_interpreted(awkward_concatenations(), times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), testing::IsSupersetOf({"y1", "y2", "y3", "y4"}));
+}
+
+TEST_F(Assembling, ConcatenationsOfBatchesAreKernels) {
+  expect_as_interpreted(awkward_concatenations(2));
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), testing::IsSupersetOf({"y1", "y2", "y3", "y4"}));
+}
+
+TEST_F(Assembling, ConcatenationsAlongOtherDimensionsAndOfOddChannels) {
+  graph::Graph graph;
+  const std::vector<int64_t> image = {1, 16, 4, 4}, odd = {1, 10, 4, 4}, large = {1, 26, 4, 4};
+  graph.inputs = {{"x", {Float32, image}}, {"u", {Float32, odd}}};
+  const auto named = [](const std::string& sizes, const std::string& from, const std::string& to) {
+    return graph::named("add_relu " + sizes + " f32 fast", {from, from}, to);
+  };
+  graph.operators = {named("n=1 c=16 h=4 w=4", "x", "a"),
+                     named("n=1 c=16 h=4 w=4", "a", "b"),
+                     named("n=1 c=10 h=4 w=4", "u", "c"),
+                     joined({"a", "b"}, {image, image}, 0, "batch"),
+                     joined({"a", "b"}, {image, image}, 2, "rows"),
+                     joined({"c", "b"}, {odd, image}, 1, "odd"),
+                     named("n=2 c=16 h=4 w=4", "batch", "of_batch"),
+                     named("n=1 c=16 h=8 w=4", "rows", "of_rows"),
+                     named("n=1 c=26 h=4 w=4", "odd", "of_odd")};
+  graph.outputs = {"of_batch", "of_rows", "of_odd"};
+  Times times{.otherwise = 1000};
+  times.ns["expr in0=ABCD out=ABCD"] = 5000;
+  expect_as_interpreted(graph, times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), testing::Not(testing::Contains("batch")));
+  EXPECT_THAT(steps(), testing::Contains("odd")) << "b is a part of batch";
+}
+
+TEST_F(Assembling, WhatAReshapeNamesMayBeAPiece) {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 16, 4, 4}}}};
+  const auto add = "add_relu n=1 c=16 h=4 w=4 f32 fast";
+  graph.operators = {
+      graph::named(add, {"x", "x"}, "a"),
+      graph::named(add, {"a", "x"}, "b"),
+      reshaped("a", "rows_of_a", {1, 16, 4, 4}, {16, 16}),
+      reshaped("b", "rows_of_b", {1, 16, 4, 4}, {16, 16}),
+      joined({"rows_of_a", "rows_of_b", "rows_of_a"}, {{16, 16}, {16, 16}, {16, 16}}, 0, "rows"),
+      reshaped("rows", "flat", {48, 16}, {768}),
+      graph::named("softmax rows=48 cols=16 f32 fast", {"rows"}, "y")};
+  graph.outputs = {"y", "flat"};
+  Times times{.otherwise = 1000};
+  times.ns["expr in0=AB out=AB"] = 1;
+  expect_as_interpreted(graph, times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("a", "b", "rows_of_a: AB -> AB", "y", "flat: A -> A"));
+}
+
 TEST_F(Assembling, ResultsThatAreInputsOrConstantsAreCopied) {
   graph::Graph graph = two_convolutions();
   graph.constants["k"] = graph::make_constant(graph::normal_array({3, 5}, 9));
@@ -255,7 +373,8 @@ PlannedNetwork row_major_plan(const graph::Graph& graph) {
           dsl::Layout::row_major(static_cast<int>(op.workload.compute.shape_of(name).size())));
     scheme.cost_ns = 10;
     network.schemes.push_back(std::move(scheme));
-    network.kernels.push_back({op.workload, graph::is_reshape(op) ? "" : "tw1\n", 10});
+    const bool moves_nothing = graph::is_reshape(op) || graph::as_concatenation(op);
+    network.kernels.push_back({op.workload, moves_nothing ? "" : "tw1\n", 10});
   }
   network.transform = [](const graph::TensorType& type, const dsl::Layout& from,
                          const dsl::Layout& to) -> Result<KernelChoice> {
@@ -290,6 +409,176 @@ TEST(Script, ResultsLieInTheCallersArraysAndAliasesInOne) {
     EXPECT_EQ(storage.number, static_cast<int64_t>(i));
   }
   EXPECT_THAT(script->calls, SizeIs(3));  // f is c by another name, and a copy of its own here
+}
+
+/// Where the tensors of a call's arguments lie in arrays of concatenations: "y+1024", else "-".
+std::vector<std::string> places_of(const Script& script, const std::string& call) {
+  const auto found = std::ranges::find(script.calls, call, &ScriptCall::name);
+  std::vector<std::string> places;
+  for (const ScriptArgument& argument : found->arguments) {
+    const auto& part = script.storages[argument.storage].part;
+    places.push_back(part ? fmt::format("{}+{}", part->whole, part->at) : "-");
+  }
+  return places;
+}
+
+TEST(Script, EachPieceIsPartOfOneArrayAtOneOffset) {
+  const graph::Graph graph = awkward_concatenations();
+  const auto script = make_script(graph, row_major_plan(graph));
+  ASSERT_TRUE(script) << script.error().message;
+  std::vector<std::string> names;
+  for (const ScriptCall& call : script->calls) names.push_back(call.name);
+  EXPECT_THAT(
+      names, ElementsAre("a", "b", "x: NCHW -> NCHW", "a: NCHW -> NCHW", "a: NCHW -> NCHW",
+                         "v: NCHW -> NCHW", "b: NCHW -> NCHW", "b: NCHW -> NCHW", "k: NCHW -> NCHW",
+                         "r1", "r2", "r3", "y4: NCHW -> NCHW", "a: NCHW -> NCHW"));
+  std::set<std::pair<size_t, int64_t>> taken;
+  for (const ScriptStorage& storage : script->storages) {
+    if (!storage.part) continue;
+    EXPECT_EQ(storage.place, runtime::Place::Arena);
+    EXPECT_TRUE(taken.emplace(storage.part->whole, storage.part->at).second);
+  }
+  EXPECT_THAT(taken, SizeIs(2 + 3 + 2 + 2));
+  EXPECT_THAT(places_of(*script, "a"), ElementsAre("-", "-", testing::EndsWith("+1024")));
+  for (const ScriptArgument& output : script->outputs)
+    EXPECT_EQ(script->storages[output.storage].place, runtime::Place::Output);
+}
+
+/// Random graphs of tensors of some rows: operators of one input, reshapes that change nothing, and
+/// concatenations of any tensors.
+class RandomRows {
+ public:
+  explicit RandomRows(Random& random) : random_(random) {
+    for (const char* name : {"x", "u"}) {
+      const int64_t rows = add(name, 1 + random.below(3));
+      graph_.inputs.push_back({name, {Float32, {rows, columns}}});
+    }
+    const int64_t rows = add("v", 1 + random.below(3));
+    graph_.constants["v"] = graph::make_constant(graph::normal_array({rows, columns}, 5));
+  }
+
+  graph::Graph make() {
+    for (int64_t count = 2 + random_.below(9), i = 0; i < count; ++i)
+      add_operator("t" + std::to_string(i));
+    graph_.outputs = {names_.back()};
+    for (size_t i = 0; i + 1 < names_.size(); ++i)
+      if (random_.chance(0.2)) graph_.outputs.push_back(names_[i]);
+    return std::move(graph_);
+  }
+
+  static constexpr int64_t columns = 16;
+
+ private:
+  int64_t add(const std::string& name, int64_t rows) {
+    names_.push_back(name);
+    return rows_[name] = rows;
+  }
+
+  void add_operator(const std::string& name) {
+    const std::string from = random_.pick(names_);
+    const int64_t rows = rows_.at(from);
+    if (random_.chance(0.5)) return add_concatenation(name);
+    if (graph_.constants.contains(from)) return;
+    graph_.operators.push_back(
+        random_.chance(0.3)
+            ? reshaped(from, name, {rows, columns}, {rows, columns})
+            : graph::named("softmax rows=" + std::to_string(rows) + " cols=16 f32 fast", {from},
+                           name));
+    add(name, rows);
+  }
+
+  void add_concatenation(const std::string& name) {
+    std::vector<std::string> pieces;
+    std::vector<std::vector<int64_t>> shapes;
+    int64_t rows = 0;
+    for (int64_t count = 2 + random_.below(3), i = 0; i < count; ++i) {
+      pieces.push_back(random_.pick(names_));
+      shapes.push_back({rows_.at(pieces.back()), columns});
+      rows += shapes.back()[0];
+    }
+    if (rows > 64) return;
+    graph_.operators.push_back(joined(pieces, shapes, 0, name, graph_.constants));
+    add(name, rows);
+  }
+
+  Random& random_;
+  graph::Graph graph_;
+  std::vector<std::string> names_;
+  std::map<std::string, int64_t> rows_;
+};
+
+/// Runs a script on names of rows instead of numbers.
+class RowsInMemory {
+ public:
+  RowsInMemory(const graph::Graph& graph, const Script& script) : script_(script) {
+    for (const auto& [name, type] : graph::tensor_types(graph))
+      for (int64_t row = 0; row < type.shape[0]; ++row)
+        rows_[name].push_back(fmt::format("{}:{}", name, row));
+    for (const graph::Operator& op : graph.operators) {
+      if (graph::is_reshape(op)) rows_[op.name()] = rows_.at(op.inputs[0]);
+      const auto concatenation = graph::as_concatenation(op);
+      if (!concatenation) continue;
+      rows_[op.name()].clear();
+      for (const size_t input : concatenation->inputs)
+        std::ranges::copy(rows_.at(op.inputs[input]), std::back_inserter(rows_[op.name()]));
+    }
+  }
+
+  void run() {
+    for (const ScriptArgument& input : script_.inputs) write(input);
+    for (const ScriptCall& call : script_.calls) {
+      const size_t inputs = script_.kernels[call.kernel].workload.compute.inputs.size();
+      for (size_t i = 0; i < inputs; ++i) expect_there(call.arguments[i]);
+      for (size_t i = inputs; i < call.arguments.size(); ++i) write(call.arguments[i]);
+    }
+    for (const ScriptArgument& output : script_.outputs) {
+      EXPECT_EQ(script_.storages[output.storage].place, runtime::Place::Output);
+      EXPECT_FALSE(script_.storages[output.storage].part);
+      expect_there(output);
+    }
+  }
+
+ private:
+  /// The row of an array, in which a storage may be a part.
+  std::string& row(size_t storage, size_t number) {
+    while (const auto& part = script_.storages[storage].part) {
+      number += static_cast<size_t>(part->at / (RandomRows::columns * 4));
+      storage = part->whole;
+    }
+    std::vector<std::string>& array = memory_[storage];
+    if (array.size() <= number) array.resize(number + 1);
+    return array[number];
+  }
+  void write(const ScriptArgument& argument) {
+    const std::vector<std::string>& rows = rows_.at(argument.tensor);
+    for (size_t i = 0; i < rows.size(); ++i) row(argument.storage, i) = rows[i];
+  }
+  void expect_there(const ScriptArgument& argument) {
+    if (argument.is_constant) return;
+    const std::vector<std::string>& rows = rows_.at(argument.tensor);
+    for (size_t i = 0; i < rows.size(); ++i)
+      EXPECT_EQ(row(argument.storage, i), rows[i]) << argument.tensor;
+  }
+
+  const Script& script_;
+  std::map<std::string, std::vector<std::string>> rows_;  ///< of each tensor
+  std::map<size_t, std::vector<std::string>> memory_;     ///< of storages that are no parts
+};
+
+TEST(Script, PiecesAreWhereTheyAreReadInRandomGraphs) {
+  Random random(11);
+  size_t parts = 0;
+  for (int round = 0; round < 300 && !testing::Test::HasFailure(); ++round) {
+    const graph::Graph graph = RandomRows(random).make();
+    ASSERT_TRUE(graph::validate(graph)) << graph::to_text(graph);
+    const auto script = make_script(graph, row_major_plan(graph));
+    ASSERT_TRUE(script) << script.error().message;
+    SCOPED_TRACE(graph::to_text(graph));
+    RowsInMemory(graph, *script).run();
+    parts += static_cast<size_t>(std::ranges::count_if(
+        script->storages, [](const ScriptStorage& storage) { return storage.part.has_value(); }));
+  }
+  EXPECT_GT(parts, 500u);
 }
 
 TEST(Script, TransformsThatFailAreItsError) {

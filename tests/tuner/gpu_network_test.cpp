@@ -94,6 +94,20 @@ TEST_F(GpuNetwork, ReshapesKeepChannelsLast) {
   EXPECT_THAT(steps(), ElementsAre("c", "h", "y"));
 }
 
+TEST_F(GpuNetwork, PiecesOfAConcatenationAreWrittenWhereTheyBelong) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << "[SKIP] " << device.error().message;
+  target_ = with_facts(parse_target("opencl").value(), (*device)->facts());
+  graph_ = dense_block();
+  expect_as_interpreted(*device);
+  EXPECT_THAT(steps(), ElementsAre("c0", "c1", "c2", "c3", "pooled"));
+  graph_ = awkward_concatenations();
+  Times times{.otherwise = 1000};
+  times.ns["expr in0=ABCD out=ABCD"] = 1;
+  expect_as_interpreted(*device, times);
+  EXPECT_THAT(steps(), Contains("x: NCHW -> NCHW"));
+}
+
 TEST_F(GpuNetwork, VariantsThatAreJoinedComputeOnTheDevice) {
   const auto device = opencl_device();
   if (!device) GTEST_SKIP() << "[SKIP] " << device.error().message;

@@ -44,6 +44,15 @@ inline graph::Operator reshaped(const std::string& from, const std::string& to,
   return graph::make_operator(compute, {from}, {to}, {}).value();
 }
 
+/// The tensors of these shapes one after another.
+inline graph::Operator joined(const std::vector<std::string>& tensors,
+                              const std::vector<std::vector<int64_t>>& shapes, size_t dimension,
+                              const std::string& to,
+                              const std::map<std::string, graph::Constant>& constants = {}) {
+  const auto compute = graph::concatenate(Float32, shapes, dimension).value();
+  return graph::make_operator(compute, tensors, {to}, constants).value();
+}
+
 /// Weights that keep sums of so many products as large as what they are made of.
 inline graph::Constant weights_of(const std::vector<int64_t>& shape, uint64_t seed,
                                   double products) {
@@ -65,6 +74,61 @@ inline graph::Graph grouped_between_others() {
       graph::named("conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 groups=8 f32 fast", {"g", "v"}, "h"),
       reshaped("h", "i", grouped, image), graph::named(small_conv, {"i", "w2"}, "y")};
   graph.outputs = {"y"};
+  return graph;
+}
+
+/// A dense block of three convolutions after the first, each of which reads the results of all
+/// before it: c0 -> c1, y1 = c0 c1 -> c2, y2 = y1 c2 -> c3, y3 = y2 c3 -> pooled.
+inline graph::Graph dense_block() {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 16, 4, 4}}}};
+  std::string last = "x";
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::string conv = "c" + std::to_string(i), w = "w" + std::to_string(i);
+    const int64_t channels = 16 * std::max<int64_t>(i, 1);
+    graph.constants[w] = weights_of({16, channels, 3, 3}, 10 + static_cast<uint64_t>(i), 144);
+    graph.operators.push_back(graph::named(
+        "conv2d n=1 c=" + std::to_string(channels) + " h=4 w=4 k=16 r=3 s=3 pad=1 f32 fast",
+        {last, w}, conv));
+    if (i == 0) {
+      last = conv;
+      continue;
+    }
+    const std::string all = "y" + std::to_string(i);
+    graph.operators.push_back(joined({last, conv}, {{1, channels, 4, 4}, {1, 16, 4, 4}}, 1, all));
+    last = all;
+  }
+  graph.operators.push_back(
+      graph::named("global_avg_pool n=1 c=64 h=4 w=4 f32 fast", {last}, "pooled"));
+  graph.outputs = {"pooled"};
+  return graph;
+}
+
+/// Concatenations whose pieces cannot all lie in place: y1 has an input of the graph; y2 has a
+/// tensor twice, which is part of y1, too, and a result; y3 has a constant and a tensor of y2; y4
+/// is a result.
+inline graph::Graph awkward_concatenations(int64_t batch = 1) {
+  graph::Graph graph;
+  const std::vector<int64_t> image = {batch, 16, 4, 4};
+  graph.inputs = {{"x", {Float32, image}}, {"k", {Float32, image}}};
+  graph.constants["v"] = graph::make_constant(graph::normal_array(image, 3));
+  const std::string size = "n=" + std::to_string(batch),
+                    add = "add_relu " + size + " c=16 h=4 w=4 f32 fast";
+  const auto pooled = [&](int64_t channels, const std::string& from, const std::string& to) {
+    return graph::named(
+        "global_avg_pool " + size + " c=" + std::to_string(channels) + " h=4 w=4 f32 fast", {from},
+        to);
+  };
+  graph.operators = {graph::named(add, {"x", "k"}, "a"),
+                     graph::named(add, {"a", "k"}, "b"),
+                     joined({"x", "a"}, {image, image}, 1, "y1"),
+                     joined({"a", "b", "a"}, {image, image, image}, 1, "y2"),
+                     joined({"v", "b"}, {image, image}, 1, "y3", graph.constants),
+                     joined({"b", "k"}, {image, image}, 1, "y4"),
+                     pooled(32, "y1", "r1"),
+                     pooled(48, "y2", "r2"),
+                     pooled(32, "y3", "r3")};
+  graph.outputs = {"r1", "r2", "r3", "y4", "a"};
   return graph;
 }
 

@@ -68,6 +68,29 @@ TEST_F(Proposing, SeedsAreInTheFirstBatch) {
                           [&](const Candidate& c) { return c.schedule == text; }));
 }
 
+TEST_F(Proposing, TheFirstCandidateIsChosenOnceAndBeforeAllOthers) {
+  Candidate first;
+  first.schedule = "by hand";
+  first.program = 17;
+  Random random(5);
+  Point nearest = proposer_.space().sample(random);
+  while (!proposer_.space().schedule(nearest).program()) nearest = proposer_.space().sample(random);
+  proposer_.begin_with(first, nearest);
+  EXPECT_TRUE(proposer_.has_first());
+  proposer_.learn(Experience());
+  proposer_.begin([] { return false; });
+  const std::vector<Candidate> batch = proposer_.choose(proposed(8));
+  ASSERT_GE(batch.size(), 2u);
+  EXPECT_EQ(batch[0].schedule, "by hand");
+  EXPECT_FALSE(proposer_.has_first());
+  EXPECT_TRUE(proposer_.has_seen("by hand"));
+  const std::string text = proposer_.space().schedule(nearest).to_string();
+  EXPECT_TRUE(std::any_of(batch.begin(), batch.end(),
+                          [&](const Candidate& c) { return c.schedule == text; }));
+  for (const Candidate& candidate : proposer_.choose(proposed(8)))
+    EXPECT_NE(candidate.schedule, "by hand");
+}
+
 TEST_F(Proposing, PointsThatWereNotPredictedAreNoCandidates) {
   proposer_.begin([] { return false; });
   EXPECT_TRUE(proposer_.choose({proposer_.space().default_point()}).empty());

@@ -108,6 +108,12 @@ class MachineWatch : public Watch {
   double before_ = 0, fastest_ = 0;
 };
 
+TEST(Median, OfAnEvenNumberIsTheLargerOfTheMiddleTwo) {
+  EXPECT_EQ(median({7}), 7);
+  EXPECT_EQ(median({3, 9, 1}), 3);
+  EXPECT_EQ(median({4, 1, 9, 2}), 4);
+}
+
 TEST(Estimate, OfNothingIsZero) {
   EXPECT_EQ(estimate({}).samples, 0);
   EXPECT_EQ(estimate({}).relative_interval(), 0);

@@ -90,6 +90,51 @@ TEST(Schemes, LayoutsOfRecordsAreAddedOnce) {
   EXPECT_EQ(texts.back(), "a=NHWC b=NCHW out=NCHW8c");
 }
 
+/// The choices of the operator that move nothing: the layout of the result, and the number of
+/// copies.
+std::vector<std::pair<std::string, size_t>> in_place(const graph::Graph& graph,
+                                                     const std::string& name,
+                                                     const Machine& machine) {
+  std::vector<std::pair<std::string, size_t>> found;
+  for (const OperatorGroup& group : group_operators(graph)) {
+    if (graph.operators[group.operators.front()].name() != name) continue;
+    for (const LayoutChoice& choice : offered_layouts(group, machine))
+      if (choice.moves_nothing)
+        found.emplace_back(choice.outputs[0].to_string("NCHW"), choice.copies.size());
+  }
+  return found;
+}
+
+TEST(Schemes, ConcatenationsMoveNothingWherePiecesAreContiguous) {
+  using testing::Pair;
+  const Machine machine = machine_of_16_lanes();
+  EXPECT_THAT(in_place(dense_block(), "y1", machine),
+              ElementsAre(Pair("NCHW", 0), Pair("NCHW16c", 0)));
+  const graph::Graph awkward = awkward_concatenations();
+  // Copies: x as it is an input; one of a, as it is part of y1, twice.
+  EXPECT_THAT(in_place(awkward, "y1", machine),
+              testing::UnorderedElementsAre(Pair("NCHW", 2), Pair("NCHW16c", 0)));
+  EXPECT_THAT(in_place(awkward, "y2", machine),
+              testing::UnorderedElementsAre(Pair("NCHW", 2), Pair("NCHW16c", 2)));
+  EXPECT_THAT(in_place(awkward, "y3", machine),
+              testing::UnorderedElementsAre(Pair("NCHW", 2), Pair("NCHW16c", 2)));
+  EXPECT_THAT(in_place(awkward_concatenations(2), "y1", machine), SizeIs(0));
+}
+
+TEST(Schemes, PiecesBeginWhereArraysMay) {
+  graph::Graph graph;
+  const std::vector<int64_t> image = {1, 4, 3, 3};  // 144 bytes
+  graph.inputs = {{"x", {Float32, image}}};
+  for (const auto& [from, to] : {std::pair("x", "a"), std::pair("a", "b")})
+    graph.operators.push_back(graph::named("add_relu n=1 c=4 h=3 w=3 f32 fast", {from, from}, to));
+  graph.operators.push_back(joined({"a", "b"}, {image, image}, 1, "y"));
+  graph.outputs = {"y"};
+  EXPECT_THAT(in_place(graph, "y", machine_of_16_lanes()), SizeIs(0));
+  Machine gpu = machine_of_16_lanes();
+  gpu.gpu.emplace();
+  EXPECT_THAT(in_place(dense_block(), "y1", gpu), SizeIs(1));
+}
+
 TEST(Schemes, RecordsUnderAnyLayoutsSayWhichOnesAreGood) {
   const Folder folder;
   db::Store store = open_store(folder / "t.db");
@@ -116,23 +161,6 @@ TEST(Schemes, OperatorsThatComputeTheSameAreOneGroup) {
   graph.constants["b"] = graph::make_constant(graph::normal_array({1, 32, 8, 8}, 3));
   graph.operators.push_back(graph::named("add_relu n=1 c=32 h=8 w=8 f32 fast", {"y", "b"}, "z"));
   EXPECT_THAT(group_operators(graph), SizeIs(3));  // one of its operands is packed ahead
-}
-
-// Constants of 72 KiB; of the activations, 8 KiB each, three are needed at a time: x, which the sum
-// reads last, and those of an operator.
-TEST(Schemes, ANetworkHasTheStateOfTheLevelThatHoldsTwiceWhatItTouches) {
-  const graph::Graph graph = two_convolutions();
-  const auto state = [&](int64_t l2, int64_t l3) {
-    Machine machine;
-    machine.caches[1].bytes = l2;
-    machine.caches[2].bytes = l3;
-    return state_of(graph, machine);
-  };
-  constexpr int64_t twice = 2 * (72 + 3 * 8) << 10;
-  EXPECT_EQ(state(twice, twice), dsl::CacheState::Hot);
-  EXPECT_EQ(state(twice - 1, twice), dsl::CacheState::NetworkL3);
-  EXPECT_EQ(state(twice - 1, twice - 1), dsl::CacheState::NetworkMemory);
-  EXPECT_EQ(state_of(graph, parse_target("cuda:sm_80")->machine), dsl::CacheState::Hot);
 }
 
 TEST(Schemes, WhatIsAskedForIsInTheStateOfTheNetwork) {

@@ -29,7 +29,7 @@ class TuningLoop : public testing::Test {
   Result<Tuned> run(const TuneOptions& options) {
     db::Store store = open_store(folder_ / "t.db");
     TW_TRY(std::vector<Result<Tuned>> results,
-           tune_all({{workload_}}, work_.target, options, store, environment_, {},
+           tune_all({{workload_, 1, "", schedule_}}, work_.target, options, store, environment_, {},
                     fake_workers(folder_, work_)));
     return std::move(results[0]);
   }
@@ -48,6 +48,7 @@ class TuningLoop : public testing::Test {
 
   Folder folder_;
   dsl::Workload workload_ = workload_of(small);
+  std::string schedule_;  ///< that the run begins with
   FakeWork work_;
   Environment environment_ = test_environment();
   int64_t now_ns_ = second;
@@ -64,6 +65,58 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->best.toolchain, "fake-1.0");
   EXPECT_EQ(tuned->artifact.object, "whole");
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
+}
+
+TEST_F(TuningLoop, AScheduleByHandIsMeasuredFirstAndAsItself) {
+  schedule_ = "tw1; split out m 7 as mo mi; unroll out mi";  // of no point
+  const std::string canonical = "tw1\nsplit out m 7\nunroll out m.1";
+  const auto tuned = run({.trials = 6, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_FALSE(work_.timed.empty());
+  EXPECT_EQ(work_.schedules.at(work_.timed[0].artifact), canonical);
+  EXPECT_EQ(tuned->progress.given_ns, 1e6);  // the first kernel's time
+  const std::vector<db::Record> stored = records(TrialStatus::Ok);
+  EXPECT_EQ(stored.size(), 6u + 1);  // it counts among the trials that were asked for
+  EXPECT_EQ(stored[0].schedule, canonical);
+  EXPECT_EQ(stored[0].configuration, "");
+}
+
+TEST_F(TuningLoop, OneTrialOfAScheduleByHandIsThatScheduleAlone) {
+  schedule_ = "tw1";
+  const auto tuned = run({.trials = 1});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.schedule, "tw1");
+}
+
+TEST_F(TuningLoop, AScheduleByHandThatIsAPointOfTheSpaceHasItsConfiguration) {
+  const auto space = schedules::Space::derive(workload_.compute, work_.target);
+  schedule_ = space.schedule(space.default_point()).to_string();
+  ASSERT_TRUE(run({.trials = 3, .batch = 4}));
+  const std::vector<db::Record> stored = records(TrialStatus::Ok);
+  EXPECT_EQ(stored[0].schedule, schedule_);
+  EXPECT_NE(stored[0].configuration, "");
+  EXPECT_EQ(std::count_if(stored.begin() + 1, stored.end() - 1,
+                          [&](const db::Record& r) { return r.schedule == schedule_; }),
+            0);
+}
+
+TEST_F(TuningLoop, AKnownScheduleByHandIsMeasuredAgain) {
+  schedule_ = "tw1; split out m 7";
+  ASSERT_TRUE(run({.trials = 1}));
+  const size_t measured = work_.timed.size();
+  ASSERT_TRUE(run({.trials = 1}));
+  EXPECT_EQ(work_.timed.size(), 2 * measured);
+}
+
+TEST_F(TuningLoop, AScheduleByHandThatDoesNotFitEndsTheTask) {
+  schedule_ = "tw1; split out z 7";
+  const auto tuned = run({.trials = 1});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(tuned.error().message, HasSubstr("has no loop 'z'"));
+  schedule_ = "tw1";
+  workload_ = dsl::with_layouts(workload_, {{"a", "KM"}}).value();
+  EXPECT_THAT(run({.trials = 1}).error().message, HasSubstr("set_layout a KM"));
 }
 
 TEST_F(TuningLoop, LayoutsThatAreAskedForAreThoseOfEveryTrialAndOfItsRecord) {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to db/: the words in which the SQL of the two engines differs. Everything else is written
+// once: `?` for parameters, which the connection to a server numbers, ON CONFLICT, and SQL that
+// both understand. Thread-safe.
+
+#include <string_view>
+
+namespace tw::db {
+
+struct Dialect {
+  std::string_view row_number;  ///< type of a primary key that the engine counts up
+  std::string_view integer;     ///< 64 bits
+  std::string_view real;        ///< IEEE double
+  std::string_view text;        ///< UTF-8, compared byte by byte
+  std::string_view any_text;    ///< the bytes of a line that may be no UTF-8
+  std::string_view blob;
+  std::string_view table_end;        ///< after the columns of a table whose rows are long
+  std::string_view keyed_table_end;  ///< after those of a table that is stored by its primary key
+  std::string_view group_columns;    ///< index over the columns that name a group of trials
+  std::string_view op_index;         ///< method and columns of the index over operators
+  std::string_view best_key;         ///< constraint of the table `best`, with its comma; or nothing
+  std::string_view best_index;       ///< columns of an index over `best`; empty: the key serves
+  std::string_view calibration_key;  ///< primary key of the calibrations
+};
+
+/// As it stands in files: opening compares their schema with this text, letter by letter.
+const Dialect& sqlite_dialect();
+
+const Dialect& postgres_dialect();
+
+}  // namespace tw::db

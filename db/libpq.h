@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to db/: PostgreSQL's client library, opened when the first server is asked for, so that
+// programs and the runtime library start without it. Thread-safe.
+
+#include <libpq-fe.h>
+
+#include "base/result.h"
+
+namespace tw::db {
+
+#define TW_LIBPQ_FUNCTIONS(X) \
+  X(PQconnectdbParams)        \
+  X(PQfinish)                 \
+  X(PQstatus)                 \
+  X(PQerrorMessage)           \
+  X(PQparameterStatus)        \
+  X(PQserverVersion)          \
+  X(PQsetNoticeProcessor)     \
+  X(PQexec)                   \
+  X(PQprepare)                \
+  X(PQexecPrepared)           \
+  X(PQresultStatus)           \
+  X(PQresultErrorField)       \
+  X(PQcmdStatus)              \
+  X(PQcmdTuples)              \
+  X(PQntuples)                \
+  X(PQnfields)                \
+  X(PQgetvalue)               \
+  X(PQgetlength)              \
+  X(PQclear)
+
+struct Libpq {
+#define X(name) decltype(&::name) name = nullptr;
+  TW_LIBPQ_FUNCTIONS(X)
+#undef X
+};
+
+/// The library, which stays open; Environment where this machine lacks it.
+Result<const Libpq*> libpq();
+
+}  // namespace tw::db

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/postgres_connection.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "db/libpq.h"
+
+namespace tw::db {
+
+/// A PGresult, freed with its scope.
+class PostgresReply {
+ public:
+  PostgresReply(const Libpq& library, PGresult* result) : library_(&library), result_(result) {}
+  PostgresReply(PostgresReply&& other) noexcept
+      : library_(other.library_), result_(std::exchange(other.result_, nullptr)) {}
+  PostgresReply& operator=(PostgresReply&& other) noexcept {
+    std::swap(result_, other.result_);
+    return *this;
+  }
+  ~PostgresReply() { library_->PQclear(result_); }
+
+  bool is_ok() const {
+    const ExecStatusType status = library_->PQresultStatus(result_);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+  }
+  /// The reply of a connection that ended: the server said so, or libpq has none of the server's
+  /// words. The status of the connection may say so later only.
+  bool is_last() const {
+    if (is_ok()) return false;
+    const std::string state = sqlstate();
+    return state.empty() || state.starts_with("08") || state.starts_with("57P");
+  }
+  /// Five characters; empty where the server sent none.
+  std::string sqlstate() const { return field(PG_DIAG_SQLSTATE); }
+  /// The server's message without details, which may quote what a row holds.
+  std::string message() const { return field(PG_DIAG_MESSAGE_PRIMARY); }
+  std::string tag() const { return library_->PQcmdStatus(result_); }
+  int64_t changes() const { return std::atoll(library_->PQcmdTuples(result_)); }
+  int rows() const { return library_->PQntuples(result_); }
+  std::string_view bytes(int row, int column) const {
+    return {library_->PQgetvalue(result_, row, column),
+            static_cast<size_t>(library_->PQgetlength(result_, row, column))};
+  }
+
+ private:
+  std::string field(int code) const {
+    const char* text = library_->PQresultErrorField(result_, code);
+    return text ? text : "";
+  }
+  const Libpq* library_;
+  PGresult* result_;
+};
+
+namespace {
+
+// Of a server that does not answer; a host that is down would keep a tuner waiting for minutes.
+constexpr const char* connect_timeout_s = "10";
+constexpr const char* tcp_user_timeout_ms = "20000";
+// A quarter of the time at most goes into waiting for a host that is down.
+constexpr int64_t attempt_every_ms = 30'000;
+// How long one question for a lock lasts, between which messages and interrupts get their turn.
+constexpr int lock_slice_ms = 250;
+constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
+constexpr int oldest_server = 120'000;
+
+void say_nothing(void*, const char*) {}
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+// Integers and doubles travel as big-endian bytes.
+std::string big_endian(uint64_t value) {
+  std::string bytes(8, '\0');
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (56 - 8 * i));
+  return bytes;
+}
+
+uint64_t from_big_endian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+class PostgresRow final : public Row {
+ public:
+  PostgresRow(const PostgresReply& reply, int row) : reply_(reply), row_(row) {}
+  int64_t integer(int column) const override {
+    const std::string_view bytes = reply_.bytes(row_, column);
+    // Of 64 bits in tables; expressions may be of 32 bits, or booleans.
+    if (bytes.size() == 4) return static_cast<int32_t>(from_big_endian(bytes));
+    return bytes.size() == 8 || bytes.size() == 1 ? static_cast<int64_t>(from_big_endian(bytes))
+                                                  : 0;
+  }
+  double real(int column) const override {
+    const std::string_view bytes = reply_.bytes(row_, column);
+    return bytes.size() == 8 ? std::bit_cast<double>(from_big_endian(bytes)) : 0;
+  }
+  std::string text(int column) const override { return std::string(reply_.bytes(row_, column)); }
+  std::string blob(int column) const override { return text(column); }
+
+ private:
+  const PostgresReply& reply_;
+  int row_;
+};
+
+/// `a = ? AND b = ?` -> `a = $1 AND b = $2`, leaving quoted text alone.
+std::string numbered(std::string_view sql) {
+  std::string text;
+  int count = 0;
+  bool quoted = false;
+  for (const char c : sql) {
+    if (c == '\'') quoted = !quoted;
+    if (c == '?' && !quoted)
+      text += fmt::format("${}", ++count);
+    else
+      text += c;
+  }
+  return text;
+}
+
+// Parameters have no declared type: the server infers it from the column beside, so that text goes
+// into columns of bytes as it is.
+class PostgresStatement final : public PreparedStatement {
+ public:
+  PostgresStatement(PostgresConnection& connection, std::string_view sql)
+      : connection_(connection), sql_(numbered(sql)) {}
+
+  void bind(int64_t value) override {
+    parameters_.push_back(big_endian(static_cast<uint64_t>(value)));
+  }
+  void bind(double value) override {
+    parameters_.push_back(big_endian(std::bit_cast<uint64_t>(value)));
+  }
+  void bind(std::string_view text) override { parameters_.emplace_back(text); }
+  void bind_blob(std::string_view bytes) override { parameters_.emplace_back(bytes); }
+
+  Status each(const Visitor& visit) override {
+    const std::vector<std::string> parameters = std::exchange(parameters_, {});
+    TW_TRY(const PostgresReply reply, connection_.run(sql_, parameters));
+    for (int row = 0; row < reply.rows(); ++row)
+      if (!visit(PostgresRow(reply, row))) break;
+    return {};
+  }
+
+ private:
+  PostgresConnection& connection_;
+  std::string sql_;
+  std::vector<std::string> parameters_;
+};
+
+struct ServerAdvice {
+  std::string_view sqlstate;  ///< its beginning
+  ErrorCode code;
+  std::string_view what;
+  std::string_view todo;
+};
+
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+constexpr ServerAdvice server_advices[] = {
+    {"55P03", ErrorCode::TryLater, "is locked by another process",
+     "try again when it has finished"},
+    {"40", ErrorCode::TryLater, "was changed by another process", "try again"},
+    {"57", ErrorCode::TryLater, "ended the request", "try again"},
+    {"53100", ErrorCode::Database, "has no room: the server's disk is full",
+     "free some space; what was committed is safe"},
+    {"53", ErrorCode::TryLater, "has no room for the request", "try again"},
+    {"42501", ErrorCode::Database, "does not allow this to the role",
+     "ask for the role tilewright_recorder to tune, or tilewright_curator to delete"},
+    {"25006", ErrorCode::Database, "cannot be written", "name another database with --db"},
+    {"", ErrorCode::Database, "failed", "look at the server's log"},
+};
+
+Error server_error(const std::string& address, const PostgresReply& reply) {
+  const std::string state = reply.sqlstate();
+  for (const ServerAdvice& advice : server_advices)
+    if (state.starts_with(advice.sqlstate))
+      return {advice.code, fmt::format("[database] {} {} ({}); {}", address, advice.what,
+                                       reply.message(), advice.todo)};
+  TW_CHECK(false, "the last row is for every state");
+}
+
+}  // namespace
+
+PostgresConnection::PostgresConnection(const Libpq& library, const std::string& address,
+                                       Options options)
+    : library_(library),
+      address_(address),
+      options_(std::move(options)),
+      lock_wait_(options_.waiting, address) {}
+
+PostgresConnection::~PostgresConnection() { disconnect(); }
+
+Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::string& address,
+                                                                     Options options) {
+  TW_TRY(const Libpq* library, libpq());
+  std::unique_ptr<PostgresConnection> connection(
+      new PostgresConnection(*library, address, std::move(options)));
+  TW_RETURN_IF_ERROR(connection->connect());
+  return connection;
+}
+
+Status PostgresConnection::connect() {
+  disconnect();
+  // What follows the address has precedence over it; what precedes it is a default.
+  constexpr const char* keywords[] = {"connect_timeout",
+                                      "tcp_user_timeout",
+                                      "keepalives_idle",
+                                      "keepalives_interval",
+                                      "keepalives_count",
+                                      "fallback_application_name",
+                                      "dbname",
+                                      "client_encoding",
+                                      nullptr};
+  const char* values[] = {connect_timeout_s, tcp_user_timeout_ms, "20",   "5",    "3",
+                          "tilewright",      address_.c_str(),    "UTF8", nullptr};
+  connection_ = library_.PQconnectdbParams(keywords, values, 1);
+  if (library_.PQstatus(connection_) == CONNECTION_OK) {
+    const Status settled = settle();
+    if (!settled) disconnect();
+    return settled;
+  }
+  const std::string why = first_line(library_.PQerrorMessage(connection_));
+  disconnect();
+  return fail(ErrorCode::Database,
+              fmt::format("[open] {} cannot be reached ({}); check the address and the server, or "
+                          "tune into a file with --db and take it over later with `tilewright db "
+                          "merge`",
+                          address_, why));
+}
+
+Status PostgresConnection::settle() {
+  library_.PQsetNoticeProcessor(connection_, say_nothing, nullptr);
+  const char* encoding = library_.PQparameterStatus(connection_, "server_encoding");
+  if (library_.PQserverVersion(connection_) < oldest_server)
+    return fail(ErrorCode::Database,
+                fmt::format("[open] {} is an old PostgreSQL; version 12 or newer was expected; "
+                            "name another database with --db",
+                            address_));
+  if (!encoding || std::string_view(encoding) != "UTF8")
+    return fail(ErrorCode::Database,
+                fmt::format("[open] {} keeps text as {}; a database with the encoding UTF8 was "
+                            "expected; create one with `createdb --encoding=UTF8 "
+                            "--template=template0`",
+                            address_, encoding ? encoding : "nothing known"));
+  // The search path has no schema in which another user could leave tables or operators of his own.
+  const std::string sql = fmt::format(
+      "SET search_path = tilewright, pg_temp; SET lock_timeout = {}; "
+      "SET default_transaction_read_only = {}",
+      lock_slice_ms, options_.writable ? "off" : "on");
+  TW_RETURN_IF_ERROR(checked({library_, library_.PQexec(connection_, sql.c_str())}));
+  return {};
+}
+
+void PostgresConnection::disconnect() {
+  library_.PQfinish(connection_);
+  connection_ = nullptr;
+  names_.clear();
+}
+
+Error PostgresConnection::lost() const {
+  return {ErrorCode::TryLater,
+          fmt::format("[database] {} cannot be reached any more ({}); try again when it is back",
+                      address_, why_lost_)};
+}
+
+void PostgresConnection::lose() {
+  why_lost_ = first_line(library_.PQerrorMessage(connection_));
+  disconnect();
+}
+
+Status PostgresConnection::reconnect_if_lost() {
+  if (connection_) return {};
+  if (in_transaction_ || (is_away_ && now_ms(options_.waiting) < next_attempt_ms_))
+    return tl::unexpected(lost());
+  const Status connected = connect();
+  if (connected)
+    why_lost_.clear();
+  else
+    next_attempt_ms_ = now_ms(options_.waiting) + attempt_every_ms;
+  const bool was_away = std::exchange(is_away_, !connected);
+  if (was_away != is_away_ && options_.waiting.on_message)
+    options_.waiting.on_message(connected ? fmt::format("{} is back", address_) : lost().message);
+  return connected ? Status() : tl::unexpected(lost());
+}
+
+template <typename Request>
+Result<PostgresReply> PostgresConnection::ask(const Request& request) {
+  // The second time after a connection that was lost outside a transaction.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    TW_RETURN_IF_ERROR(reconnect_if_lost());
+    PostgresReply reply = request();
+    if (!reply.is_last() && library_.PQstatus(connection_) == CONNECTION_OK)
+      return checked(std::move(reply));
+    lose();
+  }
+  return tl::unexpected(lost());
+}
+
+Result<PostgresReply> PostgresConnection::checked(PostgresReply reply) {
+  if (reply.is_ok()) {
+    changes_ = reply.changes();
+    return reply;
+  }
+  return tl::unexpected(server_error(address_, reply));
+}
+
+Result<PostgresReply> PostgresConnection::command(const std::string& sql) {
+  return ask([&] { return PostgresReply(library_, library_.PQexec(connection_, sql.c_str())); });
+}
+
+Status PostgresConnection::execute(const std::string& sql) {
+  TW_RETURN_IF_ERROR(command(sql));
+  return {};
+}
+
+PostgresReply PostgresConnection::run_once(const std::string& sql,
+                                           const std::vector<std::string>& parameters) {
+  const auto [known, is_new] = names_.try_emplace(sql, fmt::format("s{}", names_.size()));
+  const std::string name = known->second;
+  if (is_new) {
+    PostgresReply prepared(library_,
+                           library_.PQprepare(connection_, name.c_str(), sql.c_str(), 0, nullptr));
+    if (!prepared.is_ok()) {
+      names_.erase(known);
+      return prepared;
+    }
+  }
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  for (const std::string& parameter : parameters) {
+    values.push_back(parameter.data());
+    lengths.push_back(static_cast<int>(parameter.size()));
+  }
+  const std::vector<int> binary(parameters.size(), 1);
+  return {library_,
+          library_.PQexecPrepared(connection_, name.c_str(), static_cast<int>(parameters.size()),
+                                  values.data(), lengths.data(), binary.data(), 1)};
+}
+
+Result<PostgresReply> PostgresConnection::run(const std::string& sql,
+                                              const std::vector<std::string>& parameters) {
+  return ask([&] { return run_once(sql, parameters); });
+}
+
+Result<std::unique_ptr<PreparedStatement>> PostgresConnection::prepare(std::string_view sql) {
+  return std::make_unique<PostgresStatement>(*this, sql);
+}
+
+Status PostgresConnection::begin(Access access) {
+  if (access == Access::Read) {
+    TW_RETURN_IF_ERROR(command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
+    in_transaction_ = true;
+    return {};
+  }
+  const std::string lock = fmt::format("SELECT pg_advisory_xact_lock({})", writers_lock);
+  for (lock_wait_.begin();;) {
+    TW_RETURN_IF_ERROR(command("BEGIN"));
+    in_transaction_ = true;
+    const Result<PostgresReply> locked = command(lock);
+    if (locked) return {};
+    const bool gave_up = !connection_ || locked.error().code != ErrorCode::TryLater;
+    roll_back();
+    if (gave_up || !lock_wait_.wait()) return tl::unexpected(locked.error());
+  }
+}
+
+Status PostgresConnection::commit() {
+  TW_TRY(const PostgresReply reply, command("COMMIT"));
+  in_transaction_ = false;
+  if (reply.tag() == "COMMIT") return {};
+  return fail(ErrorCode::Internal, fmt::format("[database] {} rolled a transaction back that "
+                                               "should be committed",
+                                               address_));
+}
+
+void PostgresConnection::roll_back() {
+  if (!std::exchange(in_transaction_, false) || !connection_) return;
+  const PostgresReply ignored(library_, library_.PQexec(connection_, "ROLLBACK"));
+}
+
+Result<bool> PostgresConnection::is_read_only() {
+  TW_TRY(const int64_t answer,
+         integer("SELECT pg_is_in_recovery() OR NOT has_table_privilege('trials', 'INSERT')"));
+  return answer != 0;
+}
+
+// The catalogs are asked as tables: to_regclass() may answer from a cache of before the lock was
+// taken, and so not see what another process has just made.
+Result<std::optional<int64_t>> PostgresConnection::schema_version() {
+  TW_TRY(const int64_t is_there,
+         integer("SELECT count(*) FROM pg_class WHERE relname = 'schema_version' AND relnamespace "
+                 "= (SELECT oid FROM pg_namespace WHERE nspname = 'tilewright')"));
+  if (!is_there) return std::optional<int64_t>();
+  TW_TRY(const int64_t version, integer("SELECT version FROM tilewright.schema_version"));
+  return std::optional(version);
+}
+
+Status PostgresConnection::set_schema_version(int64_t version) {
+  TW_TRY(const int64_t is_there,
+         integer("SELECT count(*) FROM pg_namespace WHERE nspname = 'tilewright'"));
+  if (!is_there) TW_RETURN_IF_ERROR(execute("CREATE SCHEMA tilewright"));
+  return execute(
+      fmt::format("CREATE TABLE IF NOT EXISTS schema_version(version BIGINT NOT NULL); "
+                  "DELETE FROM schema_version; INSERT INTO schema_version VALUES({})",
+                  version));
+}
+
+Result<EngineInfo> PostgresConnection::engine() {
+  EngineInfo info;
+  TW_TRY(const std::string version, text("SELECT current_setting('server_version')"));
+  info.server = "PostgreSQL " + version.substr(0, version.find(' '));
+  info.journal_mode = "write-ahead log";
+  TW_TRY(info.bytes,
+         integer("SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+                 "WHERE relnamespace = to_regnamespace('tilewright') AND relkind = 'r'"));
+  return info;
+}
+
+// Pages are the server's own business. The rows of `best` have no key: see dialect.cpp.
+Result<std::vector<std::string>> PostgresConnection::integrity() {
+  TW_TRY(
+      const int64_t twice,
+      integer("SELECT count(*) FROM (SELECT 1 FROM best GROUP BY workload_hash, target, threads, "
+              "codegen_abi, device, layouts HAVING count(*) > 1) AS groups"));
+  if (twice == 0) return std::vector<std::string>();
+  return std::vector<std::string>{fmt::format("{} groups have several best rows", twice)};
+}
+
+}  // namespace tw::db

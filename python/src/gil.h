@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Code that runs without the GIL.
+
+#include <cxxabi.h>
+#include <pybind11/pybind11.h>
+#include <unistd.h>
+
+namespace tw::python {
+
+/// Releases the GIL for a scope. Requires: the GIL.
+///
+/// A thread that reaches the end of the scope when the interpreter has begun to end waits for the
+/// end of the process, as from Python 3.14 on. Before, Python unwinds its stack by pthread_exit(),
+/// which destructors of C++ turn into std::terminate().
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) pause();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+}  // namespace tw::python

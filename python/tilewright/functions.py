@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python functions of tensors as kernels: each shape that they are called with is a workload."""
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+import tilewright
+from tilewright import _tilewright
+from tilewright._tilewright import Kernel, Progress, Tensor, Tuned, Workload
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tilewright import Database, TuningOptions
+
+_Signature = tuple[tuple[tuple[int, ...], Any], ...]  # shape and element type of each array
+_Declaration = Callable[..., "Tensor | tuple[Tensor, ...]"]
+
+# A process runs one tune() at a time, also where that only asks the database: loads take turns.
+_loading = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # where the thread that held the old one does not exist
+
+
+class KernelFunction:
+    """A function of tensors that is called on arrays; kernel() makes it.
+
+    The first call with arrays of a shape loads the best kernel that the database knows for it, and
+    later ones run it. Calls are thread-safe.
+    """
+
+    def __init__(self, function: _Declaration, *, weights: Iterable[str] = (), db: Database = None,
+                 target: str = "host", threads: int = 1, accuracy: str = "fast") -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._names = list(inspect.signature(function).parameters)
+        self._weights = frozenset(weights)
+        if unknown := self._weights.difference(self._names):
+            raise TypeError(f"{function.__name__}(): weights names {sorted(unknown)}, which are no parameters")
+        self._db, self._target, self._threads, self._accuracy = db, target, threads, accuracy
+        self._kernels: dict[_Signature, Kernel] = {}
+
+    def workload(self, *arrays: Any) -> Workload:
+        """What the function computes of arrays of these shapes and types; their elements don't matter."""
+        return self._declared(self._signature_of(arrays))
+
+    def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,
+             **options: Unpack[TuningOptions]) -> Tuned:
+        """Tunes for the shapes and types of these arrays, and returns what was found; later calls
+        run the kernel. Options are those of tilewright.tune()."""
+        signature = self._signature_of(arrays)
+        given: TuningOptions = {"target": self._target, "threads": self._threads, **options}
+        tuned = tilewright.tune(self._declared(signature), db=self._db, progress=progress, on_progress=on_progress,
+                                **given)
+        if given["target"] == self._target and given["threads"] == self._threads:
+            self._kernels[signature] = tuned.kernel()
+        return tuned
+
+    def kernel(self, *arrays: Any) -> Kernel:
+        """The best known kernel for the shapes and types of these arrays. Raises NoCandidateError where
+        the database knows none."""
+        return self._kernel_for(self._signature_of(arrays))
+
+    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        """Runs on arrays, as a Kernel does."""
+        return self.kernel(*arrays)(*arrays, out=out, threads=threads)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self._function.__name__}({', '.join(self._names)})>"
+
+    def _signature_of(self, arrays: tuple[Any, ...]) -> _Signature:
+        if len(arrays) != len(self._names):
+            raise TypeError(f"{self._function.__name__}(): expected {len(self._names)} arrays "
+                            f"({', '.join(self._names)}), got {len(arrays)}")
+        try:
+            return tuple([(array.shape, array.dtype) for array in arrays])
+        except AttributeError:
+            for name, array in zip(self._names, arrays):
+                if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+                    raise TypeError(f"{self._function.__name__}(): '{name}': expected an array with shape and "
+                                    f"dtype, got {type(array).__name__}") from None
+            raise
+
+    def _kernel_for(self, signature: _Signature) -> Kernel:
+        kernel = self._kernels.get(signature)
+        if kernel is not None:
+            return kernel
+        with _loading:
+            if signature not in self._kernels:
+                known = tilewright.tune(self._declared(signature), db=self._db, target=self._target,
+                                        threads=self._threads, effort="none", progress=False)
+                self._kernels[signature] = known.kernel()
+            return self._kernels[signature]
+
+    def _declared(self, signature: _Signature) -> Workload:
+        tensors = [self._parameter(name, shape, dtype)
+                   for name, (shape, dtype) in zip(self._names, signature)]
+        outputs = self._function(*tensors)
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        for output in several:
+            if not isinstance(output, Tensor):
+                raise TypeError(f"{self._function.__name__}(): returned {type(output).__name__}; expected the "
+                                "tensor that tilewright.compute() makes, or a tuple of several")
+        return _tilewright.workload(list(several), accuracy=self._accuracy)
+
+    def _parameter(self, name: str, shape: tuple[int, ...], dtype: Any) -> Tensor:
+        axes = [_tilewright.Axis(f"{name}_{i}", extent) for i, extent in enumerate(shape)]
+        declare = _tilewright.weight if name in self._weights else _tilewright.input
+        try:
+            return declare(name, str(dtype).rpartition(".")[2], axes)  # of PyTorch's "torch.float32" the end
+        except TypeError as error:
+            raise TypeError(f"{self._function.__name__}(): '{name}': {error}") from None
+
+
+@overload
+def kernel(function: _Declaration) -> KernelFunction: ...
+@overload
+def kernel(*, weights: Iterable[str] = (), db: Database = None, target: str = "host", threads: int = 1,
+           accuracy: str = "fast") -> Callable[[_Declaration], KernelFunction]: ...
+def kernel(function: _Declaration | None = None, **options: Any) -> Any:
+    """Makes a kernel of a function that declares a tensor from its parameters, which are tensors:
+
+        @tw.kernel(weights=["b"])
+        def product(a, b):
+            (m, k), (_, n) = a.axes, b.axes
+            return tw.compute("c", [m, n], tw.sum(k, a[m, k] * b[k, n]))
+
+        product.tune(x, y, budget=10)       # for the shapes and types of these arrays
+        z = product(x, y)                   # the best kernel that the database knows for them
+
+    Args:
+      weights: names of parameters that are known ahead of the call, so that they may be packed once.
+      db: a Store, or the path of one; by default that of the program.
+      target, threads: as in tune().
+      accuracy: as in workload().
+    """
+    if function is None:
+        return functools.partial(KernelFunction, **options)
+    return KernelFunction(function, **options)

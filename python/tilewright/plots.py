@@ -1,0 +1,699 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plots that answer questions about tuning runs and networks.
+
+    store = tw.Store("team.db")
+    tw.plots.best_so_far(store.query(op="dense"))      # displays itself in a notebook
+    tw.plots.best_so_far(records).spec                 # a plain Vega-Lite specification, a dict
+    tw.plots.best_so_far(records).save("history.svg")  # with the package vl-convert-python
+
+Each function returns a Plot. Specifications are of Vega-Lite 5, which JupyterLab draws by itself; the
+report (tilewright.report) draws the same ones. The functions read records, plans and profiles as
+values and measure nothing. Times are microseconds where an axis says nothing else.
+"""
+from __future__ import annotations
+
+import collections
+import difflib
+import json
+import math
+import pathlib
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import _tilewright, display, errors
+from tilewright._tilewright import Plan, Record, Roofs, Schedule
+from tilewright.display import BLUE, GREEN, GREY, ORANGE, RED, one_line, time_text
+
+__all__ = ["Comparison", "Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
+           "predicted_against_measured", "rank_correlation", "roofline", "side_by_side", "timeline"]
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+VEGA_LITE_MIME = "application/vnd.vegalite.v5+json"
+_WIDTH, _HEIGHT = 460, 260
+_TIMED = ("ok", "hopeless", "duplicate", "unstable")
+_STATUS_COLORS = {"ok": BLUE, "pruned": GREY, "duplicate": GREEN, "unstable": ORANGE}
+
+
+class Plot:
+    """A Vega-Lite specification that displays itself.
+
+    Attributes:
+      spec: the specification, plain values only.
+      text: what the plot shows, in a line.
+    """
+
+    def __init__(self, spec: dict[str, Any], text: str) -> None:
+        self.spec = {"$schema": _SCHEMA, **spec}
+        self.text = one_line(text)
+
+    def __repr__(self):
+        return f"<Plot: {self.text}>"
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        bundle = {VEGA_LITE_MIME: self.spec, "text/plain": repr(self)}
+        svg = _drawn(self.spec)
+        if svg is not None:  # for viewers without Vega-Lite; others prefer the specification
+            bundle["image/svg+xml"] = svg
+        return bundle
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes the specification (.json) or a drawing (.svg, with vl-convert-python)."""
+        path = pathlib.Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.spec, indent=1), encoding="utf-8")
+            return
+        if path.suffix != ".svg":
+            raise errors.UsageError(f"[plot] '{path}': expected a name that ends in .json or .svg")
+        svg = _drawn(self.spec)
+        if svg is None:
+            raise errors.MachineError("[plot] drawing takes the package vl-convert-python: "
+                                      "pip install vl-convert-python")
+        path.write_text(svg, encoding="utf-8")
+
+
+def _drawn(spec):
+    """The specification as SVG; None without the package that draws it."""
+    try:
+        import vl_convert
+    except ImportError:
+        return None
+    return vl_convert.vegalite_to_svg(spec)
+
+
+# ---- pieces of specifications -----------------------------------------------------------------
+
+
+def _number(field, title, log=False, **options):
+    encoding = {"field": field, "type": "quantitative", "title": title, **options}
+    if log:
+        encoding["scale"] = {"type": "log", "nice": False, "padding": 12}
+    return encoding
+
+
+def _name(field, title=None, **options):
+    return {"field": field, "type": "nominal", "title": title, **options}
+
+
+def _tooltip(*fields):
+    return [{"field": field, "title": field.replace("_", " ")} for field in fields]
+
+
+def _layer(rows, mark, **encoding):
+    return {"data": {"values": rows}, "mark": mark, "encoding": encoding}
+
+
+def _view(title, *layers, width=_WIDTH, height=_HEIGHT, **others):
+    """Layers on top of each other. Those without rows are left out: they would have infinite scales."""
+    layers = [layer for layer in layers if layer["data"]["values"]]
+    return {"title": title, "width": width, "height": height, "layer": layers, **others}
+
+
+def _bars(title, rows, mark="bar", **encoding):
+    """Horizontal bars, one a row; a line of text where there is none."""
+    if not rows:
+        return {"title": title, **_layer([{"text": "none"}], "text", text={"field": "text"})}
+    return {"title": title, "width": _WIDTH, "height": {"step": 18}, **_layer(rows, mark, **encoding)}
+
+
+def _rules(rules, y):
+    """Horizontal lines with their names, for rows {"name", y's field}."""
+    if not rules:
+        return []
+    return [_layer(rules, {"type": "rule", "strokeDash": [5, 4], "color": ORANGE}, y=y),
+            _layer(rules, {"type": "text", "align": "right", "baseline": "bottom", "dy": -2,
+                           "color": ORANGE},
+                   y=y, x={"value": _WIDTH - 4}, text={"field": "name"})]
+
+
+# ---- records ----------------------------------------------------------------------------------
+
+
+def _group_of(record):
+    return (record.workload_text, record.target, record.device, record.threads)
+
+
+def _one_group(records, plot):
+    """The records, oldest first; a UsageError unless they are comparable with each other."""
+    groups = {_group_of(record) for record in records}
+    if len(groups) != 1:
+        raise errors.UsageError(
+            f"[{plot}] records of {len(groups)} workloads, devices or numbers of threads given, "
+            "expected those of one; choose some: store.query(workload=..., device=...)")
+    return sorted(records, key=lambda record: (record.created_ms, record.session, record.trial))
+
+
+def _is_timed(record):
+    return record.status in _TIMED and record.latency_ns > 0
+
+
+def _elapsed_s(records):
+    """Seconds of tuning when each record was stored: its sessions one after the other."""
+    begun, ended, before = {}, {}, {}
+    for record in records:
+        begun.setdefault(record.session, record.created_ms)
+        ended[record.session] = record.created_ms
+    total = 0
+    for session in begun:
+        before[session] = total
+        total += ended[session] - begun[session]
+    return [(before[r.session] + r.created_ms - begun[r.session]) / 1e3 for r in records]
+
+
+def _floor_of(records):
+    """The lower bounds of a workload's latency: (name, ns). Its arithmetic at the peak that was
+    measured beside the records, and, on this machine, its arrays at the bandwidth of the smallest
+    level of the memory hierarchy that holds them."""
+    record = records[0]
+    bounds = []
+    peaks = [r.peak_gflops for r in records if r.peak_gflops > 0]
+    if peaks and record.flops > 0:
+        bounds.append(("arithmetic at the peak", record.flops / statistics.median(peaks)))
+    traffic = _traffic(record)
+    if traffic > 0 and record.device == _tilewright.device():
+        roofs = _tilewright.roofs(record.target, threads=record.threads)
+        level = next(level for level in roofs.levels if traffic <= level.bytes)
+        bounds.append((f"arrays once from {level.name}", traffic / level.gb_per_s))
+    return bounds
+
+
+def _traffic(record):
+    """The bytes that every kernel of a record's workload moves; 0 where its text is no workload."""
+    try:
+        workload = _tilewright.parse_workload(record.workload_text)
+        return sum(_tilewright.compulsory_traffic(workload.compute))
+    except errors.Error:
+        return 0
+
+
+def _default_ns(records):
+    """The latency of the schedule that the search space begins with, if a record has it."""
+    try:
+        workload = _tilewright.parse_workload(records[0].workload_text)
+        schedule = str(_tilewright.default_schedule(workload, records[0].target))
+    except errors.Error:
+        return 0
+    return next((r.latency_ns for r in records if r.schedule == schedule and _is_timed(r)), 0)
+
+
+def _references(records, untuned_ns, trials_us):
+    """What a search is compared with: rows for lines, and lines of text for those that are so far
+    from the trials that drawing them would hide how these differ."""
+    references = _floor_of(records)
+    default_ns = _default_ns(records) if untuned_ns is None else 0
+    references += [("untuned", untuned_ns or 0), ("default schedule", default_ns)]
+    low, high = min(trials_us, default=0) / 4, max(trials_us, default=0) * 4
+    near, far = [], []
+    for name, ns in references:
+        if low <= ns / 1e3 <= high and ns > 0:
+            near.append({"name": name, "latency_us": ns / 1e3})
+        elif ns > 0:
+            far.append(f"{name}: {time_text(ns)}")
+    return near, far
+
+
+def _history(records, places):
+    """Rows for trials with a time, for those without, and for the best so far, at these places."""
+    timed, failed, best, fastest = [], [], [], math.inf
+    for x, record in zip(places, records, strict=True):
+        row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
+               "session": one_line(record.session, 40), "reason": one_line(record.reason, 120)}
+        if not _is_timed(record):
+            failed.append(row)
+            continue
+        timed.append({**row, "latency_us": record.latency_ns / 1e3})
+        if record.status == "ok" and record.latency_ns < fastest:
+            fastest = record.latency_ns
+            best.append({"x": x, "latency_us": fastest / 1e3})
+    if best:
+        best.append({"x": places[-1], "latency_us": fastest / 1e3})
+    return timed, failed, best
+
+
+def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: float | None = None) -> Plot:
+    """How the best latency came down, over trials or over time.
+
+    Args:
+      records: those of one workload on one device.
+      over: "trial", or "time" for the seconds since its session began, sessions one after the other.
+      untuned_ns: latency of an untuned kernel, such as Tuned.progress.untuned_ns, which records do
+        not keep; by default that of the schedule which the search space begins with, if it was tried.
+
+    Dots are trials by status, ticks at the bottom those that gave no time. Lines mark the untuned
+    latency and lower bounds; those that are far from all trials stand below the title instead.
+    """
+    if over not in ("trial", "time"):
+        raise errors.UsageError(f"[best_so_far] over '{over}': expected trial or time")
+    records = _one_group(records, "best_so_far")
+    places = range(1, len(records) + 1)
+    if over == "time":  # sessions that ran at the same time stand one after the other, too
+        pairs = sorted(zip(_elapsed_s(records), records), key=lambda pair: pair[0])
+        places, records = [place for place, _ in pairs], [record for _, record in pairs]
+    timed, failed, best = _history(records, places)
+    near, far = _references(records, untuned_ns, [row["latency_us"] for row in timed])
+    x = _number("x", "trial" if over == "trial" else "seconds of tuning")
+    y = _number("latency_us", "latency, µs", log=True)
+    shown = sorted({row["status"] for row in timed})
+    color = _name("status", scale={"domain": shown,
+                                   "range": [_STATUS_COLORS[status] for status in shown]})
+    layers = [_layer(timed, {"type": "point", "filled": True, "size": 30, "opacity": 0.6}, x=x, y=y,
+                     color=color, tooltip=_tooltip("latency_us", "status", "session", "record")),
+              _layer(best, {"type": "line", "interpolate": "step-after", "color": BLUE}, x=x, y=y),
+              _layer(failed, {"type": "tick", "orient": "vertical", "color": RED, "size": 12}, x=x,
+                     y={"value": _HEIGHT - 6}, tooltip=_tooltip("status", "reason", "record")),
+              *_rules(near, y)]
+    title = {"text": f"Best latency over {over if over == 'time' else 'trials'}", "subtitle": far}
+    reached = time_text(1e3 * best[-1]["latency_us"]) if best else "no valid trial"
+    return Plot(_view(title, *layers),
+                f"best so far of {records[0].workload_text}: {reached} after "
+                f"{display.count_text(len(records), 'trial')}")
+
+
+# ---- the cost model ---------------------------------------------------------------------------
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Spearman's: 1 where both order alike, 0 by chance; None where a side is constant."""
+    if len(set(a)) < 2 or len(set(b)) < 2:
+        return None
+    return statistics.correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values):
+    """Ties share their mean rank."""
+    places = collections.defaultdict(list)
+    for place, value in enumerate(sorted(values)):
+        places[value].append(place)
+    return [statistics.fmean(places[value]) for value in values]
+
+
+def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence[float | None] | None = None,
+                               trials_per_round: int = 16) -> Plot:
+    """Whether the cost model orders candidates as the machine does.
+
+    Args:
+      records: those of one workload on one device.
+      predicted_ns: a time for each record, None where there is none; by default what the analytic
+        model says now, as records do not keep what the model of their run had predicted.
+      trials_per_round: timed trials, in their order, that each rank correlation is taken over.
+    """
+    records = _one_group(records, "predicted_against_measured")
+    if predicted_ns is None:
+        record = records[0]
+        predicted_ns = _tilewright.predict(_tilewright.parse_workload(record.workload_text),
+                                           [r.schedule for r in records], target=record.target,
+                                           threads=record.threads)
+    pairs = [(predicted, record) for predicted, record in zip(predicted_ns, records, strict=True)
+             if predicted is not None and _is_timed(record)]
+    rows = [{"predicted_us": predicted / 1e3, "measured_us": record.latency_ns / 1e3,
+             "round": 1 + i // trials_per_round, "status": display.status_text(record.status),
+             "record": record.hash[:12]} for i, (predicted, record) in enumerate(pairs)]
+    if not rows:
+        return Plot(_bars("Predicted against measured", []),
+                    f"nothing is predicted of {records[0].workload_text}")
+    times = [row[side] for row in rows for side in ("predicted_us", "measured_us")]
+    diagonal = [{"predicted_us": end, "measured_us": end} for end in (min(times), max(times))]
+    x = _number("predicted_us", "predicted, µs", log=True)
+    y = _number("measured_us", "measured, µs", log=True)
+    scatter = _view("Predicted against measured",
+                    _layer(diagonal, {"type": "line", "color": GREY, "strokeDash": [5, 4]}, x=x, y=y),
+                    _layer(rows, {"type": "point", "filled": True, "size": 30, "opacity": 0.7}, x=x,
+                           y=y, color={"field": "round", "type": "ordinal", "title": "round"},
+                           tooltip=_tooltip("predicted_us", "measured_us", "round", "record")))
+    rounds = _round_qualities(rows)
+    quality = _view("Rank correlation by round",
+                    _layer(rounds, {"type": "bar", "color": BLUE},
+                           x={"field": "round", "type": "ordinal"},
+                           y=_number("rank_correlation", "Spearman", scale={"domain": [-1, 1]}),
+                           tooltip=_tooltip("round", "trials", "rank_correlation")),
+                    width=200)
+    overall = rank_correlation([row["predicted_us"] for row in rows],
+                               [row["measured_us"] for row in rows])
+    text = "unknown" if overall is None else f"{overall:.2f}"
+    return Plot({"hconcat": [scatter, quality] if rounds else [scatter]},
+                f"predicted against measured, {records[0].workload_text}: rank correlation {text} "
+                f"over {display.count_text(len(rows), 'trial')}")
+
+
+def _round_qualities(rows):
+    rounds = collections.defaultdict(list)
+    for row in rows:
+        rounds[row["round"]].append(row)
+    qualities = []
+    for number, members in rounds.items():
+        quality = rank_correlation([row["predicted_us"] for row in members],
+                                   [row["measured_us"] for row in members])
+        if quality is not None and len(members) > 2:
+            qualities.append({"round": number, "trials": len(members),
+                              "rank_correlation": round(quality, 4)})
+    return qualities
+
+
+# ---- bounds -----------------------------------------------------------------------------------
+
+
+def fastest_of_each(records):
+    """The fastest valid record of each workload, device and number of threads."""
+    fastest = {}
+    for record in records:
+        if record.status == "ok" and record.latency_ns > 0:
+            known = fastest.get(_group_of(record))
+            if known is None or record.latency_ns < known.latency_ns:
+                fastest[_group_of(record)] = record
+    return list(fastest.values())
+
+
+def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
+    """What bounds the fastest kernel of each workload: arithmetic, or a level of the memory.
+
+    Args:
+      records: of any number of workloads.
+      roofs: a tw.Roofs; by default this machine's, with as many threads as the most that a record
+        has, where all records are of this machine, and else only their peak.
+
+    A point's intensity is the arithmetic over the bytes that every kernel moves at least.
+    """
+    points = [(record, _traffic(record)) for record in fastest_of_each(records)]
+    rows = [{"intensity": record.flops / traffic, "gflops": display.gflops_of(record),
+             "operator": one_line(record.op, 40), "workload": one_line(record.workload_text, 100),
+             "latency": time_text(record.latency_ns), "threads": record.threads}
+            for record, traffic in points if traffic > 0 and record.flops > 0]
+    peak, levels = _bounds_of([record for record, _ in points], roofs)
+    ridges = [peak / gb_per_s for _, gb_per_s in levels if gb_per_s > 0]
+    lowest = min([row["intensity"] for row in rows] + ridges, default=1) / 4
+    highest = max([row["intensity"] for row in rows] + ridges, default=1) * 2
+    lines, names = _roof_lines(peak, levels, lowest, highest)
+    x = _number("intensity", "arithmetic intensity, FLOP per byte", log=True)
+    y = _number("gflops", "GFLOP/s", log=True)
+    layers = [_layer(lines, {"type": "line", "color": ORANGE}, x=x, y=y, detail=_name("roof")),
+              _layer(names, {"type": "text", "align": "left", "baseline": "bottom", "color": ORANGE,
+                             "dx": 4, "dy": -3}, x=x, y=y, text={"field": "roof"}),
+              _layer(rows, {"type": "point", "filled": True, "size": 60, "opacity": 0.8}, x=x, y=y,
+                     color=_name("operator", "operator"),
+                     tooltip=_tooltip("workload", "latency", "gflops", "intensity", "threads"))]
+    return Plot(_view("Roofline of the fastest kernels", *layers),
+                f"roofline of {display.count_text(len(rows), 'kernel')}; peak {peak:.1f} GFLOP/s")
+
+
+def _bounds_of(records, roofs):
+    """The peak, and the levels of the memory hierarchy as (name, GB/s)."""
+    here = {record.device for record in records} == {_tilewright.device()} and \
+        len({record.target for record in records}) == 1
+    if roofs is None and here:
+        roofs = _tilewright.roofs(records[0].target, threads=max(r.threads for r in records))
+    measured = [record.peak_gflops for record in records if record.peak_gflops > 0]
+    if roofs is None:
+        return max(measured, default=0), []
+    return max(measured, default=roofs.peak_gflops), [(level.name, level.gb_per_s)
+                                                      for level in roofs.levels]
+
+
+def _roof_lines(peak, levels, lowest, highest):
+    """Vertices of the roofs between two intensities, and a row for each of their names."""
+    lines, names = [], []
+    for name, gb_per_s in levels:
+        text = f"{name}, {gb_per_s:.0f} GB/s"
+        for at in [lowest] + ([peak / gb_per_s] if gb_per_s > 0 else []) + [highest]:
+            lines.append({"roof": text, "intensity": at, "gflops": min(peak, at * gb_per_s)})
+        names.append({"roof": text, "intensity": lowest, "gflops": min(peak, lowest * gb_per_s)})
+    if peak > 0:
+        text = f"peak, {peak:.0f} GFLOP/s"
+        lines += [{"roof": text, "intensity": at, "gflops": peak} for at in (lowest, highest)]
+        names.append({"roof": text, "intensity": lowest, "gflops": peak})
+    return lines, names
+
+
+# ---- the search space -------------------------------------------------------------------------
+
+
+def parse_configuration(text):
+    """The decisions of a record's configuration: {"out.strategy": "cpu_tile", "out.x_tile": "14"}."""
+    decisions = {}
+    for stage_text in filter(None, text.split("; ")):
+        stage, _, rest = stage_text.partition(": ")
+        strategy, *words = rest.split(" ")
+        decisions[f"{stage}.strategy"] = strategy
+        for word in words:
+            name, equals, value = word.partition("=")
+            if equals:
+                decisions[f"{stage}.{name}"] = value
+    return decisions
+
+
+def _explained(values):
+    """Share of the variance of {value: numbers} that the value explains, corrected for the number of
+    values (epsilon squared), so that a decision without effect has 0 in the mean."""
+    numbers = [number for group in values.values() for number in group]
+    mean = statistics.fmean(numbers)
+    total = sum((number - mean) ** 2 for number in numbers)
+    if total <= 0 or len(numbers) <= len(values):
+        return 0.0
+    within = sum((number - statistics.fmean(group)) ** 2
+                 for group in values.values() for number in group)
+    error = within / (len(numbers) - len(values))
+    return max(0.0, (total - within - (len(values) - 1) * error) / total)
+
+
+def knobs(records: Sequence[Record], most: int = 6) -> Plot:
+    """Which decisions of the search space matter, and which values of them are fast.
+
+    The bars say how much of the variance of log(latency) each decision explains by itself; the strips
+    below show the trials of the `most` most important ones by value. Searches try good values more
+    often than others, so that decisions on which all good trials agree look unimportant.
+    """
+    records = [record for record in _one_group(records, "knobs")
+               if _is_timed(record) and record.configuration]
+    groups = collections.defaultdict(lambda: collections.defaultdict(list))
+    for record in records:
+        for name, value in parse_configuration(record.configuration).items():
+            groups[name][value].append(math.log(record.latency_ns))
+    importance = [{"decision": one_line(name, 60), "explained": round(_explained(values), 4),
+                   "values": len(values)}
+                  for name, values in groups.items() if len(values) > 1]
+    importance.sort(key=lambda row: (-row["explained"], row["decision"]))
+    order = [row["decision"] for row in importance]
+    strips = [{"decision": one_line(name, 60), "value": one_line(value, 30),
+               "latency_us": math.exp(number) / 1e3}
+              for name, values in groups.items() if one_line(name, 60) in order[:most]
+              for value, numbers in values.items() for number in numbers]
+    bars = _bars("Share of the variance of log(latency) explained", importance,
+                 {"type": "bar", "color": BLUE}, y=_name("decision", sort=order),
+                 x=_number("explained", None), tooltip=_tooltip("decision", "explained", "values"))
+    strip = {"title": "Trials by value", "data": {"values": strips}, "columns": 3,
+             "facet": _name("decision", sort=order[:most]), "resolve": {"scale": {"x": "independent"}},
+             "spec": {"width": 140, "height": 120,
+                      "mark": {"type": "point", "size": 16, "opacity": 0.6, "color": BLUE},
+                      "encoding": {"x": _name("value", sort=sorted({row["value"] for row in strips},
+                                                                   key=_natural)),
+                                   "y": _number("latency_us", "latency, µs", log=True),
+                                   "tooltip": _tooltip("value", "latency_us")}}}
+    first = f"{order[0]} explains most" if order else "no decision varies"
+    return Plot({"vconcat": [bars, strip] if strips else [bars]},
+                f"decisions over {display.count_text(len(records), 'trial')}: {first}")
+
+
+def _natural(text):
+    """Sorts numbers by value and before other texts."""
+    return (0, int(text), "") if re.fullmatch(r"-?\d+", text) else (1, 0, text)
+
+
+# ---- failures ---------------------------------------------------------------------------------
+
+
+def failures(records: Sequence[Record], most: int = 15) -> Plot:
+    """Why candidates failed: trials that gave no time, by status and reason, most frequent first."""
+    counts = collections.Counter((record.status, _without_numbers(record.reason))
+                                 for record in records if not _is_timed(record))
+    rows = [{"why": one_line(f"{display.status_text(status)}: {reason}" if reason else
+                             display.status_text(status), 70),
+             "status": display.status_text(status), "reason": one_line(reason, 300),
+             "trials": count} for (status, reason), count in counts.most_common(most)]
+    failed = sum(counts.values())
+    spec = _bars("Candidates without a time", rows,
+                 y=_name("why", sort=[row["why"] for row in rows], axis={"labelLimit": 380}),
+                 x=_number("trials", "trials"), color=_name("status", "status"),
+                 tooltip=_tooltip("status", "reason", "trials"))
+    return Plot(spec, f"{failed} of {display.count_text(len(records), 'trial')} gave no time"
+                + (f"; most often: {rows[0]['why']}" if rows else ""))
+
+
+def _without_numbers(reason):
+    """The first line of the reason with each number as "#", so that alike reasons count together."""
+    return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "#", reason.partition("\n")[0])
+
+
+# ---- schedules --------------------------------------------------------------------------------
+
+
+class Comparison:
+    """The steps and loops of two schedules side by side; displays itself."""
+
+    def __init__(self, names, schedules):
+        self._names = tuple(map(one_line, names))
+        self._steps = [list(schedule.steps) for schedule in schedules]
+        self._loops = [str(schedule.program()).splitlines() for schedule in schedules]
+
+    def __str__(self):
+        lines = difflib.unified_diff(*self._steps, *self._names, lineterm="",
+                                     n=max(map(len, self._steps), default=0))
+        return display.visible("\n".join(lines))
+
+    def __repr__(self):
+        only = [len(set(a) - set(b)) for a, b in (self._steps, self._steps[::-1])]
+        return (f"<Comparison: {only[0]} steps only in {self._names[0]}, "
+                f"{only[1]} only in {self._names[1]}>")
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/plain": str(self) or repr(self), "text/html": self.html()}
+
+    def html(self):
+        return str(_difference("steps", self._names, self._steps)
+                   + _difference("loops", self._names, self._loops))
+
+
+def _difference(what, names, sides):
+    """Two lists of lines in a table, equal lines beside each other."""
+    def cell(line, is_other):
+        style = f"background:{ORANGE}33" if is_other and line is not None else ""
+        return (f'<td style="text-align:left;{style}"><pre style="margin:0;line-height:1.25">'
+                f'{display.escaped(line or "")}</pre></td>')
+
+    rows = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+        left, right = sides[0][a:b], sides[1][c:d]
+        for i in range(max(len(left), len(right))):
+            pair = (left[i] if i < len(left) else None, right[i] if i < len(right) else None)
+            rows.append("<tr>" + "".join(cell(line, kind != "equal") for line in pair) + "</tr>")
+    head = "".join(f'<th style="text-align:left">{display.escaped(f"{what} of {name}")}</th>'
+                   for name in names)
+    return display.Html(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
+
+
+def side_by_side(a: Schedule, b: Schedule, names: tuple[str, str] = ("the first", "the second")) -> Comparison:
+    """What two schedules of a compute do differently. InvalidError where one of them is illegal."""
+    return Comparison(names, (a, b))
+
+
+# ---- networks ---------------------------------------------------------------------------------
+
+
+def costs(plan: Plan) -> Plot:
+    """Where the time of a network goes: the plan's time by what its steps compute."""
+    sums = collections.defaultdict(lambda: [0, 0])
+    for step in plan.steps:
+        total = sums[display.computes(step)]
+        total[0] += 1
+        total[1] += step.predicted_ns
+    rows = [{"computes": one_line(kind, 40), "steps": count, "time_us": ns / 1e3}
+            for kind, (count, ns) in sums.items()]
+    whole = sum(row["time_us"] for row in rows)
+    spec = _bars("Time by what is computed", rows, y=_name("computes", sort="-x"),
+                 x=_number("time_us", "µs in the plan"),
+                 color={"condition": {"test": "datum.computes === 'transform'", "value": RED},
+                        "value": BLUE},
+                 tooltip=_tooltip("computes", "steps", "time_us"))
+    return Plot(spec, f"{plan.name}: {time_text(whole * 1e3)} in "
+                f"{display.count_text(len(plan.steps), 'step')}")
+
+
+def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
+    """When each step of a call ran: of what Model.profile() returned."""
+    begun = min((begin for _, begin, _ in profile), default=0)
+    rows = [{"step": one_line(name, 80), "number": i, "begin_us": (begin - begun) / 1e3,
+             "end_us": (end - begun) / 1e3, "time": time_text(end - begin)}
+            for i, (name, begin, end) in enumerate(profile)]
+    spec = _bars("Steps of one call", rows, {"type": "bar", "color": BLUE},
+                 y={"field": "number", "type": "ordinal", "title": "step",
+                    "axis": {"labelOverlap": True}},
+                 x=_number("begin_us", "µs"), x2={"field": "end_us"},
+                 tooltip=_tooltip("step", "number", "begin_us", "time"))
+    whole = max((row["end_us"] for row in rows), default=0)
+    return Plot(spec, f"{display.count_text(len(rows), 'step')} in {time_text(whole * 1e3)}")
+
+
+class _Drawing:
+    """Places of the steps of a plan: a row below all steps that they read, and a lane in it."""
+
+    def __init__(self, plan):
+        self.nodes, self.edges = [], []
+        self._writers, self._taken = {}, set()  # nodes by the memory that they wrote last
+        for step in plan.steps:
+            self._add_step(step)
+
+    def _add_step(self, step):
+        read = [argument for argument in step.arguments
+                if not argument.is_output and not argument.is_constant]
+        sources = [(self._source(argument), argument) for argument in read]
+        row = 1 + max((source["row"] for source, _ in sources), default=-1)
+        kind = display.computes(step)
+        node = self._add_node(row, sources, kind="transform" if kind == "transform" else "kernel",
+                              name=step.name, computes=kind, ns=step.predicted_ns)
+        for source, argument in sources:
+            self._add_edge(source, node, argument)
+        for argument in step.arguments:
+            if argument.is_output:
+                self._writers[argument.place] = node
+
+    def _source(self, argument):
+        """The node that wrote the argument; one for an input of the network."""
+        if argument.place not in self._writers:
+            self._writers[argument.place] = self._add_node(
+                0, [], kind="input", name=argument.tensor, computes="input", ns=0)
+        return self._writers[argument.place]
+
+    def _add_node(self, row, sources, kind, name, computes, ns):
+        lane = min((source["lane"] for source, _ in sources), default=0)
+        while (row, lane) in self._taken:
+            lane += 1
+        self._taken.add((row, lane))
+        text = one_line(name, 40) if ns <= 0 else f"{one_line(name, 40)}  {time_text(ns)}"
+        node = {"row": row, "lane": lane, "kind": kind, "label": text,
+                "name": one_line(name, 120), "computes": one_line(computes, 40),
+                "time": time_text(ns)}
+        self.nodes.append(node)
+        return node
+
+    def _add_edge(self, source, node, argument):
+        """A line; one that passes rows bends aside, so that it does not run through their nodes."""
+        points = [(source["lane"], source["row"]), (node["lane"], node["row"])]
+        if points[1][1] - points[0][1] > 1:
+            aside = min(source["lane"], node["lane"]) - 0.3
+            points[1:1] = [(aside, points[0][1] + 0.6), (aside, points[1][1] - 0.6)]
+        number = len(self.edges)
+        tensor = f"{one_line(argument.tensor, 60)}: {argument.dtype}{list(argument.shape)}"
+        common = {"edge": number, "tensor": tensor,
+                  "layout": one_line(display.layout_text(argument), 30)}
+        self.edges.append([{**common, "order": i, "lane": lane, "row": row}
+                           for i, (lane, row) in enumerate(points)])
+
+
+def layouts(plan: Plan) -> Plot:
+    """The layouts that a plan gives to the tensors of a network, and what transforms cost.
+
+    Steps run downwards; lines are tensors, coloured by their layout in memory; red steps are
+    transforms, which do nothing but copy a tensor to another layout.
+    """
+    drawing = _Drawing(plan)
+    lanes = 1 + max((node["lane"] for node in drawing.nodes), default=0)
+    rows = 1 + max((node["row"] for node in drawing.nodes), default=0)
+    x = _number("lane", None, axis=None, scale={"domain": [-0.5, lanes]})
+    y = _number("row", None, axis=None, scale={"domain": [-0.5, rows - 0.5], "reverse": True})
+    edges = [point for edge in drawing.edges for point in edge]
+    node_color = _name("kind", "step", scale={"domain": ["kernel", "transform", "input"],
+                                              "range": [BLUE, RED, GREY]})
+    tooltip = _tooltip("name", "computes", "time")
+    view = _view("Layouts and transforms",
+                 _layer(edges, {"type": "line", "interpolate": "basis", "strokeWidth": 2,
+                                "opacity": 0.7}, x=x, y=y, order={"field": "order"},
+                        detail=_name("edge"),
+                        color=_name("layout", "layout", scale={"scheme": "tableau20"}),
+                        tooltip=_tooltip("tensor", "layout")),
+                 _layer(drawing.nodes, {"type": "point", "filled": True, "shape": "square",
+                                        "size": 70, "opacity": 1}, x=x, y=y, color=node_color,
+                        tooltip=tooltip),
+                 _layer(drawing.nodes, {"type": "text", "align": "left", "dx": 8, "fontSize": 10},
+                        x=x, y=y, text={"field": "label"}, tooltip=tooltip),
+                 width=max(_WIDTH, 230 * lanes), height=max(60, 22 * rows),
+                 resolve={"scale": {"color": "independent"}})
+    return Plot(view, f"{plan.name}: {display.times_text(plan)}")

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One self-contained HTML page about a tuning database, a session of it, or networks.
+
+    python -m tilewright.report --db team.db --output team.html
+    python -m tilewright.report --db team.db --session 4f1c --model resnet50.twart --output out.html
+    tilewright.report.write("out.html", tw.Store("team.db", "r"), models=["resnet50.twart"])
+
+The page needs no network: it holds the scripts that draw the charts, which come with the package
+vl-convert-python. Its content security policy forbids every other script and every request.
+"""
+from __future__ import annotations
+
+import argparse
+import base64
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright import _tilewright, display, errors, plots
+from tilewright._tilewright import Store
+from tilewright.display import Html, escaped, facts, one_line, table, time_text
+
+__all__ = ["main", "page", "write"]
+
+# The version of Vega-Lite that draws the page. It takes specifications of version 5, but would warn of
+# their $schema, which is left out.
+_VEGA_LITE = "6.4"
+_MOST_ROWS = 2000
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em;
+       color: #222; background: #fff; }
+table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; }
+th, td { padding: 2px 10px 2px 0; vertical-align: top; }
+th { white-space: nowrap; }
+thead th { border-bottom: 1px solid #999; }
+pre { font-size: 12px; overflow-x: auto; }
+figure { display: inline-block; vertical-align: top; margin: 1em 1.5em 1em 0; max-width: 100%;
+         overflow-x: auto; }
+figcaption { color: #555; max-width: 36em; }
+section { border-top: 1px solid #ddd; margin-top: 2em; }
+summary { cursor: pointer; color: #335; margin: 0.4em 0; }
+.wide { overflow-x: auto; }
+"""
+
+# Draws the charts one after the other; the root element then says how many of them it drew. `ast`
+# has expressions interpreted, so that the content security policy need not allow eval.
+_DRAW = """
+(async () => {
+  const options = {mode: "vega-lite", actions: false, ast: true, renderer: "svg"};
+  let drawn = 0;
+  const figures = document.querySelectorAll("figure[data-spec]");
+  for (const figure of figures) {
+    const spec = JSON.parse(document.getElementById(figure.dataset.spec).textContent);
+    try {
+      await vegaEmbed(figure.querySelector("div"), spec, options);
+      drawn += 1;
+    } catch (error) {
+      console.error(figure.dataset.spec + ": " + error);
+    }
+  }
+  document.documentElement.dataset.charts = drawn + " of " + figures.length;
+})();
+"""
+
+
+# ---- the page -------------------------------------------------------------------------------
+
+
+class _Page:
+    """Sections of HTML and charts, in order."""
+
+    def __init__(self):
+        self._parts = []
+        self._charts = 0
+
+    def add(self, *parts):
+        self._parts += parts
+
+    def chart(self, plot):
+        """The chart, drawn when the page is opened, and below it what it shows."""
+        name = f"chart-{self._charts}"
+        self._charts += 1
+        return Html(f'<figure data-spec="{name}"><div></div>'
+                    f"<figcaption>{escaped(plot.text)}</figcaption></figure>"
+                    f'<script type="application/json" id="{name}">{_json(plot.spec)}</script>')
+
+    def text(self, title):
+        script = _charts_script() + _DRAW if self._charts else ""
+        return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+                f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">'
+                f"<title>{escaped(title)}</title><style>{_STYLE}</style></head><body>"
+                f"<h1>{escaped(title)}</h1>{''.join(self._parts)}"
+                f"<noscript><p>The charts are drawn by a script of this page.</p></noscript>"
+                f"<script>{script}</script></body></html>\n")
+
+
+def _json(spec):
+    """The specification as text that no HTML parser takes for anything else."""
+    spec = {name: value for name, value in spec.items() if name != "$schema"}
+    return json.dumps(spec).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _policy(script):
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+            "img-src data:")
+
+
+def _charts_script():
+    """Vega, Vega-Lite and Vega-Embed as one script, which defines vegaEmbed()."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise errors.MachineError(
+            "[report] the charts of a page take the package vl-convert-python: "
+            "pip install vl-convert-python") from None
+    script = vl_convert.javascript_bundle(vl_version=_VEGA_LITE)
+    # Within a script element, "</script" and "<!--" end or change it; in JavaScript both stand in
+    # strings only, where these escapes mean the same.
+    return (script.replace("\r\n", "\n").replace("</script", "<\\/script")
+            .replace("<!--", "<\\u0021--") + "\n")
+
+
+# ---- databases ------------------------------------------------------------------------------
+
+
+def _summary(store, records):
+    statuses = collections.Counter(record.status for record in records)
+    devices = collections.Counter(record.device for record in records)
+    pairs = [("database", pathlib.Path(store.path).name), ("records", len(records)),
+             ("workloads", len({record.workload_text for record in records})),
+             ("sessions", len({record.session for record in records})),
+             ("by status", display.counts_text(statuses))]
+    pairs += [("device", f"{device}: {display.count_text(count, 'record')}")
+              for device, count in devices.most_common(10)]
+    return facts(pairs)
+
+
+def _groups(records):
+    """Records that are comparable with each other: those of one workload, target, device and number
+    of threads. The group with the most records first."""
+    groups = collections.defaultdict(list)
+    for record in records:
+        groups[(record.workload_text, record.target, record.device, record.threads)].append(record)
+    return sorted(groups.values(), key=lambda group: (-len(group), group[0].workload_text))
+
+
+def _overview(groups, linked):
+    def row(number, group):
+        best = _best_of(group)
+        name = one_line(group[0].workload_text, 100)
+        link = Html(f'<a href="#workload-{number}">{escaped(name)}</a>') if number < linked else name
+        if best is None:
+            return (link, group[0].threads, "-", "-", "-", len(group), display.counts_text(
+                collections.Counter(record.status for record in group)))
+        return (link, best.threads, time_text(best.latency_ns), f"{display.gflops_of(best):.1f}",
+                f"{100 * display.efficiency_of(best):.1f}", len(group),
+                display.counts_text(collections.Counter(record.status for record in group)))
+
+    header = ("workload", "threads", "fastest", "GFLOP/s", "% of peak", "records", "by status")
+    rows = (row(number, group) for number, group in enumerate(groups[:_MOST_ROWS]))
+    return Html(f'<div class="wide">{table(header, rows, len(groups) - _MOST_ROWS)}</div>')
+
+
+def _best_of(group):
+    fastest = plots.fastest_of_each(group)
+    return fastest[0] if fastest else None
+
+
+def _workload_section(page, number, group):
+    first = group[0]
+    best = _best_of(group)
+    parts = [Html(f'<section id="workload-{number}"><h2>{escaped(one_line(first.workload_text))}</h2>'
+                  f"<p>{escaped(one_line(first.device))}; "
+                  f"{display.count_text(first.threads, 'thread')}</p>"),
+             page.chart(plots.best_so_far(group)), page.chart(plots.best_so_far(group, over="time"))]
+    parts.append(_predictions(page, group))
+    if any(record.configuration for record in group):
+        parts.append(page.chart(plots.knobs(group)))
+    if any(record.latency_ns <= 0 for record in group):
+        parts.append(page.chart(plots.failures(group)))
+    if best is not None:
+        parts.append(display.details(f"fastest: {time_text(best.latency_ns)}, record "
+                                     f"{best.hash[:12]}", _schedule_of(best)))
+    page.add(*parts, "</section>")
+
+
+def _predictions(page, group):
+    """The chart; or why there is none: the workload or the target may be of a newer version."""
+    try:
+        return page.chart(plots.predicted_against_measured(group))
+    except errors.Error as error:
+        return Html(f"<p>Nothing is predicted: {escaped(one_line(error))}</p>")
+
+
+def _schedule_of(record):
+    """The record's schedule beside the one that the search space begins with; by itself, with the
+    reason, where this version knows no such workload or schedule."""
+    try:
+        workload = _tilewright.parse_workload(record.workload_text)
+        best = _tilewright.parse_schedule(workload, record.schedule)
+        default = _tilewright.default_schedule(workload, record.target)
+        return Html(plots.side_by_side(default, best, ("the default", "the fastest")).html())
+    except errors.Error as error:
+        return Html(f"<p>{escaped(one_line(error))}</p>{display.code(record.schedule)}")
+
+
+def _add_database(page, store, session, workload, most):
+    records = store.query(session=session, workload=workload)
+    if not records:
+        raise errors.NoCandidateError(f"[report] '{store.path}' has no such records; "
+                                      "`tilewright db query` lists what there is")
+    groups = _groups(records)
+    page.add(_summary(store, records), page.chart(plots.roofline(records)))
+    if any(record.latency_ns <= 0 for record in records):
+        page.add(page.chart(plots.failures(records)))
+    page.add(_overview(groups, most))
+    for number, group in enumerate(groups[:most]):
+        _workload_section(page, number, group)
+
+
+# ---- networks -------------------------------------------------------------------------------
+
+
+def _add_model(page, path):
+    variants = _tilewright.read_plan(str(path)).variants
+    for number in range(variants):
+        plan = _tilewright.read_plan(str(path), number)
+        page.add(Html(f"<section><h2>{escaped(one_line(plan.name))}</h2>"),
+                 page.chart(plots.costs(plan)),
+                 Html(f'<div class="wide">{display.plan_html(plan)}</div>'),
+                 page.chart(plots.layouts(plan)), "</section>")
+
+
+# ---- entry points ---------------------------------------------------------------------------
+
+
+def page(store: Store | None = None, *, session: str | None = None, workload: str | None = None,
+         models: Iterable[str | os.PathLike[str]] = (), most: int = 12) -> str:
+    """The text of the page.
+
+    Args:
+      store: a Store; None: the page is about the models alone.
+      session, workload: only records of this session, of this workload's text.
+      models: paths of files that `tilewright tune --model` wrote.
+      most: workloads that have a section of their own, those with the most records; the others are
+        in the tables.
+    """
+    made = _Page()
+    if store is not None:
+        _add_database(made, store, session, workload, most)
+    for path in models:
+        _add_model(made, path)
+    named = [pathlib.Path(store.path).stem] if store is not None else []
+    return made.text("Tilewright: " + ", ".join(named + [pathlib.Path(p).stem for p in models]))
+
+
+def write(path: str | os.PathLike[str], store: Store | None = None, **options: Any) -> None:
+    """Replaces the file by page(store, **options), as a whole."""
+    path = pathlib.Path(path)
+    text = page(store, **options)
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False,
+                                         encoding="utf-8") as file:
+            temporary = file.name
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None:
+            os.unlink(temporary)
+        raise errors.MachineError(f"[report] '{path}' cannot be written: {error.strerror}") from None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns its exit code, as the program's are (docs/cli.md)."""
+    parser = argparse.ArgumentParser(
+        prog="tilewright report", description="Writes a page about a database or networks: charts of "
+        "every search, rooflines, failures, schedules and layouts. It needs no network.")
+    parser.add_argument("--db", help="the database; by default that of the program, unless there is "
+                        "a --model")
+    parser.add_argument("--session", help="only the records of this session")
+    parser.add_argument("--workload", help="only the records of this workload's key")
+    parser.add_argument("--model", action="append", default=[], metavar="FILE",
+                        help="a network that `tune --model` wrote; may be repeated")
+    parser.add_argument("--most", type=int, default=12,
+                        help="workloads that get charts of their own (12)")
+    parser.add_argument("--output", required=True, help="the page, an HTML file")
+    flags = parser.parse_args(arguments)
+    try:
+        database = flags.db or (None if flags.model else _tilewright.default_database())
+        store = _tilewright.Store(database, "r") if database else None
+        write(flags.output, store, session=flags.session, workload=flags.workload,
+              models=flags.model, most=flags.most)
+    except errors.Error as error:
+        print(f"tilewright: {error}", file=sys.stderr)
+        return error.code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Tests that hold for every engine run once over files and once over a server:
+//
+//   class AnyStore : public OnBackends {};
+//   TEST_P(AnyStore, KeepsARecord) { Store store = open_store(databases / "a.db"); ... }
+//   TW_ON_BACKENDS(AnyStore);
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/db/postgres_server.h"
+#include "tests/db/samples.h"
+
+namespace tw::db {
+
+enum class Backend { File, Server };
+
+/// Databases by name: files in a folder, or databases of a server, which are made when they are
+/// first named.
+class Databases {
+ public:
+  explicit Databases(Backend backend) : backend_(backend) {}
+  std::string operator/(const std::string& name) {
+    if (backend_ == Backend::File) return folder_ / name;
+    std::string& address = addresses_[name];
+    if (address.empty()) address = PostgresServer::shared().make_database();
+    return address;
+  }
+
+ private:
+  Backend backend_;
+  Folder folder_;
+  std::map<std::string, std::string> addresses_;
+};
+
+class OnBackends : public testing::TestWithParam<Backend> {
+ protected:
+  Databases databases{GetParam()};
+  Folder files;  ///< for what is a file with every engine
+};
+
+#define TW_ON_BACKENDS(suite)                                     \
+  INSTANTIATE_TEST_SUITE_P(                                       \
+      On, suite, testing::Values(Backend::File, Backend::Server), \
+      [](const auto& tested) { return tested.param == Backend::File ? "File" : "Server"; })
+
+}  // namespace tw::db

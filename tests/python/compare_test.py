@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two schedules side by side."""
+import pathlib
+import tempfile
+import unittest
+
+import tilewright as tw
+
+
+class Comparing(unittest.TestCase):
+    def setUp(self):
+        self.workload = tw.make_workload("dense", m=48, n=64, k=40)
+        self.tiled = (tw.Schedule(self.workload).split("out", "n", 16, names=("no", "lane"))
+                      .reorder("out", ["m", "no", "k", "lane"]).cache_write("out", "no"))
+        self.vectors = self.tiled.vectorize("out", "lane")
+
+    def test_steps_times_and_loops(self):
+        comparison = tw.compare(self.tiled, self.vectors)
+        self.assertEqual(comparison.only_in_a, [])
+        self.assertEqual(comparison.only_in_b, ["vectorize out n.1"])
+        self.assertGreater(comparison.predicted_a.total_ns, comparison.predicted_b.total_ns)
+        self.assertIsNone(comparison.measured_a)
+        name, a, b = comparison.resources[0]
+        self.assertTrue(all(abs(a - b) >= abs(x - y) for _, x, y in comparison.resources), name)
+        text = str(comparison)
+        self.assertIn("+ vectorize out n.1", text)
+        self.assertRegex(text, r"for n\.1 in 0\.\.16 +\| +vector n\.1 in 0\.\.16")
+
+    def test_equal_schedules_differ_in_nothing(self):
+        comparison = tw.compare(self.tiled, self.tiled)
+        self.assertEqual(comparison.only_in_a + comparison.only_in_b, [])
+        self.assertNotIn("|", comparison.programs)
+
+    def test_measured_times_of_a_database(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = tw.Store(str(pathlib.Path(folder) / "t.db"))
+            tuned = [tw.tune(self.workload, db=store, schedule=s, trials=1, budget=600)
+                     for s in (self.tiled, self.vectors)]
+            self.assertEqual(tuned[0].schedule, str(self.tiled))
+            self.assertGreater(tuned[0].progress.given_ns, 0)
+            comparison = tw.compare(self.tiled, self.vectors, workload=self.workload, db=store)
+            self.assertGreater(comparison.measured_a, 0)
+            self.assertGreater(comparison.measured_b, 0)
+            records = tw.compare(tuned[0].best, tuned[1])
+            self.assertEqual(records.only_in_b, ["vectorize out n.1"])
+            self.assertEqual(records.measured_a, tuned[0].latency_ns)
+
+    def test_other_things_are_refused(self):
+        with self.assertRaisesRegex(TypeError, "Schedules, Records or Tuneds, not str"):
+            tw.compare("tw1", self.tiled)
+
+
+if __name__ == "__main__":
+    unittest.main()

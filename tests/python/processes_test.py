@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Importing, forking, starting processes, and ending them at bad moments."""
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import tilewright as tw
+
+PATIENCE_S = 300  # within which whatever is not stuck has ended, on any machine
+
+
+def numbers(*shape):
+    return np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
+
+
+A, W = numbers(8, 10), numbers(10, 12)
+
+
+def call_of(path):
+    """What a process of a pool computes."""
+    return tw.Kernel.load(path)(A, W, threads=2)
+
+
+class Importing(unittest.TestCase):
+    def test_loads_neither_the_compiler_nor_the_cost_model(self):
+        script = """
+import sys, tilewright
+maps = open("/proc/self/maps").read()
+print([name for name in ("libHalide", "libtw_halide", "libxgboost") if name in maps],
+      [name for name in ("halide", "onnx", "xgboost") if name in sys.modules])
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "[] []\n")
+
+
+class Processes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.workload = tw.make_workload("dense", m=8, n=12, k=10)
+        tuned = tw.tune(cls.workload, db=cls.folder / "tuning.db", trials=2)
+        cls.kernel, cls.path = tuned.kernel(), str(cls.folder / "dense.twart")
+        tuned.save(cls.path)
+        np.testing.assert_array_equal(cls.kernel(A, W, threads=2), A @ W)  # the pool of threads runs
+
+    def in_child(self, action):
+        """Runs the action in a child of fork, which must return True."""
+        child = os.fork()
+        if child == 0:
+            signal.alarm(PATIENCE_S)
+            os._exit(0 if action() else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_fault63_a_call_in_a_child_of_fork(self):
+        self.in_child(lambda: np.array_equal(self.kernel(A, W, threads=2), A @ W))
+        np.testing.assert_array_equal(self.kernel(A, W, threads=2), A @ W)
+
+    def test_fault63_tuning_in_a_child_of_fork(self):
+        def tune():
+            tuned = tw.tune(self.workload, db=self.folder / "child.db", trials=2)
+            return np.array_equal(tuned.kernel()(A, W), A @ W)
+
+        self.in_child(tune)
+
+    def test_fault63_pools_of_processes(self):
+        for method in ("fork", "spawn"):
+            with multiprocessing.get_context(method).Pool(2) as pool:
+                for result in pool.map_async(call_of, [self.path] * 4).get(PATIENCE_S):
+                    np.testing.assert_array_equal(result, A @ W)
+
+    def test_fault65_the_interpreter_ends_while_the_pool_of_threads_lives(self):
+        script = f"""
+import threading
+import numpy as np, tilewright as tw
+kernel = tw.Kernel.load({self.path!r})
+a, w = np.ones((8, 10), np.float32), np.ones((10, 12), np.float32)
+kernel(a, w, threads=2)
+def call_for_ever():
+    while True: kernel(a, w, threads=2)
+threading.Thread(target=call_for_ever, daemon=True).start()
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_fault66_a_process_that_is_killed_during_tuning_leaves_no_lock(self):
+        database = self.folder / "killed.db"
+        script = f"""
+import tilewright as tw
+tw.tune(tw.make_workload("dense", m=64, n=64, k=64), db={str(database)!r}, budget=500, effort="full",
+        on_progress=lambda progress: print(sum(progress.trials.values()), flush=True))
+"""
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        for line in child.stdout:
+            if int(line) > 0:
+                break
+        child.kill()
+        child.communicate(timeout=PATIENCE_S)
+        for _ in range(2):  # the same cell twice
+            tuned = tw.tune(tw.make_workload("dense", m=64, n=64, k=64), db=database, trials=1)
+            self.assertEqual(tuned.best.status, "ok")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The report: what its page says, that it asks for nothing, and that a browser draws all of it."""
+import contextlib
+import importlib.util
+import io
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import records
+
+import tilewright as tw
+from tilewright import paths, report
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HAS_CHARTS = importlib.util.find_spec("vl_convert") is not None
+CHROMIUM = shutil.which("chromium")
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        if not HAS_CHARTS:
+            self.skipTest("[SKIP] vl-convert-python is not installed")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.database = self.folder / "team.db"
+        self.page = self.folder / "page.html"
+
+    def write(self, trials, *arguments):
+        """The page about a database with these trials."""
+        records.write_database(self.database, trials)
+        code = report.main(["--db", str(self.database), "--output", str(self.page), *arguments])
+        self.assertEqual(code, 0)
+        return self.page.read_text(encoding="utf-8")
+
+    def opened(self):
+        """The page's elements after its scripts have run, and what the browser's console says."""
+        done = subprocess.run(
+            [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             f"--user-data-dir={self.folder / 'browser'}", "--virtual-time-budget=120000",
+             "--enable-logging=stderr", "--dump-dom", self.page.as_uri()],
+            capture_output=True, text=True, timeout=300, check=True)
+        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+    def check_opened(self):
+        if CHROMIUM is None:
+            self.skipTest("[SKIP] chromium is not installed")
+        charts = self.page.read_text(encoding="utf-8").count("<figure data-spec")
+        elements, console = self.opened()
+        self.assertEqual(console, [])
+        self.assertIn(f'data-charts="{charts} of {charts}"', elements)
+        self.assertEqual(len(re.findall(r'<svg[^>]*class="marks"', elements)), charts)
+        return elements
+
+    def test_has_charts_and_tables_of_each_workload(self):
+        other = tw.make_workload("dense", m=8, n=8, k=8).key
+        text = self.write(records.search() + records.search(8, workload=other, session="s2"))
+        page = records.Markup(text)
+        self.assertIn("records32", page.text)
+        self.assertEqual(page.tags.count("section"), 2)
+        self.assertIn("default", page.text)
+        self.check_opened()
+
+    def test_asks_for_nothing(self):
+        text = self.write(records.search(4))
+        self.assertIn("default-src 'none'", text)
+        page = text.replace(text[text.index("<script>"):], "")  # without the charts' script
+        for part in ("src=", "href=\"http", "url(", "@import"):
+            self.assertNotIn(part, page)
+
+    def test_hostile_names_are_text(self):
+        hostile = records.HOSTILE
+        trials = records.search(8, workload=hostile, op=hostile, device=hostile, session="s\u202e<b>")
+        trials.append(records.failed(workload=hostile, device=hostile, op=hostile, trial=99,
+                                     reason=hostile, schedule="tw1\n" + hostile))
+        text = self.write(trials)
+        page = records.Markup(text)
+        self.assertNotIn("b", page.tags)
+        for character in "\u202e\u2066\x07":
+            self.assertNotIn(character, text)
+        for spec in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S):
+            json.loads(spec)
+        self.assertNotIn("<title>owned", self.check_opened())
+
+    def test_of_one_session(self):
+        text = self.write(records.search(8) + records.search(4, session="s2"), "--session", "s2")
+        self.assertIn("records4", records.Markup(text).text)
+
+    def test_at_most_so_many_workloads_have_charts(self):
+        trials = [trial for m in (4, 8, 12)
+                  for trial in records.search(4, workload=tw.make_workload("dense", m=m, n=8, k=8).key,
+                                              session=f"s{m}")]
+        self.assertEqual(records.Markup(self.write(trials, "--most", "2")).tags.count("section"), 2)
+
+    def test_of_a_network(self):
+        if importlib.util.find_spec("onnx") is None:
+            self.skipTest("[SKIP] onnx is not installed")
+        onnx, network = self.folder / "net.onnx", self.folder / "net.twart"
+        subprocess.run([sys.executable, ROOT / "bench" / "models" / "make_models.py",
+                        "planted_mixed_blocks", "-o", onnx], check=True, capture_output=True)
+        subprocess.run([paths.program(), "tune", "--model", onnx, "--effort", "none", "--db",
+                        self.database, "--output", network], check=True, capture_output=True)
+        self.assertEqual(report.main(["--model", str(network), "--output", str(self.page)]), 0)
+        text = records.Markup(self.page.read_text(encoding="utf-8")).text
+        plan = tw.read_plan(str(network))
+        for step in plan.steps:
+            self.assertIn(step.name, text)
+        self.assertIn(str(plan).splitlines()[-1].strip(), text)
+        with self.assertRaisesRegex(IndexError, "the network has 1"):
+            tw.read_plan(str(network), 1)
+        self.check_opened()
+
+    def test_a_file_that_cannot_be_written_is_an_error(self):
+        records.write_database(self.database, records.search(4))
+        for arguments, code, said in (
+                (["--output", str(self.folder / "none" / "page.html")], 7, "cannot be written"),
+                (["--output", str(self.database.parent)], 7, "cannot be written"),
+                (["--output", str(self.page), "--session", "other"], 6, "no such records")):
+            stderr = io.StringIO()
+            with contextlib.redirect_stderr(stderr):
+                self.assertEqual(report.main(["--db", str(self.database), *arguments]), code)
+            self.assertIn(said, stderr.getvalue())
+        self.assertFalse(self.page.exists())
+        self.assertEqual([p for p in self.folder.parent.iterdir()
+                          if p.name.startswith(self.folder.name) and p != self.folder], [])
+
+    def test_a_missing_database_is_none_to_report_on(self):
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(report.main(["--db", str(self.folder / "no.db"), "--output",
+                                          str(self.page)]), 4)
+        self.assertFalse((self.folder / "no.db").exists())
+
+    def test_is_a_module_of_the_package(self):
+        self.assertIs(tw.report, report)
+        self.assertIn("report.write", report.__doc__)
+
+
+if __name__ == "__main__":
+    unittest.main()

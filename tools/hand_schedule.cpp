@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/hand_schedule.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/text.h"
+#include "schedules/adapt.h"
+#include "schedules/problem.h"
+#include "schedules/schedule.h"
+#include "tools/workload_flags.h"
+
+namespace tw::tools {
+namespace {
+
+Result<std::string> schedule_text(const std::string& path) {
+  return read_text(path, "schedule", "a schedule as in docs/schedules.md");
+}
+
+/// "[vectorize] why\n  loops" of a schedule as a whole becomes "[vectorize] gemm.tw1: why; loops".
+tl::unexpected<Error> error_in(const std::string& source, const Error& error) {
+  std::string message = first_lines(error.message, 2);
+  const size_t tag = message.find("] ");
+  message.insert(tag == std::string::npos ? 0 : tag + 2, source + ": ");
+  return fail(error.code, std::move(message));
+}
+
+Status check_fits(const schedules::Schedule& schedule, const dsl::Workload& workload,
+                  const Target& target, const std::string& source) {
+  const auto program = schedule.program(schedules::limits_of(target));
+  if (!program) return error_in(source, program.error());
+  const Status layouts = schedules::check_layouts(schedule, schedules::problem_of(workload));
+  if (!layouts) return error_in(source, layouts.error());
+  return {};
+}
+
+}  // namespace
+
+Flag schedule_flag(std::string& path) {
+  return {"schedule", Path{&path},
+          "file with a schedule, as the database stores it; - is standard input"};
+}
+
+Result<HandSchedule> read_hand_schedule(const std::string& path, const dsl::Workload& workload,
+                                        const Target& target) {
+  TW_TRY(const std::string text, schedule_text(path));
+  const std::string source = source_name(path);
+  auto schedule = schedules::read_schedule(workload.compute, text, source);
+  if (!schedule) {
+    Error error = std::move(schedule.error());
+    error.message += "; where it is of another shape, `show --schedule` adapts it";
+    return tl::unexpected<Error>(std::move(error));
+  }
+  TW_RETURN_IF_ERROR(check_fits(*schedule, workload, target, source));
+  return HandSchedule{source, schedule->to_string(), {}};
+}
+
+Result<HandSchedule> adapt_hand_schedule(const std::string& path, const dsl::Workload& workload,
+                                         const Target& target) {
+  TW_TRY(const std::string text, schedule_text(path));
+  const std::string source = source_name(path);
+  TW_TRY(const std::vector<schedules::Step> steps, schedules::read_steps(text, source));
+  const schedules::Adapted adapted = schedules::adapt(steps, workload.compute);
+  if (const Status fits = check_fits(adapted.schedule, workload, target, source); !fits) {
+    Error error = fits.error();
+    error.message += fmt::format("; {} of {} steps apply", adapted.schedule.steps().size(),
+                                 adapted.steps.size());
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return HandSchedule{source, adapted.schedule.to_string(), schedules::notes_of(adapted)};
+}
+
+}  // namespace tw::tools
