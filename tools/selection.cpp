@@ -13,6 +13,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
+#include "tools/model_files.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tuner/device.h"
@@ -195,6 +196,16 @@ std::string elsewhere_lines(const std::set<std::string>& devices) {
   for (const std::string& device : devices)
     lines += fmt::format("elsewhere: measured on: {}\n", show_other_device(device));
   return lines;
+}
+
+Result<bool> names_network(const SelectionFlags& flags) {
+  if (!is_file_operand(flags.hash)) return false;
+  if (!flags.schedule.empty())
+    return fail(ErrorCode::Usage,
+                fmt::format("[network] {}: --schedule is of a kernel; the schedules of a network "
+                            "are chosen when it is tuned",
+                            flags.hash));
+  return true;
 }
 
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
