@@ -10,8 +10,10 @@
 
 #include "base/text.h"
 #include "db/server_address.h"
+#include "schedules/default_schedule.h"
+#include "schedules/legality.h"
+#include "schedules/problem.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
 #include "tools/quote.h"
@@ -250,24 +252,9 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   return selection;
 }
 
-namespace {
-
-/// The loops as they are declared, on tensors in the layouts that are asked for.
-schedules::Schedule declared_loops(const dsl::Workload& workload) {
-  schedules::Schedule plain(workload.compute);
-  for (const auto& [tensor, layout] : workload.layouts)
-    plain.add(schedules::SetLayout{tensor, layout});
-  return plain;
-}
-
-}  // namespace
-
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target) {
-  TW_TRY(const schedules::Space space,
-         schedules::Space::derive(schedules::problem_of(workload), target));
-  const schedules::Schedule first = space.schedule(space.default_point());
-  if (first.program(schedules::limits_of(target))) return first.to_string();
-  return declared_loops(workload).to_string();
+  TW_TRY(const schedules::Schedule schedule, schedules::default_schedule(workload, target));
+  return schedule.to_string();
 }
 
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
