@@ -314,8 +314,8 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
 }
 
 Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
-  if (is_file_operand(flags.selection.hash))
-    return explain_model(flags.selection.hash, flags.dot, flags.format, here);
+  TW_TRY(const bool is_network, names_network(flags.selection));
+  if (is_network) return explain_model(flags.selection.hash, flags.dot, flags.format, here);
   if (flags.dot) return fail(ErrorCode::Usage, "[explain] --dot draws a network: name its file");
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const Analysis analysis,

@@ -283,7 +283,8 @@ Status check_no_model_flags(const ModelRunFlags& flags) {
 }
 
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
-  if (is_file_operand(flags.selection.hash)) return run_model_file(flags, here);
+  TW_TRY(const bool is_network, names_network(flags.selection));
+  if (is_network) return run_model_file(flags, here);
   TW_RETURN_IF_ERROR(check_no_model_flags(flags.model));
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {

@@ -10,9 +10,12 @@
 
 #include "base/text.h"
 #include "db/server_address.h"
+#include "schedules/default_schedule.h"
+#include "schedules/legality.h"
+#include "schedules/problem.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
 #include "tools/interrupts.h"
+#include "tools/model_files.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tuner/device.h"
@@ -200,6 +203,16 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices) {
   return lines;
 }
 
+Result<bool> names_network(const SelectionFlags& flags) {
+  if (!is_file_operand(flags.hash)) return false;
+  if (!flags.schedule.empty())
+    return fail(ErrorCode::Usage,
+                fmt::format("[network] {}: --schedule is of a kernel; the schedules of a network "
+                            "are chosen when it is tuned",
+                            flags.hash));
+  return true;
+}
+
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
   Selection selection;
   if (!flags.hash.empty()) {
@@ -242,24 +255,9 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   return selection;
 }
 
-namespace {
-
-/// The loops as they are declared, on tensors in the layouts that are asked for.
-schedules::Schedule declared_loops(const dsl::Workload& workload) {
-  schedules::Schedule plain(workload.compute);
-  for (const auto& [tensor, layout] : workload.layouts)
-    plain.add(schedules::SetLayout{tensor, layout});
-  return plain;
-}
-
-}  // namespace
-
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target) {
-  TW_TRY(const schedules::Space space,
-         schedules::Space::derive(schedules::problem_of(workload), target));
-  const schedules::Schedule first = space.schedule(space.default_point());
-  if (first.program(schedules::limits_of(target))) return first.to_string();
-  return declared_loops(workload).to_string();
+  TW_TRY(const schedules::Schedule schedule, schedules::default_schedule(workload, target));
+  return schedule.to_string();
 }
 
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,

@@ -83,6 +83,9 @@ struct Selection {
 /// read_hand_schedule()'s.
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
+/// Whether the operand names the file of a network. Usage where --schedule is given beside it.
+Result<bool> names_network(const SelectionFlags& flags);
+
 /// The device of the record where it is another than the target's at hand; else empty. The target
 /// is as chosen_target() makes it.
 OtherDevice other_device_of(const db::Record& record, const Target& target);

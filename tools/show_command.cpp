@@ -120,8 +120,8 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
 }
 
 Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
-  if (is_file_operand(flags.selection.hash))
-    return show_model(flags.selection.hash, flags.format, here);
+  TW_TRY(const bool is_network, names_network(flags.selection));
+  if (is_network) return show_model(flags.selection.hash, flags.format, here);
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const std::string schedule, schedule_of(s));
   if (s.by_hand)

@@ -21,10 +21,9 @@
 #include "python/src/gil.h"
 #include "python/src/stores.h"
 #include "runtime/model.h"
+#include "schedules/default_schedule.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
-#include "schedules/step.h"
 #include "tuner/bandwidth.h"
 #include "tuner/device.h"
 #include "tuner/host_machine.h"
@@ -145,18 +144,11 @@ std::vector<std::optional<double>> predict(const dsl::Workload& workload,
 
 Schedule default_schedule(const dsl::Workload& workload, const std::string& target) {
   const Target chosen = target_of(target);
-  Result<schedules::Space> space = [&] {
+  Result<Schedule> schedule = [&] {
     const WithoutGil released;
-    return schedules::Space::derive(schedules::problem_of(workload), chosen);
+    return schedules::default_schedule(workload, chosen);
   }();
-  const schedules::Space derived = value_of(std::move(space));
-  const WithoutGil released;
-  Schedule first = derived.schedule(derived.default_point());
-  if (first.program(schedules::limits_of(chosen))) return first;
-  Schedule plain(workload.compute);
-  for (const auto& [tensor, layout] : workload.layouts)
-    plain.add(schedules::SetLayout{tensor, layout});
-  return plain;
+  return value_of(std::move(schedule));
 }
 
 void bind_predictions(py::module_& m) {

@@ -7,24 +7,13 @@
 #include "db/postgres_connection.h"
 #include "db/recorder.h"
 #include "db/schema.h"
+#include "tests/db/fake_time.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/process.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
 namespace {
-
-/// Time that passes only by waiting, or when a test says so.
-struct ServerTime {
-  int64_t now_ms = 0;
-  std::vector<std::string> messages;
-  Waiting waiting(int64_t limit_ms) {
-    return {.limit_ms = limit_ms,
-            .now_ms = [this] { return now_ms; },
-            .sleep_ms = [this](int64_t ms) { now_ms += ms; },
-            .on_message = [this](std::string_view text) { messages.emplace_back(text); }};
-  }
-};
 
 PostgresServer& server() { return PostgresServer::shared(); }
 
@@ -172,7 +161,7 @@ TEST(Postgres, Fault21_WhatAKilledWriterAcknowledgedIsThere) {
 
 TEST(Postgres, Fault17_AnotherWriterIsWaitedForThenTryLater) {
   const std::string address = server().make_database();
-  ServerTime time;
+  FakeTime time;
   Store store = open_store(address, OpenMode::ReadWrite, {.waiting = time.waiting(3)});
   const auto other = connect_to(address);
   {
@@ -270,7 +259,7 @@ TEST(Postgres, RolesAllowWhatTheirNamesSay) {
 TEST(Postgres, ATunerSpoolsWhileTheServerIsAwayAndSynchronisesLater) {
   PostgresServer own;
   const Folder folder;
-  ServerTime time;
+  FakeTime time;
   Store store = open_store(own.make_database(), OpenMode::ReadWrite,
                            {.waiting = time.waiting(1'000), .spool_directory = folder / "spool"});
   const Spool spool(store.spool_path());
@@ -329,7 +318,7 @@ TEST(Postgres, WithoutAPlaceToWaitRecordsStayInMemory) {
 
 TEST(Postgres, AServerThatRestartedWhileNobodyAskedIsNotNoticed) {
   PostgresServer own;
-  ServerTime time;
+  FakeTime time;
   Store store =
       open_store(own.make_database(), OpenMode::ReadWrite, {.waiting = time.waiting(1'000)});
   ASSERT_TRUE(store.append(sample_records(0, 2)));

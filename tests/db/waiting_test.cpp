@@ -7,23 +7,12 @@
 #include "db/recorder.h"
 #include "db/spool.h"
 #include "db/store.h"
+#include "tests/db/fake_time.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
 
 namespace tw::db {
 namespace {
-
-// Time that passes only by waiting.
-struct FakeTime {
-  int64_t now_ms = 0;
-  std::vector<std::string> messages;
-  Waiting waiting(int64_t limit_ms) {
-    return {.limit_ms = limit_ms,
-            .now_ms = [this] { return now_ms; },
-            .sleep_ms = [this](int64_t ms) { now_ms += ms; },
-            .on_message = [this](std::string_view text) { messages.emplace_back(text); }};
-  }
-};
 
 // Another process inside its transaction, as the gate sees it.
 class HeldGate {

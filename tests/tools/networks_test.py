@@ -200,6 +200,8 @@ class NetworksTest(program.ProgramTest):
         trace = json.loads((self.home / "t.json").read_text())
         self.assertTrue(trace)
         self.assertIn("% of all", self.succeed("run", "net.twart", "--profile").out)
+        for verb in ("run", "show", "explain"):
+            self.fail_with(2, verb, "net.twart", "--schedule", "any.txt", saying=["net.twart", "--schedule"])
 
     def with_opencl(self):
         self.environment["POCL_CACHE_DIR"] = str(self.home)
