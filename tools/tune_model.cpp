@@ -31,8 +31,10 @@ namespace tw::tools {
 namespace {
 
 constexpr std::string_view default_output = "net.twart";
-// The share of the budget that each measurement of whole networks takes.
-constexpr double race_share = 0.1, longest_race_s = 10;
+// The share of the budget that each measurement of whole networks takes, and that is kept for
+// building the best plans.
+constexpr double race_share = 0.05, longest_race_s = 10;
+constexpr double building_share = 0.1, longest_building_s = 5;
 
 /// A variant of a network on its way to the file.
 struct ModelRun {
@@ -115,7 +117,8 @@ tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings
   if (options.tuning.effort == tuner::Effort::None)
     options.plans = 1;
   else
-    options.tuning.budget_s -= race_count(flags) * race_s(flags);
+    options.tuning.budget_s -= race_count(flags) * race_s(flags) +
+                               std::min(building_share * flags.budget_s, longest_building_s);
   return options;
 }
 
