@@ -301,6 +301,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
   if (s.record) {
     json["record"] = as_json(*s.record);
     json["measured_here"] = s.other_device.empty();
+    json["likeness"] = db::to_string(s.other_device.likeness);
   }
   json["memory"] = memory_json(line);
   if (rival)

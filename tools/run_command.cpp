@@ -226,6 +226,7 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                             {"record", s.record ? s.record->hash : ""},
                             {"measured_on", s.record ? s.record->device : ""},
                             {"measured_here", s.record && s.other_device.empty()},
+                            {"likeness", s.record ? db::to_string(s.other_device.likeness) : ""},
                             {"schedule_from", schedule_source(s)},
                             {"target", s.target.to_string()},
                             {"threads", s.threads},

@@ -187,15 +187,18 @@ Status take_schedule(const SelectionFlags& flags, std::optional<db::Store>& stor
 
 }  // namespace
 
-std::string other_device_of(const db::Record& record, const Target& target) {
-  return record.device == tuner::device_text(target) ? "" : record.device;
+OtherDevice other_device_of(const db::Record& record, const Target& target) {
+  const db::Likeness likeness = db::likeness_of(record.device, tuner::device_text(target));
+  return likeness == db::Likeness::Exact ? OtherDevice{} : OtherDevice{record.device, likeness};
 }
 
-std::string show_other_device(const std::string& device) { return device + ", not on this one"; }
+std::string show_other_device(const OtherDevice& device) {
+  return fmt::format("{}, not on this one ({})", device.name, db::to_string(device.likeness));
+}
 
-std::string elsewhere_lines(const std::set<std::string>& devices) {
+std::string elsewhere_lines(const std::set<OtherDevice>& devices) {
   std::string lines;
-  for (const std::string& device : devices)
+  for (const OtherDevice& device : devices)
     lines += fmt::format("elsewhere: measured on: {}\n", show_other_device(device));
   return lines;
 }

@@ -58,6 +58,15 @@ struct SelectionFlags {
 Flag hash_operand(SelectionFlags& flags);
 std::vector<Flag> flags_of(SelectionFlags& flags);
 
+/// A device that a record was measured on, where it is another than this machine's.
+struct OtherDevice {
+  std::string name;  ///< as in the record; empty: it is this machine's
+  db::Likeness likeness = db::Likeness::Exact;
+
+  bool empty() const { return name.empty(); }
+  auto operator<=>(const OtherDevice&) const = default;
+};
+
 struct Selection {
   dsl::Workload workload;
   Target target;  ///< tuned for the machine that `tune` with this database would use
@@ -68,8 +77,7 @@ struct Selection {
   std::optional<HandSchedule> by_hand;  ///< of --schedule
   /// None: nothing is known about the workload, or about the schedule by hand.
   std::optional<db::Record> record;
-  /// The device that the record was measured on, where it is another than this machine's.
-  std::string other_device = {};
+  OtherDevice other_device = {};  ///< of the record
 };
 /// Usage where the hash is of no record, or of several; errors of --schedule as
 /// read_hand_schedule()'s.
@@ -80,12 +88,12 @@ Result<bool> names_network(const SelectionFlags& flags);
 
 /// The device of the record where it is another than the target's at hand; else empty. The target
 /// is as chosen_target() makes it.
-std::string other_device_of(const db::Record& record, const Target& target);
-/// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one".
-std::string show_other_device(const std::string& device);
+OtherDevice other_device_of(const db::Record& record, const Target& target);
+/// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one (same class)".
+std::string show_other_device(const OtherDevice& device);
 
 /// A line for each device, below a table in which "elsewhere" marks what was measured on one.
-std::string elsewhere_lines(const std::set<std::string>& devices);
+std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);

@@ -101,8 +101,8 @@ Table overview(const std::vector<Outcome>& outcomes) {
   return table;
 }
 
-std::set<std::string> other_devices(const std::vector<Outcome>& outcomes) {
-  std::set<std::string> devices;
+std::set<OtherDevice> other_devices(const std::vector<Outcome>& outcomes) {
+  std::set<OtherDevice> devices;
   for (const Outcome& o : outcomes)
     if (!o.other_device.empty()) devices.insert(o.other_device);
   return devices;
@@ -148,6 +148,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   nlohmann::json json = as_json(o.tuned.best);
   json["name"] = o.job->name;
   json["measured_here"] = o.other_device.empty();
+  json["likeness"] = db::to_string(o.other_device.likeness);
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);

@@ -75,11 +75,11 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                "layouts"},
               {}};
   std::string text;
-  std::set<std::string> other_devices;
+  std::set<OtherDevice> other_devices;
   for (const Job& job : jobs) {
     TW_TRY(const DryRun found, look_at(flags, job, target, store));
     const std::string best = found.best ? show_latency(*found.best) : "-";
-    const std::string elsewhere = found.best ? other_device_of(*found.best, target) : "";
+    const OtherDevice elsewhere = found.best ? other_device_of(*found.best, target) : OtherDevice{};
     const std::string size = fmt::format("{:.3g}", found.space_size);
     table.rows.push_back({job.name, size, std::to_string(found.known),
                           best + (elsewhere.empty() ? "" : " elsewhere"), job.workload.text()});
@@ -96,6 +96,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     if (found.best) {
       result["best"] = as_json(*found.best);
       result["best"]["measured_here"] = elsewhere.empty();
+      result["best"]["likeness"] = db::to_string(elsewhere.likeness);
     }
     if (!job.schedule.empty())
       result["begins_with"] = {{"schedule", job.schedule},
