@@ -27,6 +27,7 @@ class SqliteConnection final : public Connection {
   struct Options {
     bool create = false;   ///< the file may be absent
     bool writable = true;  ///< false: opened read-only
+    bool in_memory = false;  ///< a new one without a file, which goes with the connection
     std::string vfs = {};  ///< a registered SQLite VFS; empty: the default one
     Waiting waiting = {};  ///< while another process holds a lock
   };
