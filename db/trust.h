@@ -61,7 +61,9 @@ enum class Likeness : uint8_t {
 };
 /// "exact", "same class", "warm start"
 std::string_view to_string(Likeness likeness);
-/// Compares device texts: the model is what precedes the first semicolon.
+/// The model of a device: what precedes the first semicolon of its text.
+std::string_view model_of(std::string_view device);
+/// Compares the texts of devices.
 Likeness likeness_of(std::string_view device, std::string_view asking);
 
 /// A record and why it is not used.
@@ -75,12 +77,13 @@ struct Doubted {
 struct Explanation {
   Record record;
   Likeness likeness = Likeness::Exact;
-  int64_t sessions = 0;   ///< sessions that timed its schedule and are believed
-  int64_t hosts = 0;      ///< machines of these sessions
-  int64_t trials = 0;     ///< trials of these sessions
-  double latency_ns = 0;  ///< median of these sessions at the group's peak, the slower middle one
-  double low_ns = 0;      ///< fastest of these sessions; with one, the low end of its interval
-  double high_ns = 0;     ///< slowest of these sessions; with one, the high end of its interval
+  std::string layer = {};  ///< that answers, below the database; empty: the database itself
+  int64_t sessions = 0;    ///< sessions that timed its schedule and are believed
+  int64_t hosts = 0;       ///< machines of these sessions
+  int64_t trials = 0;      ///< trials of these sessions
+  double latency_ns = 0;   ///< median of these sessions at the group's peak, the slower middle one
+  double low_ns = 0;       ///< fastest of these sessions; with one, the low end of its interval
+  double high_ns = 0;      ///< slowest of these sessions; with one, the high end of its interval
   /// Records with a smaller latency, fastest first.
   std::vector<Doubted> not_used;
 };

@@ -67,6 +67,7 @@ Facts facts_of(const db::Explanation& e, const Surroundings& here) {
   return {{"workload", db::workload_text(r)},
           {"answer", fmt::format("record {}, {}", r.hash.substr(0, 16), show_latency(r))},
           {"rests on", show_likeness(e)},
+          {"layer", e.layer.empty() ? "the database itself" : e.layer},
           {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
           {"device", r.device},
           {"machine", is_here          ? "this one"
@@ -99,6 +100,7 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
 nlohmann::json json_of(const db::Explanation& e, size_t count) {
   nlohmann::json answer = as_json(e.record);
   answer["likeness"] = db::to_string(e.likeness);
+  answer["layer"] = e.layer;
   answer["host"] = e.record.host;
   answer["created_ms"] = e.record.created_ms;
   answer["created"] = db::utc_text(e.record.created_ms);
@@ -125,7 +127,7 @@ nlohmann::json json_of(const db::Explanation& e, size_t count) {
 }
 
 Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
-  TW_TRY(db::Store store, open_database(f.selection.place, here, db::OpenMode::ReadOnly));
+  TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Key key, asked_key(f, here, store));
   TW_TRY(const std::optional<db::Explanation> found, store.explain(key));
   if (!found)

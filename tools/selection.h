@@ -27,6 +27,8 @@ namespace tw::tools {
 
 struct PlaceFlags {
   std::string database, cache;  ///< empty: those of the surroundings
+  std::string team;             ///< a database below; empty: none
+  std::string shipped;          ///< the one below that; empty: that of the surroundings
   std::string code_generator;
 };
 Flag database_flag(PlaceFlags& flags);
@@ -38,7 +40,11 @@ std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// Without a database file, none; damaged or foreign ones, and servers without tables, are errors.
+/// The same above the layers of the flags. To read, a file need not be there where a layer is.
+Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
+                               db::OpenMode mode);
+/// To read, layered. Without a database file and layers, none; damaged or foreign files, and
+/// servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
@@ -78,6 +84,7 @@ struct Selection {
   /// None: nothing is known about the workload, or about the schedule by hand.
   std::optional<db::Record> record;
   OtherDevice other_device = {};  ///< of the record
+  std::string layer = {};         ///< that the record is from; empty: the database itself
 };
 /// Usage where the hash is of no record, or of several; errors of --schedule as
 /// read_hand_schedule()'s.

@@ -162,6 +162,7 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   outcome.unkept = why;
   outcome.roofline = roofline(*best, job.workload, target);
   outcome.other_device = other_device_of(*best, target);
+  TW_TRY(outcome.layer, store.layer_of(*best));
   return std::optional(std::move(outcome));
 }
 
@@ -201,7 +202,8 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
     note_doubt(store, results[i]->best);
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
     const OtherDevice other_device = other_device_of(results[i]->best, target);
-    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device};
+    std::string layer = store.layer_of(results[i]->best).value_or("");
+    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device, std::move(layer)};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
       outcome.artifact = *path;
@@ -266,8 +268,8 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
-  TW_TRY(db::Store store, open_database(flags.place, here,
-                                        reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
+  TW_TRY(db::Store store,
+         open_layered(flags.place, here, reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   auto results = tune_watched(flags, here, jobs, target, store, interrupts);

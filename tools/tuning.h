@@ -48,6 +48,7 @@ struct Outcome {
   std::optional<Error> unkept;  ///< why not
   Roofline roofline;            ///< of the best
   OtherDevice other_device;     ///< that the best was measured on
+  std::string layer;            ///< that the best is from; empty: the database itself
 };
 
 tuner::TuneOptions options_of(const TuneFlags& flags);
