@@ -6,8 +6,6 @@
 namespace tw::db {
 namespace {
 
-std::string_view model_of(std::string_view device) { return device.substr(0, device.find(';')); }
-
 /// "1.9 times faster", "2.4 times slower"
 std::string against(double ratio) {
   return ratio < 1 ? fmt::format("{:.3g} times faster", 1 / ratio)
@@ -84,6 +82,8 @@ std::string_view to_string(Likeness likeness) {
   }
   return "?";
 }
+
+std::string_view model_of(std::string_view device) { return device.substr(0, device.find(';')); }
 
 Likeness likeness_of(std::string_view device, std::string_view asking) {
   if (device == asking) return Likeness::Exact;

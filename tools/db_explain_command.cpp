@@ -120,7 +120,7 @@ nlohmann::json json_of(const db::Explanation& e, size_t count) {
             {"latency_ns", e.latency_ns},
             {"low_ns", e.low_ns},
             {"high_ns", e.high_ns}}},
-          {"not_used_records", e.not_used.size()},
+          {"not_used_records", e.not_used_count},
           {"not_used", not_used}};
 }
 
