@@ -38,6 +38,9 @@ std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
+/// Options for stores that answer one request each: they wait for another process only so long, and
+/// say nothing on standard error.
+db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
 /// Without a database file, none; damaged or foreign ones, and servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
