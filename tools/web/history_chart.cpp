@@ -14,7 +14,11 @@ namespace tw::tools::web {
 namespace {
 
 constexpr double width_px = 960, height_px = 340;
-constexpr double left = 74, right = 14, top = 12, bottom = 34;
+constexpr double left = 74, right = 14, top = 12, bottom = 44;
+constexpr double label_px = 80;  // a date with some room
+// Trials of a run follow each other within seconds; a longer pause is drawn as short as any other.
+constexpr int64_t longest_pause_ms = 3'600'000;
+constexpr double share_of_pauses = 0.25;  // of the width
 // Trials that are slower than the best by more than this would press the others together.
 constexpr double most_times_slower = 30;
 // Others are no times of kernels, whatever a database says.
@@ -43,52 +47,87 @@ std::vector<size_t> leads_of(const std::vector<db::TrialSummary>& trials) {
   return leads;
 }
 
+/// A time in which trials followed each other, and its place in the picture.
+struct Burst {
+  int64_t begin_ms, end_ms;
+  int64_t trials = 0;
+  double x0 = 0, x1 = 0;
+};
+
+std::vector<Burst> bursts_of(std::span<const Series> series) {
+  std::vector<int64_t> times;
+  for (const Series& s : series)
+    for (const db::TrialSummary& trial : s.trials) times.push_back(trial.created_ms);
+  std::ranges::sort(times);
+  std::vector<Burst> bursts;
+  for (const int64_t ms : times) {
+    if (bursts.empty() || ms - bursts.back().end_ms > longest_pause_ms) bursts.push_back({ms, ms});
+    bursts.back().end_ms = ms;
+    ++bursts.back().trials;
+  }
+  return bursts;
+}
+
+/// Bursts side by side, wider with more trials; the pauses between them are all alike.
+void place(std::vector<Burst>& bursts) {
+  double weight = 0;
+  const auto weight_of = [](const Burst& b) { return std::sqrt(static_cast<double>(b.trials)); };
+  for (const Burst& burst : bursts) weight += weight_of(burst);
+  const double room = width_px - left - right;
+  const double pause = share_of_pauses * room / static_cast<double>(bursts.size());
+  double x = left + pause / 2;
+  for (Burst& burst : bursts) {
+    burst.x0 = x;
+    burst.x1 = x + (1 - share_of_pauses) * room * weight_of(burst) / weight;
+    x = burst.x1 + pause;
+  }
+}
+
 /// What of the trials is drawn, and where.
 class Frame {
  public:
-  explicit Frame(std::span<const Series> series) {
-    for (const Series& s : series)
-      for (const db::TrialSummary& trial : s.trials) {
-        first_ms_ = std::min(first_ms_, trial.created_ms);
-        last_ms_ = std::max(last_ms_, trial.created_ms);
-        if (!can_lead(trial)) continue;
-        least_ns_ = std::min(least_ns_, trial.latency_ns);
-      }
-    if (std::isinf(least_ns_))  // none is believed: all are drawn
-      for (const Series& s : series)
-        for (const db::TrialSummary& trial : s.trials)
-          least_ns_ = std::min(least_ns_, trial.latency_ns);
+  explicit Frame(std::span<const Series> series) : bursts_(bursts_of(series)) {
+    place(bursts_);
+    least_ns_ = least_latency(series, true);
+    if (std::isinf(least_ns_)) least_ns_ = least_latency(series, false);  // none is believed
     for (const Series& s : series)
       for (const db::TrialSummary& trial : s.trials)
         if (trial.latency_ns <= most_times_slower * least_ns_)
           most_ns_ = std::max(most_ns_, trial.latency_ns);
     least_ns_ /= 1.15;
     most_ns_ = std::max(most_ns_ * 1.15, 1.5 * least_ns_);
-    const int64_t margin = std::max<int64_t>((last_ms_ - first_ms_) / 50, 500);
-    first_ms_ -= margin;
-    last_ms_ += margin;
   }
 
   bool shows(const db::TrialSummary& trial) const {
     return trial.latency_ns >= least_ns_ && trial.latency_ns <= most_ns_;
   }
+  /// Requires: a trial was made then.
   double x(int64_t ms) const {
-    const double share =
-        static_cast<double>(ms - first_ms_) / static_cast<double>(last_ms_ - first_ms_);
-    return left + share * (width_px - left - right);
+    const auto after = std::ranges::upper_bound(bursts_, ms, {}, &Burst::begin_ms);
+    const Burst& burst = *std::prev(after);
+    const auto span_ms = static_cast<double>(std::max<int64_t>(burst.end_ms - burst.begin_ms, 1));
+    const double share = static_cast<double>(ms - burst.begin_ms) / span_ms;
+    return burst.x0 + share * (burst.x1 - burst.x0);
   }
   double y(double ns) const {
     const double share = std::log(ns / least_ns_) / std::log(most_ns_ / least_ns_);
     return height_px - bottom - share * (height_px - top - bottom);
   }
-  int64_t first_ms() const { return first_ms_; }
-  int64_t last_ms() const { return last_ms_; }
+  const std::vector<Burst>& bursts() const { return bursts_; }
   double least_ns() const { return least_ns_; }
   double most_ns() const { return most_ns_; }
 
  private:
-  int64_t first_ms_ = INT64_MAX, last_ms_ = 0;
-  double least_ns_ = INFINITY, most_ns_ = 0;
+  static double least_latency(std::span<const Series> series, bool only_believed) {
+    double least = INFINITY;
+    for (const Series& s : series)
+      for (const db::TrialSummary& trial : s.trials)
+        if (!only_believed || can_lead(trial)) least = std::min(least, trial.latency_ns);
+    return least;
+  }
+
+  std::vector<Burst> bursts_;
+  double least_ns_ = 0, most_ns_ = 0;
 };
 
 std::string px(double position) { return fmt::format("{:.1f}", position); }
@@ -119,23 +158,20 @@ Html grid(const Frame& frame) {
   return lines;
 }
 
-/// A moment as precisely as the span needs.
-std::string tick_text(int64_t ms, int64_t span_ms) {
-  constexpr int64_t minute_ms = 60'000, day_ms = 86'400'000;
-  const std::string text = moment(ms);
-  if (span_ms > 20 * day_ms) return text.substr(0, 10);
-  if (span_ms > 20 * minute_ms) return text.substr(5, 11);
-  return text.substr(11);
-}
-
+/// The day, and the time below it, at which each burst begins, as far as there is room.
 Html time_axis(const Frame& frame) {
-  constexpr int count = 6;
-  const int64_t span_ms = frame.last_ms() - frame.first_ms();
   Html axis;
-  for (int i = 0; i < count; ++i) {
-    const int64_t ms = frame.first_ms() + span_ms * (2 * i + 1) / (2 * count);
-    axis += html("<text class=\"tick middle\" x=\"{}\" y=\"{}\">{}</text>", px(frame.x(ms)),
-                 px(height_px - bottom + 20), tick_text(ms, span_ms));
+  double next_x = 0;
+  for (const Burst& burst : frame.bursts()) {
+    const std::string x = px(burst.x0 - 4), begin = moment(burst.begin_ms);
+    axis += html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", x, x, px(top),
+                 px(height_px - bottom + 4));
+    if (burst.x0 < next_x || begin.size() < 16) continue;
+    axis += html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x, px(height_px - bottom + 18),
+                 begin.substr(0, 10));
+    axis += html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x, px(height_px - bottom + 33),
+                 begin.substr(11, 5));
+    next_x = burst.x0 + label_px;
   }
   return axis;
 }
@@ -219,7 +255,9 @@ Html legend(std::span<const Series> series) {
 std::string caption(const Dots& dots) {
   std::string text =
       "Latency of each timed trial, by the time at which it was made (UTC); lines: the best so far "
-      "of those that are believed. Hollow: pruned, disturbed or not believed.";
+      "of those that are believed. Hollow: pruned, disturbed or not believed. Pauses of more than "
+      "an "
+      "hour are drawn short.";
   if (dots.slower > 0)
     text += fmt::format(" {} far from the others: not drawn.",
                         show_count(static_cast<int64_t>(dots.slower), "trial"));

@@ -37,8 +37,8 @@ Result<Answer> workload_page(db::Store& store, const Overview& overview, const s
 /// `replay` is the line that measures it again. NoCandidate where there is none.
 Result<Answer> record_page(db::Store& store, const std::string& hash, const std::string& replay);
 
-/// The loops that a record's schedule means. NoCandidate where there is no such record; errors of
-/// its texts, which may be of another version of the language.
+/// The loops that a record's schedule means. NoCandidate where there is no such record; Invalid
+/// where its texts are, which may be of another version of the language.
 Result<Answer> program_page(db::Store& store, const std::string& hash);
 
 /// The text of a document; bytes that are not UTF-8 are replaced.

@@ -144,14 +144,15 @@ Result<Answer> record_page(db::Store& store, const std::string& hash, const std:
 
 Result<Answer> program_page(db::Store& store, const std::string& hash) {
   TW_TRY(const db::Record record, found_record(store, hash));
-  TW_TRY(const std::string loops, loops_of(record));
+  const Result<std::string> loops = loops_of(record);
+  if (!loops) return fail(ErrorCode::Invalid, loops.error().message);
   Answer answer;
   answer.title = fmt::format("Loops of record {}", record.hash.substr(0, 16));
   answer.body = html(
       "<p class=\"summary\">What the schedule of <a href=\"/records/{}\">this "
       "record</a> means, as <code>show --program</code> prints it.</p>{}",
-      record.hash, code(loops));
-  answer.json = text_of({{"record", record.hash}, {"program", loops}});
+      record.hash, code(*loops));
+  answer.json = text_of({{"record", record.hash}, {"program", *loops}});
   return answer;
 }
 

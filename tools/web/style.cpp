@@ -70,7 +70,7 @@ summary { cursor: pointer; color: var(--link); margin: 0.5rem 0; }
 .chart svg { display: block; width: 100%; height: auto; max-width: 68rem; }
 .chart .grid { stroke: var(--line); }
 .chart .tick { fill: var(--soft); font-size: 12px; }
-.chart .right { text-anchor: end; } .chart .middle { text-anchor: middle; }
+.chart .right { text-anchor: end; }
 .chart .s0 { --c: var(--s0); } .chart .s1 { --c: var(--s1); } .chart .s2 { --c: var(--s2); }
 .chart .s3 { --c: var(--s3); } .chart .s4 { --c: var(--s4); } .chart .s5 { --c: var(--s5); }
 .chart .s6 { --c: var(--s6); }

@@ -62,10 +62,15 @@ Html sureness(const db::Explanation& e) {
   return text;
 }
 
+/// The beginning of a long text, and all of it where a reader points at it.
+Html shortened(const std::string& text) {
+  return html("<span title=\"{}\">{}</span>", one_line(text), one_line(text, 40));
+}
+
 Html known_row(const Known& known) {
   const db::GroupSummary& group = *known.group;
   const Html place = html("<td>{}</td><td>{}<br><small>{}, code generator {}</small></td>",
-                          device_text(group.device), one_line(group.target),
+                          device_text(group.device), shortened(group.target),
                           show_count(group.threads, "thread"), group.codegen_abi);
   if (!known.explanation)
     return html("<tr>{}<td class=\"number\" colspan=\"2\">none is believed</td><td>{}</td></tr>",
