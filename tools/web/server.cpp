@@ -5,7 +5,9 @@
 #include <httplib.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -42,24 +44,28 @@ class Countdown {
   SteadyClock::time_point end_;
 };
 
-/// Whether the socket is ready for `events` before the time is over.
-bool is_ready(int socket, short events, const Countdown& countdown) {
+/// Whether the socket is ready for `events` before the time is over, or `is_over`.
+bool is_ready(int socket, short events, const Countdown& countdown,
+              const std::atomic<bool>* is_over = nullptr) {
   for (;;) {
     const int left_ms = countdown.left_ms();
     pollfd polled = {socket, events, 0};
-    const int ready = poll(&polled, 1, left_ms);
+    const int ready = poll(&polled, 1, std::min<int>(left_ms, between_looks.count()));
     if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
+    if (ready < 0 && errno != EINTR) return false;
+    if (left_ms == 0 || (is_over && *is_over)) return false;
   }
 }
 
 /// One connection, from which a bounded number of bytes is read within a bounded time.
 class Connection final : public httplib::Stream {
  public:
-  explicit Connection(int socket) : socket_(socket) {}
+  /// Requests that have not arrived once `is_ending` are not waited for.
+  Connection(int socket, const std::atomic<bool>& is_ending)
+      : socket_(socket), is_ending_(is_ending) {}
 
   bool is_readable() const override {
-    return used_ < filled_ || is_ready(socket_, POLLIN, asking_);
+    return used_ < filled_ || is_ready(socket_, POLLIN, asking_, &is_ending_);
   }
   bool is_writable() const override { return is_ready(socket_, POLLOUT, answering_); }
 
@@ -97,7 +103,7 @@ class Connection final : public httplib::Stream {
 
  private:
   bool fill() {
-    if (received_ >= most_request_bytes || !is_ready(socket_, POLLIN, asking_)) return false;
+    if (received_ >= most_request_bytes || !is_readable()) return false;
     const size_t room = std::min(buffer_.size(), most_request_bytes - received_);
     const ssize_t count = recv(socket_, buffer_.data(), room, 0);
     if (count <= 0) return false;
@@ -108,6 +114,7 @@ class Connection final : public httplib::Stream {
   }
 
   int socket_;
+  const std::atomic<bool>& is_ending_;
   Countdown asking_{request_limit};
   Countdown answering_{request_limit + response_limit};
   std::array<char, 4096> buffer_;
@@ -116,9 +123,15 @@ class Connection final : public httplib::Stream {
 
 /// The library's server over our connections.
 class Listener final : public httplib::Server {
+ public:
+  void end() {
+    is_ending_ = true;
+    stop();  // does nothing before the listener runs
+  }
+
  private:
   bool process_and_close_socket(socket_t socket) override {
-    Connection connection(socket);
+    Connection connection(socket, is_ending_);
     bool is_closed = false;
     // Pages are small: parts of them are not served, of which a request could ask for thousands.
     const bool answered =
@@ -126,6 +139,8 @@ class Listener final : public httplib::Server {
     connection.close();
     return answered;
   }
+
+  std::atomic<bool> is_ending_ = false;
 };
 
 Request request_of(const httplib::Request& from) {
@@ -196,7 +211,7 @@ Status Server::run(const Handler& handler, const std::function<bool()>& stops) {
   });
   const std::jthread watcher([&](const std::stop_token& done) {
     while (!done.stop_requested()) {
-      if (stops()) listener.stop();  // does nothing before the listener runs
+      if (stops()) listener.end();
       std::this_thread::sleep_for(between_looks);
     }
   });
