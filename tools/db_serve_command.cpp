@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/text.h"
@@ -104,22 +105,27 @@ Status say_where(const ServeFlags& f, const web::AccessRules& rules, int port) {
   return {};
 }
 
+web::SiteOptions site_of(const PlaceFlags& place, web::AccessRules rules,
+                         const Surroundings& here) {
+  Surroundings reader = here;
+  reader.invoked_as = "tilewright";  // for others, who find the program on PATH
+  return {.open = opener(database_path(place, here), here),
+          .rules = std::move(rules),
+          .name = shown_database(place, here),
+          .replay_line = [=](const std::string& hash) { return replay_line(place, reader, hash); },
+          .clock_ns = here.environment.clock};
+}
+
 Result<int> serve(const ServeFlags& f, const Surroundings& here) {
   PlaceFlags place = f.place;
   if (!f.file.empty()) place.database = f.file;
   TW_TRY(web::AccessRules rules, rules_of(f));
   TW_TRY(const db::Store first, open_database(place, here, db::OpenMode::ReadOnly));
-  const std::string path = database_path(place, here);
   TW_TRY(web::Server server, web::Server::listen(f.host, static_cast<int>(f.port)));
   rules.cookie = fmt::format("tilewright_{}", server.port());
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_RETURN_IF_ERROR(say_where(f, rules, server.port()));
-  web::Site site(
-      {.open = opener(path, here),
-       .rules = std::move(rules),
-       .name = shown_database(place, here),
-       .replay_line = [=](const std::string& hash) { return replay_line(place, here, hash); },
-       .clock_ns = here.environment.clock});
+  web::Site site(site_of(place, std::move(rules), here));
   TW_RETURN_IF_ERROR(server.run([&](const web::Request& request) { return site.answer(request); },
                                 [&] { return interrupts.load() > 0; }));
   return static_cast<int>(ErrorCode::Interrupted);

@@ -126,7 +126,7 @@ class Serve(program.ProgramTest):
             self.assertEqual(record["schedule"], shown["schedule"])
             loops = json.loads(self.get(f"/api/records/{record['record']}/program"))["program"]
             self.assertEqual(loops, shown["program"])
-            self.assertRegex(record["replay"], f"replay --db {self.db} {record['record'][:16]}$")
+            self.assertRegex(record["replay"], f"^tilewright replay --db {self.db} {record['record'][:16]}$")
 
     def test_only_reads(self):
         self.store(trials(4))

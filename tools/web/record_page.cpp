@@ -67,7 +67,7 @@ Html not_used_table(const db::Explanation& e) {
         "<tr><td class=\"number\"><a href=\"/records/{}\">{}</a></td><td>{}</td><td>{}</td><td>{}"
         "</td></tr>",
         other.record.hash, show_latency(other.record), one_line(other.record.session, 40),
-        db::to_string(other.doubt), other.why);
+        other.doubt == db::Doubt::None ? "" : db::to_string(other.doubt), other.why);
   const int64_t more = e.not_used_count - std::ssize(e.not_used);
   return html(
       "<p>{} with a smaller latency, and why they are not the answer:</p><div "
