@@ -97,8 +97,8 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
   TW_TRY(Statement statement,
          Statement::prepare(
              connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
-                                     "peak_gflops, session, host, bytes, peak_gb_per_s FROM "
-                                     "trials WHERE {}",
+                                     "peak_gflops, session, host, bytes, peak_gb_per_s, toolchain "
+                                     "FROM trials WHERE {}",
                                      group_condition)));
   bind_group(statement, group);
   std::vector<RankedTrial> candidates;
@@ -107,7 +107,7 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
     if (status)
       candidates.push_back({row.integer(0), row.blob(1), row.blob(2), *status, row.real(4),
                             row.real(5), row.real(6), row.text(7), row.text(8), row.real(9),
-                            row.real(10)});
+                            row.real(10), row.text(11)});
     return true;
   }));
   return candidates;

@@ -18,8 +18,8 @@ constexpr double plausible_efficiency = 6;
 // The description of a machine has its clock and its rates under load; a short kernel may run at
 // the highest clock, and reads may be counted that a strided kernel leaves out.
 constexpr double plausible_bandwidth = 2;
-// Sessions on one machine differ by a tenth where a neighbour is busy; a clock that is wrong, or a
-// machine of another speed, differs by more than this.
+// Sessions with one toolchain on one machine differ by a tenth where a neighbour is busy; a clock
+// that is wrong, or a machine of another speed, differs by more than this.
 constexpr double session_agreement = 1.3;
 constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
@@ -112,9 +112,13 @@ Timings timings_of(std::span<const RankedTrial> group, std::span<const Judgement
   return timings;
 }
 
-std::vector<double> latencies_of(const Sessions& sessions) {
+/// The latencies of the sessions that vote on a session's timing. Another version of the compiler
+/// makes other code of the same schedule, so only those with the same toolchain do.
+std::vector<double> votes_on(const Estimate& timing, const Sessions& sessions) {
   std::vector<double> latencies;
-  for (const auto& [session, estimate] : sessions) latencies.push_back(estimate.latency_ns);
+  for (const auto& [session, estimate] : sessions)
+    if (estimate.trial->toolchain == timing.trial->toolchain)
+      latencies.push_back(estimate.latency_ns);
   return latencies;
 }
 
@@ -130,10 +134,11 @@ void doubt_outvoted_sessions(std::span<const RankedTrial> group,
                              std::vector<Judgement>& judgements) {
   std::map<std::string_view, std::vector<double>> ratios;
   for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
-    if (sessions.size() < fewest_voters) continue;
-    const std::vector<double> latencies = latencies_of(sessions);
-    for (const auto& [session, estimate] : sessions)
-      ratios[session].push_back(against_middle(estimate.latency_ns, latencies));
+    for (const auto& [session, estimate] : sessions) {
+      const std::vector<double> votes = votes_on(estimate, sessions);
+      if (votes.size() >= fewest_voters)
+        ratios[session].push_back(against_middle(estimate.latency_ns, votes));
+    }
   }
   for (size_t i = 0; i < group.size(); ++i) {
     const auto found = ratios.find(group[i].session);
@@ -157,11 +162,11 @@ double outlier_distance(const std::vector<double>& latencies) {
 void doubt_outliers(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
   std::map<std::pair<std::string_view, std::string_view>, double> outliers;
   for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
-    if (sessions.size() < fewest_voters) continue;
-    const std::vector<double> latencies = latencies_of(sessions);
-    const double most = 1 + outlier_distance(latencies);
     for (const auto& [session, estimate] : sessions) {
-      const double ratio = against_middle(estimate.latency_ns, latencies);
+      const std::vector<double> votes = votes_on(estimate, sessions);
+      if (votes.size() < fewest_voters) continue;
+      const double most = 1 + outlier_distance(votes);
+      const double ratio = against_middle(estimate.latency_ns, votes);
       if (ratio > most || ratio * most < 1) outliers[{schedule, session}] = ratio;
     }
   }
@@ -238,6 +243,23 @@ std::vector<Judgement> judge(std::span<const RankedTrial> group) {
   for (size_t i = 0; i < group.size(); ++i)
     if (disturbed[i].doubt != Doubt::NotTimed) judgements[i] = disturbed[i];
   return judgements;
+}
+
+std::vector<Judgement> judge_records(std::span<const Record> group) {
+  std::vector<RankedTrial> trials;
+  for (const Record& r : group)
+    trials.push_back({.hash = r.hash,
+                      .schedule_hash = r.schedule_hash,
+                      .status = r.status,
+                      .latency_ns = r.latency_ns,
+                      .flops = r.flops,
+                      .peak_gflops = r.peak_gflops,
+                      .session = r.session,
+                      .host = r.host,
+                      .bytes = r.bytes,
+                      .peak_gb_per_s = r.peak_gb_per_s,
+                      .toolchain = r.toolchain});
+  return judge(trials);
 }
 
 std::optional<Ranked> best_of(std::span<const RankedTrial> group,

@@ -28,6 +28,7 @@ struct RankedTrial {
   std::string host = {};
   double bytes = 0;          ///< compulsory traffic; 0: unknown
   double peak_gb_per_s = 0;  ///< 0: unknown
+  std::string toolchain = {};
 };
 
 struct Ranked {

@@ -59,11 +59,15 @@ std::string describe(const Judgement& judgement) {
     case Doubt::BeyondBandwidth:
       return fmt::format("it claims {:.3g} times the bandwidth of the machine", ratio);
     case Doubt::SessionOutvoted:
-      return fmt::format("its session is {} than the others on schedules that all have timed",
-                         against(ratio));
+      return fmt::format(
+          "its session is {} than the others with its toolchain on schedules that all "
+          "have timed",
+          against(ratio));
     case Doubt::Outlier:
-      return fmt::format("it is {} than the median of the sessions that timed its schedule",
-                         against(ratio));
+      return fmt::format(
+          "it is {} than the median of the sessions that timed its schedule with its "
+          "toolchain",
+          against(ratio));
     case Doubt::Unconfirmed:
       return fmt::format(
           "its schedule was timed once, {} than everything that other machines measured: another "

@@ -6,6 +6,7 @@
 // thread-safe.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,10 @@ struct Judgement {
   double ratio = 0;       ///< the number that the doubt rests on; describe() names it
   double latency_ns = 0;  ///< normalised to the group's peak; 0 where it was not timed
 };
+
+/// Judges each record of a group. Requires: records of one workload, target, device, threads,
+/// codegen_abi and layouts, all that are known.
+std::vector<Judgement> judge_records(std::span<const Record> group);
 
 /// The doubt as a clause: "it claims 7.2 times the peak that was measured with it".
 std::string describe(const Judgement& judgement);

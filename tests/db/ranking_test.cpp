@@ -141,6 +141,28 @@ TEST(Ranking, Fault29_ASessionThatIsOutvotedLosesItsOtherSchedulesToo) {
   EXPECT_EQ(best_hash(group), "a/s2");
 }
 
+// A newer compiler makes faster code of the same schedules: its sessions vote among themselves.
+TEST(Ranking, SessionsWithANewerToolchainAreNotOutvotedByThoseWithAnOlder) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 10.2e3),
+                                    of_session("c", "s1", 9.9e3), of_session("d", "s1", 6e3),
+                                    of_session("d", "s2", 5.5e3)};
+  EXPECT_EQ(doubt_of(group, "d/s2"), Doubt::SessionOutvoted);
+  for (size_t i : {3, 4}) group[i].toolchain = "newer";
+  for (const Judgement& judgement : judge(group)) EXPECT_EQ(judgement.doubt, Doubt::None);
+  EXPECT_EQ(best_hash(group), "d/s2");
+}
+
+TEST(Ranking, Fault29_AToolchainsSessionsOutvoteOneOfTheirOwn) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3),  of_session("b", "s1", 10e3),
+                                    of_session("c", "s1", 10e3),  of_session("d", "s1", 6e3),
+                                    of_session("e", "s1", 6.1e3), of_session("f", "s1", 3e3),
+                                    of_session("f", "s2", 2.9e3)};
+  for (size_t i = 3; i < group.size(); ++i) group[i].toolchain = "newer";
+  EXPECT_EQ(doubt_of(group, "f/s2"), Doubt::SessionOutvoted);
+  EXPECT_EQ(doubt_of(group, "d/s1"), Doubt::None);
+  EXPECT_EQ(doubt_of(group, "a/s1"), Doubt::None);
+}
+
 TEST(Ranking, TwoSessionsThatDisagreeAreBothBelieved) {
   const std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 5e3),
                                           of_session("b", "s2", 5.5e3)};
@@ -209,6 +231,7 @@ TEST(Ranking, Fault30_TheOrderOfTrialsDoesNotMatter) {
     for (RankedTrial& of : group) {
       of.session = fmt::format("session {}", random.below(5));
       of.host = fmt::format("host {}", of.session.back());
+      of.toolchain = fmt::format("toolchain {}", random.below(2));
     }
     const std::string expected = best_hash(group);
     for (int round = 0; round < 5; ++round) {
