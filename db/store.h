@@ -169,6 +169,7 @@ class Store {
   /// While it lives, all that this store is asked is answered from one state of the database, and
   /// no question waits for a lock. Nobody can write to a file meanwhile: it is for many questions
   /// one after the other, without other work. Not for verify(), nor for what writes.
+  /// It must not outlive the store.
   class Reading {
    public:
     Reading(Reading&&) noexcept;
