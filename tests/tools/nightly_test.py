@@ -123,8 +123,9 @@ class Nightly(Checkout):
         code, ran = self.run_nightly()
         self.assertEqual(code, 0, self.stderr)
         tests = [line for line in ran if line.startswith("ctest")]
-        self.assertEqual([line.split()[1] for line in tests], ["1", "unset", "unset"])
-        self.assertEqual([line.split("build/")[1].split()[0] for line in tests], ["release", "asan", "tsan"])
+        self.assertEqual([line.split()[1] for line in tests], ["1", "unset", "unset", "1"])
+        self.assertEqual([line.split("build/")[1].split()[0] for line in tests], ["release", "asan", "tsan", "fuzz"])
+        self.assertIn(f"ninja -C {self.root / 'build' / 'fuzz'} tw_fuzz", ran)
         built = {preset: set(line.split()[3:]) for preset in ("asan", "tsan")
                  for line in ran if line.startswith("ninja") and f"build/{preset} " in line}
         self.assertEqual(built, {
@@ -132,10 +133,10 @@ class Nightly(Checkout):
             "tsan": {"runtime_test", "runtime_c_api_test", "tuner_search_test"}})
 
     def test_a_failure_anywhere_is_told_and_the_rest_runs(self):
-        for preset in ("release", "asan", "tsan"):
+        for preset in ("release", "asan", "tsan", "fuzz"):
             code, ran = self.run_nightly(fails=f"build/{preset} ")
             self.assertEqual(code, 8, preset)
-            self.assertEqual(sum(line.startswith("ctest") for line in ran), 3, preset)
+            self.assertEqual(sum(line.startswith("ctest") for line in ran), 4, preset)
 
     def test_tests_that_are_not_found_are_a_failure(self):
         code, ran = self.run_nightly(targets=("bench_test",))
