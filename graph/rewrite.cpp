@@ -57,8 +57,10 @@ Compute rename_tensors(const Compute& compute, const Names& names) {
 /// The stage with axes called by the letters of its dimensions, and r0, r1, ... those it reduces.
 Stage rename_axes(Stage stage, const std::string& letters) {
   dsl::Substitution names;
+  const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
   for (size_t i = 0; i < stage.axes.size(); ++i) {
     const std::string name(1, static_cast<char>(letters[i] - 'A' + 'a'));
+    if (i == scanned) stage.scan->along = name;
     names.emplace(stage.axes[i].name, dsl::var(name));
     stage.axes[i].name = name;
   }

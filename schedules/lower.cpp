@@ -183,7 +183,7 @@ class Emitter {
   /// Rejects an epilogue of another type than its reduction if partial sums would be stored in the
   /// epilogue's tensor.
   Status check_accumulation(const StageNest& s) const {
-    if (!s.epilogue || s.epilogue->type == s.stage.type) return {};
+    if (!s.epilogue || s.epilogue->type == s.stage.type || s.stage.scan) return {};
     const bool continues =
         std::any_of(s.loops.begin(), s.loops.begin() + static_cast<ptrdiff_t>(core_start(s)),
                     [](const NestLoop& loop) { return loop.reduction; });
@@ -208,7 +208,7 @@ class Emitter {
   Block from(const StageNest& s, size_t i) {
     if (s.stage.combine == Combine::None) return elementwise(s, i);
     if (reduces_nothing(s)) return neutral(s, i);
-    if (i >= core_start(s)) return reduction(s, i);
+    if (i >= core_start(s)) return s.stage.scan ? scan(s, i) : reduction(s, i);
     return around(s, s.loops[i], from(s, i + 1));
   }
 
@@ -430,8 +430,8 @@ class Emitter {
   }
 
   static bool reduces_nothing(const StageNest& s) {
-    return std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
-                       [](const dsl::Axis& axis) { return axis.extent == 0; });
+    return !s.stage.scan && std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
+                                        [](const dsl::Axis& axis) { return axis.extent == 0; });
   }
 
   /// True if all operands are staged in buffers, which can be read where guards fail, and sums go
@@ -480,22 +480,61 @@ class Emitter {
         });
   }
 
-  /// The buffer in which a reduction accumulates: its accumulator, with an element for each
+  /// The buffer in which a reduction accumulates: a buffer of its own, with an element for each
   /// iteration of the spatial loops from `start` on, or the result itself.
   struct Accumulator {
     Buffer buffer;
     std::vector<Expr> at;
   };
   static Accumulator accumulator(const StageNest& s, size_t start, std::vector<Expr> result_at) {
-    if (!s.cache) return {{s.result(), s.stage.type, {}, Scope::Register}, std::move(result_at)};
-    Accumulator acc{{s.stage.name + ".acc", s.stage.type, {}, s.cache->scope}, {}};
+    if (s.cache) return accumulator(s, start, s.cache->scope);
+    return {{s.result(), s.stage.type, {}, Scope::Register}, std::move(result_at)};
+  }
+  static Accumulator accumulator(const StageNest& s, size_t start, Scope scope) {
+    Accumulator acc{{s.stage.name + ".acc", s.stage.type, {}, scope}, {}};
     for (size_t i = start; i < s.loops.size(); ++i) {
       if (s.loops[i].reduction) continue;
       acc.buffer.extents.push_back(s.loops[i].extent);
       acc.at.push_back(dsl::var(s.loops[i].variable));
     }
-    if (acc.at.empty()) return {{acc.buffer.name, s.stage.type, {1}, s.cache->scope}, {Expr(0)}};
+    if (acc.at.empty()) return {{acc.buffer.name, s.stage.type, {1}, scope}, {Expr(0)}};
     return acc;
+  }
+
+  /// Running values are registers if the loops over them inside of the scan have no code of their
+  /// own, as unrolled loops and vectors have none.
+  static Scope scope_of_running_values(const StageNest& s, size_t start) {
+    const bool any_serial =
+        std::any_of(s.loops.begin() + static_cast<ptrdiff_t>(start), s.loops.end(),
+                    [](const NestLoop& l) { return !l.reduction && l.kind == LoopKind::Serial; });
+    return any_serial ? Scope::Local : Scope::Register;
+  }
+
+  /// A scan, from its outermost loop along the axis on:
+  ///
+  ///     acc = 0;  for j:  acc += term(j);  out[j] = acc
+  ///
+  /// One without the own term stores first. With an epilogue it stores that of the running value.
+  Block scan(const StageNest& s, size_t start) {
+    const Accumulator acc = accumulator(s, start, scope_of_running_values(s, start));
+    const Expr running = dsl::read(acc.buffer.name, acc.at, s.stage.type);
+    const Expr neutral = identity(s.stage.combine, s.stage.type);
+    const GuardedTerm term = split_guard(s.stage.body, neutral);
+    Block body = loops(s, start, false, [&] {
+      return single({Assign{acc.buffer.name, acc.at, neutral, Combine::None}});
+    });
+    append(body, loops(s, start, true, [&] {
+             const Expr value = over_loops(s, s.stage, term.value);
+             Block add = guard(over_loops(s, s.stage, term.condition),
+                               single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
+             Block store =
+                 single({Assign{s.result(), result_indices(s),
+                                s.epilogue ? epilogue_of(s, running) : running, Combine::None}});
+             Block& first = s.stage.scan->inclusive ? add : store;
+             append(first, std::move(s.stage.scan->inclusive ? store : add));
+             return guard(conjunction(s.guards), std::move(first));
+           }));
+    return single({Allocate{acc.buffer, block(std::move(body))}});
   }
 
   /// The conditions of blocks of a reduction outside of the accumulator, where it continues from

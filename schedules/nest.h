@@ -23,7 +23,7 @@ struct NestLoop {
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
-  bool reduction = false;
+  bool reduction = false;            ///< of a reduction; or along which the stage scans
   bool overlaps = false;             ///< split with a shifted tail: iterations may share elements
   const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
 };

@@ -109,6 +109,11 @@ Status apply(Nest& nest, const ComputeAt& s) {
     stage->guards.push_back(Expr(0) <= value);
     stage->guards.push_back(value < Expr(axis.extent));
   }
+  if (stage->stage.scan && !dsl::is_int(box[stage->stage.scanned_axis()].low, 0))
+    return illegal(s.name, fmt::format("'{}' is a scan along '{}', and what an iteration of loop "
+                                       "'{}' reads of it does not begin at 0",
+                                       s.stage, stage->stage.scan->along, s.loop));
+  follow_scanned_axis(*stage);
   return {};
 }
 
