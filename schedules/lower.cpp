@@ -69,7 +69,11 @@ std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
 /// Indices of an element of a placed stage in its buffer.
 std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
                                  std::vector<Expr> indices) {
-  for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.region_offset[d];
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const bool slides = placed.window && placed.window->dimension == d;
+    indices[d] =
+        slides ? indices[d] % Expr(placed.region_extent[d]) : indices[d] - placed.region_offset[d];
+  }
   if (placed.padding) {
     Expr row = 0;
     for (size_t d = placed.padding->dimension; d < indices.size(); ++d)
@@ -92,6 +96,41 @@ bool reads_inside(const Nest& nest, const StageNest& s, const std::string& tenso
            return other.at && other.at->consumer == s.stage.name &&
                   reads_inside(nest, other, tensor);
          });
+}
+
+/// Checks the loop along which the window of a stage slides.
+Status check_window(const Nest& nest, const StageNest& s) {
+  const NestLoop& loop = loop_around(nest, s);
+  const auto illegal = [&](const std::string& why) {
+    return fail(ErrorCode::Invalid,
+                fmt::format("[store_at] {}\n  {}", why, describe(*nest.find(s.at->consumer))));
+  };
+  const bool in_order = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Unrolled;
+  if (!in_order || loop.parallel)
+    return illegal(
+        fmt::format("the window of '{}' slides along loop '{}', whose iterations must "
+                    "run one after the other, not {}",
+                    s.stage.name, loop.name, loop.parallel ? "as tasks" : "as vectors or threads"));
+  for (const StageNest& other : nest.stages) {
+    if (std::any_of(other.loops.begin(), other.loops.end(),
+                    [](const NestLoop& l) { return l.kind == LoopKind::Thread; }))
+      return illegal(
+          fmt::format("'{}' has a window, and '{}' has threads: windows slide where a "
+                      "task has one thread",
+                      s.stage.name, other.stage.name));
+    if (!other.at || other.at->consumer != s.at->consumer || other.at->loop != loop.name) continue;
+    if (other.depth > 1)
+      return illegal(
+          fmt::format("'{}' is pipelined along the loop '{}', along which the window of "
+                      "'{}' slides",
+                      other.stage.name, loop.name, s.stage.name));
+    if (reads_inside(nest, s, other.result()))
+      return illegal(
+          fmt::format("'{}' has a window along loop '{}' and reads '{}', which an "
+                      "iteration of that loop computes only when it begins",
+                      s.stage.name, loop.name, other.stage.name));
+  }
+  return {};
 }
 
 Status check_pipeline(const Nest& nest, const StageNest& s) {
@@ -216,7 +255,29 @@ class Emitter {
   Block around(const StageNest& s, const NestLoop& l, Block body) {
     body = with_prefetches(s, l, with_placed(s, l, std::move(body)));
     const std::vector<const StageNest*> copied = pipelined_at(s, l);
-    return copied.empty() ? loop(l, std::move(body)) : pipeline(s, l, copied, std::move(body));
+    if (!copied.empty()) return pipeline(s, l, copied, std::move(body));
+    return with_windows(s, l, loop(l, std::move(body)));
+  }
+
+  /// Puts the buffers of the windows that slide along the loop around it, and the iterations that
+  /// fill them before the first one:
+  ///
+  ///     for k: compute(k), use(k)   ->   for k in -2..0: compute(k)
+  ///                                      for k: compute(k), use(k)
+  Block with_windows(const StageNest& s, const NestLoop& l, Block body) {
+    for (size_t i = nest_.stages.size(); i > 0; --i) {
+      const StageNest& producer = nest_.stages[i - 1];
+      if (!producer.window || !is_placed_at(producer, s, l)) continue;
+      Block inner = single({Loop{l.variable, Expr(-producer.window->warmup), Expr(0),
+                                 LoopKind::Serial, block(from(producer, 0))}});
+      append(inner, std::move(body));
+      body = single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
+    }
+    return body;
+  }
+
+  static bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop& l) {
+    return producer.at && producer.at->consumer == s.stage.name && producer.at->loop == l.name;
   }
 
   std::vector<const StageNest*> pipelined_at(const StageNest& s, const NestLoop& l) const {
@@ -303,12 +364,12 @@ class Emitter {
   Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
     for (size_t i = nest_.stages.size(); i > 0; --i) {
       const StageNest& producer = nest_.stages[i - 1];
-      if (!producer.at || producer.at->consumer != s.stage.name || producer.at->loop != l.name)
-        continue;
-      if (producer.depth > 1) continue;
+      if (!is_placed_at(producer, s, l) || producer.depth > 1) continue;
       Block inner = from(producer, 0);
       append(inner, std::move(body));
-      body = single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
+      body = producer.window
+                 ? std::move(inner)
+                 : single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
     }
     return body;
   }
@@ -812,6 +873,8 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
     }
   for (const StageNest& s : nest.stages)
     if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
+  for (const StageNest& s : nest.stages)
+    if (s.window) TW_RETURN_IF_ERROR(check_window(nest, s));
   for (const StageNest& s : nest.stages)
     for (const StageNest::Ahead& ahead : s.prefetches)
       TW_RETURN_IF_ERROR(prefetch_lines(nest, s, ahead));

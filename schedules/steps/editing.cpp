@@ -151,6 +151,22 @@ void insert_before(Nest& nest, const std::string& name, const Stage& stage) {
   nest.stages.insert(place, make_stage_nest(stage, false));
 }
 
+void compute_region(StageNest& stage, const std::vector<Expr>& low,
+                    const std::vector<int64_t>& extents) {
+  stage.loops = default_loops(stage.stage, stage.stage.name + ".", extents);
+  stage.guards.clear();
+  for (const NestLoop& loop : stage.loops) stage.axis[loop.name] = dsl::var(loop.variable);
+  for (size_t d = 0; d < low.size(); ++d) {
+    const Axis& axis = stage.stage.axes[d];
+    Expr& value = stage.axis[axis.name];
+    value = low[d] + value;
+    if (dsl::is_int(low[d], 0) && extents[d] <= axis.extent) continue;
+    stage.guards.push_back(Expr(0) <= value);
+    stage.guards.push_back(value < Expr(axis.extent));
+  }
+  follow_scanned_axis(stage);
+}
+
 std::string runs_in_order(const std::string& loop) {
   return fmt::format(
       "loop '{}' scans: each of its iterations continues from the one before it, so "

@@ -62,6 +62,11 @@ void follow_scanned_axis(StageNest& stage);
 /// Variables of the last stage of a compute have no prefix.
 StageNest make_stage_nest(const dsl::Stage& stage, bool is_last);
 
+/// Gives a placed stage default loops over the elements from `low` on, and guards where these may
+/// lie outside of its tensor. Requires: one entry for each axis.
+void compute_region(StageNest& stage, const std::vector<Expr>& low,
+                    const std::vector<int64_t>& extents);
+
 /// Replaces a loop's variable in the axes and guards of the stage.
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement);
 /// Passes every read of `tensor` in the stage's body through `rewrite`.
