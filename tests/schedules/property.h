@@ -42,6 +42,11 @@ inline Schedule random_schedule(Random& random, Schedule schedule, Tally& tally,
   return schedule;
 }
 
+inline Schedule random_schedule(Random& random, const dsl::Compute& compute, Tally& tally,
+                                Favour favour = Favour::Nothing) {
+  return random_schedule(random, Schedule(compute), tally, favour);
+}
+
 inline std::optional<std::string> failure(const Schedule& schedule, double tolerance) {
   const auto program = schedule.program();
   if (!program) return program.error().message;
@@ -85,7 +90,7 @@ inline Tally run_cases(uint64_t first_seed, int64_t cases) {
       ++failures;
       continue;
     }
-    const Schedule schedule = random_schedule(random, plain, tally);
+    const Schedule schedule = random_schedule(random, compute, tally);
     ++tally.cases;
     const auto replayed = parse_schedule(compute, schedule.to_string());
     EXPECT_TRUE(replayed && replayed->to_string() == schedule.to_string()) << schedule.to_string();
