@@ -179,7 +179,7 @@ class Expressions(unittest.TestCase):
         self.expect(out, {"a": values}, [np.cumsum(values, axis=1)], atol=1e-4)
 
     def test_scans_along_each_axis(self):
-        for shape in ((37,), (5, 70), (3, 18, 33)):
+        for shape in ((37,), (3, 18, 33)):
             for d in range(len(shape)):
                 with self.subTest(shape=shape, axis=d):
                     self.expect_scans(shape, d)
