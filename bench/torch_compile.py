@@ -5,7 +5,7 @@
     python -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
     PYTHONPATH=build/release/python .venv-torch/bin/python bench/torch_compile.py --threads 1
 
-First checks the behaviour on small models: changed weights and other shapes are seen, training and what
+First checks operators and behaviour on small models: changed weights and other shapes are seen, training and what
 is not implemented are left to PyTorch and listed. Then runs ResNet-18 and MobileNetV2 with random weights,
 checks that the largest difference to eager mode is at most 1e-4 of the largest element of its result, times
 all of them by turns, and prints a line for each, or JSON with --json. Needs torch, which the project does
@@ -20,6 +20,7 @@ import time
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from tilewright import torch_backend
 
@@ -122,10 +123,38 @@ def compiled_by(backend, model, **options):
     return torch.compile(model, backend=backend, dynamic=False, **options)
 
 
-def check_behaviour():
+# Of [2, 8, 9, 7].
+FUNCTIONS = {
+    "windows": lambda y: [F.avg_pool2d(y, 3, 2, 1), F.avg_pool2d(y, 3, 2, 1, count_include_pad=False),
+                          F.adaptive_avg_pool2d(y, (3, 7)), F.max_pool2d(y, 3, 2, 1), F.pad(y, (1, 2, 0, 3), value=0.5)],
+    "parts": lambda y: [y[:, 1:-1, ::2, 2:], y[:, -1], torch.cat(y.split([3, 5], 1)[::-1], 1), y.chunk(4, 1)[2] + 1],
+    "shapes": lambda y: [y.transpose(1, -1).contiguous(), y.unsqueeze(-1).flatten(2), y[:, :1].expand(2, 8, 9, 7) * y],
+    "reductions": lambda y: [y.mean((1, 2)), y.mean((2, 3), keepdim=True), y.sum(1, keepdim=True), y.amax((2, 3)),
+                             y.softmax(1), F.layer_norm(y, (7,), y[0, 0, 0].abs(), y[0, 1, 0])],
+    "arithmetic": lambda y: [1 - y, 2 / (y * y + 1), torch.add(y, y, alpha=2), y**2 + y.abs()**0.5, y.clamp(min=0.1),
+                             y.clamp(max=0.1), torch.where(y > 0, y, y * 0.1), torch.maximum(y, -y), (y < 0.2).float(),
+                             (y * 3).to(torch.int32) * 2],
+    "activations": lambda y: [F.leaky_relu(y), F.gelu(y), F.gelu(y, approximate="tanh"), F.silu(y), F.hardswish(y),
+                              F.hardsigmoid(y), F.relu6(y), y.tanh(), y.exp(), torch.rsqrt(y * y + 1)],
+    "products": lambda y: [y.flatten(1) @ y.flatten(1).t(), y.flatten(2) @ y.flatten(2).transpose(1, 2),
+                           F.scaled_dot_product_attention(y, y, y), F.conv_transpose2d(y, y[:, :, :3, :3].reshape(8, 2, 3, 3), stride=2)],
+}
+
+
+def check_operators(messages):
+    """Functions of the result of a convolution; those of a row in one graph."""
+    convolution, x = nn.Conv2d(4, 8, 3, padding=1), torch.randn(2, 4, 9, 7)
+    for name, functions in FUNCTIONS.items():
+        def model(x):
+            return functions(convolution(x))
+        with torch.no_grad():
+            for number, results in enumerate(zip(compiled_by(torch_backend.backend, model)(x), model(x))):
+                check_close(f"number {number} of {name}", *(result.double() for result in results))
+    check(f"no operator is left to PyTorch: {messages.texts}", messages.texts == [])
+
+
+def check_behaviour(messages):
     """What does not depend on the network."""
-    messages = Messages()
-    logging.getLogger("tilewright.torch").addHandler(messages)
     model = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1))
     ours, x = compiled_by(torch_backend.backend, model), torch.randn(1, 4, 8, 8)
     with torch.no_grad():
@@ -207,7 +236,10 @@ def main():
     parser.add_argument("--checks", action="store_true", help="check what does not depend on a network, and time nothing")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    check_behaviour()
+    messages = Messages()
+    logging.getLogger("tilewright.torch").addHandler(messages)
+    check_operators(messages)
+    check_behaviour(messages)
     if options.checks:
         return
     rows = [run(name, options) for name in options.model or MODELS]

@@ -14,8 +14,8 @@ from tilewright import onnx_writer
 aten = torch.ops.aten
 OPSET = 20
 
-ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.float16: onnx_writer.FLOAT16,
-                 torch.bfloat16: onnx_writer.BFLOAT16, torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
+# Reduced floats are left to PyTorch.
+ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
                  torch.int32: onnx_writer.INT32, torch.int64: onnx_writer.INT64, torch.bool: onnx_writer.BOOL}
 
 
@@ -121,10 +121,20 @@ def _function(op: str, **attributes) -> Converter:
 
 def _operation(op: str) -> Converter:
     def convert(writer, node):
-        if _argument(node, 2, "alpha", 1) != 1:
-            raise Unsupported("alpha")
         dtype = node.meta["val"].dtype
-        return writer.emit(op, [writer.tensor(argument, dtype) for argument in node.args[:2]])
+        a, b = (writer.tensor(argument, dtype) for argument in node.args[:2])
+        alpha = _argument(node, 2, "alpha", 1)
+        return writer.emit(op, [a, b if alpha == 1 else writer.emit("Mul", [b, writer.constant(alpha, dtype)])])
+    return convert
+
+
+def _comparison(op: str) -> Converter:
+    def convert(writer, node):
+        a, b = node.args
+        dtype = torch.result_type(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in (a, b)))
+        if dtype not in ELEMENT_TYPES:
+            raise Unsupported(f"operands of {dtype}")
+        return writer.emit(op, [writer.tensor(a, dtype), writer.tensor(b, dtype)])
     return convert
 
 
@@ -141,8 +151,21 @@ for _targets, _converter in (
         ((aten.add.Tensor, aten.add.Scalar), _operation("Add")),
         ((aten.sub.Tensor, aten.sub.Scalar), _operation("Sub")),
         ((aten.mul.Tensor, aten.mul.Scalar), _operation("Mul")),
+        ((aten.gt.Tensor, aten.gt.Scalar), _comparison("Greater")),
+        ((aten.ge.Tensor, aten.ge.Scalar), _comparison("GreaterOrEqual")),
+        ((aten.lt.Tensor, aten.lt.Scalar), _comparison("Less")),
+        ((aten.le.Tensor, aten.le.Scalar), _comparison("LessOrEqual")),
+        ((aten.eq.Tensor, aten.eq.Scalar), _comparison("Equal")),
         ((aten.maximum.default,), _operation("Max")), ((aten.minimum.default,), _operation("Min"))):
     _CONVERTERS.update((_target, _converter) for _target in _targets)
+
+
+@_converts(aten.rsub.Scalar)
+def _reversed_difference(writer, node):
+    if _argument(node, 2, "alpha", 1) != 1:
+        raise Unsupported("alpha")
+    dtype = node.meta["val"].dtype
+    return writer.emit("Sub", [writer.tensor(node.args[1], dtype), writer.tensor(node.args[0], dtype)])
 
 
 @_converts(aten.div.Tensor, aten.div.Scalar)

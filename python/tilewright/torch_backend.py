@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -103,9 +104,9 @@ def _compiled(graph: GraphModule, constants: Mapping[int, torch.Tensor], tuning:
 
 
 def _tell_unsupported(graph: GraphModule) -> None:
-    reasons = collections.Counter(
-        f"{node.target} ({aten.why_unsupported(node)})"
-        for node in graph.graph.nodes if node.op == "call_function" and aten.why_unsupported(node))
+    calls = [node for node in graph.graph.nodes if node.op == "call_function" and node.target is not operator.getitem]
+    reasons = collections.Counter(f"{node.target} ({reason})" for node in calls
+                                  if (reason := aten.why_unsupported(node)))
     if reasons:
         _tell_once("left to PyTorch: " + ", ".join(f"{count} x {name}" for name, count in sorted(reasons.items())))
 
