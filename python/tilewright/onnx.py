@@ -135,7 +135,7 @@ def _run_program(arguments: list[str], progress: bool) -> None:
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                           process_group=0) as process:
         said = _watch(process, progress)
-    if process.returncode == _INTERRUPTED:
+    if process.returncode in (_INTERRUPTED, -signal.SIGINT):  # the latter before it watches for interrupts
         raise KeyboardInterrupt
     if process.returncode != 0:
         message = said.rpartition("tilewright: [")[2]

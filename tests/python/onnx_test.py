@@ -4,7 +4,10 @@
 import contextlib
 import io
 import pathlib
+import signal
 import tempfile
+import threading
+import time
 import unittest
 
 import numpy as np
@@ -62,6 +65,13 @@ class Onnx(unittest.TestCase):
             tw.onnx.loads(network()).tune(trials=1, budget=600, db=database)
         self.assertIn("network", said.getvalue())
         self.assertGreater(len(tw.Store(str(database))), 0)
+
+    def test_an_interrupt_ends_the_program_and_is_raised(self):
+        threading.Timer(1, lambda: signal.raise_signal(signal.SIGINT)).start()
+        begun = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            tw.onnx.loads(network()).tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
+        self.assertLess(time.monotonic() - begun, 250)  # the budget was 500
 
     def test_dimensions_get_values_each_of_which_is_a_variant(self):
         symbolic = self.written(network(weights=self.weights, port=with_symbolic_batch))
