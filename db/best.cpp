@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -61,15 +62,7 @@ Result<std::set<BestRow>> stored_best(Connection& connection) {
 }
 
 Result<std::set<BestRow>> recomputed_best(Connection& connection) {
-  TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
-                            "device, layouts FROM trials"));
-  std::vector<BestKey> groups;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    groups.push_back(read_group(row));
-    return true;
-  }));
+  TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
   std::set<BestRow> rows;
   for (const BestKey& group : groups) {
     TW_TRY(std::optional<BestRow> best, best_row_of(connection, group));
@@ -80,6 +73,21 @@ Result<std::set<BestRow>> recomputed_best(Connection& connection) {
 
 }  // namespace
 
+Result<std::vector<BestKey>> groups_of(Connection& connection) {
+  TW_TRY(Statement statement,
+         Statement::prepare(connection,
+                            "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
+                            "device, layouts FROM trials"));
+  std::vector<BestKey> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(read_group(row));
+    return true;
+  }));
+  // The database's order of texts depends on its collation.
+  std::sort(groups.begin(), groups.end());
+  return groups;
+}
+
 BestKey best_key_of(const Record& record) {
   return {record.workload_hash, record.target, record.threads,
           record.codegen_abi,   record.device, record.layouts};
@@ -89,7 +97,8 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
   TW_TRY(Statement statement,
          Statement::prepare(
              connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
-                                     "peak_gflops FROM trials WHERE {}",
+                                     "peak_gflops, session, host, bytes, peak_gb_per_s, toolchain "
+                                     "FROM trials WHERE {}",
                                      group_condition)));
   bind_group(statement, group);
   std::vector<RankedTrial> candidates;
@@ -97,7 +106,8 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
     const auto status = parse_trial_status(row.text(3));
     if (status)
       candidates.push_back({row.integer(0), row.blob(1), row.blob(2), *status, row.real(4),
-                            row.real(5), row.real(6)});
+                            row.real(5), row.real(6), row.text(7), row.text(8), row.real(9),
+                            row.real(10), row.text(11)});
     return true;
   }));
   return candidates;
@@ -124,6 +134,12 @@ Status refresh_best(Connection& connection, const BestKey& group) {
   bind_group(insert, group);
   insert.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
   return insert.run();
+}
+
+Status refresh_all_best(Connection& connection) {
+  TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
+  for (const BestKey& group : groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  return {};
 }
 
 Result<int64_t> count_wrong_best(Connection& connection) {

@@ -28,10 +28,16 @@ struct BestKey {
 
 BestKey best_key_of(const Record& record);
 
+/// Every group that has trials, in the order of their keys.
+Result<std::vector<BestKey>> groups_of(Connection& connection);
+
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const BestKey& group);
 
 /// Brings the row of a group up to date. Requires: a write transaction.
 Status refresh_best(Connection& connection, const BestKey& group);
+
+/// The same for every group.
+Status refresh_all_best(Connection& connection);
 
 /// Rows that differ from their recomputation, on either side.
 Result<int64_t> count_wrong_best(Connection& connection);

@@ -165,7 +165,8 @@ Result<std::unique_ptr<SqliteConnection>> SqliteConnection::open(const std::stri
   sqlite3*& handle = connection->handle_;
   const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                     (options.writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
-                    (options.create ? SQLITE_OPEN_CREATE : 0);
+                    (options.create ? SQLITE_OPEN_CREATE : 0) |
+                    (options.in_memory ? SQLITE_OPEN_MEMORY : 0);
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags,
                                    options.vfs.empty() ? nullptr : options.vfs.c_str());
   if (code != SQLITE_OK)

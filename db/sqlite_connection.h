@@ -25,10 +25,11 @@ Error damaged(std::string_view operation, const std::string& path, std::string_v
 class SqliteConnection final : public Connection {
  public:
   struct Options {
-    bool create = false;   ///< the file may be absent
-    bool writable = true;  ///< false: opened read-only
-    std::string vfs = {};  ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting = {};  ///< while another process holds a lock
+    bool create = false;     ///< the file may be absent
+    bool writable = true;    ///< false: opened read-only
+    bool in_memory = false;  ///< a new one without a file, which goes with the connection
+    std::string vfs = {};    ///< a registered SQLite VFS; empty: the default one
+    Waiting waiting = {};    ///< while another process holds a lock
   };
 
   /// Opens with defensive settings and limits. `path` is taken literally.
