@@ -24,40 +24,21 @@ using runtime::PhaseInfo;
 constexpr size_t longest_export_name = 64;
 
 /// Keywords of C and C++ that would be identifiers without it.
-const std::set<std::string_view>& keywords() {
-  static const std::set<std::string_view> words = {
-      "alignas",     "alignof",      "and",
-      "asm",         "auto",         "bool",
-      "break",       "case",         "catch",
-      "char",        "class",        "const",
-      "continue",    "default",      "delete",
-      "do",          "double",       "else",
-      "enum",        "explicit",     "export",
-      "extern",      "false",        "float",
-      "for",         "friend",       "goto",
-      "if",          "inline",       "int",
-      "long",        "mutable",      "namespace",
-      "new",         "not",          "operator",
-      "or",          "private",      "protected",
-      "public",      "register",     "restrict",
-      "return",      "short",        "signed",
-      "sizeof",      "static",       "struct",
-      "switch",      "template",     "this",
-      "throw",       "true",         "try",
-      "typedef",     "typeid",       "typename",
-      "typeof",      "union",        "unsigned",
-      "using",       "virtual",      "void",
-      "volatile",    "while",        "xor",
-      "requires",    "concept",      "nullptr",
-      "constexpr",   "noexcept",     "decltype",
-      "compl",       "bitand",       "bitor",
-      "constinit",   "consteval",    "co_await",
-      "co_return",   "co_yield",     "static_assert",
-      "and_eq",      "or_eq",        "xor_eq",
-      "not_eq",      "wchar_t",      "char8_t",
-      "char16_t",    "char32_t",     "const_cast",
-      "static_cast", "dynamic_cast", "reinterpret_cast",
-      "thread_local"};
+const std::set<std::string>& keywords() {
+  static const std::set<std::string> words = [] {
+    const std::vector<std::string> all = split(
+        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+        "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
+        "consteval constexpr constinit continue decltype default delete do double dynamic_cast "
+        "else enum explicit export extern false float for friend goto if inline int long "
+        "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected "
+        "public register reinterpret_cast requires restrict return short signed sizeof static "
+        "static_assert static_cast struct switch template this thread_local throw true try "
+        "typedef typeid typename typeof union unsigned using virtual void volatile wchar_t "
+        "while xor xor_eq",
+        ' ');
+    return std::set<std::string>(all.begin(), all.end());
+  }();
   return words;
 }
 
