@@ -354,11 +354,11 @@ Status check_output(const std::string& path) {
 }
 
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
-                                       const dsl::Workload& workload) {
+                                       const dsl::Workload& workload, std::string_view flag) {
   return fail(ErrorCode::Unsupported,
               fmt::format("[{}] {} has no elements and needs no kernel, so {} would not be "
-                          "written: leave --output out, or choose a shape with elements",
-                          verb, workload.text(), shell_quoted(path)));
+                          "written: leave {} out, or choose a shape with elements",
+                          verb, workload.text(), shell_quoted(path), flag));
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

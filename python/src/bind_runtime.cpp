@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/target.h"
+#include "codegen/export.h"
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
@@ -163,6 +165,25 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
           "The same call, to be made again and again on the same arrays.");
 }
 
+std::string export_kernel(const CallableOf<runtime::Kernel>& kernel, const std::string& path,
+                          const std::string& name) {
+  const runtime::KernelInfo& info = kernel.callable.info();
+  value_of(codegen::check_export(path, name));
+  codegen::ExportOptions options;
+  options.name = name.empty() ? codegen::export_name(path) : name;
+  options.kernel.cpu.plugin_directories = {
+      py::module_::import("tilewright.paths").attr("code_generator")().cast<std::string>()};
+  const Target target = value_of(parse_target(info.target));
+  Status done = [&]() -> Status {
+    const WithoutGil released;
+    TW_TRY(const codegen::ExportedKernel exported,
+           codegen::export_kernel(info.workload, info.schedule, target, options));
+    return codegen::write_exported(path, exported);
+  }();
+  value_of(std::move(done));
+  return codegen::header_path(path);
+}
+
 void bind_kernels(py::module_& m) {
   py::class_<CallableOf<runtime::Kernel>> kernel(m, "Kernel", "A compiled kernel that is loaded.");
   kernel
@@ -182,6 +203,10 @@ void bind_kernels(py::module_& m) {
           [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().schedule; })
       .def_property_readonly(
           "target", [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().target; })
+      .def("export", &export_kernel, "path"_a, "name"_a = "",
+           "Writes the kernel as a shared object that needs no runtime, and its C header beside it "
+           "(x.so, x.h); `name` is that of the function, by default after the file. Compiles the "
+           "kernel anew: needs the package halide and a C compiler. Returns the header's path.")
       .def("__repr__", [](const CallableOf<runtime::Kernel>& k) {
         return fmt::format("<Kernel {}>", k.callable.info().workload);
       });
