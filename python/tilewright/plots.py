@@ -13,7 +13,6 @@ values and measure nothing. Times are microseconds where an axis says nothing el
 from __future__ import annotations
 
 import collections
-import difflib
 import json
 import math
 import pathlib
@@ -23,11 +22,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import _tilewright, display, errors
-from tilewright._tilewright import Plan, Record, Roofs, Schedule
+from tilewright._tilewright import Plan, Record, Roofs
 from tilewright.display import BLUE, GREEN, GREY, ORANGE, RED, one_line, time_text
 
-__all__ = ["Comparison", "Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
-           "predicted_against_measured", "rank_correlation", "roofline", "side_by_side", "timeline"]
+__all__ = ["Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
+           "predicted_against_measured", "rank_correlation", "roofline", "timeline"]
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 VEGA_LITE_MIME = "application/vnd.vegalite.v5+json"
@@ -521,58 +520,6 @@ def failures(records: Sequence[Record], most: int = 15) -> Plot:
 def _without_numbers(reason):
     """The first line of the reason with each number as "#", so that alike reasons count together."""
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "#", reason.partition("\n")[0])
-
-
-# ---- schedules --------------------------------------------------------------------------------
-
-
-class Comparison:
-    """The steps and loops of two schedules side by side; displays itself."""
-
-    def __init__(self, names, schedules):
-        self._names = tuple(map(one_line, names))
-        self._steps = [list(schedule.steps) for schedule in schedules]
-        self._loops = [str(schedule.program()).splitlines() for schedule in schedules]
-
-    def __str__(self):
-        lines = difflib.unified_diff(*self._steps, *self._names, lineterm="",
-                                     n=max(map(len, self._steps), default=0))
-        return display.visible("\n".join(lines))
-
-    def __repr__(self):
-        only = [len(set(a) - set(b)) for a, b in (self._steps, self._steps[::-1])]
-        return (f"<Comparison: {only[0]} steps only in {self._names[0]}, "
-                f"{only[1]} only in {self._names[1]}>")
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        return {"text/plain": str(self) or repr(self), "text/html": self.html()}
-
-    def html(self):
-        return str(_difference("steps", self._names, self._steps)
-                   + _difference("loops", self._names, self._loops))
-
-
-def _difference(what, names, sides):
-    """Two lists of lines in a table, equal lines beside each other."""
-    def cell(line, is_other):
-        style = f"background:{ORANGE}33" if is_other and line is not None else ""
-        return (f'<td style="text-align:left;{style}"><pre style="margin:0;line-height:1.25">'
-                f'{display.escaped(line or "")}</pre></td>')
-
-    rows = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
-        left, right = sides[0][a:b], sides[1][c:d]
-        for i in range(max(len(left), len(right))):
-            pair = (left[i] if i < len(left) else None, right[i] if i < len(right) else None)
-            rows.append("<tr>" + "".join(cell(line, kind != "equal") for line in pair) + "</tr>")
-    head = "".join(f'<th style="text-align:left">{display.escaped(f"{what} of {name}")}</th>'
-                   for name in names)
-    return display.Html(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
-
-
-def side_by_side(a: Schedule, b: Schedule, names: tuple[str, str] = ("the first", "the second")) -> Comparison:
-    """What two schedules of a compute do differently. InvalidError where one of them is illegal."""
-    return Comparison(names, (a, b))
 
 
 # ---- networks ---------------------------------------------------------------------------------

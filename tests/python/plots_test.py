@@ -147,17 +147,6 @@ class Plots(unittest.TestCase):
         self.assertIn("crash: signal #", [row["why"] for row in rows])
         self.assertIn("0 of 1 trial", plots.failures([records.record()]).text)
 
-    def test_two_schedules_side_by_side(self):
-        a = tw.Schedule(tw.parse_workload(records.DENSE)).split("out", "n", 8)
-        b = a.unroll("out", "n.1")
-        comparison = plots.side_by_side(a, b, ("mine", "tuned"))
-        self.assertIn("+unroll out n.1", str(comparison))
-        self.assertEqual(repr(comparison),
-                         "<Comparison: 0 steps only in mine, 1 only in tuned>")
-        page = records.Markup(comparison._repr_mimebundle_()["text/html"])
-        self.assertIn("unroll n.1 in 0..8", page.text)
-        self.assertIn("steps of mine", page.text)
-
     def test_layouts_of_a_network(self):
         plot = plots.layouts(records.plan())
         spec = self.check(plot)
