@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -157,6 +158,17 @@ class Notebooks(Checkout):
             code, ran = self.run_tw("notebook", name)
             self.assertEqual((code, ran), (7, []))
             self.assertIn("1_first.ipynb 2_second.ipynb", self.stderr)
+
+
+class Requirements(unittest.TestCase):
+    def test_packages_of_one_environment_have_one_version(self):
+        versions = {}
+        for path in (ROOT / "tools").glob("requirements*.txt"):
+            if path.stem not in ("requirements-tvm", "requirements-wheel"):  # which have environments of their own
+                for name, version in re.findall(r"^([\w-]+)==(\S+)$", path.read_text(), re.MULTILINE):
+                    versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
+        self.assertIn("jupyterlab", versions)
+        self.assertEqual({name: found for name, found in versions.items() if len(found) > 1}, {})
 
 
 class Wheel(Checkout):
