@@ -559,19 +559,31 @@ def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
     return Plot(spec, f"{display.count_text(len(rows), 'step')} in {time_text(whole * 1e3)}")
 
 
+def _memory_of(argument):
+    """(kind, begin, end): bytes of the arena, or the number of an input or output of the network."""
+    kind, _, at = argument.place.partition(" ")
+    bits = re.search(r"\d*$", argument.dtype)[0]
+    size = math.prod(argument.shape) * max(1, int(bits or 8) // 8) if kind == "arena" else 1
+    return kind, int(at), int(at) + max(1, size)
+
+
+def _overlap(a, b):
+    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
+
 class _Drawing:
     """Places of the steps of a plan: a row below all steps that they read, and a lane in it."""
 
     def __init__(self, plan):
         self.nodes, self.edges = [], []
-        self._writers, self._taken = {}, set()  # nodes by the memory that they wrote last
+        self._written, self._taken = [], set()  # (kind, begin, end) of memory, and the node that wrote it last
         for step in plan.steps:
             self._add_step(step)
 
     def _add_step(self, step):
         read = [argument for argument in step.arguments
                 if not argument.is_output and not argument.is_constant]
-        sources = [(self._source(argument), argument) for argument in read]
+        sources = [(source, argument) for argument in read for source in self._sources(argument)]
         row = 1 + max((source["row"] for source, _ in sources), default=-1)
         kind = display.computes(step)
         node = self._add_node(row, sources, kind="transform" if kind == "transform" else "kernel",
@@ -580,14 +592,21 @@ class _Drawing:
             self._add_edge(source, node, argument)
         for argument in step.arguments:
             if argument.is_output:
-                self._writers[argument.place] = node
+                self._write(_memory_of(argument), node)
 
-    def _source(self, argument):
-        """The node that wrote the argument; one for an input of the network."""
-        if argument.place not in self._writers:
-            self._writers[argument.place] = self._add_node(
-                0, [], kind="input", name=argument.tensor, computes="input", ns=0)
-        return self._writers[argument.place]
+    def _write(self, memory, node):
+        self._written = [(other, writer) for other, writer in self._written if not _overlap(other, memory)]
+        self._written.append((memory, node))
+
+    def _sources(self, argument):
+        """The nodes that wrote the argument: several where a concatenation is written in place. One for an
+        input of the network."""
+        memory = _memory_of(argument)
+        writers = [writer for other, writer in self._written if _overlap(other, memory)]
+        if not writers:
+            writers = [self._add_node(0, [], kind="input", name=argument.tensor, computes="input", ns=0)]
+            self._write(memory, writers[0])
+        return writers
 
     def _add_node(self, row, sources, kind, name, computes, ns):
         lane = min((source["lane"] for source, _ in sources), default=0)

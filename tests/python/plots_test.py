@@ -157,6 +157,29 @@ class Plots(unittest.TestCase):
         self.assertEqual(len({edge["edge"] for edge in edges}), 4)
         self.assertEqual(plot.text, "net: 5.0 µs: 4.5 µs in 2 kernels, 500.0 ns in 1 transform")
 
+    def test_pieces_of_a_concatenation_in_place_lead_to_its_reader(self):
+        plan = records.plan()
+        plan.steps = [
+            records.make_step("left", "conv2d n=1", 1, records.argument("x", "input 0"),
+                              records.argument("a", "arena 0", is_output=True)),
+            records.make_step("right", "conv2d n=1", 1, records.argument("x", "input 0"),
+                              records.argument("b", "arena 4096", is_output=True)),
+            records.make_step("both", "conv2d n=1", 1, records.argument("concat", "arena 0", channels=32),
+                              records.argument("c", "arena 8192", is_output=True)),
+            # The memory of the pieces is used again, by one tensor.
+            records.make_step("later", "conv2d n=1", 1, records.argument("c", "arena 8192"),
+                              records.argument("d", "arena 0", is_output=True, channels=32)),
+            records.make_step("last", "conv2d n=1", 1, records.argument("d", "arena 0", channels=32),
+                              records.argument("z", "output 0", is_output=True))]
+        spec = self.check(plots.layouts(plan))
+        nodes = {(node["lane"], node["row"]): node["name"] for node in layers_of(spec, "point")[0]}
+        edges = {}
+        for point in layers_of(spec, "line")[0]:
+            edges.setdefault(point["edge"], []).append((point["lane"], point["row"]))
+        self.assertEqual(sorted((nodes[points[0]], nodes[points[-1]]) for points in edges.values()),
+                         [("both", "later"), ("later", "last"), ("left", "both"), ("right", "both"), ("x", "left"),
+                          ("x", "right")])
+
     def test_costs_of_a_network(self):
         rows = self.check(plots.costs(records.plan()))["data"]["values"]
         self.assertEqual({row["computes"]: row["time_us"] for row in rows},
