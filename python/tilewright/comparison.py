@@ -10,7 +10,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from tilewright import _tilewright, display
-from tilewright.display import ORANGE, Html, escaped, one_line
+from tilewright.display import ORANGE, PREFORMATTED, Html, escaped, one_line
 
 if TYPE_CHECKING:
     from tilewright._tilewright import PredictedTime, Record, Schedule, Store, Tuned, Workload
@@ -68,7 +68,7 @@ def _table_of(what, names, left, right):
     """Lines side by side as HTML, with those marked that differ."""
     def cell(line, equal):
         style = "" if equal or line is None else f"background:{ORANGE}33"
-        return (f'<td style="text-align:left;{style}"><pre style="margin:0;line-height:1.25">'
+        return (f'<td style="text-align:left;{style}"><pre style="margin:0;{PREFORMATTED}">'
                 f'{escaped(line or "")}</pre></td>')
 
     rows = "".join(f"<tr>{cell(a, equal)}{cell(b, equal)}</tr>" for a, b, equal in _rows_of(left, right))
