@@ -266,6 +266,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Job>& jobs, WithoutResult others,
                       const ChosenTarget& target) {
   TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
+  TW_RETURN_IF_ERROR(check_page(flags));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store,
@@ -289,9 +290,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   const Status verdict = verdict_on(outcomes, others);
   if (interrupts.load() > 0) {
     if (!verdict && jobs.size() == 1) note(verdict.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(verdict);
+  TW_RETURN_IF_ERROR(write_page(flags, here, jobs));
   if (!others.failed.empty() && flags.effort != "none")
     note("to go on with those without a kernel: " + resume_line(here));
   return 0;
@@ -424,6 +427,12 @@ Verb tune_verb() {
        "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},
+      {"report",
+       Path{&f->report},
+       "at the end write an HTML page there: charts of the search, tables, schedules, layouts",
+       {"dry-run", "compile-only"}},
+      {"python", Path{&f->python},
+       "the Python whose package tilewright makes the page of --report"},
       format_flag(f->format),
   };
   return {

@@ -307,6 +307,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
+  TW_RETURN_IF_ERROR(check_page(flags));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   for (const Dimensions& dimensions : sets) {
@@ -323,12 +324,18 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   const Status done = tune_variants(tuned.runs, share, here, target.target, store, environment);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(done);
   TW_RETURN_IF_ERROR(build_variants(tuned, share, target, environment));
   TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
-  return interrupts.load() > 0 ? interrupted(here) : 0;
+  if (interrupts.load() > 0) {
+    note_missing_page(flags);
+    return interrupted(here);
+  }
+  TW_RETURN_IF_ERROR(write_network_page(flags, here, tuned.path));
+  return 0;
 }
 
 }  // namespace tw::tools

@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +24,8 @@
 #include "python/src/gil.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
+#include "runtime/session.h"
+#include "tuner/device.h"
 
 namespace tw::python {
 namespace {
@@ -261,6 +265,44 @@ void bind_models(py::module_& m) {
   bind_callable<runtime::Model>(m, model, "BoundModel");
 }
 
+/// A session on this machine's processor.
+struct HostSession {
+  runtime::Session session;
+  int threads = 0;
+};
+
+HostSession open_session(const std::filesystem::path& database, const std::filesystem::path& cache,
+                         int threads) {
+  runtime::SessionOptions options = {.database = database, .cache = cache, .threads = threads};
+  options.device = tuner::device_text(options.machine);
+  Result<runtime::Session> opened = [&] {
+    const WithoutGil released;
+    return runtime::Session::open(std::move(options));
+  }();
+  return {value_of(std::move(opened)), threads};
+}
+
+void bind_sessions(py::module_& m) {
+  py::class_<HostSession>(
+      m, "Session",
+      "Gives out kernels by workload: the best schedule of the database for this machine, loaded "
+      "from the folder of compiled kernels that Tuned.save_in() and `tilewright compile` write. It "
+      "compiles nothing. Thread-safe.")
+      .def(py::init(&open_session), "db"_a, "cache"_a, py::kw_only(), "threads"_a = 1)
+      .def(
+          "kernel",
+          [](HostSession& s, const std::string& workload) {
+            Result<runtime::Kernel> kernel = [&] {
+              const WithoutGil released;
+              return s.session.kernel(workload);
+            }();
+            return CallableOf<runtime::Kernel>{value_of(std::move(kernel)), s.threads};
+          },
+          "workload"_a,
+          "The kernel for a workload's key. NoCandidateError: the database has no record of it; "
+          "NotCompiledError: the folder lacks the compiled kernel of the best record.");
+}
+
 }  // namespace
 
 void bind_runtime(py::module_& m) {
@@ -275,6 +317,7 @@ void bind_runtime(py::module_& m) {
       });
   bind_kernels(m);
   bind_models(m);
+  bind_sessions(m);
 }
 
 }  // namespace tw::python
