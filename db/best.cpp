@@ -26,6 +26,20 @@ BestKey read_group(const Row& row) {
           row.text(5)};
 }
 
+constexpr const char* select_groups =
+    "SELECT DISTINCT workload_hash, target, threads, codegen_abi, device, layouts FROM trials";
+
+Result<std::vector<BestKey>> read_groups(Statement& statement) {
+  std::vector<BestKey> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(read_group(row));
+    return true;
+  }));
+  // The database's order of texts depends on its collation.
+  std::sort(groups.begin(), groups.end());
+  return groups;
+}
+
 void bind_group(Statement& statement, const BestKey& group) {
   statement.bind_blob(bytes_of_hex(group.workload_hash)).bind(std::string_view(group.target));
   statement.bind(group.threads).bind(group.codegen_abi);
@@ -74,18 +88,17 @@ Result<std::set<BestRow>> recomputed_best(Connection& connection) {
 }  // namespace
 
 Result<std::vector<BestKey>> groups_of(Connection& connection) {
+  TW_TRY(Statement statement, Statement::prepare(connection, select_groups));
+  return read_groups(statement);
+}
+
+Result<std::vector<BestKey>> groups_of(Connection& connection, const std::string& workload_hash,
+                                       const std::string& layouts) {
   TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
-                            "device, layouts FROM trials"));
-  std::vector<BestKey> groups;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    groups.push_back(read_group(row));
-    return true;
-  }));
-  // The database's order of texts depends on its collation.
-  std::sort(groups.begin(), groups.end());
-  return groups;
+         Statement::prepare(
+             connection, fmt::format("{} WHERE workload_hash = ? AND layouts = ?", select_groups)));
+  statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts));
+  return read_groups(statement);
 }
 
 BestKey best_key_of(const Record& record) {
@@ -111,6 +124,15 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
     return true;
   }));
   return candidates;
+}
+
+Result<JudgedGroup> judged_group(Connection& connection, const BestKey& key) {
+  JudgedGroup group;
+  TW_TRY(group.trials, candidates_of(connection, key));
+  // The same order in every database with these trials.
+  std::ranges::sort(group.trials, {}, &RankedTrial::hash);
+  group.judgements = judge(group.trials);
+  return group;
 }
 
 Status refresh_best(Connection& connection, const BestKey& group) {

@@ -15,21 +15,6 @@
 namespace tw::db {
 namespace {
 
-/// A group's trials with what the rule says of them.
-struct JudgedGroup {
-  std::vector<RankedTrial> trials;
-  std::vector<Judgement> judgements;
-};
-
-Result<JudgedGroup> judged_group(Connection& connection, const BestKey& key) {
-  JudgedGroup group;
-  TW_TRY(group.trials, candidates_of(connection, key));
-  // The same order in every database with these trials.
-  std::ranges::sort(group.trials, {}, &RankedTrial::hash);
-  group.judgements = judge(group.trials);
-  return group;
-}
-
 /// Fills in how many sessions agree, and within which interval.
 void count_witnesses(const JudgedGroup& group, Explanation& out) {
   const std::vector<SessionTiming> timings =
@@ -67,7 +52,8 @@ std::string why_not(const JudgedGroup& group, size_t index, const Record& record
                      timings.size() == 1 ? "" : "s");
 }
 
-Status add_not_used(Store::State& state, const JudgedGroup& group, Explanation& out) {
+Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit,
+                    Explanation& out) {
   std::vector<size_t> better;
   for (size_t i = 0; i < group.trials.size(); ++i)
     if (group.trials[i].latency_ns > 0 && group.trials[i].latency_ns < out.record.latency_ns)
@@ -76,6 +62,8 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, Explanation& 
     const RankedTrial &x = group.trials[a], &y = group.trials[b];
     return std::tie(x.latency_ns, x.hash) < std::tie(y.latency_ns, y.hash);
   });
+  out.not_used_count = std::ssize(better);
+  if (limit > 0 && std::ssize(better) > limit) better.resize(static_cast<size_t>(limit));
   TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   for (const size_t i : better) {
     TW_TRY(std::optional<Record> record, state.read(by_seq, group.trials[i].trial));
@@ -88,7 +76,7 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, Explanation& 
 
 }  // namespace
 
-Result<std::optional<Explanation>> Store::State::explain(const Key& key) {
+Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t limit) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(connection));
   TW_TRY(std::optional<Record> record, best(key));
   if (!record) return std::optional<Explanation>();
@@ -97,7 +85,7 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key) {
   explanation.likeness = likeness_of(record->device, key.device);
   explanation.record = std::move(*record);
   count_witnesses(group, explanation);
-  TW_RETURN_IF_ERROR(add_not_used(*this, group, explanation));
+  TW_RETURN_IF_ERROR(add_not_used(*this, group, limit, explanation));
   return std::optional(std::move(explanation));
 }
 

@@ -68,11 +68,11 @@ Result<std::optional<Record>> Store::best(const Key& key) {
   return best;
 }
 
-Result<std::optional<Explanation>> Store::explain(const Key& key) {
-  TW_TRY(std::optional<Explanation> found, state_->explain(key));
+Result<std::optional<Explanation>> Store::explain(const Key& key, int64_t limit) {
+  TW_TRY(std::optional<Explanation> found, state_->explain(key, limit));
   state_->each_layer([&](OpenLayer& layer) -> Status {
     if (found && found->likeness == Likeness::Exact) return {};
-    TW_TRY(std::optional<Explanation> lower, layer.store.explain(key));
+    TW_TRY(std::optional<Explanation> lower, layer.store.explain(key, limit));
     if (!lower || (found && lower->likeness >= found->likeness)) return {};
     found = std::move(lower);
     found->layer = layer.name;

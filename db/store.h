@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "db/calibration.h"
 #include "db/filesystem.h"
+#include "db/overview.h"
 #include "db/record.h"
 #include "db/trust.h"
 #include "db/waiting.h"
@@ -48,6 +49,8 @@ struct StoreOptions {
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
   bool create_directories = false;        ///< create missing directories of a new file too
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
+  /// Opened for reading: everything fails with TryLater so long after that; 0: it takes any time.
+  int64_t read_limit_ms = 0;
   /// Of a server: the directory in which records wait while it cannot be reached; empty: nowhere.
   std::string spool_directory = {};
   /// The layers below this database, the nearest first. One that cannot be read is left out, and
@@ -178,8 +181,8 @@ class Store {
   /// nearer device, layer_of() says which of them did.
   Result<std::optional<Record>> best(const Key& key);
   /// The same record and what it rests on: sessions, interval, better-looking records that are not
-  /// used.
-  Result<std::optional<Explanation>> explain(const Key& key);
+  /// used, of which it reads at most `limit`; 0: all.
+  Result<std::optional<Explanation>> explain(const Key& key, int64_t limit = 0);
   /// The best record of every group, by hash.
   Result<std::vector<Record>> best_records();
   /// What is worth shipping with a program: of each workload, target, number of threads, layouts
@@ -191,6 +194,16 @@ class Store {
   void for_each_below(const Filter& filter, const std::function<bool(const Record&)>& visit);
   /// The name of the layer that has the record; empty: this database, or none.
   Result<std::string> layer_of(const Record& record);
+  /// Every group of trials with its answer, by indexes and without reading the trials: of a group
+  /// one row. The group whose trial was stored last comes first; at most `limit`.
+  Result<std::vector<GroupSummary>> groups(int64_t limit);
+  /// The trials of a workload, given by the hash of its key, under these layouts: those that were
+  /// stored last, at most `limit`, the oldest of them first. Each is judged by all of its group.
+  /// They are not checked against their hashes.
+  Result<std::vector<TrialSummary>> trials(const std::string& workload_hash,
+                                           const std::string& layouts, int64_t limit);
+  /// The record with this hash, 64 hex digits; nullopt where there is none, or it is damaged.
+  Result<std::optional<Record>> find(const std::string& hash);
 
   /// Every matching record that agrees with its hash, until `visit` says false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);

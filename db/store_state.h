@@ -46,7 +46,7 @@ struct Store::State {
 
   /// The answers of this database alone.
   Result<std::optional<Record>> best(const Key& key);
-  Result<std::optional<Explanation>> explain(const Key& key);
+  Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
 
   /// Opens the layers that the options name.
   void open_layers();

@@ -61,9 +61,9 @@ enum class Likeness : uint8_t {
 };
 /// "exact", "same class", "warm start"
 std::string_view to_string(Likeness likeness);
-/// The model of a device: what precedes the first semicolon of its text.
+/// The model of a device, which is its class: what precedes the first semicolon of its text.
 std::string_view model_of(std::string_view device);
-/// Compares the texts of devices.
+/// Compares device texts by model.
 Likeness likeness_of(std::string_view device, std::string_view asking);
 
 /// A record and why it is not used.
@@ -84,8 +84,9 @@ struct Explanation {
   double latency_ns = 0;   ///< median of these sessions at the group's peak, the slower middle one
   double low_ns = 0;       ///< fastest of these sessions; with one, the low end of its interval
   double high_ns = 0;      ///< slowest of these sessions; with one, the high end of its interval
-  /// Records with a smaller latency, fastest first.
+  /// Records with a smaller latency, fastest first; where a limit was given, the first of them.
   std::vector<Doubted> not_used;
+  int64_t not_used_count = 0;  ///< of all such records
 };
 
 }  // namespace tw::db

@@ -361,6 +361,7 @@ Verb db_verb() {
                   "instead measure so many of this machine's best kernels again, and store that"}},
                 {file}, verify),
       db_explain_verb(),
+      db_serve_verb(),
       make_verb(
           "quarantine", "lines and records that are not believed, and why", f,
           {db,

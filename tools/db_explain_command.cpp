@@ -10,6 +10,7 @@
 #include "db/t4.h"
 #include "db/workload_text.h"
 #include "tools/db_flags.h"
+#include "tools/explanation.h"
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tuner/device.h"
@@ -38,27 +39,6 @@ Result<db::Key> asked_key(const DbExplainFlags& f, const Surroundings& here, db:
   TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target_or_host(), here));
   return tuner::database_key(workload, tuner::with_known_machine(store, chosen.target),
                              static_cast<int>(flags.target.threads));
-}
-
-std::string show_likeness(const db::Explanation& e) {
-  switch (e.likeness) {
-    case db::Likeness::Exact:
-      return "exact: measured on this device or one like it";
-    case db::Likeness::SameClass:
-      return "same class: measured on another device of this model";
-    case db::Likeness::OtherClass:
-      return "warm start: measured on another model; tune here before the latency is believed";
-  }
-  return "?";
-}
-
-std::string show_agreement(const db::Explanation& e) {
-  const std::string interval = fmt::format("{} to {}", show_time(e.low_ns), show_time(e.high_ns));
-  if (e.sessions < 2)
-    return fmt::format("one session, {}, {}; no other session has confirmed it",
-                       show_count(e.trials, "trial"), interval);
-  return fmt::format("{} of {}, {}: {}", show_count(e.sessions, "session"),
-                     show_count(e.hosts, "machine"), show_count(e.trials, "trial"), interval);
 }
 
 Facts facts_of(const db::Explanation& e, const Surroundings& here) {
@@ -97,35 +77,6 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
   return table;
 }
 
-nlohmann::json json_of(const db::Explanation& e, size_t count) {
-  nlohmann::json answer = as_json(e.record);
-  answer["likeness"] = db::to_string(e.likeness);
-  answer["layer"] = e.layer;
-  answer["host"] = e.record.host;
-  answer["created_ms"] = e.record.created_ms;
-  answer["created"] = db::utc_text(e.record.created_ms);
-  answer["samples"] = e.record.samples_ns.size();
-  answer["noise"] = e.record.noise;
-  nlohmann::json not_used = nlohmann::json::array();
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [record, doubt, why] = e.not_used[i];
-    nlohmann::json other = as_json(record);
-    other["doubt"] = db::to_string(doubt);
-    other["why"] = why;
-    not_used.push_back(std::move(other));
-  }
-  return {{"answer", answer},
-          {"agreement",
-           {{"sessions", e.sessions},
-            {"hosts", e.hosts},
-            {"trials", e.trials},
-            {"latency_ns", e.latency_ns},
-            {"low_ns", e.low_ns},
-            {"high_ns", e.high_ns}}},
-          {"not_used_records", e.not_used.size()},
-          {"not_used", not_used}};
-}
-
 Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Key key, asked_key(f, here, store));
@@ -138,7 +89,7 @@ Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   const size_t all = found->not_used.size();
   const size_t count = f.limit > 0 ? std::min(all, static_cast<size_t>(f.limit)) : all;
   if (f.format == "json") {
-    TW_RETURN_IF_ERROR(print_json("db explain", json_of(*found, count)));
+    TW_RETURN_IF_ERROR(print_json("db explain", as_json(*found, count)));
     return 0;
   }
   if (f.format == "csv") {

@@ -46,5 +46,7 @@ Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
 
 /// `db explain`: what an answer rests on.
 Verb db_explain_verb();
+/// `db serve`: the same and more in a browser.
+Verb db_serve_verb();
 
 }  // namespace tw::tools

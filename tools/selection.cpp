@@ -106,6 +106,13 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
 
 }  // namespace
 
+db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms) {
+  db::StoreOptions options;
+  options.waiting.limit_ms = most_waiting_ms;
+  options.waiting.now_ms = impatient_clock_ms(here, most_waiting_ms);
+  return options;
+}
+
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode) {
   return open_above(flags, here, mode, {});

@@ -43,6 +43,9 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
 /// The same above the layers of the flags. To read, a file need not be there where a layer is.
 Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
                                db::OpenMode mode);
+/// Options for stores that answer one request each: they wait for another process only so long, and
+/// say nothing on standard error.
+db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
 /// To read, layered. Without a database file and layers, none; damaged or foreign files, and
 /// servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
