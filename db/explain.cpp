@@ -76,16 +76,16 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
 
 }  // namespace
 
-Result<std::optional<Explanation>> Store::explain(const Key& key, int64_t limit) {
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t limit) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(connection));
   TW_TRY(std::optional<Record> record, best(key));
   if (!record) return std::optional<Explanation>();
-  TW_TRY(const JudgedGroup group, judged_group(state_->connection, best_key_of(*record)));
+  TW_TRY(const JudgedGroup group, judged_group(connection, best_key_of(*record)));
   Explanation explanation;
   explanation.likeness = likeness_of(record->device, key.device);
   explanation.record = std::move(*record);
   count_witnesses(group, explanation);
-  TW_RETURN_IF_ERROR(add_not_used(*state_, group, limit, explanation));
+  TW_RETURN_IF_ERROR(add_not_used(*this, group, limit, explanation));
   return std::optional(std::move(explanation));
 }
 

@@ -272,7 +272,21 @@ Store::~Store() = default;
 Result<Store> Store::open(const std::string& path, OpenMode mode, StoreOptions options) {
   TW_TRY(const std::string canonical, canonical_path(path));
   TW_TRY(Opened opened, open_canonical(canonical, mode, options));
-  return Store(std::make_unique<State>(canonical, mode, std::move(options), std::move(opened)));
+  auto state = std::make_unique<State>(canonical, mode, std::move(options), std::move(opened));
+  state->open_layers();
+  return Store(std::move(state));
+}
+
+Result<Store> Store::open_absent(const std::string& path, StoreOptions options) {
+  TW_TRY(const std::string canonical, canonical_path(path));
+  TW_TRY(auto connection,
+         SqliteConnection::open(is_server(canonical) ? "/absent" : canonical, {.in_memory = true}));
+  TW_RETURN_IF_ERROR(create_schema(*connection));
+  SqliteConnection* const file = connection.get();
+  auto state = std::make_unique<State>(canonical, OpenMode::ReadOnly, std::move(options),
+                                       Opened{std::move(connection), std::nullopt, file});
+  state->open_layers();
+  return Store(std::move(state));
 }
 
 const std::string& Store::path() const { return state_->path; }
@@ -337,17 +351,27 @@ Result<std::vector<Calibration>> Store::calibrations() {
   return read_calibrations(*state_, statement);
 }
 
-Result<std::optional<Record>> Store::best(const Key& key) {
-  TW_TRY(const std::vector<Served> rows, served_for(state_->connection, key));
+Result<std::optional<Record>> Store::State::best(const Key& key) {
+  TW_TRY(const std::vector<Served> rows, served_for(connection, key));
   if (rows.empty()) return std::optional<Record>();
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
   for (const Served& served : rows) {
-    TW_TRY(std::optional<Record> record, state_->read(by_seq, served.trial));
+    TW_TRY(std::optional<Record> record, read(by_seq, served.trial));
     if (record && answers(*record, key)) return record;
-    TW_TRY(record, next_best(*state_, by_seq, key, served));
+    TW_TRY(record, next_best(*this, by_seq, key, served));
     if (record) return record;
   }
   return std::optional<Record>();
+}
+
+Store::Reading::Reading(std::unique_ptr<Transaction> transaction)
+    : transaction_(std::move(transaction)) {}
+Store::Reading::Reading(Reading&&) noexcept = default;
+Store::Reading::~Reading() = default;
+
+Result<Store::Reading> Store::read_together() {
+  TW_TRY(Transaction transaction, Transaction::begin_reading(state_->connection));
+  return Reading(std::make_unique<Transaction>(std::move(transaction)));
 }
 
 Status Store::for_each(const Filter& filter, const std::function<bool(const Record&)>& visit) {

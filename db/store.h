@@ -35,6 +35,12 @@ enum class OpenMode {
   ReadWrite,  ///< for writing; they are created where absent
 };
 
+/// A database below another one: it is only read, and answers what those above know less well.
+struct Layer {
+  std::string name;  ///< as people are told it: "team", "shipped"
+  std::string path;  ///< or the address of a server
+};
+
 struct StoreOptions {
   /// For the writer gate and locks. Its on_message also hears of damage, and of a server that
   /// cannot be reached any more.
@@ -47,6 +53,9 @@ struct StoreOptions {
   int64_t read_limit_ms = 0;
   /// Of a server: the directory in which records wait while it cannot be reached; empty: nowhere.
   std::string spool_directory = {};
+  /// The layers below this database, the nearest first. One that cannot be read is left out, and
+  /// on_message hears why.
+  std::vector<Layer> below = {};
 };
 
 struct AppendSummary {
@@ -113,6 +122,12 @@ struct StoreInfo {
   std::map<std::string, int64_t> by_status;
 };
 
+/// What distilled() keeps.
+struct DistilRules {
+  int64_t codegen_abi = 0;  ///< records of other code generators are left out
+  int64_t keep = 2;         ///< schedules of each group, the best of them
+};
+
 /// Which records prune() deletes. Never one that proves a schedule wrong, nor one of the schedule
 /// that is the answer, nor a doubtful one (trust.h).
 struct PruneRules {
@@ -138,12 +153,17 @@ struct VerifyReport {
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
+class Transaction;
+
 class Store {
  public:
   /// `path` is a file, or `postgresql://user@host/database`, which holds no password: libpq finds
   /// it in ~/.pgpass, by PGPASSFILE or in a service. Opening for writing fails at once where the
   /// database cannot be written.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
+  /// In place of a database that is not there: empty and only read, above the layers of the
+  /// options.
+  static Result<Store> open_absent(const std::string& path, StoreOptions options);
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -159,13 +179,23 @@ class Store {
   Result<AppendSummary> append(std::span<const Record> records);
 
   /// The best record for the key: on its device, else on one of the same model, else on another of
-  /// the same target, else none. likeness_of() says which.
+  /// the same target, else none. likeness_of() says which. Layers below answer where they know a
+  /// nearer device, layer_of() says which of them did.
   Result<std::optional<Record>> best(const Key& key);
   /// The same record and what it rests on: sessions, interval, better-looking records that are not
   /// used, of which it reads at most `limit`; 0: all.
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit = 0);
   /// The best record of every group, by hash.
   Result<std::vector<Record>> best_records();
+  /// What is worth shipping with a program: of each workload, target, number of threads, layouts
+  /// and model of a device the best schedules, as the device measured them that its best schedule
+  /// uses best. The same for every database with these records, workload by workload.
+  Result<std::vector<Record>> distilled(const DistilRules& rules);
+
+  /// Visits the matching records of the layers below, the nearest layer first; for_each() does not.
+  void for_each_below(const Filter& filter, const std::function<bool(const Record&)>& visit);
+  /// The name of the layer that has the record; empty: this database, or none.
+  Result<std::string> layer_of(const Record& record);
   /// Every group of trials with its answer, by indexes and without reading the trials: of a group
   /// one row. The group whose trial was stored last comes first; at most `limit`.
   Result<std::vector<GroupSummary>> groups(int64_t limit);
@@ -176,6 +206,23 @@ class Store {
                                            const std::string& layouts, int64_t limit);
   /// The record with this hash, 64 hex digits; nullopt where there is none, or it is damaged.
   Result<std::optional<Record>> find(const std::string& hash);
+
+  /// While it lives, all that this store is asked is answered from one state of the database, and
+  /// no question waits for a lock. Nobody can write to a file meanwhile: it is for many questions
+  /// one after the other, without other work. Not for verify(), nor for what writes.
+  /// It must not outlive the store.
+  class Reading {
+   public:
+    Reading(Reading&&) noexcept;
+    Reading& operator=(Reading&&) = delete;
+    ~Reading();
+
+   private:
+    friend class Store;
+    explicit Reading(std::unique_ptr<Transaction> transaction);
+    std::unique_ptr<Transaction> transaction_;
+  };
+  Result<Reading> read_together();
 
   /// Every matching record that agrees with its hash, until `visit` says false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);

@@ -77,12 +77,13 @@ struct Doubted {
 struct Explanation {
   Record record;
   Likeness likeness = Likeness::Exact;
-  int64_t sessions = 0;   ///< sessions that timed its schedule and are believed
-  int64_t hosts = 0;      ///< machines of these sessions
-  int64_t trials = 0;     ///< trials of these sessions
-  double latency_ns = 0;  ///< median of these sessions at the group's peak, the slower middle one
-  double low_ns = 0;      ///< fastest of these sessions; with one, the low end of its interval
-  double high_ns = 0;     ///< slowest of these sessions; with one, the high end of its interval
+  std::string layer = {};  ///< that answers, below the database; empty: the database itself
+  int64_t sessions = 0;    ///< sessions that timed its schedule and are believed
+  int64_t hosts = 0;       ///< machines of these sessions
+  int64_t trials = 0;      ///< trials of these sessions
+  double latency_ns = 0;   ///< median of these sessions at the group's peak, the slower middle one
+  double low_ns = 0;       ///< fastest of these sessions; with one, the low end of its interval
+  double high_ns = 0;      ///< slowest of these sessions; with one, the high end of its interval
   /// Records with a smaller latency, fastest first; where a limit was given, the first of them.
   std::vector<Doubted> not_used;
   int64_t not_used_count = 0;  ///< of all such records

@@ -338,6 +338,10 @@ Verb db_verb() {
       {"order", Choice{&f->order, {"oldest", "newest", "fastest"}}, "of the records"},
       limit,
       format_flag(f->format)};
+  const Flag ship_output = {"output", Path{&f->output},
+                            "NAME.jsonl, to be kept in a repository, or NAME.db"};
+  const Flag ship_keep = {"keep", Whole{&f->keep_shipped, 1, 64},
+                          "schedules of each workload and model of a device"};
   Verb verb{.name = "db", .summary = "look at, join, copy and repair tuning databases"};
   verb.verbs = {
       make_verb("info", "what a database holds", f, {db, json}, {file}, info),
@@ -376,6 +380,8 @@ Verb db_verb() {
                 {file}, prune_command),
       make_verb("recover", "save what is readable of a damaged database", f, {json},
                 {damaged, fresh}, recover),
+      make_verb("ship", "write the best records, for a layer below other databases", f,
+                {ship_output, ship_keep, json}, {files}, ship_command),
       make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file},
                 upgrade),
   };

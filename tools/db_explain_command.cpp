@@ -47,6 +47,7 @@ Facts facts_of(const db::Explanation& e, const Surroundings& here) {
   return {{"workload", db::workload_text(r)},
           {"answer", fmt::format("record {}, {}", r.hash.substr(0, 16), show_latency(r))},
           {"rests on", show_likeness(e)},
+          {"layer", e.layer.empty() ? "the database itself" : e.layer},
           {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
           {"device", r.device},
           {"machine", is_here          ? "this one"
@@ -77,7 +78,7 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
 }
 
 Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
-  TW_TRY(db::Store store, open_database(f.selection.place, here, db::OpenMode::ReadOnly));
+  TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Key key, asked_key(f, here, store));
   TW_TRY(const std::optional<db::Explanation> found, store.explain(key));
   if (!found)

@@ -24,7 +24,7 @@ struct DbFlags {
   std::string order = "newest";
   std::string entry;  ///< of the quarantine, the beginning of its hash
   std::string slower_than = "2";
-  int64_t limit = 20, threads = 0, top = 0, keep = 64;
+  int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2;
   bool drop = false, remove = false;
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
@@ -39,6 +39,8 @@ db::Key key_of(const db::Record& record);
 Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
 /// `db prune`: deletes what can never be an answer.
 Result<int> prune_command(const DbFlags& flags, const Surroundings& here);
+/// `db ship`: writes the best records of databases, as a layer for others.
+Result<int> ship_command(const DbFlags& flags, const Surroundings& here);
 /// `db verify --top N`: measures the best kernels of this machine again, and stores that.
 Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
 

@@ -34,6 +34,7 @@ std::string show_agreement(const db::Explanation& e) {
 nlohmann::json as_json(const db::Explanation& e, size_t count) {
   nlohmann::json answer = as_json(e.record);
   answer["likeness"] = db::to_string(e.likeness);
+  answer["layer"] = e.layer;
   answer["host"] = e.record.host;
   answer["created_ms"] = e.record.created_ms;
   answer["created"] = db::utc_text(e.record.created_ms);

@@ -53,6 +53,7 @@ std::string facts_of(const Selection& s) {
       {"toolchain", r.toolchain},
       {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
   if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
   if (s.by_hand) facts.emplace_back("schedule", show_source(s));
   return as_text(facts);
 }
@@ -107,7 +108,10 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   json["target"] = s.target.to_string();
   json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();
-  if (s.record) json["likeness"] = db::to_string(s.other_device.likeness);
+  if (s.record) {
+    json["likeness"] = db::to_string(s.other_device.likeness);
+    json["layer"] = s.layer;
+  }
   json["schedule_from"] = schedule_source(s);
   if (s.by_hand) json["adaptation"] = s.by_hand->notes;
   json["schedule"] = schedule;

@@ -162,6 +162,7 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   outcome.unkept = why;
   outcome.roofline = roofline(*best, job.workload, target);
   outcome.other_device = other_device_of(*best, target);
+  TW_TRY(outcome.layer, store.layer_of(*best));
   return std::optional(std::move(outcome));
 }
 
@@ -201,7 +202,8 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
     note_doubt(store, results[i]->best);
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
     const OtherDevice other_device = other_device_of(results[i]->best, target);
-    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device};
+    std::string layer = store.layer_of(results[i]->best).value_or("");
+    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device, std::move(layer)};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
       outcome.artifact = *path;
@@ -264,10 +266,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Job>& jobs, WithoutResult others,
                       const ChosenTarget& target) {
   TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
+  TW_RETURN_IF_ERROR(check_page(flags));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
-  TW_TRY(db::Store store, open_database(flags.place, here,
-                                        reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
+  TW_TRY(db::Store store,
+         open_layered(flags.place, here, reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   auto results = tune_watched(flags, here, jobs, target, store, interrupts);
@@ -287,9 +290,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   const Status verdict = verdict_on(outcomes, others);
   if (interrupts.load() > 0) {
     if (!verdict && jobs.size() == 1) note(verdict.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(verdict);
+  TW_RETURN_IF_ERROR(write_page(flags, here, jobs));
   if (!others.failed.empty() && flags.effort != "none")
     note("to go on with those without a kernel: " + resume_line(here));
   return 0;
@@ -422,6 +427,12 @@ Verb tune_verb() {
        "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},
+      {"report",
+       Path{&f->report},
+       "at the end write an HTML page there: charts of the search, tables, schedules, layouts",
+       {"dry-run", "compile-only"}},
+      {"python", Path{&f->python},
+       "the Python whose package tilewright makes the page of --report"},
       format_flag(f->format),
   };
   return {

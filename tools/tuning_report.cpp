@@ -49,6 +49,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   if (best.status == db::TrialStatus::Unstable) row("disturbed", best.reason);
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
   if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
+  if (!o.layer.empty()) row("layer", o.layer);
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
@@ -149,6 +150,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["name"] = o.job->name;
   json["measured_here"] = o.other_device.empty();
   json["likeness"] = db::to_string(o.other_device.likeness);
+  json["layer"] = o.layer;
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);

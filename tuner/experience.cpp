@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/hash.h"
@@ -139,6 +140,14 @@ double distance_of_asked(const dsl::Workload& workload, const std::string& other
          (asked->state == workload.state ? 0 : distance_of_states);
 }
 
+/// As a query orders them: the records of several databases are merged.
+std::vector<db::Record> fastest_first(std::vector<db::Record> records) {
+  std::ranges::sort(records, [](const db::Record& a, const db::Record& b) {
+    return std::tie(a.latency_ns, a.hash) < std::tie(b.latency_ns, b.hash);
+  });
+  return records;
+}
+
 std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   db::Filter same_operator;
   same_operator.op = q.workload->op;
@@ -148,10 +157,18 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   same_operator.order = db::Order::Fastest;
   const Place own = {q.workload->key(), device_text(q.target), q.workload->asked()};
   std::map<Place, std::vector<db::Record>> by_place;
+  std::set<std::string> hashes;  // a layer may hold records that were merged too
+  const auto add = [&](const Place& place, const db::Record& record) {
+    if (hashes.insert(record.hash).second) by_place[place].push_back(record);
+    return !q.interrupted();
+  };
   (void)store.for_each(same_operator, [&](const db::Record& record) {
     const Place place = {record.workload, record.device, record.layouts};
-    if (place != own) by_place[place].push_back(record);
-    return !q.interrupted();
+    return place == own ? !q.interrupted() : add(place, record);
+  });
+  // Those of layers were measured elsewhere, also where the device is one like this.
+  store.for_each_below(same_operator, [&](const db::Record& record) {
+    return add({record.workload, record.device, record.layouts}, record);
   });
   std::vector<Neighbour> result;
   for (auto& [place, records] : by_place) {
@@ -161,7 +178,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
                          (place.device == own.device ? 0 : distance_of_devices) +
                          distance_of_asked(*q.workload, place.layouts);
     if (std::isfinite(apart))
-      result.push_back({std::move(*workload), apart, judged(std::move(records))});
+      result.push_back({std::move(*workload), apart, judged(fastest_first(std::move(records)))});
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const Neighbour& a, const Neighbour& b) { return a.distance < b.distance; });

@@ -324,6 +324,31 @@ TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   EXPECT_EQ(known.samples[1].group, known.samples[2].group);
 }
 
+// Also where their device has the name of this one: they were measured on another machine.
+TEST(Experience, Fault75_TrialsOfALayerAreSeedsAndNothingThatWasTriedHere) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<std::string> texts = two_schedules(space);
+  {
+    db::Store layer = open_store(folder / "shipped.db");
+    ASSERT_TRUE(layer.append(std::vector{stored_trial(workload, texts[1], 1e5)}));
+  }
+  auto store = db::Store::open(folder / "t.db", db::OpenMode::ReadWrite,
+                               {.below = {{"shipped", folder / "shipped.db"}}});
+  ASSERT_TRUE(store) << store.error().message;
+  ASSERT_TRUE(store->append(std::vector{stored_trial(workload, texts[0], 2e5)}));
+  const Experience known =
+      warm_start(*store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_EQ(known.tried, std::set{texts[0]});
+  EXPECT_EQ(known.latencies_ns, std::vector<double>{2e5});
+  ASSERT_EQ(known.parents.size(), 1u);
+  ASSERT_EQ(known.seeds.size(), 1u);
+  EXPECT_EQ(space.schedule(known.seeds[0]).to_string(), texts[1]);
+  EXPECT_EQ(known.samples.size(), 2u);
+  EXPECT_EQ(count_known(*store, workload, host_target(), 1).value(), 1);
+}
+
 // The fastest trial of another device is of a schedule that was proven wrong there; trials without
 // a latency sort before all others.
 TEST(Experience, Fault28_DoubtfulTrialsAreNeitherSeedsNorSamples) {
