@@ -3,12 +3,14 @@
 """Networks from ONNX models: read, tuned, called; and what is wrong with models becomes which exception."""
 import contextlib
 import io
+import os
 import pathlib
 import signal
 import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -32,6 +34,11 @@ class Onnx(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        # The program's database and predictions are not those of whoever runs the test.
+        places = {"XDG_DATA_HOME": folder.name, "XDG_CACHE_HOME": folder.name}
+        patch = unittest.mock.patch.dict(os.environ, places)
+        patch.start()
+        self.addCleanup(patch.stop)
         random = np.random.default_rng(1)
         self.weights = random.normal(size=(K, N)).astype(np.float32)
         self.x = random.normal(size=(M, K)).astype(np.float32)
