@@ -20,6 +20,8 @@ using Json = nlohmann::ordered_json;
 // Winograd variants and split-bf16 products on matrix units exceed the f32 peak of the direct
 // algorithm about five times; ten is beyond what a machine can do.
 constexpr double impossible_efficiency = 10;
+// The description of a machine is of its clock under load; no clock is ten times that.
+constexpr double impossible_bandwidth = 10;
 
 constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule, configuration
 constexpr size_t max_samples = 10'000;
@@ -89,6 +91,9 @@ std::string problem_of_measurement(const Record& record) {
     return "the interval does not hold latency_ns";
   if (efficiency(record) > impossible_efficiency)
     return fmt::format("{:.3g} times the machine's peak", efficiency(record));
+  const double bandwidth = record.peak_gb_per_s * record.latency_ns;
+  if (record.peak_gb_per_s > 0 && record.bytes > impossible_bandwidth * bandwidth)
+    return fmt::format("{:.3g} times the machine's bandwidth", record.bytes / bandwidth);
   return {};
 }
 
@@ -195,7 +200,8 @@ double efficiency(const Record& record) {
 }
 
 int record_version_of(const Record& record) {
-  return record.machine.empty() && record.configuration.empty() ? 1 : record_version;
+  if (record.bytes != 0 || record.peak_gb_per_s != 0) return 3;
+  return record.machine.empty() && record.configuration.empty() ? 1 : 2;
 }
 
 std::string canonical_text(const Record& record) {

@@ -46,6 +46,8 @@ Advice advice_for(int code) {
     case SQLITE_LOCKED:
       return {ErrorCode::TryLater, "is locked by another process",
               "try again when it has finished"};
+    case SQLITE_INTERRUPT:
+      return {ErrorCode::TryLater, "takes too long to answer", "ask for less, or try again"};
     case SQLITE_FULL:
       return {ErrorCode::Database, "has no room: the disk is full",
               "free some space; what was committed is safe"};
@@ -72,6 +74,13 @@ int on_busy(void* lock_wait, int calls) {
   return waiting.wait() ? 1 : 0;
 }
 
+int on_progress(void* deadline) {
+  return static_cast<const Deadline*>(deadline)->has_passed() ? 1 : 0;
+}
+
+// Instructions of SQLite's machine between two looks at the clock: some 50 microseconds.
+constexpr int instructions_between_looks = 4096;
+
 class SqliteRow final : public Row {
  public:
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
@@ -95,8 +104,9 @@ class SqliteRow final : public Row {
 
 class SqliteStatement final : public PreparedStatement {
  public:
-  SqliteStatement(sqlite3_stmt* statement, std::string path)
-      : statement_(statement), path_(std::move(path)) {}
+  /// The deadline is the connection's, which outlives its statements.
+  SqliteStatement(sqlite3_stmt* statement, std::string path, const Deadline& deadline)
+      : statement_(statement), path_(std::move(path)), deadline_(deadline) {}
 
   void bind(int64_t value) override {
     bind_code_ |= sqlite3_bind_int64(statement_.get(), next_parameter_++, value);
@@ -114,11 +124,13 @@ class SqliteStatement final : public PreparedStatement {
   }
 
   Status each(const Visitor& visit) override {
-    int code = bind_code_;
+    int code = deadline_.has_passed() ? SQLITE_INTERRUPT : bind_code_;
     if (code == SQLITE_OK)
       while ((code = sqlite3_step(statement_.get())) == SQLITE_ROW)
         if (!visit(SqliteRow(statement_.get()))) break;
-    const std::string detail = sqlite3_errmsg(sqlite3_db_handle(statement_.get()));
+    const std::string detail = code == SQLITE_INTERRUPT
+                                   ? sqlite3_errstr(code)
+                                   : sqlite3_errmsg(sqlite3_db_handle(statement_.get()));
     reset();
     if (code == SQLITE_ROW || code == SQLITE_DONE) return {};
     return tl::unexpected(database_error("database", path_, code, detail));
@@ -137,6 +149,7 @@ class SqliteStatement final : public PreparedStatement {
 
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
   std::string path_;
+  const Deadline& deadline_;
   int next_parameter_ = 1;
   int bind_code_ = 0;
 };
@@ -161,17 +174,21 @@ Result<std::unique_ptr<SqliteConnection>> SqliteConnection::open(const std::stri
   // Builds of SQLite may treat every "file:" name as a URI; an absolute path is never one.
   TW_CHECK(path.starts_with("/"));
   std::unique_ptr<SqliteConnection> connection(
-      new SqliteConnection(path, std::move(options.waiting)));
+      new SqliteConnection(path, options.waiting, options.read_limit_ms));
   sqlite3*& handle = connection->handle_;
   const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                     (options.writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
-                    (options.create ? SQLITE_OPEN_CREATE : 0);
+                    (options.create ? SQLITE_OPEN_CREATE : 0) |
+                    (options.in_memory ? SQLITE_OPEN_MEMORY : 0);
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags,
                                    options.vfs.empty() ? nullptr : options.vfs.c_str());
   if (code != SQLITE_OK)
     return tl::unexpected(database_error("open", path, code, sqlite3_errstr(code)));
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_handler(handle, on_busy, &connection->lock_wait_);
+  if (options.read_limit_ms > 0)
+    sqlite3_progress_handler(handle, instructions_between_looks, on_progress,
+                             &connection->deadline_);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
@@ -199,7 +216,7 @@ Result<std::unique_ptr<PreparedStatement>> SqliteConnection::prepare(std::string
       sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK)
     return tl::unexpected(database_error("database", path_, code, sqlite3_errmsg(handle_)));
-  return std::make_unique<SqliteStatement>(statement, path_);
+  return std::make_unique<SqliteStatement>(statement, path_, deadline_);
 }
 
 Status SqliteConnection::begin(Access access) {

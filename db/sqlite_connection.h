@@ -25,10 +25,12 @@ Error damaged(std::string_view operation, const std::string& path, std::string_v
 class SqliteConnection final : public Connection {
  public:
   struct Options {
-    bool create = false;   ///< the file may be absent
-    bool writable = true;  ///< false: opened read-only
-    std::string vfs = {};  ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting = {};  ///< while another process holds a lock
+    bool create = false;        ///< the file may be absent
+    bool writable = true;       ///< false: opened read-only
+    bool in_memory = false;     ///< a new one without a file, which goes with the connection
+    std::string vfs = {};       ///< a registered SQLite VFS; empty: the default one
+    Waiting waiting = {};       ///< while another process holds a lock
+    int64_t read_limit_ms = 0;  ///< after which statements fail with TryLater; 0: never
   };
 
   /// Opens with defensive settings and limits. `path` is taken literally.
@@ -57,11 +59,12 @@ class SqliteConnection final : public Connection {
   Status copy_pages(SqliteConnection& to);
 
  private:
-  SqliteConnection(const std::string& path, Waiting waiting)
-      : path_(path), lock_wait_(std::move(waiting), path) {}
+  SqliteConnection(const std::string& path, const Waiting& waiting, int64_t read_limit_ms)
+      : path_(path), lock_wait_(waiting, path), deadline_(waiting, read_limit_ms) {}
 
   std::string path_;
   LockWait lock_wait_;
+  Deadline deadline_;
   sqlite3* handle_ = nullptr;
 };
 

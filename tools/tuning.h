@@ -47,7 +47,8 @@ struct Outcome {
   std::string artifact;         ///< path; empty: it could not be written
   std::optional<Error> unkept;  ///< why not
   Roofline roofline;            ///< of the best
-  std::string other_device;     ///< that the best was measured on, where it is another than this
+  OtherDevice other_device;     ///< that the best was measured on
+  std::string layer;            ///< that the best is from; empty: the database itself
 };
 
 tuner::TuneOptions options_of(const TuneFlags& flags);

@@ -38,6 +38,18 @@ TEST(Record, FieldsOfVersion2AreInTheTextOfRecordsThatHaveThem) {
                                         "machine:0:\nconfiguration:13:out: cpu_tile\n");
 }
 
+TEST(Record, FieldsOfVersion3AreInTheTextOfRecordsThatHaveThem) {
+  Record record = sample_record(0);
+  const std::string before = canonical_text(record);
+  record.bytes = 1024;
+  EXPECT_EQ(record_version_of(record), 3);
+  EXPECT_EQ(canonical_text(record),
+            "tilewright-record 3\n" + before.substr(before.find('\n') + 1) +
+                "machine:0:\nconfiguration:0:\nbytes:4:1024\npeak_gb_per_s:1:0\n");
+  record = seal(record);
+  EXPECT_EQ(from_json(to_json(record)).value(), record);
+}
+
 TEST(Record, LinesSayTheVersionThatTheyNeed) {
   Record record = sample_record(0);
   EXPECT_TRUE(to_json(record).starts_with("{\"record\":1,"));
@@ -134,6 +146,11 @@ TEST(Record, Fault28_ImpossibleFactsAreRefused) {
       {"samples_ns holds a value that is not", [=](Record& r) { r.samples_ns.push_back(nan); }},
       {"samples_ns has 10001", [](Record& r) { r.samples_ns.assign(10'001, 1.0); }},
       {"peak", [](Record& r) { r.flops = 10.5 * r.peak_gflops * r.latency_ns; }},
+      {"bandwidth",
+       [](Record& r) {
+         r.peak_gb_per_s = 100;
+         r.bytes = 10.5 * r.peak_gb_per_s * r.latency_ns;
+       }},
       {"peak_gflops is negative", [](Record& r) { r.peak_gflops = -1; }},
       {"workload is empty", [](Record& r) { r.workload = ""; }},
       {"tw1", [](Record& r) { r.schedule = "rm -rf"; }},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "db/schema.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
 
@@ -210,7 +211,7 @@ TEST_P(AnyStore, InfoCounts) {
   EXPECT_EQ(info.quarantined, 1);
   EXPECT_EQ(info.by_status.at("ok"), 2);
   EXPECT_EQ(info.by_status.at("crash"), 1);
-  EXPECT_EQ(info.schema_version, 2);
+  EXPECT_EQ(info.schema_version, schema_version);
   const bool on_file = GetParam() == Backend::File;
   EXPECT_EQ(info.journal_mode, on_file ? "delete" : "write-ahead log");
   EXPECT_NE(info.sqlite.empty(), on_file);

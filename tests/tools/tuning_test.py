@@ -299,7 +299,7 @@ class Tuning(program.ProgramTest):
         elsewhere = {"preexec_fn": lambda: os.sched_setaffinity(0, cores[:1])}
         device = self.tune(**elsewhere)["results"][0]["device"]
         what = [*program.SMALL, "--db", self.db]
-        line = rf"(?m)^measured on +{re.escape(device)}, not on this one$"
+        line = rf"(?m)^measured on +{re.escape(device)}, not on this one \(same class\)$"
         dry = self.succeed("tune", *what, "--dry-run").out
         self.assertRegex(dry, r"(?m)^known trials +0$")
         self.assertRegex(dry, line)
@@ -312,7 +312,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual((known["device"], known["measured_here"]), (device, False))
         ran = self.json("run", *what, "--format", "json")
         self.assertEqual((ran["measured_on"], ran["measured_here"]), (device, False))
-        self.assertIn(f"stored was measured on: {device}, not on this one",
+        self.assertIn(f"stored was measured on: {device}, not on this one (same class)",
                       self.succeed("replay", best["record"][:12], "--db", self.db).out)
         self.fail_with(2, "tune", *what, "--resume", saying=["has no trials"])
         table = self.succeed("db", "query", "--db", self.db).out
