@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "dsl/workload.h"
+#include "tools/farm_flags.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
@@ -21,6 +22,7 @@ struct TuneFlags {
   WorkloadFlags workload;
   TargetFlags target;
   PlaceFlags place;
+  FarmFlags farm;
   std::string suite, output;
   std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
