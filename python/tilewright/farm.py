@@ -43,6 +43,8 @@ HEADER = struct.Struct("<4sI16s")
 MOST_FRAME_BYTES = 64 << 20
 WORKER_FD = 3
 
+_ENDING_S = 5.0  # that a process takes to end once it has closed its connection
+
 ENVIRONMENT, TRY_LATER = 7, 75  # exit codes, as base/result.h has them
 
 
@@ -78,6 +80,10 @@ class Fault(Exception):
     """A station ended, or was stopped, without a reply."""
 
 
+class _Ended(Fault):
+    """The station closed its connection, as it does when it ends."""
+
+
 class Station:
     """A program that answers frames on its descriptor 3. One job at a time."""
 
@@ -96,23 +102,22 @@ class Station:
             length, checksum = length_of(self._receive(HEADER.size, deadline))
             return checked(self._receive(length, deadline), checksum)
         except (Fault, FrameError, OSError) as error:
-            ended = self.stop()
-            raise Fault(f"{error}{ended}") from None
+            how = self.stop(_ENDING_S if isinstance(error, _Ended) else 0)
+            raise Fault(f"{error}{how}") from None
 
-    def stop(self) -> str:
-        """Kills the process; how it had ended by itself, as a clause."""
+    def stop(self, patience_s: float = 0) -> str:
+        """Kills the process unless it ends before that by itself; how it did that, as a clause."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
         if self._pid == 0:
             return ""
         pid, self._pid = self._pid, 0
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended == 0:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+        if not _ends_within(pid, patience_s):
+            os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return ""
+        _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
         return f": it exited with code {code}" if code >= 0 else f": it died of signal {-code}"
 
@@ -150,9 +155,19 @@ class Station:
         while len(data) < count:
             piece = self._wait(select.POLLIN, deadline).recv(min(count - len(data), 1 << 20))
             if not piece:
-                raise Fault("the station ended")
+                raise _Ended("the station ended")
             data += piece
         return bytes(data)
+
+
+def _ends_within(pid: int, seconds: float) -> bool:
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
+    finally:
+        os.close(process)
 
 
 class _Stations:
@@ -231,7 +246,6 @@ async def _long_after(stopped: asyncio.Event) -> None:
 
 async def join(address: str, resources: list[str], threads: int, command: list[str]) -> int:
     """Is a member until a signal ends it. A scheduler that goes is waited for."""
-    logging.getLogger("distributed").setLevel(logging.ERROR)
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -503,6 +517,8 @@ def main(arguments: list[str]) -> int:
         _say("Dask is missing: install it by `pip install -r tools/requirements-farm.txt`, which ./tw does, or "
              "`pip install tilewright[farm]`")
         return ENVIRONMENT
+    # What happens to connections is told by messages of this module.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL if given.role == "client" else logging.ERROR)
     address = dask_address(given.address)
     if given.role == "client":
         return asyncio.run(serve_tuner(address, given.patience))
