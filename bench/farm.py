@@ -9,6 +9,7 @@ overlap (0), and after a member or the scheduler is killed how many results came
 """
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
@@ -33,8 +34,11 @@ def free_port():
 
 def children_of(process):
     """The processes that it started, and those that these started."""
-    found = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [int(child) for child in found] + [below for child in found for below in children_of(int(child))]
+    found = []
+    for children in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found += [int(child) for child in children.read_text().split()]
+    return found + [below for child in found for below in children_of(child)]
 
 
 class Cluster:

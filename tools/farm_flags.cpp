@@ -33,9 +33,8 @@ Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std
                                                double timeout_s) {
   if (flags.workers.empty()) return std::optional<tuner::Farm>();
   tuner::FarmOptions options{.client = farm_program(flags.python), .label = flags.label};
-  for (const std::string& argument :
-       {std::string("client"), flags.workers, std::string("--patience"),
-        format_double(flags.patience_s)})
+  for (const std::string& argument : {std::string("client"), flags.workers,
+                                      std::string("--patience"), format_double(flags.patience_s)})
     options.client.push_back(argument);
   // The members' own device has the name that the flag's default has here.
   if (target != "host") options.target = target;

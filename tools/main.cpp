@@ -22,20 +22,9 @@ namespace tw::tools {
 namespace {
 
 std::vector<Verb> verbs() {
-  return {tune_verb(),
-          worker_verb(),
-          list_verb(),
-          show_verb(),
-          explain_verb(),
-          run_verb(),
-          compile_verb(),
-          replay_verb(),
-          bench_verb(),
-          db_verb(),
-          doctor_verb(),
-          completion_verb(verbs),
-          manual_verb(verbs),
-          version_verb()};
+  return {tune_verb(),   worker_verb(),          list_verb(),        show_verb(),   explain_verb(),
+          run_verb(),    compile_verb(),         replay_verb(),      bench_verb(),  db_verb(),
+          doctor_verb(), completion_verb(verbs), manual_verb(verbs), version_verb()};
 }
 
 /// A message shows no control characters to a terminal. What it quotes begins no lines; lines of

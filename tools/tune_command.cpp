@@ -104,13 +104,10 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
                      flags.schedule.empty() ? "" : ", from " + source_name(flags.schedule));
 }
 
-Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
-                                                       const Surroundings& here,
-                                                       const std::vector<Job>& jobs,
-                                                       const ChosenTarget& target,
-                                                       const std::optional<tuner::Farm>& farm,
-                                                       db::Store& store,
-                                                       const std::atomic<int>& interrupts) {
+Result<std::vector<Result<tuner::Tuned>>> tune_watched(
+    const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+    const ChosenTarget& target, const std::optional<tuner::Farm>& farm, db::Store& store,
+    const std::atomic<int>& interrupts) {
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
@@ -122,8 +119,7 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
   start.budget_s = options.budget_s;
   display.update(start);
   const auto on_progress = [&](const tuner::Progress& p) { display.update(p); };
-  if (!farm)
-    return tuner::tune_all(tasks, target.target, options, store, environment, on_progress);
+  if (!farm) return tuner::tune_all(tasks, target.target, options, store, environment, on_progress);
   TW_TRY(tuner::Workers workers, tuner::start_workers(*farm, options.threads, options.seed,
                                                       environment, options.timeout_s));
   return tuner::tune_all(tasks, target.target, options, store, environment, on_progress,
@@ -431,12 +427,11 @@ Verb tune_verb() {
       {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},
       format_flag(f->format),
   };
-  return {
-      .name = "tune",
-      .summary = "find a fast kernel by searching and measuring",
-      .flags = concatenated({flags_of(f->workload), flags_of(f->target), flags_of(f->place), own,
-                             flags_of(f->farm)}),
-      .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
+  return {.name = "tune",
+          .summary = "find a fast kernel by searching and measuring",
+          .flags = concatenated({flags_of(f->workload), flags_of(f->target), flags_of(f->place),
+                                 own, flags_of(f->farm)}),
+          .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
 }
 
 }  // namespace tw::tools

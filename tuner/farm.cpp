@@ -40,7 +40,7 @@ std::string labels_of(const std::vector<FarmMember>& members) {
   return labels.empty() ? "no labels" : join({labels.begin(), labels.end()}, ", ");
 }
 
-/// The resources of the members that have the label and a device: {"device", "device:..."}.
+/// The resource of the devices of all members that have the label.
 Result<std::string> chosen_device(const std::vector<FarmMember>& members,
                                   const std::string& label) {
   std::set<std::string> devices;
@@ -56,16 +56,17 @@ Result<std::string> chosen_device(const std::vector<FarmMember>& members,
                             "`tilewright worker --join ADDRESS{}`",
                             members.size(), label.empty() ? "" : " with the label " + label,
                             labels_of(members), label.empty() ? "" : " --labels " + label));
-  return fail(ErrorCode::Usage,
-              fmt::format("[farm] members measure on {} different devices{}, and a run on one kind: "
-                          "choose by --label; they have {}",
-                          devices.size(), label.empty() ? "" : " with the label " + label,
-                          labels_of(members)));
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[farm] members measure on {} different devices{}, and a run on one kind: "
+                  "choose by --label; they have {}",
+                  devices.size(), label.empty() ? "" : " with the label " + label,
+                  labels_of(members)));
 }
 
 Result<FarmDescription> asked_description(FarmLink& link, const FarmOptions& options,
-                                          const std::string& device,
-                                          const Environment& environment, double timeout_s) {
+                                          const std::string& device, const Environment& environment,
+                                          double timeout_s) {
   FarmJob job{.target = options.target, .timeout_s = timeout_s, .job = DescribeJob{}};
   const FarmTicket ticket{.resources = {device_token, device},
                           .limit_s = start_s + turn_s + 3 * timeout_s};
@@ -85,16 +86,16 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
   Farm farm;
   TW_TRY(farm.link, FarmLink::open(options.client, environment));
   const std::vector<FarmMember>& members = farm.link->members();
-  TW_TRY(const std::string device, chosen_device(members, options.label));
+  TW_TRY(farm.device, chosen_device(members, options.label));
   TW_TRY(const FarmDescription description,
-         asked_description(*farm.link, options, device, environment, timeout_s));
+         asked_description(*farm.link, options, farm.device, environment, timeout_s));
   TW_TRY(farm.target, described_target(description));
   TW_TRY(farm.processor, parse_target(description.processor));
   const auto with = [&](const std::string& resource) {
     return static_cast<size_t>(std::ranges::count_if(
         members, [&](const FarmMember& member) { return member.has(resource); }));
   };
-  farm.devices = with(device);
+  farm.devices = with(farm.device);
   farm.builders = with(build_token);
   return farm;
 }
@@ -102,17 +103,12 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
 Result<Workers> start_workers(const Farm& farm, int threads, uint64_t seed,
                               const Environment& environment, double timeout_s) {
   // Builders of this machine are started by their first job: none where members build.
-  TW_TRY(Workers here,
-         start_builders_for(farm.target, farm.processor, environment, timeout_s));
+  TW_TRY(Workers here, start_builders_for(farm.target, farm.processor, environment, timeout_s));
   const auto busy = std::make_shared<BusyTime>();
-  const FarmRun run{farm,
-                    threads,
-                    seed,
-                    timeout_s,
-                    environment.clock,
-                    Cancellation(environment.interrupts, environment.clock),
-                    busy,
-                    here.artifacts};
+  const FarmRun run{
+      farm,      threads,           seed,
+      timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
+      busy,      here.artifacts};
   const std::shared_ptr<Builder> builder =
       farm.builders > 0 ? std::make_shared<FarmBuilder>(run) : here.builder;
   return Workers{here.artifacts, builder, std::make_shared<FarmRunner>(run), busy};
@@ -129,8 +125,7 @@ FarmJob FarmRun::job_of(Job job) const {
 
 Result<tl::expected<FarmReply, FarmFault>> FarmRun::wait(uint64_t number, double limit_s,
                                                          int64_t started_ns, Needed needed) const {
-  auto reply =
-      farm.link->wait(number, cancellation.deadline(limit_s + queue_patience_s, needed));
+  auto reply = farm.link->wait(number, cancellation.deadline(limit_s + queue_patience_s, needed));
   busy->add(started_ns, clock());
   return reply;
 }
@@ -139,8 +134,7 @@ Result<tl::expected<FarmReply, FarmFault>> FarmRun::wait(uint64_t number, double
 
 double FarmBuilder::limit_s(size_t schedules) const {
   // A member builds what its builder died of once more, one by one.
-  return start_s +
-         timeouts_per_farm_build * run_.timeout_s * static_cast<double>(schedules + 1);
+  return start_s + timeouts_per_farm_build * run_.timeout_s * static_cast<double>(schedules + 1);
 }
 
 Status FarmBuilder::begin(const BuildRequest& request) {
@@ -194,8 +188,7 @@ Result<std::vector<BuildOutcome>> FarmBuilder::built(const FarmReply& reply, siz
   TW_RETURN_IF_ERROR(decode(reply.reply, built));
   if (built.outcomes.size() != schedules)
     return fail(ErrorCode::Invalid, "an answer to something else");
-  for (const std::string& kernel : reply.kernels)
-    TW_RETURN_IF_ERROR(run_.artifacts->put(kernel));
+  for (const std::string& kernel : reply.kernels) TW_RETURN_IF_ERROR(run_.artifacts->put(kernel));
   if (!built.toolchain.empty()) toolchain_ = built.toolchain;
   return std::move(built.outcomes);
 }
@@ -218,8 +211,7 @@ Result<FarmRunner::Sent> FarmRunner::send(Job job, double seconds,
       start_s + turn_s + 2 * run_.timeout_s + prepare_s(run_.timeout_s) + seconds;
   const int64_t started_ns = run_.clock();
   TW_TRY(const uint64_t number,
-         run_.farm.link->send({.resources = {device_token, device_resource(run_.farm.target)},
-                               .limit_s = limit_s},
+         run_.farm.link->send({.resources = {device_token, run_.farm.device}, .limit_s = limit_s},
                               whole));
   return Sent{number, limit_s, started_ns};
 }
@@ -277,7 +269,8 @@ Result<MeasureReply> FarmRunner::measure(const MeasureJob& job) {
     TW_TRY(sent, send_measurement(job));
   }
   TW_TRY(const auto reply, receive(sent, Needed::ForResult));
-  if (!reply) return MeasureReply{db::TrialStatus::Crash, reply.error().reason};
+  // A member that is lost proves nothing of a kernel, which its runner keeps in a sandbox.
+  if (!reply) return MeasureReply{db::TrialStatus::Resource, reply.error().reason};
   MeasureReply measured;
   if (const Status status = decode(reply->reply, measured); !status)
     return MeasureReply{db::TrialStatus::Crash, status.error().message};

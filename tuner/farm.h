@@ -8,7 +8,8 @@
 //   tune_all(tasks, farm.target, options, store, environment, on_progress, workers);
 //
 // All measurements of a run are made on devices that records call the same. Where there are several
-// of them, the kernels of a batch are measured side by side, one at a time on each. Not thread-safe.
+// of them, the kernels of a batch are measured side by side, one at a time on each. Not
+// thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -35,14 +36,15 @@ struct FarmOptions {
 /// A farm, and the device that a run measures on.
 struct Farm {
   std::shared_ptr<FarmLink> link;
-  Target target;     ///< as the device is one
-  Target processor;  ///< of the machine that has the device: references are built for it
+  std::string device;  ///< resource of the members that measure on such a device
+  Target target;       ///< as the device is one
+  Target processor;    ///< of the machine that has the device: references are built for it
   size_t devices = 0, builders = 0;  ///< numbers of members that measure on such a device, or build
 };
 
-/// Errors: Environment where the client cannot be started, or the members' device cannot run kernels
-/// for the target; TryLater where the farm cannot be reached or no member has the label; Usage where
-/// members have different devices and no label chooses.
+/// Errors: Environment where the client cannot be started, or the members' device cannot run
+/// kernels for the target; TryLater where the farm cannot be reached or no member has the label;
+/// Usage where members have different devices and no label chooses.
 Result<Farm> open_farm(const FarmOptions& options, const Environment& environment,
                        double timeout_s);
 

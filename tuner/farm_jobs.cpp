@@ -52,10 +52,9 @@ auto read_farm_message(std::string_view bytes, const Read& read) -> decltype(rea
 
 /// The codes are those of a Result that crossed; others would be no exit codes.
 ErrorCode code_of(int64_t number) {
-  for (const ErrorCode code :
-       {ErrorCode::Usage, ErrorCode::Unsupported, ErrorCode::Database, ErrorCode::Invalid,
-        ErrorCode::NoCandidate, ErrorCode::Environment, ErrorCode::NotCompiled, ErrorCode::TryLater,
-        ErrorCode::Interrupted})
+  for (const ErrorCode code : {ErrorCode::Usage, ErrorCode::Unsupported, ErrorCode::Database,
+                               ErrorCode::Invalid, ErrorCode::NoCandidate, ErrorCode::Environment,
+                               ErrorCode::NotCompiled, ErrorCode::TryLater, ErrorCode::Interrupted})
     if (static_cast<int64_t>(code) == number) return code;
   return ErrorCode::Internal;
 }
@@ -145,8 +144,8 @@ Result<FarmReply> decode_farm_reply(std::string_view bytes) {
     reply.kernels = from_binaries(value.at("kernels"));
     reply.host = value.at("host").get<std::string>();
     if (const auto error = value.find("error"); error != value.end())
-      reply.error = Error{code_of(error->at("code").get<int64_t>()),
-                          error->at("message").get<std::string>()};
+      reply.error =
+          Error{code_of(error->at("code").get<int64_t>()), error->at("message").get<std::string>()};
     return reply;
   });
 }

@@ -33,12 +33,13 @@ struct FarmJob {
   /// What the runner is to be readied for before the job; a workload without text: nothing.
   PrepareJob prepared = {};
   std::vector<std::string> kernels = {};  ///< bytes of the kernels that the job names
-  Job job;
+  Job job = DescribeJob{};
 };
 
 struct FarmReply {
   std::optional<Error> error = {};  ///< why there is no reply
-  std::string reply = {};  ///< as encode() of the reply to the job; of DescribeJob a FarmDescription
+  std::string reply =
+      {};  ///< as encode() of the reply to the job; of DescribeJob a FarmDescription
   std::vector<std::string> kernels = {};  ///< bytes of the kernels that a BuildJob made
   std::string host = {};  ///< hash of the name of the member's machine: provenance only
 };

@@ -54,8 +54,9 @@ struct FarmLink::Message {
       length |= size_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
     if (bytes.size() < header_length_bytes || length > bytes.size() - header_length_bytes)
       return fail(ErrorCode::Invalid, "[farm] the client sent a message without a header");
-    Message message{nlohmann::json::parse(bytes.substr(header_length_bytes, length), nullptr, false),
-                    std::string(bytes.substr(header_length_bytes + length))};
+    Message message{
+        nlohmann::json::parse(bytes.substr(header_length_bytes, length), nullptr, false),
+        std::string(bytes.substr(header_length_bytes + length))};
     if (!message.header.is_object())
       return fail(ErrorCode::Invalid, "[farm] the client sent a header that is no object");
     return message;

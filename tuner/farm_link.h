@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The connection of a run to a farm: one process, the client, which hands jobs to the farm's members
-// and their replies back. It is python/tilewright/farm.py, over Dask.distributed; tests have one of
-// their own. Jobs may be queued: replies come in any order.
+// The connection of a run to a farm: one process, the client, which hands jobs to the farm's
+// members and their replies back. It is python/tilewright/farm.py, over Dask.distributed; tests
+// have one of their own. Jobs may be queued: replies come in any order.
 //
 //   TW_TRY(const auto link, FarmLink::open(client, environment));
 //   TW_TRY(const uint64_t number, link->send({.resources = {"device"}, .limit_s = 30}, job));
@@ -63,11 +63,11 @@ class FarmLink {
   /// Those at the time of open().
   const std::vector<FarmMember>& members() const { return members_; }
 
-  /// Hands a job over and returns its number at once. TryLater where the farm is lost; Invalid for a
-  /// job that is larger than a frame.
+  /// Hands a job over and returns its number at once. TryLater where the farm is lost; Invalid for
+  /// a job that is larger than a frame.
   Result<uint64_t> send(const FarmTicket& ticket, const FarmJob& job);
-  /// Waits for the reply to a job. TryLater where the farm is lost, and ever after; Interrupted where
-  /// the deadline is cancelled, which loses all jobs under way.
+  /// Waits for the reply to a job. TryLater where the farm is lost, and ever after; Interrupted
+  /// where the deadline is cancelled, which loses all jobs under way.
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, const Deadline& deadline);
   /// Takes a job back: its reply is not waited for.
   void cancel(uint64_t number);

@@ -44,8 +44,8 @@ Result<Target> Station::target_of(const std::string& text) {
   if (text.empty()) return own_;
   TW_TRY(Target target, parse_target(text));
   if (target.architecture != own_.architecture)
-    return fail(ErrorCode::Environment, fmt::format("[farm] a member measures on {}, not on {}",
-                                                    own_.to_string(), text));
+    return fail(ErrorCode::Environment,
+                fmt::format("[farm] a member measures on {}, not on {}", own_.to_string(), text));
   if (target.is_gpu()) return target;  // its runner asks the driver for the rest
   const std::vector<std::string> missing = missing_features(target, host_target());
   if (!missing.empty())

@@ -27,9 +27,7 @@ constexpr double device_patience_s = 60;
 constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 
-size_t builders_on(int cores) {
-  return static_cast<size_t>(std::clamp(cores, 1, most_builders));
-}
+size_t builders_on(int cores) { return static_cast<size_t>(std::clamp(cores, 1, most_builders)); }
 
 /// A device is fed by one thread of the runner's.
 size_t builders_for(const Target& target, int threads) {
@@ -123,10 +121,14 @@ Result<Workers> start_builders_for(const Target& target, const Target& processor
                                    const Environment& environment, double timeout_s) {
   TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
   const auto busy = std::make_shared<BusyTime>();
-  PoolContext context{
-      target,    0,         1,
-      timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
-      busy,      artifacts};
+  PoolContext context{target,
+                      0,
+                      1,
+                      timeout_s,
+                      environment.clock,
+                      Cancellation(environment.interrupts, environment.clock),
+                      busy,
+                      artifacts};
   context.processor = processor.to_string();
   return Workers{artifacts,
                  std::make_unique<BuilderPool>(

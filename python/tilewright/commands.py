@@ -20,4 +20,6 @@ def tune() -> None:
 
 
 def _become(name: str) -> None:
+    # Members and users of farms start this interpreter again.
+    os.environ.setdefault("TILEWRIGHT_PYTHON", sys.executable)
     os.execv(paths.program(), [name, *sys.argv[1:]])

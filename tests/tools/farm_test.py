@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -42,6 +43,14 @@ def setUpModule():
     importlib.invalidate_caches()
     sys.path[1:1] = [str(ROOT / "bench"), str(BUILD / "python"), str(folder)]
     os.environ["PYTHONPATH"] = f"{BUILD / 'python'}:{folder}"
+
+
+def command_of(process):
+    """Its command line; empty once it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{process}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def run(coroutine):
@@ -123,12 +132,9 @@ class SleepingMembers(unittest.TestCase):
             run(jobs(cluster))
 
     def test_Fault68_who_has_no_certificate_is_not_served(self):
-        with self.subTest("certificates"):
-            folder = BUILD / "farm-certificate"
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=farm",
-                            "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=farm",
+                        "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
         tls = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(folder / "cert.pem")}
         for role in ("SCHEDULER", "WORKER", "CLIENT"):
             tls[f"DASK_DISTRIBUTED__COMM__TLS__{role}__CERT"] = str(folder / "cert.pem")
@@ -165,8 +171,8 @@ class OnAFarm(program.ProgramTest):
         self.cluster = self.enterContext(bench.Cluster())
         self.address = self.cluster.address.replace("tcp", "dask")
 
-    def member(self, *arguments):
-        process = self.start("worker", "--join", self.address, *arguments)
+    def member(self, *arguments, environment=None):
+        process = self.start("worker", "--join", self.address, *arguments, environment=environment)
         self.addCleanup(process.communicate)
         self.addCleanup(process.terminate)
         for line in process.stderr:
@@ -178,18 +184,40 @@ class OnAFarm(program.ProgramTest):
         return ("--workers", self.address, "--patience", "5s", *arguments)
 
     def test_a_run_on_members_that_measure_and_build(self):
-        self.member("--labels", "fast", "--offers", "both")
+        # A processor with fewer features than that of the machine that tunes.
+        lesser = {"TILEWRIGHT_MAX_ISA": "sse41"}
+        self.member("--labels", "fast", "--offers", "both", environment=lesser)
         result = self.tune(*self.farm("--label", "fast"))["results"][0]
         self.assertEqual(result["ended"], "trials done")
         self.assertTrue(pathlib.Path(result["artifact"]).is_file())
         records = [json.loads(line) for line in self.succeed("db", "export", "-", "--db", self.db).out.splitlines()]
         self.assertEqual(len(records), sum(result["trials"].values()))
-        # The records are of the member's device: here that of this machine, where they are found.
-        again = self.tune("--effort", "none")["results"][0]
+        self.assertFalse([record for record in records if "avx" in record["target"]])
+        # The records are of the member's target and device, which finds them.
+        again = self.tune("--effort", "none", environment=lesser)["results"][0]
         self.assertEqual(again["record"], result["record"])
 
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm("--label", "slow"),
                        saying=["with the label slow; they have fast"])
+
+    def test_Fault69_a_killed_member_takes_its_workers_along_and_the_run_goes_on(self):
+        import farm as bench
+        member = self.member()
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "24", *program.AMPLE,
+                             "--workers", self.address)
+        while self.count() == 0:
+            self.assertIsNone(process.poll())
+            time.sleep(0.2)
+        worker = next(child for child in bench.children_of(member.pid)
+                      if any("station" in command_of(below) for below in bench.children_of(child)[:1]))
+        below = bench.children_of(worker)
+        self.assertGreaterEqual(len(below), 2)  # the station and its runner
+        os.kill(worker, 9)
+        while any(command_of(child) for child in below):
+            time.sleep(0.05)
+        _, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertGreaterEqual(self.count(), 24)
 
     def test_Fault69_a_lost_farm_ends_the_run_and_keeps_what_was_measured(self):
         self.member()

@@ -49,7 +49,8 @@ TEST(FarmJobs, RepliesCarryBytesOrTheirError) {
   EXPECT_EQ(read->kernels, full.kernels);
   EXPECT_EQ(read->host, "h");
   EXPECT_FALSE(read->error);
-  const auto failed = decode_farm_reply(encode(FarmReply{.error = Error{ErrorCode::TryLater, "no"}}));
+  const auto failed =
+      decode_farm_reply(encode(FarmReply{.error = Error{ErrorCode::TryLater, "no"}}));
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->error, (Error{ErrorCode::TryLater, "no"}));
 }

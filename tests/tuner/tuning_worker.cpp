@@ -8,14 +8,13 @@
 //       cannot calibrate.
 //   tuning_worker farm <members> <ends> <number>
 //       The client of a farm whose only station is in this process: it says that the members are
-//       those of the JSON text, where DEVICE stands for the resource of this machine's processor, and
-//       does all jobs one after the other. Once it has done so many measurements, it says that the
-//       farm is lost ("lose"), answers one of them with a fault ("fault"), or ends ("end").
+//       those of the JSON text, where DEVICE stands for the resource of this machine's processor,
+//       and does all jobs one after the other. Once it has done so many measurements, it says that
+//       the farm is lost ("lose"), answers one of them with a fault ("fault"), or ends ("end").
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-
 #include <nlohmann/json.hpp>
 
 #include "base/machine.h"
@@ -92,7 +91,8 @@ class FarmClient {
                                               256 * static_cast<unsigned char>((**request)[1]));
       const auto header = nlohmann::json::parse((**request).substr(4, length));
       if (header.contains("cancel")) continue;
-      if (!write_frame(worker_fd, answer(header.at("id"), (**request).substr(4 + length)))) return 0;
+      if (!write_frame(worker_fd, answer(header.at("id"), (**request).substr(4 + length))))
+        return 0;
     }
   }
 
