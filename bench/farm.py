@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import pathlib
 import signal
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import distributed
 
 from tilewright import farm
 
@@ -158,6 +161,7 @@ def main():
     parser.add_argument("--farm", action="store_true", help="what ./tw bench goes by")
     parser.add_argument("--jobs", type=int, default=1000)
     given = parser.parse_args()
+    logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)  # members are killed on purpose
     with Cluster() as cluster:
         for name in ("first", "second"):
             cluster.add_member(name)

@@ -15,7 +15,7 @@ std::vector<Flag> flags_of(FarmFlags& flags) {
   return {{"workers",
            Text{&flags.workers},
            "measure on the farm whose Dask scheduler has this address, dask://HOST:8786",
-           {"model", "dry-run", "compile-only", "resume"}},
+           {"dry-run", "compile-only", "resume"}},
           {"label", Text{&flags.label}, "of --workers: measure on members with this label"},
           {"patience", Seconds{&flags.patience_s},
            "of --workers: how long a scheduler or a device that is gone is waited for"},

@@ -310,11 +310,30 @@ Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
   return {};
 }
 
+/// The farm of --workers; an interrupt ends the wait for it.
+Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.farm.workers.empty()) return std::optional<tuner::Farm>();
+  if (flags.effort == "none")
+    return fail(ErrorCode::Usage,
+                "[tune] --workers is for measuring, and --effort none measures nothing: leave one "
+                "of them out");
+  tuner::Environment environment = tuning_environment(flags.place, here);
+  environment.interrupts = &watch_interrupts();
+  return chosen_farm(flags.farm, flags.target.target_or_host(), environment, flags.timeout_s);
+}
+
+Result<ChosenTarget> target_of(const TuneFlags& flags, const Surroundings& here,
+                               const std::optional<tuner::Farm>& farm) {
+  if (farm) return ChosenTarget{farm->target, {}};
+  return chosen_target(flags.target.target_or_host(), here);
+}
+
 Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
-  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
+  TW_TRY(const auto farm, farm_of(flags, here));
+  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   TW_RETURN_IF_ERROR(check_measurable(flags, target));
-  return tune_model(flags, here, target);
+  return tune_model(flags, here, target, farm);
 }
 
 /// Reads the schedule that the search begins with into the only job.
@@ -330,26 +349,13 @@ Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& jo
   return {};
 }
 
-/// The farm of --workers; an interrupt ends the wait for it.
-Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroundings& here) {
-  if (flags.farm.workers.empty()) return std::optional<tuner::Farm>();
-  if (flags.effort == "none")
-    return fail(ErrorCode::Usage,
-                "[tune] --workers is for measuring, and --effort none measures nothing: leave one "
-                "of them out");
-  tuner::Environment environment = tuning_environment(flags.place, here);
-  environment.interrupts = &watch_interrupts();
-  return chosen_farm(flags.farm, flags.target.target_or_host(), environment, flags.timeout_s);
-}
-
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (!flags.model.empty()) return tune_network_of(flags, here);
   if (!flags.dimensions.empty() || !flags.left_out.empty())
     return fail(ErrorCode::Usage, "[tune] --dim and --no-pass are about a network: give --model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const auto farm, farm_of(flags, here));
-  TW_TRY(const ChosenTarget target, farm ? Result<ChosenTarget>({farm->target, {}})
-                                         : chosen_target(flags.target.target_or_host(), here));
+  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   std::vector<Job> jobs;
   WithoutResult others;

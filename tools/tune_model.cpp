@@ -108,11 +108,18 @@ double race_s(const TuneFlags& flags) {
 int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
 
 tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings& here,
-                                      const Target& target) {
+                                      const Target& target, const std::optional<tuner::Farm>& farm,
+                                      const tuner::Environment& environment) {
   tuner::NetworkOptions options;
   options.predictions = predictions_file(flags, here, target);
   options.tuning = options_of(flags);
-  if (options.tuning.effort == tuner::Effort::None)
+  if (farm)
+    options.start_workers = [&](const tuner::TuneOptions& tuning) {
+      return tuner::start_workers(*farm, tuning.threads, tuning.seed, environment,
+                                  tuning.timeout_s);
+    };
+  // Where whole networks are not measured, there is nothing to choose the plan by but its costs.
+  if (options.tuning.effort == tuner::Effort::None || farm)
     options.plans = 1;
   else
     options.tuning.budget_s -= race_count(flags) * race_s(flags);
@@ -130,8 +137,9 @@ std::string title_of(const ModelRun& run, const TuneFlags& flags) {
 }
 
 Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
-                    const Target& target, db::Store& store, const tuner::Environment& environment) {
-  const tuner::NetworkOptions options = network_options(flags, here, target);
+                    const Target& target, const std::optional<tuner::Farm>& farm, db::Store& store,
+                    const tuner::Environment& environment) {
+  const tuner::NetworkOptions options = network_options(flags, here, target, farm, environment);
   if (options.tuning.effort == tuner::Effort::None) {
     note(title_of(run, flags));
     TW_TRY(run.tuned, tuner::tune_network(run.graph, target, options, store, environment, nullptr));
@@ -381,10 +389,10 @@ Status write_joined(TunedModel& tuned) {
 
 /// Tunes the variants one after the other, each with an even share of the budget.
 Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const Surroundings& here,
-                     const Target& target, db::Store& store,
+                     const Target& target, const std::optional<tuner::Farm>& farm, db::Store& store,
                      const tuner::Environment& environment) {
   for (ModelRun& run : runs) {
-    TW_RETURN_IF_ERROR(tune_watched(run, flags, here, target, store, environment));
+    TW_RETURN_IF_ERROR(tune_watched(run, flags, here, target, farm, store, environment));
     for (const auto& [reason, workloads] : run.tuned.failures)
       note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
     if (environment.interrupted())
@@ -396,12 +404,13 @@ Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const 
 /// Builds the cheapest plan of each variant and writes them; then measures the best plans as
 /// wholes. A kernel that crashes in this process takes no result with it.
 Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTarget& target,
+                      const std::optional<tuner::Farm>& farm,
                       const tuner::Environment& environment) {
   for (ModelRun& run : tuned.runs) {
     TW_TRY(run.model, build(run, 0, flags, target.target, environment));
   }
   TW_RETURN_IF_ERROR(write_joined(tuned));
-  if (options_of(flags).effort == tuner::Effort::None) return {};
+  if (options_of(flags).effort == tuner::Effort::None || farm) return {};
   for (ModelRun& run : tuned.runs) {
     const Status measured = measure_whole(run, flags, target, environment);
     if (!measured && measured.error().code != ErrorCode::Interrupted) return measured;
@@ -411,8 +420,8 @@ Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTar
 
 }  // namespace
 
-Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
-                       const ChosenTarget& target) {
+Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const ChosenTarget& target,
+                       const std::optional<tuner::Farm>& farm) {
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
@@ -430,13 +439,13 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   // An interrupt is answered at once: what was measured is stored, and the line that goes on
   // builds.
   const Status done =
-      tune_variants(tuned.runs, share, here, target.target, known.store, environment);
+      tune_variants(tuned.runs, share, here, target.target, farm, known.store, environment);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(done);
-  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, environment));
+  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, farm, environment));
   TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
   return interrupts.load() > 0 ? interrupted(here) : 0;
 }

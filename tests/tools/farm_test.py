@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import importlib
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ import tempfile
 import time
 import unittest
 
+import onnx_files as onnx
 import program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -62,8 +64,10 @@ class SleepingMembers(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
+        import distributed  # whose logging begins with the import
         import farm as bench
         from tilewright import farm
+        logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)
         cls.bench, cls.farm = bench, farm
 
     def farm_of(self, cluster, patience_s=60):
@@ -199,6 +203,16 @@ class OnAFarm(program.ProgramTest):
 
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm("--label", "slow"),
                        saying=["with the label slow; they have fast"])
+
+    def test_a_network_is_tuned_for_a_member(self):
+        (self.home / "net.onnx").write_bytes(onnx.model(
+            [onnx.node("MatMul", ["x", "w"], ["p"]), onnx.node("Relu", ["p"], ["y"])],
+            [onnx.tensor("w", [16, 16], [0.5] * 256)], [onnx.port("x", [8, 16])], [onnx.port("y", [8, 16])]))
+        self.member()
+        document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--trials", "2",
+                             "--output", "net.twart", "--format", "json", *self.farm())
+        self.assertEqual((document["unverified_kernels"], document["failures"]), (0, {}))
+        self.succeed("run", "net.twart")
 
     def test_Fault69_a_killed_member_takes_its_workers_along_and_the_run_goes_on(self):
         import farm as bench

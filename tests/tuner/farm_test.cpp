@@ -3,6 +3,7 @@
 // real, and no Dask takes part (tests/tools/farm_test.py).
 #include "tuner/farm.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/tuner/tuning.h"
@@ -122,6 +123,15 @@ TEST_F(OnAFarm, AFarmThatIsNotThereIsAnErrorAtOnce) {
   ASSERT_FALSE(without);
   EXPECT_EQ(without.error().code, ErrorCode::Environment);
   EXPECT_THAT(without.error().message, HasSubstr("pip install"));
+}
+
+TEST_F(OnAFarm, Fault68_AClientThatTalksNonsenseLosesTheFarm) {
+  for (const char* said : {"garbage", "twf1\\377\\377\\377\\3770123456789abcdef"}) {
+    const std::string client = folder_.script("c", fmt::format("printf '{}' >&3; sleep 100", said));
+    const auto farm = open_farm({.client = {client}}, environment_, 60);
+    ASSERT_FALSE(farm);
+    EXPECT_EQ(farm.error().code, ErrorCode::TryLater) << farm.error().message;
+  }
 }
 
 TEST_F(OnAFarm, Fault31_AnInterruptEndsAWaitAndTheNextJobHasANewClient) {
