@@ -23,6 +23,7 @@ struct Pass {
   std::string_view name;
   std::string_view guarantee;  ///< what holds for the graph afterwards
   Result<Graph> (*apply)(const Graph& graph);
+  bool is_optional = false;  ///< a network may be faster without it: measure both
 };
 
 /// In the order in which they run.

@@ -5,21 +5,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "graph/passes.h"
-#include "graph/plan_text.h"
 #include "tools/gpu_targets.h"
-#include "tools/imported_model.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
+#include "tools/model_run.h"
 #include "tools/progress.h"
 #include "tools/quote.h"
-#include "tools/report.h"
 #include "tools/tuning.h"
 #include "tuner/join_models.h"
 #include "tuner/network.h"
@@ -31,23 +28,22 @@ namespace tw::tools {
 namespace {
 
 constexpr std::string_view default_output = "net.twart";
-// The share of the budget that each measurement of whole networks takes.
-constexpr double race_share = 0.1, longest_race_s = 10;
 
-/// A variant of a network on its way to the file.
-struct ModelRun {
-  std::string name;
-  Dimensions dimensions;
-  graph::Graph graph;
-  std::vector<graph::PassRun> passes;
-  tuner::TunedNetwork tuned;
-  size_t written = 0;               ///< number of the plan in `model`
-  std::vector<double> measured_ns;  ///< of plans as wholes; empty: none was measured
-  size_t measured = 0;              ///< which of these is that of `model`
-  double importing_s = 0, building_s = 0;
-  runtime::ModelFile model;
-  std::vector<size_t> unverified;  ///< of each plan that was built: kernels that were never run
+/// What networks are tuned for, what measures their kernels, and where records go.
+struct Site {
+  const Target& target;
+  const std::optional<tuner::Farm>& farm;
+  db::Store& store;
+  const tuner::Environment& environment;
 };
+
+// The share of the budget that each measurement of whole networks takes, and that is kept for
+// building the best plans.
+constexpr double race_share = 0.05, longest_race_s = 10;
+constexpr double building_share = 0.1, longest_building_s = 5;
+// The share of the budget in which a network without one of its fusions is tuned, whose kernels are
+// mostly those that it has with it; and the time in which new ones would not be measured.
+constexpr double fusion_share = 0.1, least_fusion_s = 4;
 
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
                               const Surroundings& here, const std::atomic<int>& interrupts) {
@@ -57,7 +53,8 @@ Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensio
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);
-  run.graph = std::move(imported.graph);
+  run.left_out = flags.left_out;
+  run.graph = std::make_shared<const graph::Graph>(std::move(imported.graph));
   run.passes = std::move(imported.passes);
   run.importing_s = static_cast<double>(here.environment.clock() - before) / 1e9;
   return run;
@@ -93,12 +90,6 @@ Result<NetworkStore> open_store(const TuneFlags& flags, const Surroundings& here
   return NetworkStore{std::move(empty), std::move(store)};
 }
 
-std::string text_of(const Dimensions& dimensions) {
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : dimensions) texts.push_back(fmt::format("{}={}", name, value));
-  return join(texts, " ");
-}
-
 double race_s(const TuneFlags& flags) {
   return std::min(race_share * flags.budget_s, longest_race_s);
 }
@@ -108,48 +99,50 @@ double race_s(const TuneFlags& flags) {
 int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
 
 tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings& here,
-                                      const Target& target, const std::optional<tuner::Farm>& farm,
-                                      const tuner::Environment& environment) {
+                                      const Site& site) {
   tuner::NetworkOptions options;
-  options.predictions = predictions_file(flags, here, target);
+  options.predictions = predictions_file(flags, here, site.target);
   options.tuning = options_of(flags);
-  if (farm)
-    options.start_workers = [&](const tuner::TuneOptions& tuning) {
-      return tuner::start_workers(*farm, tuning.threads, tuning.seed, environment,
+  if (site.farm)
+    options.start_workers = [&site](const tuner::TuneOptions& tuning) {
+      return tuner::start_workers(*site.farm, tuning.threads, tuning.seed, site.environment,
                                   tuning.timeout_s);
     };
-  // Where whole networks are not measured, there is nothing to choose the plan by but its costs.
-  if (options.tuning.effort == tuner::Effort::None || farm)
+  // Where whole networks are not measured, plans are chosen by their costs.
+  if (options.tuning.effort == tuner::Effort::None || site.farm)
     options.plans = 1;
   else
-    options.tuning.budget_s -= race_count(flags) * race_s(flags);
+    options.tuning.budget_s -= race_count(flags) * race_s(flags) +
+                               std::min(building_share * flags.budget_s, longest_building_s);
   return options;
 }
 
 std::string title_of(const ModelRun& run, const TuneFlags& flags) {
   const std::string target = flags.target.target_or_host();
   const std::string dimensions =
-      run.dimensions.empty() ? "" : fmt::format(" {}", text_of(run.dimensions));
-  return fmt::format("{} {}{}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning",
-                     run.name, dimensions, show_count(std::ssize(run.graph.operators), "operator"),
-                     target,
+      run.dimensions.empty() ? "" : fmt::format(" {}", dimensions_text(run.dimensions));
+  const std::string without =
+      run.left_out.empty() ? "" : fmt::format(" without {}", join(run.left_out, ", "));
+  return fmt::format("{} {}{}{}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning",
+                     run.name, dimensions, without,
+                     show_count(std::ssize(run.graph->operators), "operator"), target,
                      names_gpu(target) ? "" : " on " + show_count(flags.target.threads, "thread"));
 }
 
-Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
-                    const Target& target, const std::optional<tuner::Farm>& farm, db::Store& store,
-                    const tuner::Environment& environment) {
-  const tuner::NetworkOptions options = network_options(flags, here, target, farm, environment);
+Status tune_watched(ModelRun& run, const tuner::NetworkOptions& options, const TuneFlags& flags,
+                    const Surroundings& here, const Site& site) {
+  const auto& [target, farm, store, environment] = site;
   if (options.tuning.effort == tuner::Effort::None) {
     note(title_of(run, flags));
-    TW_TRY(run.tuned, tuner::tune_network(run.graph, target, options, store, environment, nullptr));
+    TW_TRY(run.tuned,
+           tuner::tune_network(*run.graph, target, options, store, environment, nullptr));
     return {};
   }
   ProgressDisplay display(here, title_of(run, flags));
   tuner::Progress start;
   start.budget_s = options.tuning.budget_s;
   display.update(start);
-  TW_TRY(run.tuned, tuner::tune_network(run.graph, target, options, store, environment,
+  TW_TRY(run.tuned, tuner::tune_network(*run.graph, target, options, store, environment,
                                         [&](const tuner::Progress& p) { display.update(p); }));
   return {};
 }
@@ -158,7 +151,7 @@ Result<runtime::ModelFile> build(ModelRun& run, size_t plan, const TuneFlags& fl
                                  const Target& target, const tuner::Environment& environment) {
   const int64_t before = environment.clock();
   TW_TRY(tuner::BuiltModel built,
-         tuner::build_model(run.graph, run.tuned, plan, run.name, target,
+         tuner::build_model(*run.graph, run.tuned, plan, run.name, target,
                             static_cast<int>(flags.target.threads), environment));
   run.building_s += static_cast<double>(environment.clock() - before) / 1e9;
   run.unverified.push_back(built.unverified);
@@ -235,150 +228,6 @@ Status measure_whole(ModelRun& run, const TuneFlags& flags, const ChosenTarget& 
   return limit_threads(run, flags, environment);
 }
 
-double seconds_of(const std::vector<graph::PassRun>& passes) {
-  double seconds = 0;
-  for (const graph::PassRun& pass : passes) seconds += pass.seconds;
-  return seconds;
-}
-
-std::string proof_of(const graph::Plan& plan) {
-  if (plan.is_optimal) return "no choice among these schemes costs less";
-  return fmt::format("not proved: no choice among these schemes costs less than {} ({} less)",
-                     show_time(plan.lower_bound_ns),
-                     show_share(1 - plan.lower_bound_ns / plan.predicted_ns));
-}
-
-std::string result_of(const tuner::TunedNetwork& tuned) {
-  if (tuned.ended == tuner::Ended::FromDatabase) return "planned from records and predictions";
-  return std::string(tuner::to_string(tuned.ended));
-}
-
-Facts facts_of_run(const ModelRun& run) {
-  const tuner::TunedNetwork& tuned = run.tuned;
-  const graph::Plan& plan = tuned.plans[run.written].plan;
-  Facts facts = {{"network", run.name},
-                 {"result", result_of(tuned)},
-                 {"predicted", show_time(plan.predicted_ns)}};
-  if (!run.measured_ns.empty())
-    facts.emplace_back("measured", show_time(run.measured_ns[run.measured]));
-  facts.emplace_back("optimal", proof_of(plan));
-  facts.emplace_back(
-      "schemes", fmt::format("{} of {}, {} measured on this device",
-                             show_count(static_cast<int64_t>(tuned.kernels), "scheme"),
-                             show_count(static_cast<int64_t>(tuned.groups), "distinct operator"),
-                             tuned.measured));
-  facts.emplace_back("caches", std::string(dsl::to_string(tuned.state)));
-  for (const tuner::NetworkRound& round : tuned.rounds)
-    facts.emplace_back("round",
-                       fmt::format("{:.1f} s, {} of the plan, {}: predicted {}", round.seconds,
-                                   show_count(static_cast<int64_t>(round.tasks), "kernel"),
-                                   show_count(static_cast<int64_t>(round.contenders), "contender"),
-                                   show_time(round.predicted_ns)));
-  facts.emplace_back(
-      "time spent",
-      fmt::format("importing {:.1f} s (passes {:.1f} s), predicting {:.1f} s, planning {:.1f} s, "
-                  "building {:.1f} s",
-                  run.importing_s, seconds_of(run.passes), tuned.predicting_s, tuned.planning_s,
-                  run.building_s));
-  for (const auto& [name, text] : facts_of(run.model, 0)) facts.emplace_back(name, text);
-  if (const size_t unverified = run.unverified[run.written]; unverified > 0)
-    facts.emplace_back("not verified",
-                       fmt::format("{}, which were predicted and never run",
-                                   show_count(static_cast<int64_t>(unverified), "kernel")));
-  return facts;
-}
-
-nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
-  const tuner::TunedNetwork& tuned = run.tuned;
-  const graph::Plan& plan = tuned.plans[run.written].plan;
-  nlohmann::json passes = nlohmann::json::array(), rounds = nlohmann::json::array();
-  for (const graph::PassRun& pass : run.passes)
-    passes.push_back({{"name", pass.name},
-                      {"seconds", pass.seconds},
-                      {"operators_before", pass.operators_before},
-                      {"operators_after", pass.operators_after}});
-  for (const tuner::NetworkRound& round : tuned.rounds)
-    rounds.push_back({{"kernels", round.tasks},
-                      {"contenders", round.contenders},
-                      {"seconds", round.seconds},
-                      {"predicted_ns", round.predicted_ns}});
-  return {{"network", run.name},
-          {"artifact", path},
-          {"ended", tuner::to_string(tuned.ended)},
-          {"predicted_ns", plan.predicted_ns},
-          {"lower_bound_ns", plan.lower_bound_ns},
-          {"is_optimal", plan.is_optimal},
-          {"measured_ns", run.measured_ns},
-          {"written_plan", run.written},
-          {"unverified_kernels", run.unverified[run.written]},
-          {"operators", run.graph.operators.size()},
-          {"distinct_operators", tuned.groups},
-          {"caches", dsl::to_string(tuned.state)},
-          {"schemes", tuned.kernels},
-          {"measured_schemes", tuned.measured},
-          {"transforms", plan.transforms.size()},
-          {"passes", passes},
-          {"rounds", rounds},
-          {"failures", tuned.failures},
-          {"importing_s", run.importing_s},
-          {"predicting_s", tuned.predicting_s},
-          {"planning_s", tuned.planning_s},
-          {"building_s", run.building_s},
-          {"dimensions", run.dimensions}};
-}
-
-/// A tuned network: its variants, and the file that they are joined in.
-struct TunedModel {
-  std::vector<ModelRun> runs;  ///< one for each variant
-  runtime::ModelFile file;
-  std::string path;
-};
-
-/// The first variant; where there are several, "variants" lists all.
-nlohmann::json json_of(const TunedModel& tuned) {
-  nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
-  document["model"] = as_json(tuned.file);
-  if (tuned.runs.size() > 1)
-    for (const ModelRun& run : tuned.runs)
-      document["variants"].push_back(json_of_run(run, tuned.path));
-  return document;
-}
-
-/// Bytes that variants would have if they shared no constants.
-int64_t unshared_constant_bytes(const TunedModel& tuned) {
-  int64_t bytes = 0;
-  for (const ModelRun& run : tuned.runs) bytes += std::ssize(run.model.constants);
-  return bytes;
-}
-
-std::string text_of(const TunedModel& tuned, const Surroundings& here) {
-  Facts last = {{"file", shell_quoted(tuned.path)}};
-  if (tuned.runs.size() == 1) {
-    Facts facts = facts_of_run(tuned.runs.front());
-    facts.push_back(last.front());
-    return as_text(facts) + "\n" + as_text(table_of_costs(tuned.file, 0), here);
-  }
-  std::string text;
-  for (size_t variant = 0; variant < tuned.runs.size(); ++variant)
-    text +=
-        fmt::format("variant {}: {}\n\n{}\n{}\n", variant, text_of(tuned.runs[variant].dimensions),
-                    as_text(facts_of_run(tuned.runs[variant])),
-                    as_text(table_of_costs(tuned.file, variant), here));
-  last.insert(last.begin(),
-              {{"variants", std::to_string(tuned.runs.size())},
-               {"constants", fmt::format("{}, {} if the variants shared none",
-                                         show_bytes(std::ssize(tuned.file.constants)),
-                                         show_bytes(unshared_constant_bytes(tuned)))}});
-  return text + as_text(last);
-}
-
-/// The steps of all variants, which a column tells apart where there are several.
-Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
-  if (flags.format == "json") return print_json("tune", json_of(tuned));
-  if (flags.format == "csv") return print(as_csv(table_of_all_steps(tuned.file)));
-  return print(text_of(tuned, here));
-}
-
 /// Replaces the file by one with all variants as they are now.
 Status write_joined(TunedModel& tuned) {
   std::vector<const runtime::ModelFile*> models;
@@ -387,15 +236,74 @@ Status write_joined(TunedModel& tuned) {
   return runtime::write_model(tuned.path, tuned.file);
 }
 
+double fusion_s(const TuneFlags& flags) { return fusion_share * flags.budget_s; }
+
+/// The passes that changed the graph and that the network may be faster without; none where no time
+/// is to be spent on that.
+std::vector<std::string> passes_to_doubt(const ModelRun& run, const TuneFlags& flags) {
+  if (options_of(flags).effort == tuner::Effort::None || fusion_s(flags) < least_fusion_s)
+    return {};
+  std::vector<std::string> doubted;
+  for (const graph::Pass& pass : graph::passes())
+    if (pass.is_optional && std::ranges::any_of(run.passes, [&](const graph::PassRun& applied) {
+          return applied.name == pass.name && applied.operators_before != applied.operators_after;
+        }))
+      doubted.emplace_back(pass.name);
+  return doubted;
+}
+
+bool is_measured(const tuner::PlannedNetwork& planned) {
+  return std::ranges::all_of(planned.kernels, [](const tuner::KernelChoice& kernel) {
+    return kernel.schedule.empty() || kernel.measured_ns > 0;
+  });
+}
+
+/// Tunes the network without the pass, and keeps it so if that is faster.
+Status decide_fusion(ModelRun& run, const std::string& pass, const TuneFlags& flags,
+                     const Surroundings& here, const Site& site) {
+  TuneFlags without = flags;
+  without.left_out = run.left_out;
+  without.left_out.push_back(pass);
+  TW_TRY(ModelRun other, imported_run(without, run.dimensions, here, *site.environment.interrupts));
+  tuner::NetworkOptions options = network_options(flags, here, site);
+  options.tuning.budget_s = fusion_s(flags);
+  TW_RETURN_IF_ERROR(tune_watched(other, options, flags, here, site));
+  const tuner::PlannedNetwork &with_it = run.tuned.plans.front(),
+                              &without_it = other.tuned.plans.front();
+  FusionChoice choice{.pass = pass,
+                      .with_ns = with_it.plan.predicted_ns,
+                      .without_ns = without_it.plan.predicted_ns,
+                      .is_measured = is_measured(with_it) && is_measured(without_it)};
+  choice.is_left_out = choice.is_measured && choice.without_ns < choice.with_ns;
+  run.fusions.push_back(choice);
+  if (!choice.is_left_out) return {};
+  other.fusions = std::move(run.fusions);
+  other.importing_s += run.importing_s;
+  run = std::move(other);
+  return {};
+}
+
+Status tune_variant(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
+                    const Site& site) {
+  const std::vector<std::string> doubted = passes_to_doubt(run, flags);
+  tuner::NetworkOptions options = network_options(flags, here, site);
+  options.tuning.budget_s -= static_cast<double>(doubted.size()) * fusion_s(flags);
+  TW_RETURN_IF_ERROR(tune_watched(run, options, flags, here, site));
+  for (const std::string& pass : doubted) {
+    if (site.environment.interrupted()) return {};
+    TW_RETURN_IF_ERROR(decide_fusion(run, pass, flags, here, site));
+  }
+  return {};
+}
+
 /// Tunes the variants one after the other, each with an even share of the budget.
 Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const Surroundings& here,
-                     const Target& target, const std::optional<tuner::Farm>& farm, db::Store& store,
-                     const tuner::Environment& environment) {
+                     const Site& site) {
   for (ModelRun& run : runs) {
-    TW_RETURN_IF_ERROR(tune_watched(run, flags, here, target, farm, store, environment));
+    TW_RETURN_IF_ERROR(tune_variant(run, flags, here, site));
     for (const auto& [reason, workloads] : run.tuned.failures)
       note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
-    if (environment.interrupted())
+    if (site.environment.interrupted())
       return fail(ErrorCode::Interrupted, "[tune] interrupted before the network was built");
   }
   return {};
@@ -438,8 +346,8 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   share.budget_s /= static_cast<double>(sets.size());
   // An interrupt is answered at once: what was measured is stored, and the line that goes on
   // builds.
-  const Status done =
-      tune_variants(tuned.runs, share, here, target.target, farm, known.store, environment);
+  const Site site{target.target, farm, known.store, environment};
+  const Status done = tune_variants(tuned.runs, share, here, site);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
     return interrupted(here);

@@ -57,9 +57,11 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());
-  progress_.finishing = "building the winner";
-  report();
-  TW_TRY(tuned.artifact, built_whole(tuned.best));
+  if (run_.options.builds_winners) {
+    progress_.finishing = "building the winner";
+    report();
+    TW_TRY(tuned.artifact, built_whole(tuned.best));
+  }
   tuned.ended = ended;
   tuned.failures = counts_.failures();
   tuned.spent_s = spent_s_;

@@ -23,6 +23,8 @@ namespace {
 
 // A shorter round would measure nothing: workers have to start, and references have to be built.
 constexpr double least_round_s = 1;
+// A round with less time for each task would end before the turn of the last.
+constexpr double least_task_s = 0.5;
 // A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
 // The schemes of one operator mostly gain alike, so the best two of each group represent the
@@ -163,8 +165,10 @@ class NetworkRun {
       if (interrupted() || left < least_round_s) break;
       TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
       if (tasks.specs.empty()) return Ended::Trials;
+      const double least_s = least_task_s * static_cast<double>(tasks.specs.size());
+      const double share_s = std::max(left / (options_.rounds - round), least_s);
       TW_TRY(const bool is_worth_more,
-             tune_round(tasks, options_.tuning.trials, left / (options_.rounds - round)));
+             tune_round(tasks, options_.tuning.trials, std::min(left, share_s)));
       if (!is_worth_more && round > 0) return Ended::Plateau;
     }
     return Ended::Budget;
@@ -289,6 +293,7 @@ class NetworkRun {
     TuneOptions options = options_.tuning;
     options.budget_s = budget_s;
     options.trials = trials;
+    options.builds_winners = false;  // build_model() builds those of the last plan
     auto results = services_.tune_all(tasks.specs, options,
                                       [&](Progress progress) { report(progress, before_s); });
     if (!results && results.error().code != ErrorCode::Interrupted)

@@ -29,8 +29,9 @@ constexpr size_t most_finalists = 4;
 constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
 // Rate assumed before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
-// A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
-constexpr double most_plain_flops = 1e9;
+// A plain nest runs at about 1 GFLOP/s. Where that takes more than this share of the task's part of
+// the budget, or more than a second, the reference is the default schedule instead.
+constexpr double plain_flops_per_s = 1e9, most_plain_share = 0.05, most_plain_s = 1;
 // After this many trials without a valid one, the next would fail too.
 constexpr int64_t most_invalid_trials = 96;
 // A neighbour's episode of half a second passes while the first candidate that it disturbs waits;
@@ -132,7 +133,9 @@ Batch Task::reference_batch() {
 
 std::string Task::reference_schedule() const {
   const schedules::Schedule plain(workload().compute);
-  if (progress_.flops <= most_plain_flops) return plain.to_string();
+  const double share_s = run_.budget.total_s() / static_cast<double>(run_.tasks);
+  const double plain_s = progress_.flops / plain_flops_per_s;
+  if (plain_s <= std::min(most_plain_share * share_s, most_plain_s)) return plain.to_string();
   const auto stops = [this] { return run_.stops(); };
   const auto space = schedules::Space::derive(workload().compute, host_target(), stops);
   const schedules::Schedule tiled = space.schedule(space.default_point(stops));

@@ -57,6 +57,8 @@ struct TuneOptions {
   int threads = 1;        ///< threads that the kernel will run on
   int batch = 8;          ///< candidates of one round, shared among the builders
   double timeout_s = 10;  ///< time for one candidate to be verified and measured
+  /// Whether the winners are built whole, with the kernels that pack for them (Tuned::artifact).
+  bool builds_winners = true;
 };
 
 /// The state of the task that was worked on last; times and next_gain are those of the whole run.
@@ -92,7 +94,7 @@ std::string_view to_string(Ended ended);
 
 struct Tuned {
   db::Record best;
-  runtime::Artifact artifact;
+  runtime::Artifact artifact;  ///< without kernels unless TuneOptions::builds_winners
   Progress progress;
   Ended ended = Ended::Budget;
   double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (gain.h)

@@ -12,8 +12,10 @@
 
 namespace tw::tuner {
 
-Result<Tuned> from_database(const dsl::Workload& workload, const Target& target, int threads,
-                            db::Store& store, const Environment& environment) {
+Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
+                            const TuneOptions& options, db::Store& store,
+                            const Environment& environment) {
+  const int threads = options.threads;
   TW_TRY(const auto known, best_known(store, workload, target, threads));
   if (!known)
     return fail(ErrorCode::NoCandidate,
@@ -21,8 +23,10 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
                             "target and {} thread{}: tune without --effort none",
                             workload.text(), threads, threads == 1 ? "" : "s"));
   Tuned tuned;
-  TW_TRY(tuned.artifact,
-         build_schedule(workload, known->schedule, target, threads, false, environment));
+  if (options.builds_winners) {
+    TW_TRY(tuned.artifact,
+           build_schedule(workload, known->schedule, target, threads, false, environment));
+  }
   tuned.best = *known;
   tuned.ended = Ended::FromDatabase;
   TW_TRY(tuned.progress.known_trials, count_known(store, workload, target, threads));

@@ -255,7 +255,7 @@ async def join(address: str, resources: list[str], threads: int, command: list[s
             # Dask tries for half a minute to reach a scheduler, and may be told to stop meanwhile.
             await _first(_serve(address, resources, threads, command, stopped), _long_after(stopped))
             news = "the scheduler is gone"
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, RuntimeError) as error:
             news = str(error) or type(error).__name__
         if stopped.is_set():
             break

@@ -110,6 +110,27 @@ class NetworksTest(program.ProgramTest):
         models = list((self.home / ".cache" / "tilewright" / "standing_models").glob("*/*"))
         self.assertEqual([model.name for model in models], ["tiny.onnx"])
 
+    def test_whether_to_merge_convolutions_is_measured(self):
+        source = random.Random(2)
+        filters = lambda: [source.uniform(-1, 1) for _ in range(CHANNELS**2)]
+        (self.home / "net.onnx").write_bytes(onnx.model(
+            [onnx.node("Conv", ["x", "w1"], ["a"], kernel_shape=[1, 1]),
+             onnx.node("Conv", ["x", "w2"], ["b"], kernel_shape=[1, 1]),
+             onnx.node("Concat", ["a", "b"], ["y"], axis=1)],
+            [onnx.tensor(name, [CHANNELS, CHANNELS, 1, 1], filters()) for name in ("w1", "w2")],
+            [onnx.port("x", [1, CHANNELS, SIZE, SIZE])], [onnx.port("y", [1, 2 * CHANNELS, SIZE, SIZE])]))
+        tune = ["tune", "--model", "net.onnx", "--db", self.db, "--trials", "2", "--format", "json"]
+        document = self.json(*tune, "--budget", "60s")
+        [fusion] = document["fusions"]
+        self.assertEqual(fusion["pass"], "merge_siblings")
+        self.assertTrue(fusion["is_measured"])
+        self.assertEqual(fusion["is_left_out"], fusion["without_ns"] < fusion["with_ns"])
+        self.assertEqual("merge_siblings" in [each["name"] for each in document["passes"]], not fusion["is_left_out"])
+        self.assertEqual(document["operators"], 3 if fusion["is_left_out"] else 1)
+        self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy")
+        self.assertEqual(self.json(*tune, "--budget", "10s")["fusions"], [])  # too little time to ask
+        self.assertEqual(self.json(*tune, "--budget", "60s", "--no-pass", "merge_siblings")["fusions"], [])
+
     def test_running_needs_no_compiler(self):
         self.plan()
         empty = self.home / "empty"

@@ -106,6 +106,27 @@ TEST_F(Network, KernelsOfThePlanAreTunedCountedAsOftenAsTheyOccur) {
   EXPECT_EQ(tuned->plans[0].kernels[0].measured_ns, 1000);
 }
 
+TEST_F(Network, ARoundIsLongEnoughForItsTasks) {
+  std::vector<double> budgets_s;
+  work_.on_round = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& options) {
+    EXPECT_EQ(tasks.size(), 2u);
+    EXPECT_FALSE(options.builds_winners);
+    budgets_s.push_back(options.budget_s);
+    now_ns_ += static_cast<int64_t>(options.budget_s * second);
+  };
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  options_.rounds = 3;
+  options_.tuning.budget_s = 100;
+  ASSERT_TRUE(run());
+  EXPECT_DOUBLE_EQ(budgets_s.front(), 30);  // a third of what is not kept for the last plan
+  budgets_s.clear();
+  options_.tuning.budget_s = 2;
+  ASSERT_TRUE(run());
+  EXPECT_DOUBLE_EQ(budgets_s.front(), 1);  // half a second for each kernel
+}
+
 TEST_F(Network, WhatWasMeasuredReplacesWhatWasPredictedAndThePlanFollows) {
   const std::string plain = "conv2d in=NCHW out=NCHW", last = "in=NHWC out=NHWC";
   dsl::Workload known = workload_of(small_conv);

@@ -83,6 +83,29 @@ TEST_F(TuningLoop, TheRunnerIsToldOfABatchBeforeItIsMeasured) {
   EXPECT_FALSE(work_.announced[1][0].incumbent.empty());
 }
 
+TEST_F(TuningLoop, WinnersAreBuiltWholeOnlyForThoseWhoWantThem) {
+  const auto begun = [this] { return std::ranges::count(work_.events, "begin 1"); };
+  ASSERT_TRUE(run({.trials = 4, .batch = 4}));
+  EXPECT_EQ(begun(), 2);  // the reference and the winner
+  work_.events.clear();
+  const auto tuned = run({.trials = 4, .batch = 4, .builds_winners = false});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(begun(), 1);
+  EXPECT_TRUE(tuned->artifact.object.empty());
+  EXPECT_EQ(tuned->best.status, TrialStatus::Ok);
+}
+
+TEST_F(TuningLoop, TheReferenceIsPlainWhereThatTakesLittleOfTheBudget) {
+  workload_ = workload_of("dense m=256 n=512 k=512 f32 fast");  // 0.13 GFLOP
+  const auto is_plain = [this](double budget_s) {
+    work_.schedules.clear();
+    EXPECT_TRUE(run({.budget_s = budget_s, .trials = 1}));
+    return std::ranges::any_of(work_.schedules, [](const auto& s) { return s.second == "tw1"; });
+  };
+  EXPECT_TRUE(is_plain(60));
+  EXPECT_FALSE(is_plain(1));
+}
+
 TEST_F(TuningLoop, AScheduleByHandIsMeasuredFirstAndAsItself) {
   schedule_ = "tw1; split out m 7 as mo mi; unroll out mi";  // of no point
   const std::string canonical = "tw1\nsplit out m 7\nunroll out m.1";
