@@ -79,10 +79,16 @@ class Cluster:
         return self._log.read().decode(errors="replace")
 
     def start_scheduler(self):
+        """Returns once it can be reached."""
         scheme, _, place = self.address.partition("://")
         host, port = place.rsplit(":", 1)
         self.scheduler = self.start([sys.executable, "-m", "distributed.cli.dask_scheduler", "--protocol", scheme, "--host",
                                      host, "--port", port, "--no-dashboard", *self._arguments])
+        while self.scheduler.poll() is None:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, int(port))):
+                return
+            time.sleep(0.05)
+        raise RuntimeError("the scheduler did not start: " + self.log())
 
     def kill_scheduler(self):
         self.scheduler.kill()
