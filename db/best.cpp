@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -23,6 +24,20 @@ BestKey read_group(const Row& row) {
           row.integer(3),
           row.text(4),
           row.text(5)};
+}
+
+constexpr const char* select_groups =
+    "SELECT DISTINCT workload_hash, target, threads, codegen_abi, device, layouts FROM trials";
+
+Result<std::vector<BestKey>> read_groups(Statement& statement) {
+  std::vector<BestKey> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(read_group(row));
+    return true;
+  }));
+  // The database's order of texts depends on its collation.
+  std::sort(groups.begin(), groups.end());
+  return groups;
 }
 
 void bind_group(Statement& statement, const BestKey& group) {
@@ -61,15 +76,7 @@ Result<std::set<BestRow>> stored_best(Connection& connection) {
 }
 
 Result<std::set<BestRow>> recomputed_best(Connection& connection) {
-  TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
-                            "device, layouts FROM trials"));
-  std::vector<BestKey> groups;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    groups.push_back(read_group(row));
-    return true;
-  }));
+  TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
   std::set<BestRow> rows;
   for (const BestKey& group : groups) {
     TW_TRY(std::optional<BestRow> best, best_row_of(connection, group));
@@ -80,6 +87,20 @@ Result<std::set<BestRow>> recomputed_best(Connection& connection) {
 
 }  // namespace
 
+Result<std::vector<BestKey>> groups_of(Connection& connection) {
+  TW_TRY(Statement statement, Statement::prepare(connection, select_groups));
+  return read_groups(statement);
+}
+
+Result<std::vector<BestKey>> groups_of(Connection& connection, const std::string& workload_hash,
+                                       const std::string& layouts) {
+  TW_TRY(Statement statement,
+         Statement::prepare(
+             connection, fmt::format("{} WHERE workload_hash = ? AND layouts = ?", select_groups)));
+  statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts));
+  return read_groups(statement);
+}
+
 BestKey best_key_of(const Record& record) {
   return {record.workload_hash, record.target, record.threads,
           record.codegen_abi,   record.device, record.layouts};
@@ -89,7 +110,8 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
   TW_TRY(Statement statement,
          Statement::prepare(
              connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
-                                     "peak_gflops FROM trials WHERE {}",
+                                     "peak_gflops, session, host, bytes, peak_gb_per_s, toolchain "
+                                     "FROM trials WHERE {}",
                                      group_condition)));
   bind_group(statement, group);
   std::vector<RankedTrial> candidates;
@@ -97,10 +119,20 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
     const auto status = parse_trial_status(row.text(3));
     if (status)
       candidates.push_back({row.integer(0), row.blob(1), row.blob(2), *status, row.real(4),
-                            row.real(5), row.real(6)});
+                            row.real(5), row.real(6), row.text(7), row.text(8), row.real(9),
+                            row.real(10), row.text(11)});
     return true;
   }));
   return candidates;
+}
+
+Result<JudgedGroup> judged_group(Connection& connection, const BestKey& key) {
+  JudgedGroup group;
+  TW_TRY(group.trials, candidates_of(connection, key));
+  // The same order in every database with these trials.
+  std::ranges::sort(group.trials, {}, &RankedTrial::hash);
+  group.judgements = judge(group.trials);
+  return group;
 }
 
 Status refresh_best(Connection& connection, const BestKey& group) {
@@ -124,6 +156,12 @@ Status refresh_best(Connection& connection, const BestKey& group) {
   bind_group(insert, group);
   insert.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
   return insert.run();
+}
+
+Status refresh_all_best(Connection& connection) {
+  TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
+  for (const BestKey& group : groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  return {};
 }
 
 Result<int64_t> count_wrong_best(Connection& connection) {

@@ -28,10 +28,27 @@ struct BestKey {
 
 BestKey best_key_of(const Record& record);
 
+/// Every group that has trials, in the order of their keys.
+Result<std::vector<BestKey>> groups_of(Connection& connection);
+
+/// Those of a workload, given by the hash of its key in hex, under these layouts.
+Result<std::vector<BestKey>> groups_of(Connection& connection, const std::string& workload_hash,
+                                       const std::string& layouts);
+
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const BestKey& group);
+
+/// A group's trials by hash, with what the rule says of them.
+struct JudgedGroup {
+  std::vector<RankedTrial> trials;
+  std::vector<Judgement> judgements;
+};
+Result<JudgedGroup> judged_group(Connection& connection, const BestKey& group);
 
 /// Brings the row of a group up to date. Requires: a write transaction.
 Status refresh_best(Connection& connection, const BestKey& group);
+
+/// The same for every group.
+Status refresh_all_best(Connection& connection);
 
 /// Rows that differ from their recomputation, on either side.
 Result<int64_t> count_wrong_best(Connection& connection);

@@ -117,9 +117,11 @@ Result<std::unique_ptr<SqliteConnection>> open_checked(const std::string& path,
   TW_RETURN_IF_ERROR(check_file(path));
   // A reader too asks for write access: it may have to roll back the journal of a killed writer.
   TW_TRY(std::unique_ptr<SqliteConnection> connection,
-         SqliteConnection::open(
-             path,
-             {.create = false, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
+         SqliteConnection::open(path, {.create = false,
+                                       .writable = true,
+                                       .vfs = options.vfs,
+                                       .waiting = options.waiting,
+                                       .read_limit_ms = gate ? 0 : options.read_limit_ms}));
   TW_TRY(const bool is_read_only, connection->is_read_only());
   if (gate && is_read_only) return tl::unexpected(unwritable(path, "it is read-only"));
   if (gate) TW_RETURN_IF_ERROR(bring_up_to_date(*connection, *gate));
@@ -181,7 +183,9 @@ Result<Opened> open_server(const std::string& address, OpenMode mode, const Stor
   if (mode != OpenMode::ReadOnly) TW_RETURN_IF_ERROR(prepare_spool(options.spool_directory));
   TW_TRY(std::unique_ptr<Connection> connection,
          PostgresConnection::open(
-             address, {.writable = mode != OpenMode::ReadOnly, .waiting = options.waiting}));
+             address, {.writable = mode != OpenMode::ReadOnly,
+                       .waiting = options.waiting,
+                       .read_limit_ms = mode == OpenMode::ReadOnly ? options.read_limit_ms : 0}));
   TW_TRY(std::optional<int64_t> version, connection->schema_version());
   if (!version && mode != OpenMode::ReadWrite) return tl::unexpected(no_tables(address));
   if (mode != OpenMode::ReadOnly && version.value_or(0) < schema_version) {

@@ -192,7 +192,8 @@ PostgresConnection::PostgresConnection(const Libpq& library, const std::string& 
     : library_(library),
       address_(address),
       options_(std::move(options)),
-      lock_wait_(options_.waiting, address) {}
+      lock_wait_(options_.waiting, address),
+      deadline_(options_.waiting, options_.read_limit_ms) {}
 
 PostgresConnection::~PostgresConnection() { disconnect(); }
 
@@ -251,8 +252,8 @@ Status PostgresConnection::settle() {
   // The search path has no schema in which another user could leave tables or operators of his own.
   const std::string sql = fmt::format(
       "SET search_path = tilewright, pg_temp; SET lock_timeout = {}; "
-      "SET default_transaction_read_only = {}",
-      lock_slice_ms, options_.writable ? "off" : "on");
+      "SET default_transaction_read_only = {}; SET statement_timeout = {}",
+      lock_slice_ms, options_.writable ? "off" : "on", options_.read_limit_ms);
   TW_RETURN_IF_ERROR(checked({library_, library_.PQexec(connection_, sql.c_str())}));
   return {};
 }
@@ -345,6 +346,10 @@ PostgresReply PostgresConnection::run_once(const std::string& sql,
 
 Result<PostgresReply> PostgresConnection::run(const std::string& sql,
                                               const std::vector<std::string>& parameters) {
+  if (deadline_.has_passed())
+    return fail(ErrorCode::TryLater,
+                fmt::format("[database] {} takes too long to answer; ask for less, or try again",
+                            address_));
   return ask([&] { return run_once(sql, parameters); });
 }
 

@@ -31,6 +31,7 @@ class PostgresConnection final : public Connection {
   struct Options {
     bool writable = true;  ///< false: the server refuses changes
     Waiting waiting = {};  ///< for other writers; hears when the server goes away and comes back
+    int64_t read_limit_ms = 0;  ///< after which statements fail with TryLater; 0: never
   };
 
   /// Requires: is_server(address) and check_address(address).
@@ -85,6 +86,7 @@ class PostgresConnection final : public Connection {
   std::string address_;
   Options options_;
   LockWait lock_wait_;
+  Deadline deadline_;
   pg_conn* connection_ = nullptr;  ///< null: lost
   bool in_transaction_ = false;
   int64_t changes_ = 0;

@@ -2,10 +2,11 @@
 #include "db/ranking.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
-#include <vector>
+#include <utility>
 
 namespace tw::db {
 namespace {
@@ -14,15 +15,30 @@ namespace {
 constexpr double lowest_peak = 2.0 / 3.0;
 // `flops` counts the direct algorithm; Winograd F(6,3), the leanest in use, needs a fifth of it.
 constexpr double plausible_efficiency = 6;
+// The description of a machine has its clock and its rates under load; a short kernel may run at
+// the highest clock, and reads may be counted that a strided kernel leaves out.
+constexpr double plausible_bandwidth = 2;
+// Sessions with one toolchain on one machine differ by a tenth where a neighbour is busy; a clock
+// that is wrong, or a machine of another speed, differs by more than this.
+constexpr double session_agreement = 1.3;
+constexpr double outlier_deviations = 3, least_outlier = 0.25;
+constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
+// With fewer nobody is in the majority.
+constexpr size_t fewest_voters = 3;
+// One trial that is so much faster than everything that others found is repeated before use.
+constexpr double wide_margin = 2;
+constexpr size_t fewest_rivals = 2;
 
 struct Estimate {
   double latency_ns;
-  const RankedTrial* candidate;
+  const RankedTrial* trial;
   bool operator<(const Estimate& other) const {
-    return std::tie(latency_ns, candidate->hash) <
-           std::tie(other.latency_ns, other.candidate->hash);
+    return std::tie(latency_ns, trial->hash) < std::tie(other.latency_ns, other.trial->hash);
   }
 };
+
+using Sessions = std::map<std::string_view, Estimate>;  // what each session measured of a schedule
+using Timings = std::map<std::string_view, Sessions>;   // by schedule
 
 template <typename T>
 T nth(std::vector<T> values, size_t index) {
@@ -32,57 +48,256 @@ T nth(std::vector<T> values, size_t index) {
 }
 
 // The upper one of the middle two: a doubtful second measurement does not make a schedule faster.
-Estimate upper_median(const std::vector<Estimate>& estimates) {
-  return nth(estimates, estimates.size() / 2);
+template <typename T>
+T upper_median(const std::vector<T>& values) {
+  return nth(values, values.size() / 2);
+}
+template <typename T>
+T lower_median(const std::vector<T>& values) {
+  return nth(values, (values.size() - 1) / 2);
 }
 
+bool is_believed(const Judgement& judgement) { return judgement.doubt == Doubt::None; }
+
+/// The median of the sessions' peaks: however many trials a session has, it has one vote. The lower
+/// one of the middle two, so that one foreign session with a high peak does not outvote the only
+/// other.
 double median_peak(std::span<const RankedTrial> group, TrialStatus status) {
-  std::vector<double> peaks;
+  std::map<std::string_view, std::vector<double>> by_session;
   for (const RankedTrial& trial : group)
-    if (trial.status == status && trial.peak_gflops > 0) peaks.push_back(trial.peak_gflops);
-  // The lower one of the middle two: one foreign trial with a high peak does not outvote the only
-  // other.
-  return peaks.empty() ? 0 : nth(peaks, (peaks.size() - 1) / 2);
+    if (trial.status == status && trial.peak_gflops > 0)
+      by_session[trial.session].push_back(trial.peak_gflops);
+  std::vector<double> peaks;
+  for (const auto& [session, of_session] : by_session) peaks.push_back(lower_median(of_session));
+  return peaks.empty() ? 0 : lower_median(peaks);
 }
 
-bool plausible(const RankedTrial& trial, double group_peak) {
-  if (!(trial.latency_ns > 0)) return false;
-  if (group_peak <= 0) return true;
-  return trial.peak_gflops >= lowest_peak * group_peak &&
-         trial.flops <= plausible_efficiency * trial.peak_gflops * trial.latency_ns;
+/// The doubt that a trial raises by itself.
+Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group_peak) {
+  const bool is_worse =
+      status == TrialStatus::Ok && trial.status == TrialStatus::Unstable && trial.latency_ns > 0;
+  if (is_worse) return {Doubt::Disturbed};
+  if (trial.status != status || !(trial.latency_ns > 0)) return {Doubt::NotTimed};
+  const double bandwidth = trial.peak_gb_per_s * trial.latency_ns;
+  if (trial.peak_gb_per_s > 0 && trial.bytes > plausible_bandwidth * bandwidth)
+    return {Doubt::BeyondBandwidth, trial.bytes / bandwidth};
+  if (group_peak <= 0) return {Doubt::None, 0, trial.latency_ns};
+  if (trial.peak_gflops <= 0) return {Doubt::PeakUnknown};
+  if (trial.peak_gflops < lowest_peak * group_peak)
+    return {Doubt::PeakDisturbed, trial.peak_gflops / group_peak};
+  const double operations = trial.peak_gflops * trial.latency_ns;
+  if (trial.flops > plausible_efficiency * operations)
+    return {Doubt::BeyondPeak, trial.flops / operations};
+  return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
-/// The best of the trials with that status.
-std::optional<Ranked> best_of(std::span<const RankedTrial> group, TrialStatus status) {
-  const double group_peak = median_peak(group, status);
+void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
   std::set<std::string_view> refuted;
   for (const RankedTrial& trial : group)
     if (proves_wrong(trial.status)) refuted.insert(trial.schedule_hash);
+  for (size_t i = 0; i < group.size(); ++i)
+    if (is_believed(judgements[i]) && refuted.contains(group[i].schedule_hash))
+      judgements[i].doubt = Doubt::Refuted;
+}
 
-  std::map<std::string_view, std::vector<Estimate>> by_schedule;
-  for (const RankedTrial& trial : group) {
-    if (trial.status != status || refuted.contains(trial.schedule_hash)) continue;
-    if (!plausible(trial, group_peak)) continue;
-    const double scale = group_peak > 0 ? trial.peak_gflops / group_peak : 1;
-    by_schedule[trial.schedule_hash].push_back({trial.latency_ns * scale, &trial});
-  }
+Timings timings_of(std::span<const RankedTrial> group, std::span<const Judgement> judgements) {
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<Estimate>> all;
+  for (size_t i = 0; i < group.size(); ++i)
+    if (is_believed(judgements[i]))
+      all[{group[i].schedule_hash, group[i].session}].push_back(
+          {judgements[i].latency_ns, &group[i]});
+  Timings timings;
+  for (const auto& [key, estimates] : all)
+    timings[key.first].emplace(key.second, upper_median(estimates));
+  return timings;
+}
 
-  std::optional<Estimate> best;
-  for (const auto& [schedule, estimates] : by_schedule) {
-    const Estimate estimate = upper_median(estimates);
-    if (!best || estimate < *best) best = estimate;
+/// The latencies of the sessions that vote on a session's timing. Another version of the compiler
+/// makes other code of the same schedule, so only those with the same toolchain do.
+std::vector<double> votes_on(const Estimate& timing, const Sessions& sessions) {
+  std::vector<double> latencies;
+  for (const auto& [session, estimate] : sessions)
+    if (estimate.trial->toolchain == timing.trial->toolchain)
+      latencies.push_back(estimate.latency_ns);
+  return latencies;
+}
+
+/// The latency against the nearer one of the middle two; 1 between them.
+double against_middle(double latency_ns, const std::vector<double>& latencies) {
+  const double low = lower_median(latencies), high = upper_median(latencies);
+  return latency_ns < low ? latency_ns / low : latency_ns > high ? latency_ns / high : 1;
+}
+
+/// A session that is much faster or slower than the majority on the schedules which they share has
+/// another clock or another machine: its other schedules are not to be compared either.
+void doubt_outvoted_sessions(std::span<const RankedTrial> group,
+                             std::vector<Judgement>& judgements) {
+  std::map<std::string_view, std::vector<double>> ratios;
+  for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
+    for (const auto& [session, estimate] : sessions) {
+      const std::vector<double> votes = votes_on(estimate, sessions);
+      if (votes.size() >= fewest_voters)
+        ratios[session].push_back(against_middle(estimate.latency_ns, votes));
+    }
   }
-  if (!best) return std::nullopt;
-  const double efficiency =
-      group_peak > 0 ? best->candidate->flops / best->latency_ns / group_peak : 0;
-  return Ranked{static_cast<size_t>(best->candidate - group.data()), best->latency_ns, efficiency};
+  for (size_t i = 0; i < group.size(); ++i) {
+    const auto found = ratios.find(group[i].session);
+    if (!is_believed(judgements[i]) || found == ratios.end()) continue;
+    const double ratio = upper_median(found->second);
+    if (ratio > session_agreement || ratio * session_agreement < 1)
+      judgements[i] = {Doubt::SessionOutvoted, ratio, judgements[i].latency_ns};
+  }
+}
+
+/// The relative distance from the median beyond which a session's timing of a schedule is an
+/// outlier.
+double outlier_distance(const std::vector<double>& latencies) {
+  const double median = upper_median(latencies);
+  std::vector<double> distances;
+  for (const double latency : latencies) distances.push_back(std::fabs(latency - median));
+  const double deviation = deviations_per_mad * upper_median(distances);
+  return std::max(least_outlier, outlier_deviations * deviation / median);
+}
+
+void doubt_outliers(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
+  std::map<std::pair<std::string_view, std::string_view>, double> outliers;
+  for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
+    for (const auto& [session, estimate] : sessions) {
+      const std::vector<double> votes = votes_on(estimate, sessions);
+      if (votes.size() < fewest_voters) continue;
+      const double most = 1 + outlier_distance(votes);
+      const double ratio = against_middle(estimate.latency_ns, votes);
+      if (ratio > most || ratio * most < 1) outliers[{schedule, session}] = ratio;
+    }
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    const auto found = outliers.find({group[i].schedule_hash, group[i].session});
+    if (is_believed(judgements[i]) && found != outliers.end())
+      judgements[i] = {Doubt::Outlier, found->second, judgements[i].latency_ns};
+  }
+}
+
+/// What other hosts than one have measured.
+struct Rivals {
+  double fastest_ns = 0;
+  std::set<std::string_view> sessions;
+};
+
+Rivals rivals_of(std::string_view host, const Timings& timings) {
+  Rivals rivals;
+  for (const auto& [schedule, sessions] : timings)
+    for (const auto& [session, estimate] : sessions) {
+      if (estimate.trial->host == host) continue;
+      if (rivals.sessions.empty() || estimate.latency_ns < rivals.fastest_ns)
+        rivals.fastest_ns = estimate.latency_ns;
+      rivals.sessions.insert(session);
+    }
+  return rivals;
+}
+
+/// A schedule that was timed once, far faster than all that other machines measured, waits for a
+/// second trial. The finals of a run are one.
+void doubt_unconfirmed(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
+  const Timings timings = timings_of(group, judgements);
+  std::map<std::string_view, Rivals> by_host;
+  std::map<std::string_view, double> unconfirmed;
+  std::map<std::string_view, int> trials;
+  for (size_t i = 0; i < group.size(); ++i)
+    trials[group[i].schedule_hash] += is_believed(judgements[i]);
+  for (const auto& [schedule, sessions] : timings) {
+    if (trials[schedule] != 1) continue;
+    const Estimate& only = sessions.begin()->second;
+    if (!by_host.contains(only.trial->host))
+      by_host[only.trial->host] = rivals_of(only.trial->host, timings);
+    const Rivals& rivals = by_host[only.trial->host];
+    if (rivals.sessions.size() >= fewest_rivals &&
+        only.latency_ns * wide_margin < rivals.fastest_ns)
+      unconfirmed[schedule] = only.latency_ns / rivals.fastest_ns;
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    const auto found = unconfirmed.find(group[i].schedule_hash);
+    if (is_believed(judgements[i]) && found != unconfirmed.end())
+      judgements[i] = {Doubt::Unconfirmed, found->second, judgements[i].latency_ns};
+  }
+}
+
+/// With the trials of that status as those that count.
+std::vector<Judgement> judge(std::span<const RankedTrial> group, TrialStatus status) {
+  const double group_peak = median_peak(group, status);
+  std::vector<Judgement> judgements;
+  for (const RankedTrial& trial : group)
+    judgements.push_back(judge_alone(trial, status, group_peak));
+  doubt_refuted(group, judgements);
+  doubt_outvoted_sessions(group, judgements);
+  doubt_outliers(group, judgements);
+  doubt_unconfirmed(group, judgements);
+  return judgements;
 }
 
 }  // namespace
 
+std::vector<Judgement> judge(std::span<const RankedTrial> group) {
+  std::vector<Judgement> judgements = judge(group, TrialStatus::Ok);
+  if (std::any_of(judgements.begin(), judgements.end(), is_believed)) return judgements;
+  const std::vector<Judgement> disturbed = judge(group, TrialStatus::Unstable);
+  for (size_t i = 0; i < group.size(); ++i)
+    if (disturbed[i].doubt != Doubt::NotTimed) judgements[i] = disturbed[i];
+  return judgements;
+}
+
+std::vector<Judgement> judge_records(std::span<const Record> group) {
+  std::vector<RankedTrial> trials;
+  for (const Record& r : group)
+    trials.push_back({.hash = r.hash,
+                      .schedule_hash = r.schedule_hash,
+                      .status = r.status,
+                      .latency_ns = r.latency_ns,
+                      .flops = r.flops,
+                      .peak_gflops = r.peak_gflops,
+                      .session = r.session,
+                      .host = r.host,
+                      .bytes = r.bytes,
+                      .peak_gb_per_s = r.peak_gb_per_s,
+                      .toolchain = r.toolchain});
+  return judge(trials);
+}
+
+std::optional<Ranked> best_of(std::span<const RankedTrial> group,
+                              std::span<const Judgement> judgements) {
+  std::optional<Estimate> best;
+  for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
+    std::vector<Estimate> estimates;
+    for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
+    const Estimate estimate = upper_median(estimates);
+    if (!best || estimate < *best) best = estimate;
+  }
+  if (!best) return std::nullopt;
+  const double peak = median_peak(group, best->trial->status);
+  return Ranked{static_cast<size_t>(best->trial - group.data()), best->latency_ns,
+                peak > 0 ? best->trial->flops / best->latency_ns / peak : 0};
+}
+
 std::optional<Ranked> best_of(std::span<const RankedTrial> group) {
-  auto best = best_of(group, TrialStatus::Ok);
-  return best ? best : best_of(group, TrialStatus::Unstable);
+  return best_of(group, judge(group));
+}
+
+std::vector<SessionTiming> sessions_of(std::span<const RankedTrial> group,
+                                       std::span<const Judgement> judgements,
+                                       std::string_view schedule_hash) {
+  std::vector<SessionTiming> timings;
+  const Timings all = timings_of(group, judgements);
+  const auto sessions = all.find(schedule_hash);
+  if (sessions == all.end()) return timings;
+  for (const auto& [session, estimate] : sessions->second) {
+    int64_t trials = 0;
+    for (size_t i = 0; i < group.size(); ++i)
+      trials += is_believed(judgements[i]) && group[i].schedule_hash == schedule_hash &&
+                group[i].session == session;
+    timings.push_back({estimate.latency_ns, session, estimate.trial->host, trials});
+  }
+  std::stable_sort(timings.begin(), timings.end(),
+                   [](const auto& a, const auto& b) { return a.latency_ns < b.latency_ns; });
+  return timings;
 }
 
 }  // namespace tw::db

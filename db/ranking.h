@@ -8,8 +8,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "db/record.h"
+#include "db/trust.h"
 
 namespace tw::db {
 
@@ -22,6 +24,11 @@ struct RankedTrial {
   double latency_ns = 0;
   double flops = 0;
   double peak_gflops = 0;
+  std::string session = {};
+  std::string host = {};
+  double bytes = 0;          ///< compulsory traffic; 0: unknown
+  double peak_gb_per_s = 0;  ///< 0: unknown
+  std::string toolchain = {};
 };
 
 struct Ranked {
@@ -30,6 +37,24 @@ struct Ranked {
   double efficiency = 0;  ///< 0 where unknown
 };
 
+/// Judges each trial of a group.
+std::vector<Judgement> judge(std::span<const RankedTrial> group);
+
+/// The best of the trials that are believed. `judgements` are those of judge(group).
+std::optional<Ranked> best_of(std::span<const RankedTrial> group,
+                              std::span<const Judgement> judgements);
 std::optional<Ranked> best_of(std::span<const RankedTrial> group);
+
+/// What one session measured of a schedule: the median of its trials that are believed, the slower
+/// one of the middle two.
+struct SessionTiming {
+  double latency_ns = 0;  ///< at the group's peak
+  std::string_view session, host;
+  int64_t trials = 0;
+};
+/// The sessions that timed a schedule and are believed, fastest first.
+std::vector<SessionTiming> sessions_of(std::span<const RankedTrial> group,
+                                       std::span<const Judgement> judgements,
+                                       std::string_view schedule_hash);
 
 }  // namespace tw::db

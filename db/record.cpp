@@ -20,16 +20,18 @@ using Json = nlohmann::ordered_json;
 // Winograd variants and split-bf16 products on matrix units exceed the f32 peak of the direct
 // algorithm about five times; ten is beyond what a machine can do.
 constexpr double impossible_efficiency = 10;
+// The description of a machine is of its clock under load; no clock is ten times that.
+constexpr double impossible_bandwidth = 10;
 
 constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule, configuration
 constexpr size_t max_samples = 10'000;
 
 std::string real_text(double value) { return format_double(value == 0 ? 0.0 : value); }
 
-std::string text_of(const std::string& value) { return value; }
-std::string text_of(int64_t value) { return fmt::format("{}", value); }
+std::string_view text_of(const std::string& value) { return value; }
+std::string text_of(int64_t value) { return std::to_string(value); }
 std::string text_of(double value) { return real_text(value); }
-std::string text_of(TrialStatus value) { return std::string(to_string(value)); }
+std::string_view text_of(TrialStatus value) { return to_string(value); }
 std::string text_of(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) {
@@ -89,6 +91,9 @@ std::string problem_of_measurement(const Record& record) {
     return "the interval does not hold latency_ns";
   if (efficiency(record) > impossible_efficiency)
     return fmt::format("{:.3g} times the machine's peak", efficiency(record));
+  const double bandwidth = record.peak_gb_per_s * record.latency_ns;
+  if (record.peak_gb_per_s > 0 && record.bytes > impossible_bandwidth * bandwidth)
+    return fmt::format("{:.3g} times the machine's bandwidth", record.bytes / bandwidth);
   return {};
 }
 
@@ -195,7 +200,8 @@ double efficiency(const Record& record) {
 }
 
 int record_version_of(const Record& record) {
-  return record.machine.empty() && record.configuration.empty() ? 1 : record_version;
+  if (record.bytes != 0 || record.peak_gb_per_s != 0) return 3;
+  return record.machine.empty() && record.configuration.empty() ? 1 : 2;
 }
 
 std::string canonical_text(const Record& record) {
@@ -203,7 +209,7 @@ std::string canonical_text(const Record& record) {
   std::string text = fmt::format("tilewright-record {}\n", version);
   visit_fields(
       record,
-      [&](const char* name, const auto& member) { text += canonical_field(name, text_of(member)); },
+      [&](const char* name, const auto& member) { append_field(text, name, text_of(member)); },
       version);
   return text;
 }

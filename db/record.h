@@ -77,10 +77,12 @@ bool proves_wrong(TrialStatus status);
   X(workload, 1)            \
   X(schedule, 1)            \
   X(machine, 2)             \
-  X(configuration, 2)
+  X(configuration, 2)       \
+  X(bytes, 3)               \
+  X(peak_gb_per_s, 3)
 
 /// The newest version of records.
-inline constexpr int record_version = 2;
+inline constexpr int record_version = 3;
 
 struct Record {
   std::string workload;  ///< canonical text key
@@ -107,7 +109,13 @@ struct Record {
   double latency_high_ns = 0;
   double flops = 0;        ///< of the workload's direct algorithm
   double peak_gflops = 0;  ///< of the machine, measured beside; 0 where unknown
-  double noise = 0;        ///< relative
+  /// The workload's compulsory traffic: each element of an input that is read and of an output,
+  /// once; 0 where unknown, and in records of versions 1 and 2.
+  double bytes = 0;
+  /// The most that the machine's loads and stores can move, by its description, in GB/s (1e9
+  /// bytes): of the cores through L1, of a GPU through L2; 0 as for `bytes`.
+  double peak_gb_per_s = 0;
+  double noise = 0;  ///< relative
   double verified_error = 0;
 
   std::string program_version;

@@ -95,12 +95,18 @@ std::string create_trials_sql(const Dialect& d) {
       },
       1);
   for (const std::string& column : columns_of_version_2(d)) sql += ", " + column;
+  for (const std::string& column : columns_of_version_3(d)) sql += ", " + column;
   return fmt::format("{}){}", sql, d.table_end);
 }
 
 std::vector<std::string> columns_of_version_2(const Dialect& d) {
   return {fmt::format("machine {} NOT NULL DEFAULT ''", d.text),
           fmt::format("configuration {} NOT NULL DEFAULT ''", d.text)};
+}
+
+std::vector<std::string> columns_of_version_3(const Dialect& d) {
+  return {fmt::format("bytes {} NOT NULL DEFAULT 0", d.real),
+          fmt::format("peak_gb_per_s {} NOT NULL DEFAULT 0", d.real)};
 }
 
 std::string insert_trial_sql() {

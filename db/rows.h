@@ -24,6 +24,8 @@ std::string create_trials_sql(const Dialect& dialect);
 /// Definitions of the columns for the fields that record version 2 added. ALTER TABLE appends them
 /// to an older table, so they end a new one too.
 std::vector<std::string> columns_of_version_2(const Dialect& dialect);
+/// The same of version 3.
+std::vector<std::string> columns_of_version_3(const Dialect& dialect);
 /// INSERT of one record that does nothing where its hash is present; bind with bind_record.
 std::string insert_trial_sql();
 void bind_record(Statement& statement, const Record& record);

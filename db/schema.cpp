@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "db/best.h"
 #include "db/rows.h"
 
 namespace tw::db {
@@ -44,6 +45,13 @@ Status from_1_to_2(Connection& connection) {
   for (const std::string& column : columns_of_version_2(connection.dialect()))
     TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
   return connection.execute(create_calibrations_sql(connection.dialect()));
+}
+
+/// Two more fields of records, 0 in those that are there; the best ones follow another rule.
+Status from_2_to_3(Connection& connection) {
+  for (const std::string& column : columns_of_version_3(connection.dialect()))
+    TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
+  return refresh_all_best(connection);
 }
 
 Error foreign(const std::string& path) {
@@ -113,7 +121,7 @@ Status check_objects(SqliteConnection& connection) {
 }
 
 std::span<const Migration> known_migrations() {
-  static const std::vector<Migration> steps = {{1, from_1_to_2}};
+  static const std::vector<Migration> steps = {{1, from_1_to_2}, {2, from_2_to_3}};
   return steps;
 }
 

@@ -13,6 +13,8 @@ namespace tw::db {
 namespace {
 
 constexpr int max_value_bytes = 4 << 20;
+// More than there are different ones, but for the conditions of queries.
+constexpr size_t most_kept_statements = 64;
 
 constexpr std::pair<int, int> limits[] = {
     {SQLITE_LIMIT_LENGTH, max_value_bytes},
@@ -46,6 +48,8 @@ Advice advice_for(int code) {
     case SQLITE_LOCKED:
       return {ErrorCode::TryLater, "is locked by another process",
               "try again when it has finished"};
+    case SQLITE_INTERRUPT:
+      return {ErrorCode::TryLater, "takes too long to answer", "ask for less, or try again"};
     case SQLITE_FULL:
       return {ErrorCode::Database, "has no room: the disk is full",
               "free some space; what was committed is safe"};
@@ -72,6 +76,13 @@ int on_busy(void* lock_wait, int calls) {
   return waiting.wait() ? 1 : 0;
 }
 
+int on_progress(void* deadline) {
+  return static_cast<const Deadline*>(deadline)->has_passed() ? 1 : 0;
+}
+
+// Instructions of SQLite's machine between two looks at the clock: some 50 microseconds.
+constexpr int instructions_between_looks = 4096;
+
 class SqliteRow final : public Row {
  public:
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
@@ -95,48 +106,62 @@ class SqliteRow final : public Row {
 
 class SqliteStatement final : public PreparedStatement {
  public:
-  SqliteStatement(sqlite3_stmt* statement, std::string path)
-      : statement_(statement), path_(std::move(path)) {}
+  /// The deadline is the connection's, which outlives its statements.
+  SqliteStatement(SqliteConnection& connection, SqliteConnection::Compiled::node_type compiled,
+                  const Deadline& deadline)
+      : connection_(connection),
+        compiled_(std::move(compiled)),
+        statement_(compiled_.mapped().get()),
+        deadline_(deadline) {}
+  SqliteStatement(const SqliteStatement&) = delete;
+  SqliteStatement& operator=(const SqliteStatement&) = delete;
+  ~SqliteStatement() override {
+    reset();
+    connection_.keep(std::move(compiled_));
+  }
 
   void bind(int64_t value) override {
-    bind_code_ |= sqlite3_bind_int64(statement_.get(), next_parameter_++, value);
+    bind_code_ |= sqlite3_bind_int64(statement_, next_parameter_++, value);
   }
   void bind(double value) override {
-    bind_code_ |= sqlite3_bind_double(statement_.get(), next_parameter_++, value);
+    bind_code_ |= sqlite3_bind_double(statement_, next_parameter_++, value);
   }
   void bind(std::string_view text) override {
-    bind_code_ |= sqlite3_bind_text64(statement_.get(), next_parameter_++, text.data(), text.size(),
+    bind_code_ |= sqlite3_bind_text64(statement_, next_parameter_++, text.data(), text.size(),
                                       SQLITE_TRANSIENT, SQLITE_UTF8);
   }
   void bind_blob(std::string_view bytes) override {
-    bind_code_ |= sqlite3_bind_blob64(statement_.get(), next_parameter_++, bytes.data(),
-                                      bytes.size(), SQLITE_TRANSIENT);
+    bind_code_ |= sqlite3_bind_blob64(statement_, next_parameter_++, bytes.data(), bytes.size(),
+                                      SQLITE_TRANSIENT);
   }
 
   Status each(const Visitor& visit) override {
-    int code = bind_code_;
+    int code = deadline_.has_passed() ? SQLITE_INTERRUPT : bind_code_;
     if (code == SQLITE_OK)
-      while ((code = sqlite3_step(statement_.get())) == SQLITE_ROW)
-        if (!visit(SqliteRow(statement_.get()))) break;
-    const std::string detail = sqlite3_errmsg(sqlite3_db_handle(statement_.get()));
+      while ((code = sqlite3_step(statement_)) == SQLITE_ROW)
+        if (!visit(SqliteRow(statement_))) break;
+    const bool is_done = code == SQLITE_ROW || code == SQLITE_DONE;
+    const std::string detail = is_done ? ""
+                               : code == SQLITE_INTERRUPT
+                                   ? sqlite3_errstr(code)
+                                   : sqlite3_errmsg(sqlite3_db_handle(statement_));
     reset();
-    if (code == SQLITE_ROW || code == SQLITE_DONE) return {};
-    return tl::unexpected(database_error("database", path_, code, detail));
+    if (is_done) return {};
+    return tl::unexpected(database_error("database", connection_.path(), code, detail));
   }
 
  private:
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-  };
   void reset() {
-    sqlite3_reset(statement_.get());
-    sqlite3_clear_bindings(statement_.get());
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
     next_parameter_ = 1;
     bind_code_ = 0;
   }
 
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  std::string path_;
+  SqliteConnection& connection_;
+  SqliteConnection::Compiled::node_type compiled_;
+  sqlite3_stmt* statement_;
+  const Deadline& deadline_;
   int next_parameter_ = 1;
   int bind_code_ = 0;
 };
@@ -161,17 +186,21 @@ Result<std::unique_ptr<SqliteConnection>> SqliteConnection::open(const std::stri
   // Builds of SQLite may treat every "file:" name as a URI; an absolute path is never one.
   TW_CHECK(path.starts_with("/"));
   std::unique_ptr<SqliteConnection> connection(
-      new SqliteConnection(path, std::move(options.waiting)));
+      new SqliteConnection(path, options.waiting, options.read_limit_ms));
   sqlite3*& handle = connection->handle_;
   const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                     (options.writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
-                    (options.create ? SQLITE_OPEN_CREATE : 0);
+                    (options.create ? SQLITE_OPEN_CREATE : 0) |
+                    (options.in_memory ? SQLITE_OPEN_MEMORY : 0);
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags,
                                    options.vfs.empty() ? nullptr : options.vfs.c_str());
   if (code != SQLITE_OK)
     return tl::unexpected(database_error("open", path, code, sqlite3_errstr(code)));
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_handler(handle, on_busy, &connection->lock_wait_);
+  if (options.read_limit_ms > 0)
+    sqlite3_progress_handler(handle, instructions_between_looks, on_progress,
+                             &connection->deadline_);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
@@ -181,7 +210,21 @@ Result<std::unique_ptr<SqliteConnection>> SqliteConnection::open(const std::stri
   return connection;
 }
 
-SqliteConnection::~SqliteConnection() { sqlite3_close_v2(handle_); }
+SqliteConnection::~SqliteConnection() {
+  idle_.clear();
+  sqlite3_close_v2(handle_);
+}
+
+void SqliteConnection::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+void SqliteConnection::keep(Compiled::node_type statement) {
+  // Pragmas may do their work while they are compiled.
+  const bool is_kept =
+      idle_.size() < most_kept_statements && !statement.key().starts_with("PRAGMA");
+  if (is_kept) idle_.insert(std::move(statement));
+}
 
 Result<bool> SqliteConnection::is_read_only() { return sqlite3_db_readonly(handle_, "main") == 1; }
 
@@ -194,12 +237,16 @@ Status SqliteConnection::execute(const std::string& sql) {
 }
 
 Result<std::unique_ptr<PreparedStatement>> SqliteConnection::prepare(std::string_view sql) {
+  if (const auto known = idle_.find(sql); known != idle_.end())
+    return std::make_unique<SqliteStatement>(*this, idle_.extract(known), deadline_);
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK)
     return tl::unexpected(database_error("database", path_, code, sqlite3_errmsg(handle_)));
-  return std::make_unique<SqliteStatement>(statement, path_);
+  Compiled fresh;
+  fresh[std::string(sql)].reset(statement);
+  return std::make_unique<SqliteStatement>(*this, fresh.extract(fresh.begin()), deadline_);
 }
 
 Status SqliteConnection::begin(Access access) {

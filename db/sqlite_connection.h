@@ -3,6 +3,7 @@
 // Private to db/: a connection to one SQLite file. Writers take the gate (gate.h) before they begin
 // a transaction. Not thread-safe.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "db/waiting.h"
 
 struct sqlite3;
+struct sqlite3_stmt;
 
 namespace tw::db {
 
@@ -25,10 +27,12 @@ Error damaged(std::string_view operation, const std::string& path, std::string_v
 class SqliteConnection final : public Connection {
  public:
   struct Options {
-    bool create = false;   ///< the file may be absent
-    bool writable = true;  ///< false: opened read-only
-    std::string vfs = {};  ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting = {};  ///< while another process holds a lock
+    bool create = false;        ///< the file may be absent
+    bool writable = true;       ///< false: opened read-only
+    bool in_memory = false;     ///< a new one without a file, which goes with the connection
+    std::string vfs = {};       ///< a registered SQLite VFS; empty: the default one
+    Waiting waiting = {};       ///< while another process holds a lock
+    int64_t read_limit_ms = 0;  ///< after which statements fail with TryLater; 0: never
   };
 
   /// Opens with defensive settings and limits. `path` is taken literally.
@@ -53,16 +57,25 @@ class SqliteConnection final : public Connection {
   Result<EngineInfo> engine() override;
   Result<std::vector<std::string>> integrity() override;
 
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  using Compiled = std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>, std::less<>>;
+  /// Keeps a compiled statement that was reset, for the next one who prepares the same text.
+  void keep(Compiled::node_type statement);
+
   /// Replaces the content of `to` by that of this file, page by page, as one committed state.
   Status copy_pages(SqliteConnection& to);
 
  private:
-  SqliteConnection(const std::string& path, Waiting waiting)
-      : path_(path), lock_wait_(std::move(waiting), path) {}
+  SqliteConnection(const std::string& path, const Waiting& waiting, int64_t read_limit_ms)
+      : path_(path), lock_wait_(waiting, path), deadline_(waiting, read_limit_ms) {}
 
   std::string path_;
   LockWait lock_wait_;
+  Deadline deadline_;
   sqlite3* handle_ = nullptr;
+  Compiled idle_;  ///< compiled statements that nobody uses at present, by their text
 };
 
 }  // namespace tw::db

@@ -131,10 +131,11 @@ Result<std::vector<Served>> served_for(Connection& connection, const Key& key) {
     rows.push_back({row.text(0), row.integer(1), row.real(2), row.real(3)});
     return true;
   }));
-  // The exact device first; then what uses its machine best, which compares between machines.
+  // The exact device first, then its model; among them, what uses its machine best, which compares
+  // between machines.
   std::sort(rows.begin(), rows.end(), [&](const Served& a, const Served& b) {
-    return std::tuple(a.device != key.device, -a.efficiency, a.latency_ns, a.device) <
-           std::tuple(b.device != key.device, -b.efficiency, b.latency_ns, b.device);
+    return std::tuple(likeness_of(a.device, key.device), -a.efficiency, a.latency_ns, a.device) <
+           std::tuple(likeness_of(b.device, key.device), -b.efficiency, b.latency_ns, b.device);
   });
   return rows;
 }
@@ -165,6 +166,7 @@ bool matches(const Record& record, const Filter& filter) {
          (!filter.op || record.op == *filter.op) &&
          (!filter.target || record.target == *filter.target) &&
          (!filter.device || record.device == *filter.device) &&
+         (!filter.device_prefix || record.device.starts_with(*filter.device_prefix)) &&
          (!filter.session || record.session == *filter.session) &&
          (!filter.layouts || record.layouts == *filter.layouts) &&
          (!filter.status || record.status == *filter.status) &&
@@ -204,6 +206,8 @@ std::string_view order_clause(Order order) {
       return " ORDER BY seq DESC";
     case Order::Fastest:
       return " ORDER BY latency_ns, hash";
+    case Order::Created:
+      return " ORDER BY created_ms, hash";
   }
   return "";
 }
@@ -268,7 +272,21 @@ Store::~Store() = default;
 Result<Store> Store::open(const std::string& path, OpenMode mode, StoreOptions options) {
   TW_TRY(const std::string canonical, canonical_path(path));
   TW_TRY(Opened opened, open_canonical(canonical, mode, options));
-  return Store(std::make_unique<State>(canonical, mode, std::move(options), std::move(opened)));
+  auto state = std::make_unique<State>(canonical, mode, std::move(options), std::move(opened));
+  state->open_layers();
+  return Store(std::move(state));
+}
+
+Result<Store> Store::open_absent(const std::string& path, StoreOptions options) {
+  TW_TRY(const std::string canonical, canonical_path(path));
+  TW_TRY(auto connection,
+         SqliteConnection::open(is_server(canonical) ? "/absent" : canonical, {.in_memory = true}));
+  TW_RETURN_IF_ERROR(create_schema(*connection));
+  SqliteConnection* const file = connection.get();
+  auto state = std::make_unique<State>(canonical, OpenMode::ReadOnly, std::move(options),
+                                       Opened{std::move(connection), std::nullopt, file});
+  state->open_layers();
+  return Store(std::move(state));
 }
 
 const std::string& Store::path() const { return state_->path; }
@@ -333,17 +351,27 @@ Result<std::vector<Calibration>> Store::calibrations() {
   return read_calibrations(*state_, statement);
 }
 
-Result<std::optional<Record>> Store::best(const Key& key) {
-  TW_TRY(const std::vector<Served> rows, served_for(state_->connection, key));
+Result<std::optional<Record>> Store::State::best(const Key& key) {
+  TW_TRY(const std::vector<Served> rows, served_for(connection, key));
   if (rows.empty()) return std::optional<Record>();
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
   for (const Served& served : rows) {
-    TW_TRY(std::optional<Record> record, state_->read(by_seq, served.trial));
+    TW_TRY(std::optional<Record> record, read(by_seq, served.trial));
     if (record && answers(*record, key)) return record;
-    TW_TRY(record, next_best(*state_, by_seq, key, served));
+    TW_TRY(record, next_best(*this, by_seq, key, served));
     if (record) return record;
   }
   return std::optional<Record>();
+}
+
+Store::Reading::Reading(std::unique_ptr<Transaction> transaction)
+    : transaction_(std::move(transaction)) {}
+Store::Reading::Reading(Reading&&) noexcept = default;
+Store::Reading::~Reading() = default;
+
+Result<Store::Reading> Store::read_together() {
+  TW_TRY(Transaction transaction, Transaction::begin_reading(state_->connection));
+  return Reading(std::make_unique<Transaction>(std::move(transaction)));
 }
 
 Status Store::for_each(const Filter& filter, const std::function<bool(const Record&)>& visit) {
@@ -425,22 +453,30 @@ Result<VerifyReport> Store::verify() {
 Result<std::vector<Quarantined>> Store::quarantined(int64_t limit) {
   TW_TRY(Statement statement,
          Statement::prepare(state_->connection,
-                            "SELECT line, reason FROM quarantine ORDER BY reason, line LIMIT ?"));
+                            "SELECT line, reason, hash FROM quarantine ORDER BY reason, "
+                            "line LIMIT ?"));
   statement.bind(limit > 0 ? limit : max_quarantined);
   std::vector<Quarantined> all;
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    all.push_back({row.text(0), row.text(1)});
+    all.push_back({row.text(0), row.text(1), hex_of_bytes(row.blob(2))});
     return true;
   }));
   return all;
 }
 
-Result<int64_t> Store::drop_quarantined() {
+Result<int64_t> Store::drop_quarantined(const std::string& hash) {
   int64_t dropped = 0;
-  TW_RETURN_IF_ERROR(state_->write([&]() -> Status {
-    TW_TRY(dropped, state_->connection.integer("SELECT count(*) FROM quarantine"));
-    return state_->connection.execute("DELETE FROM quarantine");
-  }));
+  const Status removed = state_->write([&]() -> Status {
+    const std::string_view condition = hash.empty() ? "" : " WHERE hash = ?";
+    TW_TRY(
+        Statement remove,
+        Statement::prepare(state_->connection, fmt::format("DELETE FROM quarantine{}", condition)));
+    if (!hash.empty()) remove.bind_blob(bytes_of_hex(hash));
+    TW_RETURN_IF_ERROR(remove.run());
+    dropped = state_->connection.changes();
+    return {};
+  });
+  if (!removed) return tl::unexpected(removed.error());
   return dropped;
 }
 

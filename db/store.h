@@ -22,7 +22,9 @@
 #include "base/result.h"
 #include "db/calibration.h"
 #include "db/filesystem.h"
+#include "db/overview.h"
 #include "db/record.h"
+#include "db/trust.h"
 #include "db/waiting.h"
 
 namespace tw::db {
@@ -33,6 +35,12 @@ enum class OpenMode {
   ReadWrite,  ///< for writing; they are created where absent
 };
 
+/// A database below another one: it is only read, and answers what those above know less well.
+struct Layer {
+  std::string name;  ///< as people are told it: "team", "shipped"
+  std::string path;  ///< or the address of a server
+};
+
 struct StoreOptions {
   /// For the writer gate and locks. Its on_message also hears of damage, and of a server that
   /// cannot be reached any more.
@@ -41,8 +49,13 @@ struct StoreOptions {
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
   bool create_directories = false;        ///< create missing directories of a new file too
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
+  /// Opened for reading: everything fails with TryLater so long after that; 0: it takes any time.
+  int64_t read_limit_ms = 0;
   /// Of a server: the directory in which records wait while it cannot be reached; empty: nowhere.
   std::string spool_directory = {};
+  /// The layers below this database, the nearest first. One that cannot be read is left out, and
+  /// on_message hears why.
+  std::vector<Layer> below = {};
 };
 
 struct AppendSummary {
@@ -58,19 +71,25 @@ struct AppendSummary {
 struct Quarantined {
   std::string line;  ///< its first 4 KiB, once it is stored
   std::string reason;
+  std::string hash = {};  ///< SHA-256 of the whole line in hex, once it is stored
 };
 
 /// What a best schedule is asked for. Threads, codegen_abi and layouts always have to agree.
 struct Key {
   std::string workload;
   std::string target;
-  std::string device = {};  ///< preferred; another device of the target is the second choice
+  std::string device = {};  ///< preferred; one of its model is the second choice, then any
   int64_t threads = 1;
   int64_t codegen_abi = 1;
   std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
 };
 
-enum class Order { Oldest, Newest, Fastest };
+enum class Order {
+  Oldest,   ///< as they were stored
+  Newest,   ///< stored last, first
+  Fastest,  ///< smallest latency first
+  Created,  ///< by created_ms, then by hash: the same in every database with the same records
+};
 
 /// Absent members do not restrict.
 struct Filter {
@@ -78,6 +97,7 @@ struct Filter {
   std::optional<std::string> op = {};
   std::optional<std::string> target = {};
   std::optional<std::string> device = {};
+  std::optional<std::string> device_prefix = {};  ///< the beginning of the device's text
   std::optional<std::string> session = {};
   std::optional<std::string> layouts = {};  ///< empty text: free
   std::optional<TrialStatus> status = {};
@@ -102,6 +122,27 @@ struct StoreInfo {
   std::map<std::string, int64_t> by_status;
 };
 
+/// What distilled() keeps.
+struct DistilRules {
+  int64_t codegen_abi = 0;  ///< records of other code generators are left out
+  int64_t keep = 2;         ///< schedules of each group, the best of them
+};
+
+/// Which records prune() deletes. Never one that proves a schedule wrong, nor one of the schedule
+/// that is the answer, nor a doubtful one (trust.h).
+struct PruneRules {
+  int64_t codegen_abi = 0;  ///< all records of older code generators, which no key asks for
+  double slower_than = 2;   ///< those with more than this times the latency of the answer
+  int64_t keep = 64;        ///< so many records of each group stay, the fastest, for cost models
+};
+enum class Pruning { DryRun, Delete };
+
+struct PruneReport {
+  int64_t records = 0;  ///< before
+  int64_t pruned = 0;
+  std::map<std::string, int64_t> by_reason;
+};
+
 struct VerifyReport {
   int64_t records = 0;
   int64_t calibrations = 0;
@@ -112,12 +153,17 @@ struct VerifyReport {
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
+class Transaction;
+
 class Store {
  public:
   /// `path` is a file, or `postgresql://user@host/database`, which holds no password: libpq finds
   /// it in ~/.pgpass, by PGPASSFILE or in a service. Opening for writing fails at once where the
   /// database cannot be written.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
+  /// In place of a database that is not there: empty and only read, above the layers of the
+  /// options.
+  static Result<Store> open_absent(const std::string& path, StoreOptions options);
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -132,8 +178,51 @@ class Store {
   /// go to quarantine. TryLater where another process writes for too long.
   Result<AppendSummary> append(std::span<const Record> records);
 
-  /// The best record for the key: on its device, else on another of the same target, else none.
+  /// The best record for the key: on its device, else on one of the same model, else on another of
+  /// the same target, else none. likeness_of() says which. Layers below answer where they know a
+  /// nearer device, layer_of() says which of them did.
   Result<std::optional<Record>> best(const Key& key);
+  /// The same record and what it rests on: sessions, interval, better-looking records that are not
+  /// used, of which it reads at most `limit`; 0: all.
+  Result<std::optional<Explanation>> explain(const Key& key, int64_t limit = 0);
+  /// The best record of every group, by hash.
+  Result<std::vector<Record>> best_records();
+  /// What is worth shipping with a program: of each workload, target, number of threads, layouts
+  /// and model of a device the best schedules, as the device measured them that its best schedule
+  /// uses best. The same for every database with these records, workload by workload.
+  Result<std::vector<Record>> distilled(const DistilRules& rules);
+
+  /// Visits the matching records of the layers below, the nearest layer first; for_each() does not.
+  void for_each_below(const Filter& filter, const std::function<bool(const Record&)>& visit);
+  /// The name of the layer that has the record; empty: this database, or none.
+  Result<std::string> layer_of(const Record& record);
+  /// Every group of trials with its answer, by indexes and without reading the trials: of a group
+  /// one row. The group whose trial was stored last comes first; at most `limit`.
+  Result<std::vector<GroupSummary>> groups(int64_t limit);
+  /// The trials of a workload, given by the hash of its key, under these layouts: those that were
+  /// stored last, at most `limit`, the oldest of them first. Each is judged by all of its group.
+  /// They are not checked against their hashes.
+  Result<std::vector<TrialSummary>> trials(const std::string& workload_hash,
+                                           const std::string& layouts, int64_t limit);
+  /// The record with this hash, 64 hex digits; nullopt where there is none, or it is damaged.
+  Result<std::optional<Record>> find(const std::string& hash);
+
+  /// While it lives, all that this store is asked is answered from one state of the database, and
+  /// no question waits for a lock. Nobody can write to a file meanwhile: it is for many questions
+  /// one after the other, without other work. Not for verify(), nor for what writes.
+  /// It must not outlive the store.
+  class Reading {
+   public:
+    Reading(Reading&&) noexcept;
+    Reading& operator=(Reading&&) = delete;
+    ~Reading();
+
+   private:
+    friend class Store;
+    explicit Reading(std::unique_ptr<Transaction> transaction);
+    std::unique_ptr<Transaction> transaction_;
+  };
+  Result<Reading> read_together();
 
   /// Every matching record that agrees with its hash, until `visit` says false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
@@ -156,8 +245,16 @@ class Store {
 
   /// At most `limit` quarantined lines; 0: all.
   Result<std::vector<Quarantined>> quarantined(int64_t limit);
-  /// Deletes all quarantined lines and returns their number.
-  Result<int64_t> drop_quarantined();
+  /// Deletes all quarantined lines, or the one with that hash, and returns their number.
+  Result<int64_t> drop_quarantined(const std::string& hash = {});
+  /// Records that are stored and not used, for a doubt that is_listed(); at most `limit`, 0: all.
+  Result<std::vector<Doubted>> doubted(int64_t limit);
+
+  /// Deletes, or only counts, records that can never be an answer. The answers stay the same. The
+  /// file keeps its size and uses the room again.
+  Result<PruneReport> prune(const PruneRules& rules, Pruning pruning);
+  /// Deletes one record. A merge with a database that has it brings it back.
+  Status drop_record(const Record& record);
 
   /// Facts skipped by this Store because they do not agree with their hash.
   int64_t damaged() const;
@@ -174,8 +271,17 @@ class Store {
   Result<AppendSummary> import_jsonl(const std::string& path);
   /// The same for lines that were written as records: any number of them may be bad.
   Result<AppendSummary> import_spooled(std::istream& in);
+  /// The same for the rows that export_csv writes, the names of the columns first.
+  Result<AppendSummary> import_csv(std::istream& in, const std::string& name);
+  Result<AppendSummary> import_csv(const std::string& path);
+  /// In the order Created, so that equal sets of records give equal bytes; calibrations follow.
   Status export_jsonl(std::ostream& out);
-  /// A consistent copy while others write: ".db" a database, ".jsonl" lines. The path must be free.
+  /// Records only, with a column for each field (csv.h).
+  Status export_csv(std::ostream& out);
+  /// Records as the autotuning community shares results (t4.h). There is no way back.
+  Status export_t4(std::ostream& out);
+  /// A consistent copy while others write: ".db" a database, ".jsonl" lines, ".csv" rows, ".json"
+  /// T4. The path must be free.
   Status export_to(const std::string& path);
 
   struct State;

@@ -15,6 +15,12 @@
 
 namespace tw::db {
 
+/// A layer that could be opened.
+struct OpenLayer {
+  std::string name;
+  Store store;
+};
+
 struct Store::State {
   std::string path;
   OpenMode mode;
@@ -22,6 +28,7 @@ struct Store::State {
   Opened opened;
   Connection& connection;  ///< that of `opened`
   int64_t damaged = 0;
+  std::vector<OpenLayer> below = {};
 
   State(std::string path_, OpenMode mode_, StoreOptions options_, Opened opened_)
       : path(std::move(path_)),
@@ -36,6 +43,15 @@ struct Store::State {
 
   /// The record of a row, or nullopt where it is damaged; says so and counts it.
   Result<std::optional<Record>> read(Statement& by_seq, int64_t seq);
+
+  /// The answers of this database alone.
+  Result<std::optional<Record>> best(const Key& key);
+  Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
+
+  /// Opens the layers that the options name.
+  void open_layers();
+  /// Calls ask(layer) for each layer, the nearest first. One that fails is left out from then on.
+  void each_layer(const std::function<Status(OpenLayer&)>& ask);
 
   /// Runs `write` in one transaction that keeps other writers out, and commits.
   Status write(const std::function<Status()>& write);

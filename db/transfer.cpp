@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -13,12 +14,14 @@
 #include <set>
 #include <variant>
 
+#include "db/csv.h"
 #include "db/opening.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/server_address.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/t4.h"
 
 namespace tw::db {
 namespace {
@@ -65,6 +68,12 @@ class Batches {
   template <typename FactType>
   Status add(FactType fact, const std::string& line) {
     facts_.add(std::move(fact), [&](const FactType&) { return line; });
+    return flush_if_full();
+  }
+  /// A fact that passed check() already, as those of a store have.
+  template <typename FactType>
+  Status keep(FactType fact) {
+    facts_.keep(std::move(fact));
     return flush_if_full();
   }
   Status add(Fact fact, const std::string& line) {
@@ -151,12 +160,22 @@ Status written(const std::ostream& out, const std::string& path) {
                   path));
 }
 
-Status export_lines_to(Store& store, const std::string& path) {
+using Export = Status (Store::*)(std::ostream&);
+
+/// The export whose files have names that end so; nullptr: there is none.
+Export export_of(std::string_view path) {
+  return path.ends_with(".jsonl")  ? &Store::export_jsonl
+         : path.ends_with(".csv")  ? &Store::export_csv
+         : path.ends_with(".json") ? &Store::export_t4
+                                   : nullptr;
+}
+
+Status export_text_to(Store& store, Export write, const std::string& path) {
   const std::string part = path + ".part";
   {
     std::ofstream out(part, std::ios::binary | std::ios::trunc);
     TW_RETURN_IF_ERROR(written(out, path));
-    TW_RETURN_IF_ERROR(store.export_jsonl(out));
+    TW_RETURN_IF_ERROR((store.*write)(out));
     out.close();
     TW_RETURN_IF_ERROR(written(out, path));
   }
@@ -333,12 +352,12 @@ Result<AppendSummary> Store::merge_from(Store& other) {
   Batches batches(*state_);
   Status appended;
   TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
-    appended = batches.add(record, {});
+    appended = batches.keep(record);
     return appended.has_value();
   }));
   TW_RETURN_IF_ERROR(appended);
   TW_TRY(std::vector<Calibration> machines, other.calibrations());
-  for (Calibration& machine : machines) TW_RETURN_IF_ERROR(batches.add(std::move(machine), {}));
+  for (Calibration& machine : machines) TW_RETURN_IF_ERROR(batches.keep(std::move(machine)));
   TW_RETURN_IF_ERROR(batches.flush());
   return batches.summary();
 }
@@ -383,13 +402,64 @@ Result<AppendSummary> Store::import_jsonl(const std::string& path) {
   return import_jsonl(in, path);
 }
 
+Result<AppendSummary> Store::import_csv(std::istream& in, const std::string& name) {
+  std::vector<std::string> names, cells;
+  std::string text;
+  TW_TRY(const bool found, next_csv_row(in, names, text));
+  if (found && is_database(text)) return tl::unexpected(database_to_import(name));
+  if (!found || std::find(names.begin(), names.end(), "hash") == names.end())
+    return fail(ErrorCode::Invalid,
+                fmt::format("[import] {} holds no records, and nothing was stored: rows as "
+                            "`tilewright db export NAME.csv` writes them were expected",
+                            name));
+  Batches batches(*state_);
+  while (true) {
+    TW_TRY(const bool more, next_csv_row(in, cells, text));
+    if (!more) break;
+    if (text.empty() || text == "\r") continue;
+    Result<Record> record = from_csv(names, cells);
+    TW_RETURN_IF_ERROR(record ? batches.add(std::move(*record), text)
+                              : batches.add_bad({text, record.error().message}));
+  }
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
+}
+
+Result<AppendSummary> Store::import_csv(const std::string& path) {
+  TW_TRY(std::ifstream in, open_lines(path));
+  return import_csv(in, path);
+}
+
 Status Store::export_jsonl(std::ostream& out) {
-  TW_RETURN_IF_ERROR(for_each({}, [&](const Record& record) {
+  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
     out << to_json(record) << '\n';
     return out.good();
   }));
   TW_TRY(const std::vector<Calibration> machines, calibrations());
   for (const Calibration& machine : machines) out << to_json(machine) << '\n';
+  out.flush();
+  return written(out, "the output");
+}
+
+Status Store::export_csv(std::ostream& out) {
+  out << csv_header();
+  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+    out << to_csv(record);
+    return out.good();
+  }));
+  out.flush();
+  return written(out, "the output");
+}
+
+Status Store::export_t4(std::ostream& out) {
+  out << "{\"schema_version\": \"" << t4_schema_version << "\", \"results\": [";
+  const char* separator = "\n";
+  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+    out << separator << to_t4(record);
+    separator = ",\n";
+    return out.good();
+  }));
+  out << "\n]}\n";
   out.flush();
   return written(out, "the output");
 }
@@ -400,9 +470,11 @@ Status Store::export_to(const std::string& path) {
   if (target.ends_with(".db"))
     return state_->opened.file ? back_up(*state_->opened.file, target)
                                : copy_to_file(*this, target);
-  if (target.ends_with(".jsonl")) return export_lines_to(*this, target);
-  return fail(ErrorCode::Usage,
-              fmt::format("[export] {}: a path that ends in .db or .jsonl was expected", path));
+  if (const Export write = export_of(target)) return export_text_to(*this, write, target);
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[export] {}: a path that ends in .db, .jsonl, .csv or .json was expected",
+                  path));
 }
 
 Result<AppendSummary> recover(const std::string& damaged_path, const std::string& fresh,

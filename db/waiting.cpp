@@ -25,6 +25,12 @@ int64_t steady_ms() {
 
 int64_t now_ms(const Waiting& waiting) { return waiting.now_ms ? waiting.now_ms() : steady_ms(); }
 
+Deadline::Deadline(Waiting waiting, int64_t limit_ms) : waiting_(std::move(waiting)) {
+  if (limit_ms > 0) at_ms_ = now_ms(waiting_) + limit_ms;
+}
+
+bool Deadline::has_passed() const { return at_ms_ != INT64_MAX && now_ms(waiting_) >= at_ms_; }
+
 LockWait::LockWait(Waiting waiting, std::string what)
     : waiting_(std::move(waiting)), what_(std::move(what)) {
   if (!waiting_.now_ms) waiting_.now_ms = steady_ms;

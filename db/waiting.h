@@ -21,6 +21,19 @@ struct Waiting {
 /// The time by its clock, in milliseconds.
 int64_t now_ms(const Waiting& waiting);
 
+/// A moment after which reading ends. Thread-safe where the clock is.
+class Deadline {
+ public:
+  Deadline() = default;  ///< never
+  /// In so many milliseconds by the clock of `waiting`; 0: never.
+  Deadline(Waiting waiting, int64_t limit_ms);
+  bool has_passed() const;
+
+ private:
+  Waiting waiting_ = {};
+  int64_t at_ms_ = INT64_MAX;
+};
+
 /// One wait after another under the same rules: begin(), then wait() until it says false.
 class LockWait {
  public:

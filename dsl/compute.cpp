@@ -103,12 +103,30 @@ class StageChecker {
       return wrong(fmt::format("has a '{}' over no axis", to_string(stage_.combine)));
     if (stage_.combine != Combine::None && stage_.type == Bool)
       return wrong("reduces bools: cast to an integer first");
+    if (stage_.scan) TW_RETURN_IF_ERROR(check_scan(*stage_.scan));
     return check_expr(stage_.body);
   }
 
  private:
   tl::unexpected<Error> wrong(const std::string& why) const {
     return invalid(fmt::format("stage '{}' {}", stage_.name, why));
+  }
+
+  Status check_scan(const Scan& scan) const {
+    const auto along = std::find_if(stage_.axes.begin(), stage_.axes.end(),
+                                    [&](const Axis& axis) { return axis.name == scan.along; });
+    if (along == stage_.axes.end() || stage_.combine == Combine::None ||
+        stage_.reduction.size() != 1)
+      return wrong("scans over a range that is not 'k <= j' or 'k < j' with an axis 'j' of it");
+    if (stage_.reduction[0].extent != along->extent)
+      return wrong(fmt::format("scans {} terms along '{}', whose extent is {}",
+                               stage_.reduction[0].extent, along->name, along->extent));
+    if (uses_var(stage_.body, scan.along))
+      return wrong(
+          fmt::format("uses '{}' in the terms of its scan along '{}': they are a function "
+                      "of '{}' and the other axes",
+                      scan.along, scan.along, stage_.reduction[0].name));
+    return {};
   }
 
   Status check_axes() {
@@ -124,7 +142,8 @@ class StageChecker {
           return wrong(fmt::format("has two axes '{}'", axis.name));
       }
     std::vector<int64_t> domain = stage_.shape();
-    for (const Axis& axis : stage_.reduction) domain.push_back(axis.extent);
+    if (!stage_.scan)
+      for (const Axis& axis : stage_.reduction) domain.push_back(axis.extent);
     if (!checked_product(domain))
       return fail(
           ErrorCode::Unsupported,
@@ -228,13 +247,6 @@ double elements_of(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-/// Number of evaluations of a stage's body.
-double points_of(const Stage& stage) {
-  double points = elements_of(stage.shape());
-  for (const Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
-  return points;
-}
-
 /// Counts operations outside of indices.
 double operations(const Expr& expr) {
   const auto counted = [](const Expr& operand) {
@@ -285,6 +297,14 @@ class Builder {
                                axis.name, tensor, axis.name));
   }
 
+  /// The extent of the axis along which the stage scans; 0 if it has no such axis, which
+  /// validate() finds.
+  static int64_t extent_along(const Stage& stage) {
+    for (const Axis& axis : stage.axes)
+      if (axis.name == stage.scan->along) return axis.extent;
+    return 0;
+  }
+
   Status add_input(const TensorNode::Source& source) {
     Input declared = source.input;
     for (const Axis& axis : source.shape) {
@@ -304,10 +324,13 @@ class Builder {
       if (const Read* r = e.as<Read>(); r && r->source) sources.push_back(r->source);
     });
     for (const auto& source : sources) TW_RETURN_IF_ERROR(add(source));
-    for (auto* axes : {&stage.axes, &stage.reduction})
-      for (Axis& axis : *axes) {
-        TW_TRY(axis.extent, bound(axis, stage.name));
-      }
+    for (Axis& axis : stage.axes) {
+      TW_TRY(axis.extent, bound(axis, stage.name));
+    }
+    for (Axis& axis : stage.reduction) {
+      if (stage.scan) axis.extent = extent_along(stage);
+      TW_TRY(axis.extent, bound(axis, stage.name));
+    }
     stage.body = without_sources(stage.body);
     compute.stages.push_back(std::move(stage));
     return {};
@@ -319,6 +342,16 @@ class Builder {
 
 Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
   return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(declaration)}));
+}
+
+/// The scan over `k <= j` or `k < j`; of another range one that validate() rejects.
+Reduction scan(Combine combine, const Expr& range, Expr body) {
+  const Binary* b = range.as<Binary>();
+  const bool inclusive = b && b->op == BinaryOp::Le;
+  const Var* term = inclusive || (b && b->op == BinaryOp::Lt) ? b->a.as<Var>() : nullptr;
+  const Var* along = term ? b->b.as<Var>() : nullptr;
+  if (!along) return {combine, {Axis("k", 0)}, std::move(body), Scan{}};
+  return {combine, {Axis(term->name)}, std::move(body), Scan{along->name, inclusive}};
 }
 
 Tensor declare_input(const std::string& name, DType type, const std::vector<Axis>& shape,
@@ -352,6 +385,19 @@ std::vector<int64_t> Stage::shape() const {
   std::vector<int64_t> extents;
   for (const Axis& axis : axes) extents.push_back(axis.extent);
   return extents;
+}
+
+size_t Stage::scanned_axis() const {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == scan->along) return i;
+  TW_CHECK(false, "a valid scan is along an axis of its stage");
+}
+
+double evaluations_of(const Stage& stage) {
+  double evaluations = elements_of(stage.shape());
+  if (stage.scan) return evaluations;
+  for (const Axis& axis : stage.reduction) evaluations *= static_cast<double>(axis.extent);
+  return evaluations;
 }
 
 const Input* Compute::find_input(const std::string& name) const {
@@ -442,7 +488,7 @@ Status validate(const Compute& compute) {
 double count_flops(const Compute& compute) {
   double flops = 0;
   for (const Stage& stage : compute.stages)
-    flops += points_of(stage) * (operations(stage.body) + (stage.combine != Combine::None));
+    flops += evaluations_of(stage) * (operations(stage.body) + (stage.combine != Combine::None));
   return flops;
 }
 
@@ -450,7 +496,7 @@ Traffic compulsory_traffic(const Compute& compute) {
   std::map<std::string, double> reads;
   for (const Stage& stage : compute.stages)
     for_each(stage.body, [&](const Expr& e) {
-      if (const Read* read = e.as<Read>()) reads[read->tensor] += points_of(stage);
+      if (const Read* read = e.as<Read>()) reads[read->tensor] += evaluations_of(stage);
     });
   Traffic traffic;
   for (const Input& input : compute.inputs)
@@ -478,6 +524,24 @@ Reduction max_over(std::vector<Axis> axes, Expr body) {
 Reduction min_over(std::vector<Axis> axes, Expr body) {
   return {Combine::Min, std::move(axes), std::move(body)};
 }
+
+Reduction sum(Axis axis, Expr body) {
+  return sum(std::vector<Axis>{std::move(axis)}, std::move(body));
+}
+Reduction prod(Axis axis, Expr body) {
+  return prod(std::vector<Axis>{std::move(axis)}, std::move(body));
+}
+Reduction max_over(Axis axis, Expr body) {
+  return max_over(std::vector<Axis>{std::move(axis)}, std::move(body));
+}
+Reduction min_over(Axis axis, Expr body) {
+  return min_over(std::vector<Axis>{std::move(axis)}, std::move(body));
+}
+
+Reduction sum(Expr range, Expr body) { return scan(Combine::Sum, range, std::move(body)); }
+Reduction prod(Expr range, Expr body) { return scan(Combine::Prod, range, std::move(body)); }
+Reduction max_over(Expr range, Expr body) { return scan(Combine::Max, range, std::move(body)); }
+Reduction min_over(Expr range, Expr body) { return scan(Combine::Min, range, std::move(body)); }
 
 Position argmax(Axis axis, Expr value) { return {true, std::move(axis), std::move(value)}; }
 Position argmin(Axis axis, Expr value) { return {false, std::move(axis), std::move(value)}; }
@@ -523,7 +587,7 @@ Tensor compute(const std::string& name, const std::vector<Axis>& axes, Expr body
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Reduction& reduction,
                const std::string& letters) {
   return declare(Stage{name, reduction.body.type(), axes, reduction.axes, reduction.combine,
-                       reduction.body, letters});
+                       reduction.body, letters, reduction.scan});
 }
 
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Position& position,

@@ -10,10 +10,15 @@
 //   Tensor a = input("a", Float32, {m, k}), b = weight("b", Float32, {k, n});
 //   Tensor c = compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
 //   Result<Compute> gemm = build(c);
+//
+// The running sums of a row are a scan, a reduction whose terms end at the element's own index:
+//
+//   Tensor s = compute("s", {m, n}, sum(k <= n, c(m, k)));     // k < n: without the own term
 
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +52,14 @@ struct Input {
   std::string letters;    ///< one upper-case letter a dimension, as layouts spell it ("NCHW")
 };
 
+/// Makes a reduction over one axis a scan: its terms run from 0 to the element's own index along
+/// the stage's axis `along`. They are no function of that index, so that each element follows from
+/// the one before it and all elements take O(n) operations.
+struct Scan {
+  std::string along;      ///< empty: the range that was given is not valid
+  bool inclusive = true;  ///< the term at the element's own index counts
+};
+
 /// name[axes] = combine over reduction of body. Reads in the body are of inputs or earlier stages.
 struct Stage {
   std::string name;
@@ -56,9 +69,15 @@ struct Stage {
   Combine combine = Combine::None;
   Expr body;
   std::string letters;
+  std::optional<Scan> scan = std::nullopt;  ///< then the reduction is one axis, as long as `along`
 
   std::vector<int64_t> shape() const;
+  /// Index among the axes of that along which the stage scans. Requires: a scan that is valid.
+  size_t scanned_axis() const;
 };
+
+/// Number of evaluations of the stage's body; of a scan, one for each element.
+double evaluations_of(const Stage& stage);
 
 struct Compute {
   std::vector<Input> inputs;
@@ -121,14 +140,23 @@ struct Reduction {
   Combine combine;
   std::vector<Axis> axes;
   Expr body;
+  std::optional<Scan> scan = std::nullopt;
 };
 Reduction sum(std::vector<Axis> axes, Expr body);
 Reduction prod(std::vector<Axis> axes, Expr body);
 Reduction max_over(std::vector<Axis> axes, Expr body);
 Reduction min_over(std::vector<Axis> axes, Expr body);
-inline Reduction sum(Axis axis, Expr body) {
-  return sum(std::vector<Axis>{std::move(axis)}, std::move(body));
-}
+Reduction sum(Axis axis, Expr body);
+Reduction prod(Axis axis, Expr body);
+Reduction max_over(Axis axis, Expr body);
+Reduction min_over(Axis axis, Expr body);
+
+/// Scans: `range` is `k <= n` or `k < n` with an axis n of the stage and a name k for the index of
+/// the terms, whose extent is that of n. build() fails with Invalid for any other range.
+Reduction sum(Expr range, Expr body);
+Reduction prod(Expr range, Expr body);
+Reduction max_over(Expr range, Expr body);
+Reduction min_over(Expr range, Expr body);
 
 /// The index along an axis at which `value` is largest or smallest, as NumPy's argmax and argmin
 /// have it: the first of equal ones; a NaN counts as the extreme, so that the first NaN is the

@@ -164,14 +164,42 @@ class Interpreter {
   }
 
   void fill(const Tensor& tensor, Array& array) {
+    if (tensor.stage->scan) return fill_scan(tensor, array);
     std::vector<int64_t> point(tensor.domain.size());
     int64_t position = 0;
     for_each_point(tensor.stage->axes, 0, tensor.stage->axes.size(), point, [&] {
-      const Value value = Arithmetic::value(reduce(tensor, point));
-      if (is_float(tensor.type)) {
-        array.set_float(position++, value.f);
-      } else {
-        array.set_int(position++, value.i);
+      store(Arithmetic::value(reduce(tensor, point)), array, position++);
+      return !error_;
+    });
+  }
+
+  static void store(Value value, Array& array, int64_t position) {
+    if (is_float(array.type)) {
+      array.set_float(position, value.f);
+    } else {
+      array.set_int(position, value.i);
+    }
+  }
+
+  /// Fills the array with running values: each term is evaluated once.
+  void fill_scan(const Tensor& tensor, Array& array) {
+    const Stage& stage = *tensor.stage;
+    const size_t along = stage.scanned_axis(), rank = stage.axes.size();
+    std::vector<Axis> starts = stage.axes;
+    starts[along].extent = std::min<int64_t>(starts[along].extent, 1);
+    std::vector<int64_t> point(tensor.domain.size());
+    for_each_point(starts, 0, rank, point, [&] {
+      typename Arithmetic::Total total(stage);
+      std::vector<int64_t> at(point.begin(), point.begin() + static_cast<ptrdiff_t>(rank));
+      const auto store_total = [&] {
+        store(Arithmetic::value(Arithmetic::rounded(stage.type, total.result())), array,
+              array.offset(at));
+      };
+      for (int64_t i = 0; i < stage.axes[along].extent && !error_; ++i) {
+        at[along] = point[rank] = i;
+        if (!stage.scan->inclusive) store_total();
+        total.add(evaluate(tensor.body, point));
+        if (stage.scan->inclusive) store_total();
       }
       return !error_;
     });
@@ -184,7 +212,10 @@ class Interpreter {
     if (stage.combine == Combine::None)
       return Arithmetic::rounded(stage.type, evaluate(tensor.body, point));
     typename Arithmetic::Total total(stage);
-    for_each_point(tensor.domain, stage.axes.size(), tensor.domain.size(), point, [&] {
+    const std::vector<Axis>& terms = tensor.domain;
+    const int64_t end = stage.scan ? point[stage.scanned_axis()] + stage.scan->inclusive : 0;
+    for_each_point(terms, stage.axes.size(), terms.size(), point, [&] {
+      if (stage.scan && point.back() >= end) return false;
       total.add(evaluate(tensor.body, point));
       ++evaluations_;
       return !error_;

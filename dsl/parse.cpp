@@ -479,16 +479,43 @@ class ComputeParser {
     return axes;
   }
 
-  /// `sum(k=32)`; told from the function max(a, b) by the '='.
+  /// `sum(k=32)` or `sum(k <= j)`; told from the function max(a, b) by the '=', and by the second
+  /// operand that is not there.
   Status parse_reduction(Stage& stage) {
     const Token at = reader_.peek();
     const auto combine = find_combine(at.text);
-    if (at.kind != Token::Name || !combine || !reader_.is_symbol("(", 1) ||
-        !reader_.is_symbol("=", 3))
-      return {};
+    if (at.kind != Token::Name || !combine || !reader_.is_symbol("(", 1)) return {};
+    const bool scans = starts_scan();
+    if (!scans && !reader_.is_symbol("=", 3)) return {};
     reader_.next();
     stage.combine = *combine;
+    if (scans) return parse_scan(stage);
     TW_TRY(stage.reduction, parse_axes("(", ")"));
+    return {};
+  }
+
+  /// `sum(k <= j)`, `sum(k < j)`
+  bool starts_scan() const {
+    return reader_.peek(2).kind == Token::Name &&
+           (reader_.is_symbol("<=", 3) || reader_.is_symbol("<", 3)) &&
+           reader_.peek(4).kind == Token::Name && reader_.is_symbol(")", 5);
+  }
+
+  Status parse_scan(Stage& stage) {
+    reader_.next();
+    const std::string term = reader_.next().text;
+    const bool inclusive = reader_.next().text == "<=";
+    const Token at = reader_.next();
+    reader_.next();
+    std::vector<std::string> names;
+    for (const Axis& axis : stage.axes) {
+      names.push_back(axis.name);
+      if (axis.name == at.text) stage.reduction = {Axis(term, axis.extent)};
+    }
+    if (stage.reduction.empty())
+      return parse_error(at, fmt::format("'{}' is no axis of '{}', along which it could scan{}",
+                                         at.text, stage.name, hint(at.text, names)));
+    stage.scan = Scan{at.text, inclusive};
     return {};
   }
 
@@ -602,7 +629,10 @@ std::string print(const Input& input) {
 
 std::string print(const Stage& stage) {
   std::string reduction;
-  if (stage.combine != Combine::None)
+  if (stage.scan)
+    reduction = fmt::format("{}({} {} {}) ", to_string(stage.combine), stage.reduction[0].name,
+                            stage.scan->inclusive ? "<=" : "<", stage.scan->along);
+  else if (stage.combine != Combine::None)
     reduction = fmt::format("{}({}) ", to_string(stage.combine), print_axes(stage.reduction));
   return fmt::format("{}: {}[{}]{} = {}{}", stage.name, to_string(stage.type),
                      print_axes(stage.axes), print_letters(stage.letters), reduction,

@@ -57,8 +57,10 @@ Compute rename_tensors(const Compute& compute, const Names& names) {
 /// The stage with axes called by the letters of its dimensions, and r0, r1, ... those it reduces.
 Stage rename_axes(Stage stage, const std::string& letters) {
   dsl::Substitution names;
+  const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
   for (size_t i = 0; i < stage.axes.size(); ++i) {
     const std::string name(1, static_cast<char>(letters[i] - 'A' + 'a'));
+    if (i == scanned) stage.scan->along = name;
     names.emplace(stage.axes[i].name, dsl::var(name));
     stage.axes[i].name = name;
   }
@@ -73,19 +75,23 @@ Stage rename_axes(Stage stage, const std::string& letters) {
 
 /// Spells an index into a dimension of one element as the stage's axis at that place, if that has
 /// one element too, so that equal operators have equal text: t[0, c] with an axis n=1 is t[n, c].
+/// The terms of a scan know nothing of the axis along which it scans.
 Compute with_unit_axes(const Compute& compute) {
   Compute result = compute;
-  for (Stage& stage : result.stages)
+  for (Stage& stage : result.stages) {
+    const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
     stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {
       const Read* r = node.as<Read>();
       if (!r || r->indices.size() != stage.axes.size()) return std::nullopt;
       const std::vector<int64_t> shape = compute.shape_of(r->tensor);
       std::vector<Expr> indices = r->indices;
       for (size_t i = 0; i < shape.size(); ++i)
-        if (shape[i] == 1 && stage.axes[i].extent == 1 && dsl::is_int(indices[i], 0))
+        if (i != scanned && shape[i] == 1 && stage.axes[i].extent == 1 &&
+            dsl::is_int(indices[i], 0))
           indices[i] = stage.axes[i];
       return dsl::read(r->tensor, std::move(indices), r->type);
     });
+  }
   return result;
 }
 

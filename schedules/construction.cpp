@@ -48,6 +48,16 @@ Loops names_of(const std::vector<dsl::Axis>& axes) {
   return names;
 }
 
+Loops independent_axes(const dsl::Stage& stage) {
+  Loops names = names_of(stage.axes);
+  if (stage.scan) std::erase(names, stage.scan->along);
+  return names;
+}
+
+Loops reduced_axes(const dsl::Stage& stage) {
+  return stage.scan ? Loops{stage.scan->along} : names_of(stage.reduction);
+}
+
 std::string split_off(Construction& c, const std::string& stage, std::string& loop,
                       int64_t factor) {
   c.schedule.add(Split{stage, loop, factor});

@@ -77,6 +77,11 @@ class Construction {
 
 Loops concat(std::initializer_list<Loops> parts);
 Loops names_of(const std::vector<dsl::Axis>& axes);
+/// The axes of the stage whose iterations are independent of each other: of a scan, all but the one
+/// along which it scans.
+Loops independent_axes(const dsl::Stage& stage);
+/// The axes that have loops inside of these: those that the stage reduces, or along which it scans.
+Loops reduced_axes(const dsl::Stage& stage);
 
 /// Splits `loop` of the stage, leaves the inner part in `loop` and returns the outer one.
 std::string split_off(Construction& c, const std::string& stage, std::string& loop, int64_t factor);

@@ -69,7 +69,11 @@ std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
 /// Indices of an element of a placed stage in its buffer.
 std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
                                  std::vector<Expr> indices) {
-  for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.region_offset[d];
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const bool slides = placed.window && placed.window->dimension == d;
+    indices[d] =
+        slides ? indices[d] % Expr(placed.region_extent[d]) : indices[d] - placed.region_offset[d];
+  }
   if (placed.padding) {
     Expr row = 0;
     for (size_t d = placed.padding->dimension; d < indices.size(); ++d)
@@ -92,6 +96,41 @@ bool reads_inside(const Nest& nest, const StageNest& s, const std::string& tenso
            return other.at && other.at->consumer == s.stage.name &&
                   reads_inside(nest, other, tensor);
          });
+}
+
+/// Checks the loop along which the window of a stage slides.
+Status check_window(const Nest& nest, const StageNest& s) {
+  const NestLoop& loop = loop_around(nest, s);
+  const auto illegal = [&](const std::string& why) {
+    return fail(ErrorCode::Invalid,
+                fmt::format("[store_at] {}\n  {}", why, describe(*nest.find(s.at->consumer))));
+  };
+  const bool in_order = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Unrolled;
+  if (!in_order || loop.parallel)
+    return illegal(
+        fmt::format("the window of '{}' slides along loop '{}', whose iterations must "
+                    "run one after the other, not {}",
+                    s.stage.name, loop.name, loop.parallel ? "as tasks" : "as vectors or threads"));
+  for (const StageNest& other : nest.stages) {
+    if (std::any_of(other.loops.begin(), other.loops.end(),
+                    [](const NestLoop& l) { return l.kind == LoopKind::Thread; }))
+      return illegal(
+          fmt::format("'{}' has a window, and '{}' has threads: windows slide where a "
+                      "task has one thread",
+                      s.stage.name, other.stage.name));
+    if (!other.at || other.at->consumer != s.at->consumer || other.at->loop != loop.name) continue;
+    if (other.depth > 1)
+      return illegal(
+          fmt::format("'{}' is pipelined along the loop '{}', along which the window of "
+                      "'{}' slides",
+                      other.stage.name, loop.name, s.stage.name));
+    if (reads_inside(nest, s, other.result()))
+      return illegal(
+          fmt::format("'{}' has a window along loop '{}' and reads '{}', which an "
+                      "iteration of that loop computes only when it begins",
+                      s.stage.name, loop.name, other.stage.name));
+  }
+  return {};
 }
 
 Status check_pipeline(const Nest& nest, const StageNest& s) {
@@ -183,7 +222,7 @@ class Emitter {
   /// Rejects an epilogue of another type than its reduction if partial sums would be stored in the
   /// epilogue's tensor.
   Status check_accumulation(const StageNest& s) const {
-    if (!s.epilogue || s.epilogue->type == s.stage.type) return {};
+    if (!s.epilogue || s.epilogue->type == s.stage.type || s.stage.scan) return {};
     const bool continues =
         std::any_of(s.loops.begin(), s.loops.begin() + static_cast<ptrdiff_t>(core_start(s)),
                     [](const NestLoop& loop) { return loop.reduction; });
@@ -208,7 +247,7 @@ class Emitter {
   Block from(const StageNest& s, size_t i) {
     if (s.stage.combine == Combine::None) return elementwise(s, i);
     if (reduces_nothing(s)) return neutral(s, i);
-    if (i >= core_start(s)) return reduction(s, i);
+    if (i >= core_start(s)) return s.stage.scan ? scan(s, i) : reduction(s, i);
     return around(s, s.loops[i], from(s, i + 1));
   }
 
@@ -216,7 +255,29 @@ class Emitter {
   Block around(const StageNest& s, const NestLoop& l, Block body) {
     body = with_prefetches(s, l, with_placed(s, l, std::move(body)));
     const std::vector<const StageNest*> copied = pipelined_at(s, l);
-    return copied.empty() ? loop(l, std::move(body)) : pipeline(s, l, copied, std::move(body));
+    if (!copied.empty()) return pipeline(s, l, copied, std::move(body));
+    return with_windows(s, l, loop(l, std::move(body)));
+  }
+
+  /// Puts the buffers of the windows that slide along the loop around it, and the iterations that
+  /// fill them before the first one:
+  ///
+  ///     for k: compute(k), use(k)   ->   for k in -2..0: compute(k)
+  ///                                      for k: compute(k), use(k)
+  Block with_windows(const StageNest& s, const NestLoop& l, Block body) {
+    for (size_t i = nest_.stages.size(); i > 0; --i) {
+      const StageNest& producer = nest_.stages[i - 1];
+      if (!producer.window || !is_placed_at(producer, s, l)) continue;
+      Block inner = single({Loop{l.variable, Expr(-producer.window->warmup), Expr(0),
+                                 LoopKind::Serial, block(from(producer, 0))}});
+      append(inner, std::move(body));
+      body = single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
+    }
+    return body;
+  }
+
+  static bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop& l) {
+    return producer.at && producer.at->consumer == s.stage.name && producer.at->loop == l.name;
   }
 
   std::vector<const StageNest*> pipelined_at(const StageNest& s, const NestLoop& l) const {
@@ -303,12 +364,12 @@ class Emitter {
   Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
     for (size_t i = nest_.stages.size(); i > 0; --i) {
       const StageNest& producer = nest_.stages[i - 1];
-      if (!producer.at || producer.at->consumer != s.stage.name || producer.at->loop != l.name)
-        continue;
-      if (producer.depth > 1) continue;
+      if (!is_placed_at(producer, s, l) || producer.depth > 1) continue;
       Block inner = from(producer, 0);
       append(inner, std::move(body));
-      body = single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
+      body = producer.window
+                 ? std::move(inner)
+                 : single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
     }
     return body;
   }
@@ -430,8 +491,8 @@ class Emitter {
   }
 
   static bool reduces_nothing(const StageNest& s) {
-    return std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
-                       [](const dsl::Axis& axis) { return axis.extent == 0; });
+    return !s.stage.scan && std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
+                                        [](const dsl::Axis& axis) { return axis.extent == 0; });
   }
 
   /// True if all operands are staged in buffers, which can be read where guards fail, and sums go
@@ -480,22 +541,61 @@ class Emitter {
         });
   }
 
-  /// The buffer in which a reduction accumulates: its accumulator, with an element for each
+  /// The buffer in which a reduction accumulates: a buffer of its own, with an element for each
   /// iteration of the spatial loops from `start` on, or the result itself.
   struct Accumulator {
     Buffer buffer;
     std::vector<Expr> at;
   };
   static Accumulator accumulator(const StageNest& s, size_t start, std::vector<Expr> result_at) {
-    if (!s.cache) return {{s.result(), s.stage.type, {}, Scope::Register}, std::move(result_at)};
-    Accumulator acc{{s.stage.name + ".acc", s.stage.type, {}, s.cache->scope}, {}};
+    if (s.cache) return accumulator(s, start, s.cache->scope);
+    return {{s.result(), s.stage.type, {}, Scope::Register}, std::move(result_at)};
+  }
+  static Accumulator accumulator(const StageNest& s, size_t start, Scope scope) {
+    Accumulator acc{{s.stage.name + ".acc", s.stage.type, {}, scope}, {}};
     for (size_t i = start; i < s.loops.size(); ++i) {
       if (s.loops[i].reduction) continue;
       acc.buffer.extents.push_back(s.loops[i].extent);
       acc.at.push_back(dsl::var(s.loops[i].variable));
     }
-    if (acc.at.empty()) return {{acc.buffer.name, s.stage.type, {1}, s.cache->scope}, {Expr(0)}};
+    if (acc.at.empty()) return {{acc.buffer.name, s.stage.type, {1}, scope}, {Expr(0)}};
     return acc;
+  }
+
+  /// Running values are registers if the loops over them inside of the scan have no code of their
+  /// own, as unrolled loops and vectors have none.
+  static Scope scope_of_running_values(const StageNest& s, size_t start) {
+    const bool any_serial =
+        std::any_of(s.loops.begin() + static_cast<ptrdiff_t>(start), s.loops.end(),
+                    [](const NestLoop& l) { return !l.reduction && l.kind == LoopKind::Serial; });
+    return any_serial ? Scope::Local : Scope::Register;
+  }
+
+  /// A scan, from its outermost loop along the axis on:
+  ///
+  ///     acc = 0;  for j:  acc += term(j);  out[j] = acc
+  ///
+  /// One without the own term stores first. With an epilogue it stores that of the running value.
+  Block scan(const StageNest& s, size_t start) {
+    const Accumulator acc = accumulator(s, start, scope_of_running_values(s, start));
+    const Expr running = dsl::read(acc.buffer.name, acc.at, s.stage.type);
+    const Expr neutral = identity(s.stage.combine, s.stage.type);
+    const GuardedTerm term = split_guard(s.stage.body, neutral);
+    Block body = loops(s, start, false, [&] {
+      return single({Assign{acc.buffer.name, acc.at, neutral, Combine::None}});
+    });
+    append(body, loops(s, start, true, [&] {
+             const Expr value = over_loops(s, s.stage, term.value);
+             Block add = guard(over_loops(s, s.stage, term.condition),
+                               single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
+             Block store =
+                 single({Assign{s.result(), result_indices(s),
+                                s.epilogue ? epilogue_of(s, running) : running, Combine::None}});
+             Block& first = s.stage.scan->inclusive ? add : store;
+             append(first, std::move(s.stage.scan->inclusive ? store : add));
+             return guard(conjunction(s.guards), std::move(first));
+           }));
+    return single({Allocate{acc.buffer, block(std::move(body))}});
   }
 
   /// The conditions of blocks of a reduction outside of the accumulator, where it continues from
@@ -773,6 +873,8 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
     }
   for (const StageNest& s : nest.stages)
     if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
+  for (const StageNest& s : nest.stages)
+    if (s.window) TW_RETURN_IF_ERROR(check_window(nest, s));
   for (const StageNest& s : nest.stages)
     for (const StageNest::Ahead& ahead : s.prefetches)
       TW_RETURN_IF_ERROR(prefetch_lines(nest, s, ahead));

@@ -23,7 +23,7 @@ struct NestLoop {
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
-  bool reduction = false;
+  bool reduction = false;            ///< of a reduction; or along which the stage scans
   bool overlaps = false;             ///< split with a shifted tail: iterations may share elements
   const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
 };
@@ -48,6 +48,15 @@ struct StageNest {
   std::optional<Placement> at;
   std::vector<Expr> region_offset;  ///< if placed: region in its buffer, one entry for each axis
   std::vector<int64_t> region_extent;
+  /// A buffer that outlives the iterations of the loop that the stage is computed at (store_at).
+  /// Each iteration moves the region forward along one dimension and computes the part that is new.
+  /// The element at index i of that dimension lies at i % its region_extent.
+  struct Window {
+    size_t dimension;
+    int64_t step;    ///< elements that an iteration computes
+    int64_t warmup;  ///< iterations before the first one, which compute the elements before those
+  };
+  std::optional<Window> window;
   /// The stage is a staged operand of its consumer, indexed by the consumer's loops
   /// (cache_operand). Where one of `zero_filled_guards`, guards of the consumer, fails, it holds
   /// the neutral element.

@@ -68,6 +68,9 @@ class Schedule {
   Schedule compute_at(std::string stage, std::string consumer, std::string loop) const {
     return then(ComputeAt{std::move(stage), std::move(consumer), std::move(loop)});
   }
+  Schedule store_at(std::string stage, std::string consumer, std::string loop) const {
+    return then(StoreAt{std::move(stage), std::move(consumer), std::move(loop)});
+  }
   Schedule inlined(std::string stage) const { return then(Inline{std::move(stage)}); }
   Schedule epilogue(std::string stage, std::string into) const {
     return then(Epilogue{std::move(stage), std::move(into)});

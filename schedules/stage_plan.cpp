@@ -374,7 +374,6 @@ bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes, bool
 void plan_reduction(const StageNest& nest, const Target& target, const Fixed& fixed,
                     StagePlan& plan) {
   const Stage& stage = nest.stage;
-  plan.reduces = true;
   plan.vector_axes = vector_axes(nest, target, fixed);
   plan.reduces_rows = reduces_rows(stage, target, fixed);
   plan.prefers_lanes = prefers_lanes(stage, plan.vector_axes, plan.reduces_rows);
@@ -400,7 +399,8 @@ std::string contiguous_axis(const StageNest& nest, const Fixed& fixed) {
 
 ProductAxes product_axes(const Stage& stage, const std::string& contiguous) {
   const dsl::Binary* product = stage.body.as<dsl::Binary>();
-  if (stage.combine != Combine::Sum || !product || product->op != dsl::BinaryOp::Mul) return {};
+  if (stage.combine != Combine::Sum || stage.scan || !product || product->op != dsl::BinaryOp::Mul)
+    return {};
   ProductAxes axes;
   for (const Axis& axis : stage.axes) {
     const bool first = dsl::uses_var(product->a, axis.name);
@@ -485,7 +485,10 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
     stage.contiguous = contiguous_axis(nest, fixed);
     if (!nests.compute.is_output(nest.result()))
       plan_place(readers[nest.result()], plan.stages, stage);
-    if (reduces(nest.stage)) plan_reduction(nest, target, fixed, stage);
+    stage.reduces = reduces(nest.stage);
+    stage.scans = nest.stage.scan.has_value();
+    if (stage.scans) stage.placeable = false;  // its reader rarely reads all of it at once
+    if (stage.reduces && !stage.scans) plan_reduction(nest, target, fixed, stage);
     stage.product = product_axes(nest.stage, stage.contiguous);
     stage.fused_axes = fused_axes(nest.stage, stage);
     plan.stages.push_back(std::move(stage));

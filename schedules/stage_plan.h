@@ -44,6 +44,7 @@ struct StagePlan {
   /// number.
   std::string contiguous;
   bool reduces = false;
+  bool scans = false;  ///< a reduction that is a scan, of which the fields below are empty
   // Of reductions:
   bool reduces_rows = false;   ///< over a long axis along which a tensor is contiguous
   bool prefers_lanes = false;  ///< no vector axis is better than the lanes of a partial result

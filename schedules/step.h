@@ -145,6 +145,17 @@ struct ComputeAt {
                       loop_field("loop", &ComputeAt::loop));
   }
 };
+/// Keeps the buffer of a stage that is computed at a loop of `consumer` from one iteration of that
+/// loop to the next, within an iteration of `loop`, the loop directly around it: a sliding window.
+/// An iteration computes only the elements that the iterations before it did not.
+struct StoreAt {
+  static constexpr std::string_view name = "store_at";
+  std::string stage, consumer, loop;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &StoreAt::stage), field("consumer", &StoreAt::consumer),
+                      loop_field("loop", &StoreAt::loop));
+  }
+};
 /// Replaces reads of a stage by its definition (not for reductions).
 struct Inline {
   static constexpr std::string_view name = "inline";
@@ -307,6 +318,7 @@ struct SetLayout {
   X(Parallel, parallel)          \
   X(Bind, bind)                  \
   X(ComputeAt, compute_at)       \
+  X(StoreAt, store_at)           \
   X(Inline, inlined)             \
   X(Epilogue, epilogue)          \
   X(CacheWrite, cache_write)     \

@@ -11,34 +11,30 @@
 #include "base/text.h"
 #include "db/store.h"
 #include "db/workload_text.h"
+#include "tools/db_flags.h"
 #include "tools/quote.h"
 #include "tools/report.h"
-#include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/device.h"
 
 namespace tw::tools {
-namespace {
 
-/// Each verb of `db` uses some of these.
-struct DbFlags {
-  PlaceFlags place;
-  std::string file, output;  ///< operands
-  std::vector<std::string> files;
-  std::string format = "table";
-  std::string workload, op, status, session;
-  std::string order = "newest";
-  int64_t limit = 20;
-  bool drop = false;
-};
-using DbFlagsPtr = std::shared_ptr<DbFlags>;
+db::Key key_of(const db::Record& record) {
+  return {.workload = record.workload,
+          .target = record.target,
+          .device = record.device,
+          .threads = record.threads,
+          .codegen_abi = record.codegen_abi,
+          .layouts = record.layouts};
+}
 
-/// The operand FILE stands for --db, as messages of the store suggest.
 Result<db::Store> open_named(const DbFlags& f, const Surroundings& here, db::OpenMode mode) {
   PlaceFlags place = f.place;
   if (!f.file.empty()) place.database = f.file;
   return open_database(place, here, mode);
 }
+
+namespace {
 
 std::string show_summary(const db::AppendSummary& s) {
   std::string text = fmt::format("{} new, {} known already, {} quarantined", s.inserted,
@@ -103,7 +99,13 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
   return 0;
 }
 
-Result<db::Filter> filter_of(const DbFlags& f) {
+/// The canonical text of a target: that of `host` is of this machine.
+Result<std::string> target_text(const std::string& name, const Surroundings& here) {
+  TW_TRY(const ChosenTarget chosen, chosen_target(name, here));
+  return chosen.target.to_string();
+}
+
+Result<db::Filter> filter_of(const DbFlags& f, const Surroundings& here) {
   db::Filter filter;
   const auto set = [](std::optional<std::string>& member, const std::string& text) {
     if (!text.empty()) member = text;
@@ -113,6 +115,14 @@ Result<db::Filter> filter_of(const DbFlags& f) {
   set(filter.layouts, workload.layouts);
   set(filter.op, f.op);
   set(filter.session, f.session);
+  if (!f.target.empty()) {
+    TW_TRY(filter.target, target_text(f.target, here));
+  }
+  if (f.device == "this")
+    filter.device = tuner::device_text(host_target());
+  else
+    set(filter.device_prefix, f.device);
+  if (f.threads > 0) filter.threads = f.threads;
   if (!f.status.empty())
     filter.status =
         f.status == "pruned" ? db::TrialStatus::Hopeless : db::parse_trial_status(f.status);
@@ -138,7 +148,7 @@ Table as_sheet(const std::vector<db::Record>& records) {
 
 Result<int> query(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
-  TW_TRY(const db::Filter filter, filter_of(f));
+  TW_TRY(const db::Filter filter, filter_of(f, here));
   TW_TRY(const std::vector<db::Record> records, store.query(filter));
   if (f.format == "json") {
     nlohmann::json list = nlohmann::json::array();
@@ -192,14 +202,18 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
   return 0;
 }
 
+Result<db::AppendSummary> import_one(db::Store& store, const std::string& file) {
+  if (file == "-") return store.import_jsonl(std::cin, "standard input");
+  return file.ends_with(".csv") ? store.import_csv(file) : store.import_jsonl(file);
+}
+
 Result<int> import(const DbFlags& f, const Surroundings& here) {
   for (const std::string& file : f.files)
     if (file != "-") TW_RETURN_IF_ERROR(db::check_importable(file));
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
   for (const std::string& file : f.files) {
-    TW_TRY(const db::AppendSummary one,
-           file == "-" ? store.import_jsonl(std::cin, "standard input") : store.import_jsonl(file));
+    TW_TRY(const db::AppendSummary one, import_one(store, file));
     all += one;
   }
   note_quarantined(all, store);
@@ -214,7 +228,9 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
 Result<int> export_records(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadOnly));
   if (f.output == "-") {
-    TW_RETURN_IF_ERROR(store.export_jsonl(std::cout));
+    TW_RETURN_IF_ERROR(f.text_format == "csv"  ? store.export_csv(std::cout)
+                       : f.text_format == "t4" ? store.export_t4(std::cout)
+                                               : store.export_jsonl(std::cout));
     std::cout.flush();
     if (std::cout) return 0;
     return fail(ErrorCode::Environment,
@@ -231,6 +247,7 @@ std::string quarantine_text(int64_t quarantined, const std::string& path) {
 }
 
 Result<int> verify(const DbFlags& f, const Surroundings& here) {
+  if (f.top > 0) return measure_again(f, here);
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::VerifyReport r, store.verify());
   if (f.format == "json")
@@ -259,43 +276,6 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
 Result<int> recover(const DbFlags& f, const Surroundings&) {
   TW_TRY(const db::AppendSummary summary, db::recover(f.file, f.output));
   TW_RETURN_IF_ERROR(print_summary(f, "db recover", summary));
-  return 0;
-}
-
-/// The beginning of a line, without what a terminal would obey.
-std::string shown_line(const std::string& line) {
-  constexpr size_t most = 60;
-  std::string text;
-  for (const char c : line.substr(0, most)) text += c >= ' ' && c <= '~' ? c : '?';
-  return line.size() > most ? text + "..." : text;
-}
-
-Result<int> quarantine(const DbFlags& f, const Surroundings& here) {
-  TW_TRY(db::Store store,
-         open_named(f, here, f.drop ? db::OpenMode::Update : db::OpenMode::ReadOnly));
-  if (f.drop) {
-    TW_TRY(const int64_t dropped, store.drop_quarantined());
-    TW_RETURN_IF_ERROR(f.format == "json" ? print_json("db quarantine", {{"dropped", dropped}})
-                                          : print(show_count(dropped, "line") + " dropped\n"));
-    return 0;
-  }
-  TW_TRY(const std::vector<db::Quarantined> lines, store.quarantined(f.limit));
-  TW_TRY(const db::StoreInfo i, store.info());
-  nlohmann::json list = nlohmann::json::array();
-  Table table{{"why", "line"}, {}};
-  for (const auto& [line, reason] : lines) {
-    list.push_back({{"reason", reason}, {"line", line}});
-    table.rows.push_back({reason, f.format == "csv" ? line : shown_line(line)});
-  }
-  if (f.format == "json")
-    TW_RETURN_IF_ERROR(print_json(
-        "db quarantine", {{"path", i.path}, {"quarantined", i.quarantined}, {"lines", list}}));
-  else if (f.format == "csv")
-    TW_RETURN_IF_ERROR(print(as_csv(table)));
-  else
-    TW_RETURN_IF_ERROR(
-        print((lines.empty() ? "" : as_text(table, here)) +
-              fmt::format("{} of {}\n", lines.size(), show_count(i.quarantined, "line"))));
   return 0;
 }
 
@@ -335,13 +315,16 @@ Verb db_verb() {
   const Flag file = {"FILE", Path{&f->file}, "database; default: that of --db", {}, false};
   const Flag files = {"FILES", Paths{&f->files}, "databases to take records from", {}, true};
   Flag lines = files;
-  lines.help = "files of JSON lines; - is standard input";
+  lines.help = "files of JSON lines, or of rows, NAME.csv; - is standard input, lines";
   Flag damaged = file;
   damaged.help = "the damaged database, which is only read";
   damaged.required = true;
   const Flag fresh = {"NEW", Path{&f->output}, "the database to make", {}, true};
-  const Flag output = {
-      "FILE", Path{&f->output}, "NAME.db, NAME.jsonl, or - for JSON lines", {}, true};
+  const Flag output = {"FILE",
+                       Path{&f->output},
+                       "NAME.db, NAME.jsonl, NAME.csv, NAME.json (T4); - is standard output",
+                       {},
+                       true};
   const Flag limit = {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"};
   const std::vector<Flag> filters = {
       db,
@@ -349,24 +332,56 @@ Verb db_verb() {
       {"op", Text{&f->op}, "operator"},
       {"status", Choice{&f->status, statuses()}, "of the trial; pruned and hopeless are the same"},
       {"session", Text{&f->session}, "that measured"},
+      {"target", Text{&f->target}, "that the kernel is for; host is this machine's"},
+      {"device", Text{&f->device}, "the beginning of its name; `this` is the one of this machine"},
+      {"threads", Whole{&f->threads, 0, 4096}, "of the kernel; 0: any"},
       {"order", Choice{&f->order, {"oldest", "newest", "fastest"}}, "of the records"},
       limit,
       format_flag(f->format)};
+  const Flag ship_output = {"output", Path{&f->output},
+                            "NAME.jsonl, to be kept in a repository, or NAME.db"};
+  const Flag ship_keep = {"keep", Whole{&f->keep_shipped, 1, 64},
+                          "schedules of each workload and model of a device"};
   Verb verb{.name = "db", .summary = "look at, join, copy and repair tuning databases"};
   verb.verbs = {
       make_verb("info", "what a database holds", f, {db, json}, {file}, info),
-      make_verb("query", "records by workload, operator, status or session", f, filters, {file},
-                query),
+      make_verb("query", "records by workload, operator, status, session, target or device", f,
+                filters, {file}, query),
       make_verb("merge", "take the records of other databases over", f, {db, json}, {files}, merge),
-      make_verb("export", "a consistent copy, while others write", f, {db}, {output},
-                export_records),
-      make_verb("import", "records from JSON lines", f, {db, json}, {lines}, import),
-      make_verb("verify", "check every record and the file", f, {db, json}, {file}, verify),
-      make_verb("quarantine", "lines that were not believed, and why", f,
-                {db, {"drop", Switch{&f->drop}, "delete them"}, limit, format_flag(f->format)},
-                {file}, quarantine),
+      make_verb("export", "a consistent copy, while others write", f,
+                {db,
+                 {"as", Choice{&f->text_format, {"jsonl", "csv", "t4"}},
+                  "of standard output; a file's name says it by its end"}},
+                {output}, export_records),
+      make_verb("import", "records from JSON lines or CSV", f, {db, json}, {lines}, import),
+      make_verb("verify", "check every record and the file", f,
+                {db,
+                 json,
+                 {"top", Whole{&f->top, 0, 100'000},
+                  "instead measure so many of this machine's best kernels again, and store that"}},
+                {file}, verify),
+      db_explain_verb(),
+      db_serve_verb(),
+      make_verb(
+          "quarantine", "lines and records that are not believed, and why", f,
+          {db,
+           {"entry", Text{&f->entry}, "only the one whose hash begins so, whole"},
+           {"drop", Switch{&f->drop}, "delete all lines, or with --entry that line or record"},
+           limit,
+           format_flag(f->format)},
+          {file}, quarantine_command),
+      make_verb("prune", "records that can never be an answer: counts them, or deletes them", f,
+                {db,
+                 {"delete", Switch{&f->remove}, "delete them; without it nothing changes"},
+                 {"slower-than", Text{&f->slower_than}, "the best by this factor: clearly slower"},
+                 {"keep", Whole{&f->keep, 0, INT64_MAX},
+                  "records that stay of each workload on a device, for cost models"},
+                 json},
+                {file}, prune_command),
       make_verb("recover", "save what is readable of a damaged database", f, {json},
                 {damaged, fresh}, recover),
+      make_verb("ship", "write the best records, for a layer below other databases", f,
+                {ship_output, ship_keep, json}, {files}, ship_command),
       make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file},
                 upgrade),
   };

@@ -128,6 +128,20 @@ Finding database(Result<db::Store>& store) {
           fmt::format("{}, writable, {} records", shell_quoted(store->path()), info->records)};
 }
 
+/// The records that came with the program.
+Finding shipped(const DoctorFlags& flags, const Surroundings& here) {
+  const std::string& named = flags.place.shipped;
+  const std::string path = named.empty() ? here.places.shipped : named;
+  if (path.empty() || path == "none") return {"shipped records", "none"};
+  auto store = db::Store::open(path, db::OpenMode::ReadOnly);
+  if (!store) return failed("shipped records", store.error());
+  const auto info = store->info();
+  if (!info) return failed("shipped records", info.error());
+  return {"shipped records",
+          fmt::format("{}, {} records of {} workloads", shell_quoted(store->path()), info->records,
+                      info->workloads)};
+}
+
 Finding cache(const DoctorFlags& flags, const Surroundings& here) {
   const std::string path = flags.place.cache.empty() ? here.places.cache : flags.place.cache;
   if (const Status made = make_private_directory(path); !made) return failed("cache", made.error());
@@ -170,6 +184,7 @@ Examination everything(const DoctorFlags& flags, const Surroundings& here) {
                     limits(),
                     {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
                     database(store),
+                    shipped(flags, here),
                     cache(flags, here),
                     plugin(flags),
                     tool("ld", "needed to link kernels", true),

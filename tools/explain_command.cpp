@@ -213,6 +213,7 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
     facts.emplace_back("measured", show_time(r.latency_ns));
     if (!s.other_device.empty())
       facts.emplace_back("measured on", show_other_device(s.other_device));
+    if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
     for (auto& fact : speeds(line)) facts.push_back(std::move(fact));
   }
   facts.emplace_back("analytic model",
@@ -301,6 +302,8 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
   if (s.record) {
     json["record"] = as_json(*s.record);
     json["measured_here"] = s.other_device.empty();
+    json["likeness"] = db::to_string(s.other_device.likeness);
+    json["layer"] = s.layer;
   }
   json["memory"] = memory_json(line);
   if (rival)
@@ -321,7 +324,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
          analyse(s, tuning_environment(flags.selection.place, here, s.device)));
   std::optional<Rival> rival;
   if (s.record) {
-    TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
+    TW_TRY(db::Store store, open_layered(flags.selection.place, here, db::OpenMode::ReadOnly));
     TW_TRY(rival, find_rival(store, *s.record));
   } else if (s.by_hand) {
     TW_TRY(std::optional<db::Store> store, open_if_there(flags.selection.place, here));

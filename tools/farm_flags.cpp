@@ -6,11 +6,6 @@
 
 namespace tw::tools {
 
-Flag python_flag(std::string& python) {
-  return {"python", Text{&python},
-          "of farms: the interpreter that has the package tilewright and Dask; ./tw sees to it"};
-}
-
 std::vector<Flag> flags_of(FarmFlags& flags) {
   return {{"workers",
            Text{&flags.workers},
@@ -18,21 +13,21 @@ std::vector<Flag> flags_of(FarmFlags& flags) {
            {"dry-run", "compile-only", "resume"}},
           {"label", Text{&flags.label}, "of --workers: measure on members with this label"},
           {"patience", Seconds{&flags.patience_s},
-           "of --workers: how long a scheduler or a device that is gone is waited for"},
-          python_flag(flags.python)};
+           "of --workers: how long a scheduler or a device that is gone is waited for"}};
 }
 
 std::vector<std::string> farm_program(const std::string& python) {
-  std::vector<std::string> program = {python, "-m", "tilewright.farm"};
+  std::vector<std::string> program = {python, "-P", "-m", "tilewright.farm"};
   if (python.find('/') == std::string::npos) program.insert(program.begin(), "/usr/bin/env");
   return program;
 }
 
-Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std::string& target,
+Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std::string& python,
+                                               const std::string& target,
                                                const tuner::Environment& environment,
                                                double timeout_s) {
   if (flags.workers.empty()) return std::optional<tuner::Farm>();
-  tuner::FarmOptions options{.client = farm_program(flags.python), .label = flags.label};
+  tuner::FarmOptions options{.client = farm_program(python), .label = flags.label};
   for (const std::string& argument : {std::string("client"), flags.workers,
                                       std::string("--patience"), format_double(flags.patience_s)})
     options.client.push_back(argument);

@@ -16,19 +16,18 @@ namespace tw::tools {
 
 struct FarmFlags {
   std::string workers;  ///< address of the scheduler; empty: this machine measures
-  std::string label, python = "python3";
+  std::string label;
   double patience_s = 60;
 };
 std::vector<Flag> flags_of(FarmFlags& flags);
-/// The interpreter that has the package tilewright and Dask.
-Flag python_flag(std::string& python);
-
-/// The command that runs the package's module for farms.
+/// The command that runs the package's module for farms, by an interpreter that has the package and
+/// Dask.
 std::vector<std::string> farm_program(const std::string& python);
 
 /// The farm of --workers, for kernels of the target (its text; empty: that of the farm's device).
 /// None: the flag is not given.
-Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std::string& target,
+Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std::string& python,
+                                               const std::string& target,
                                                const tuner::Environment& environment,
                                                double timeout_s);
 

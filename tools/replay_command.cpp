@@ -57,6 +57,7 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print_json("replay", {{"stored", as_json(stored)},
                                              {"now", as_json(again)},
                                              {"measured_here", s.other_device.empty()},
+                                             {"likeness", db::to_string(s.other_device.likeness)},
                                              {"ratio", ratio},
                                              {"verified_error", again.verified_error}}));
   else if (flags.format == "csv")

@@ -226,6 +226,8 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                             {"record", s.record ? s.record->hash : ""},
                             {"measured_on", s.record ? s.record->device : ""},
                             {"measured_here", s.record && s.other_device.empty()},
+                            {"likeness", s.record ? db::to_string(s.other_device.likeness) : ""},
+                            {"layer", s.layer},
                             {"schedule_from", schedule_source(s)},
                             {"target", s.target.to_string()},
                             {"threads", s.threads},
@@ -316,6 +318,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
                    show_count(checked.elements, "element"), checked.error, checked.allowed)},
       {"schedule", show_source(s)}};
   if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
   facts.emplace_back("latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns),
                                             show_time(time.low_ns), show_time(time.high_ns)));
   const Facts fast = speeds(line);

@@ -33,6 +33,10 @@ Flag database_flag(PlaceFlags& flags) {
 std::vector<Flag> flags_of(PlaceFlags& flags) {
   return {
       database_flag(flags),
+      {"team", Path{&flags.team},
+       "a database below --db, which is only read; a file or an address"},
+      {"shipped", Path{&flags.shipped},
+       "the database below both; none: without; default: the one that came with the program"},
       {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
       {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"}};
 }
@@ -67,31 +71,62 @@ db::StoreOptions store_options(const Surroundings& here) {
   db::StoreOptions options;
   options.waiting.on_message = [](std::string_view text) { note(text); };
   options.waiting.now_ms = impatient_clock_ms(here, options.waiting.limit_ms);
+  options.spool_directory = std::filesystem::path(here.places.database).parent_path();
   return options;
 }
 
-}  // namespace
+std::vector<db::Layer> layers_of(const PlaceFlags& flags, const Surroundings& here) {
+  std::vector<db::Layer> layers;
+  if (!flags.team.empty()) layers.push_back({"team", flags.team});
+  const std::string& shipped = flags.shipped.empty() ? here.places.shipped : flags.shipped;
+  if (!shipped.empty() && shipped != "none") layers.push_back({"shipped", shipped});
+  return layers;
+}
 
-Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
-                                db::OpenMode mode) {
-  const bool on_server = db::is_server(database_path(flags, here));
-  if ((flags.database.empty() || on_server) && !here.places.fallback.empty()) {
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return db::is_server(path) || std::filesystem::exists(path, error) || error;
+}
+
+Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, db::OpenMode mode,
+                             std::vector<db::Layer> layers) {
+  const std::string path = database_path(flags, here);
+  db::StoreOptions options = store_options(here);
+  options.below = std::move(layers);
+  if (mode == db::OpenMode::ReadOnly && !options.below.empty() && !is_there(path))
+    return db::Store::open_absent(path, std::move(options));
+  if ((flags.database.empty() || db::is_server(path)) && !here.places.fallback.empty()) {
     note(here.places.fallback);
     TW_RETURN_IF_ERROR(
         make_private_directory(std::filesystem::path(here.places.database).parent_path()));
   }
-  db::StoreOptions options = store_options(here);
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
-  options.spool_directory = std::filesystem::path(here.places.database).parent_path();
-  return db::Store::open(database_path(flags, here), mode, std::move(options));
+  return db::Store::open(path, mode, std::move(options));
+}
+
+}  // namespace
+
+db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms) {
+  db::StoreOptions options;
+  options.waiting.limit_ms = most_waiting_ms;
+  options.waiting.now_ms = impatient_clock_ms(here, most_waiting_ms);
+  return options;
+}
+
+Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
+                                db::OpenMode mode) {
+  return open_above(flags, here, mode, {});
+}
+
+Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
+                               db::OpenMode mode) {
+  return open_above(flags, here, mode, layers_of(flags, here));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
-  std::error_code error;
-  const std::string path = database_path(flags, here);
-  if (!db::is_server(path) && !std::filesystem::exists(path, error) && !error)
-    return std::optional<db::Store>();
-  TW_TRY(db::Store store, open_database(flags, here, db::OpenMode::ReadOnly));
+  const bool has_layers = !layers_of(flags, here).empty();
+  if (!has_layers && !is_there(database_path(flags, here))) return std::optional<db::Store>();
+  TW_TRY(db::Store store, open_layered(flags, here, db::OpenMode::ReadOnly));
   return std::optional<db::Store>(std::move(store));
 }
 
@@ -125,10 +160,12 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
                     "them",
                     prefix));
   std::vector<db::Record> found;
-  TW_RETURN_IF_ERROR(store.for_each({}, [&](const db::Record& record) {
+  const auto collect = [&](const db::Record& record) {
     if (record.hash.starts_with(prefix)) found.push_back(record);
     return found.size() < 2;
-  }));
+  };
+  TW_RETURN_IF_ERROR(store.for_each({}, collect));
+  if (found.empty()) store.for_each_below({}, collect);
   if (found.size() == 1) return found.front();
   return fail(found.empty() ? ErrorCode::NoCandidate : ErrorCode::Usage,
               found.empty()
@@ -187,15 +224,18 @@ Status take_schedule(const SelectionFlags& flags, std::optional<db::Store>& stor
 
 }  // namespace
 
-std::string other_device_of(const db::Record& record, const Target& target) {
-  return record.device == tuner::device_text(target) ? "" : record.device;
+OtherDevice other_device_of(const db::Record& record, const Target& target) {
+  const db::Likeness likeness = db::likeness_of(record.device, tuner::device_text(target));
+  return likeness == db::Likeness::Exact ? OtherDevice{} : OtherDevice{record.device, likeness};
 }
 
-std::string show_other_device(const std::string& device) { return device + ", not on this one"; }
+std::string show_other_device(const OtherDevice& device) {
+  return fmt::format("{}, not on this one ({})", device.name, db::to_string(device.likeness));
+}
 
-std::string elsewhere_lines(const std::set<std::string>& devices) {
+std::string elsewhere_lines(const std::set<OtherDevice>& devices) {
   std::string lines;
-  for (const std::string& device : devices)
+  for (const OtherDevice& device : devices)
     lines += fmt::format("elsewhere: measured on: {}\n", show_other_device(device));
   return lines;
 }
@@ -217,8 +257,9 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
       return fail(ErrorCode::Usage,
                   fmt::format("[record] a hash and {} contradict each other: give one",
                               flags.schedule.empty() ? "a workload, or layouts," : "--schedule"));
-    TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
+    TW_TRY(db::Store store, open_layered(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
+    TW_TRY(selection.layer, store.layer_of(record));
     TW_TRY(dsl::Workload workload, dsl::parse_workload(record.workload));
     TW_TRY(selection.workload, dsl::with_asked(std::move(workload), record.layouts));
     const std::string& named = flags.target.target;
@@ -248,6 +289,9 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   if (!store) return selection;
   TW_TRY(selection.record,
          tuner::best_known(*store, selection.workload, selection.target, selection.threads));
+  if (selection.record) {
+    TW_TRY(selection.layer, store->layer_of(*selection.record));
+  }
   take_device_of_record(selection);
   return selection;
 }
@@ -291,7 +335,7 @@ std::string show_source(const Selection& selection) {
                      record.latency_ns > 0 ? show_latency(record) : show_status(record.status));
 }
 
-Status check_output(const std::string& path) {
+Status check_output(const std::string& path, std::string_view example) {
   std::error_code error;
   const auto cannot = [&](const std::string& why) {
     return fail(ErrorCode::Environment,
@@ -301,7 +345,7 @@ Status check_output(const std::string& path) {
     return fail(
         ErrorCode::Usage,
         fmt::format("[output] {} is a directory: name a file in it, such as {}", shell_quoted(path),
-                    shell_quoted((std::filesystem::path(path) / "kernel.twart").string())));
+                    shell_quoted((std::filesystem::path(path) / example).string())));
   const auto folder = std::filesystem::absolute(path, error).parent_path();
   if (!std::filesystem::is_directory(folder, error))
     return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));
@@ -310,11 +354,11 @@ Status check_output(const std::string& path) {
 }
 
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
-                                       const dsl::Workload& workload) {
+                                       const dsl::Workload& workload, std::string_view flag) {
   return fail(ErrorCode::Unsupported,
               fmt::format("[{}] {} has no elements and needs no kernel, so {} would not be "
-                          "written: leave --output out, or choose a shape with elements",
-                          verb, workload.text(), shell_quoted(path)));
+                          "written: leave {} out, or choose a shape with elements",
+                          verb, workload.text(), shell_quoted(path), flag));
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
@@ -352,7 +396,10 @@ std::string replay_line(const PlaceFlags& flags, const Surroundings& here,
     const auto absolute = std::filesystem::absolute(path, error);
     if (!error) path = absolute.string();
   }
-  return fmt::format("{} replay --db {} {}", here.invoked_as, shell_quoted(path),
+  std::string layers;
+  if (!flags.team.empty()) layers += fmt::format(" --team {}", shell_quoted(flags.team));
+  if (!flags.shipped.empty()) layers += fmt::format(" --shipped {}", shell_quoted(flags.shipped));
+  return fmt::format("{} replay --db {}{} {}", here.invoked_as, shell_quoted(path), layers,
                      hash.substr(0, 16));
 }
 

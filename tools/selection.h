@@ -27,6 +27,8 @@ namespace tw::tools {
 
 struct PlaceFlags {
   std::string database, cache;  ///< empty: those of the surroundings
+  std::string team;             ///< a database below; empty: none
+  std::string shipped;          ///< the one below that; empty: that of the surroundings
   std::string code_generator;
 };
 Flag database_flag(PlaceFlags& flags);
@@ -38,7 +40,14 @@ std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// Without a database file, none; damaged or foreign ones, and servers without tables, are errors.
+/// The same above the layers of the flags. To read, a file need not be there where a layer is.
+Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
+                               db::OpenMode mode);
+/// Options for stores that answer one request each: they wait for another process only so long, and
+/// say nothing on standard error.
+db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
+/// To read, layered. Without a database file and layers, none; damaged or foreign files, and
+/// servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
@@ -58,6 +67,15 @@ struct SelectionFlags {
 Flag hash_operand(SelectionFlags& flags);
 std::vector<Flag> flags_of(SelectionFlags& flags);
 
+/// A device that a record was measured on, where it is another than this machine's.
+struct OtherDevice {
+  std::string name;  ///< as in the record; empty: it is this machine's
+  db::Likeness likeness = db::Likeness::Exact;
+
+  bool empty() const { return name.empty(); }
+  auto operator<=>(const OtherDevice&) const = default;
+};
+
 struct Selection {
   dsl::Workload workload;
   Target target;  ///< tuned for the machine that `tune` with this database would use
@@ -68,8 +86,8 @@ struct Selection {
   std::optional<HandSchedule> by_hand;  ///< of --schedule
   /// None: nothing is known about the workload, or about the schedule by hand.
   std::optional<db::Record> record;
-  /// The device that the record was measured on, where it is another than this machine's.
-  std::string other_device = {};
+  OtherDevice other_device = {};  ///< of the record
+  std::string layer = {};         ///< that the record is from; empty: the database itself
 };
 /// Usage where the hash is of no record, or of several; errors of --schedule as
 /// read_hand_schedule()'s.
@@ -80,12 +98,12 @@ Result<bool> names_network(const SelectionFlags& flags);
 
 /// The device of the record where it is another than the target's at hand; else empty. The target
 /// is as chosen_target() makes it.
-std::string other_device_of(const db::Record& record, const Target& target);
-/// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one".
-std::string show_other_device(const std::string& device);
+OtherDevice other_device_of(const db::Record& record, const Target& target);
+/// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one (same class)".
+std::string show_other_device(const OtherDevice& device);
 
 /// A line for each device, below a table in which "elsewhere" marks what was measured on one.
-std::string elsewhere_lines(const std::set<std::string>& devices);
+std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
@@ -109,13 +127,15 @@ Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 /// Where that is.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 
-/// Checks before the work that a file can be made at the path of --output. Fails with Usage for a
-/// directory, else with Environment.
-Status check_output(const std::string& path);
+/// Checks before the work that a file can be made at the path. Fails with Usage, naming `example`
+/// in it, for a directory, else with Environment.
+Status check_output(const std::string& path, std::string_view example = "kernel.twart");
 
-/// The error (Unsupported) for --output with a workload without elements, which has no kernel.
+/// The error (Unsupported) for a flag that names a file to write, --output say, with a workload
+/// without elements, which has no kernel.
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
-                                       const dsl::Workload& workload);
+                                       const dsl::Workload& workload,
+                                       std::string_view flag = "--output");
 
 /// Where a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

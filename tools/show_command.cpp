@@ -33,7 +33,7 @@ std::string with_newline(std::string text) {
   return text;
 }
 
-std::string facts(const Selection& s) {
+std::string facts_of(const Selection& s) {
   if (!s.record)
     return as_text(Facts{{"workload", s.workload.text()},
                          {"target", s.target.to_string()},
@@ -52,6 +52,8 @@ std::string facts(const Selection& s) {
       {"speed", leading_speed(roofline(r, s.workload, s.target))},
       {"toolchain", r.toolchain},
       {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
+  if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
   if (s.by_hand) facts.emplace_back("schedule", show_source(s));
   return as_text(facts);
 }
@@ -106,6 +108,10 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   json["target"] = s.target.to_string();
   json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();
+  if (s.record) {
+    json["likeness"] = db::to_string(s.other_device.likeness);
+    json["layer"] = s.layer;
+  }
   json["schedule_from"] = schedule_source(s);
   if (s.by_hand) json["adaptation"] = s.by_hand->notes;
   json["schedule"] = schedule;
@@ -135,7 +141,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     return 0;
   }
   if (flags.steps) note("the schedule is " + show_source(s));
-  TW_RETURN_IF_ERROR(print((flags.steps ? "" : facts(s) + "\n") + with_newline(schedule)));
+  TW_RETURN_IF_ERROR(print((flags.steps ? "" : facts_of(s) + "\n") + with_newline(schedule)));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "tools/db_flags.h"
 #include "tools/interrupts.h"
 #include "tools/progress.h"
 #include "tools/quote.h"
@@ -164,7 +165,23 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   outcome.unkept = why;
   outcome.roofline = roofline(*best, job.workload, target);
   outcome.other_device = other_device_of(*best, target);
+  TW_TRY(outcome.layer, store.layer_of(*best));
   return std::optional(std::move(outcome));
+}
+
+/// Says why the database does not use what the run found.
+void note_doubt(db::Store& store, const db::Record& best) {
+  const auto explained = store.explain(key_of(best));
+  if (!explained || !*explained) return;
+  for (const db::Doubted& other : (*explained)->not_used) {
+    if (other.record.hash != best.hash || !db::is_listed(other.doubt)) continue;
+    const std::string shown = best.hash.substr(0, 16);
+    const std::string remedy = other.doubt == db::Doubt::Unconfirmed
+                                   ? "`tilewright db verify --top 1` measures such records first"
+                                   : fmt::format("`tilewright db explain {}` says more", shown);
+    note(fmt::format("{} does not use record {} yet: {}; {}", shell_quoted(store.path()), shown,
+                     other.why, remedy));
+  }
 }
 
 /// Sorts results into those with a kernel, which is kept, and the others. Of those that were
@@ -185,9 +202,11 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
       others.failed.push_back({jobs[i].name, jobs[i].workload.text(), results[i].error()});
       continue;
     }
+    note_doubt(store, results[i]->best);
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
-    const std::string other_device = other_device_of(results[i]->best, target);
-    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device};
+    const OtherDevice other_device = other_device_of(results[i]->best, target);
+    std::string layer = store.layer_of(results[i]->best).value_or("");
+    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device, std::move(layer)};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
       outcome.artifact = *path;
@@ -250,10 +269,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Job>& jobs, WithoutResult others,
                       const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
   TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
+  TW_RETURN_IF_ERROR(check_page(flags));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
-  TW_TRY(db::Store store, open_database(flags.place, here,
-                                        reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
+  TW_TRY(db::Store store,
+         open_layered(flags.place, here, reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   auto results = tune_watched(flags, here, jobs, target, farm, store, interrupts);
@@ -276,9 +296,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   const Status verdict = verdict_on(outcomes, others);
   if (interrupts.load() > 0) {
     if (!verdict && jobs.size() == 1) note(verdict.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(verdict);
+  TW_RETURN_IF_ERROR(write_page(flags, here, jobs));
   if (!others.failed.empty() && flags.effort != "none")
     note("to go on with those without a kernel: " + resume_line(here));
   return 0;
@@ -319,7 +341,8 @@ Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroun
                 "of them out");
   tuner::Environment environment = tuning_environment(flags.place, here);
   environment.interrupts = &watch_interrupts();
-  return chosen_farm(flags.farm, flags.target.target_or_host(), environment, flags.timeout_s);
+  return chosen_farm(flags.farm, flags.python, flags.target.target_or_host(), environment,
+                     flags.timeout_s);
 }
 
 Result<ChosenTarget> target_of(const TuneFlags& flags, const Surroundings& here,
@@ -431,6 +454,12 @@ Verb tune_verb() {
        "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},
+      {"report",
+       Path{&f->report},
+       "at the end write an HTML page there: charts of the search, tables, schedules, layouts",
+       {"dry-run", "compile-only"}},
+      {"python", Path{&f->python},
+       "the Python whose package tilewright makes the page of --report, or speaks with --workers"},
       format_flag(f->format),
   };
   return {.name = "tune",

@@ -21,7 +21,6 @@
 #include "tuner/join_models.h"
 #include "tuner/network.h"
 #include "tuner/race.h"
-#include "tuner/scratch.h"
 #include "tuner/step_threads.h"
 
 namespace tw::tools {
@@ -71,23 +70,12 @@ std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
       .string();
 }
 
-/// The database of a run. Effort none stores nothing and so creates no database: if there is none,
-/// an empty one in a scratch directory stands in, which goes with the value.
-struct NetworkStore {
-  std::optional<tuner::Scratch> empty;
-  db::Store store;
-};
-
-Result<NetworkStore> open_store(const TuneFlags& flags, const Surroundings& here) {
-  if (flags.effort != "none") {
-    TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadWrite));
-    return NetworkStore{std::nullopt, std::move(store)};
-  }
+/// The database of a run. Effort none stores nothing and so creates no database.
+Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.effort != "none") return open_layered(flags.place, here, db::OpenMode::ReadWrite);
   TW_TRY(std::optional<db::Store> known, open_if_there(flags.place, here));
-  if (known) return NetworkStore{std::nullopt, std::move(*known)};
-  TW_TRY(tuner::Scratch empty, tuner::Scratch::make(tuner::temporary_places()));
-  TW_TRY(db::Store store, db::Store::open(empty.path() + "/empty.db", db::OpenMode::ReadWrite));
-  return NetworkStore{std::move(empty), std::move(store)};
+  if (known) return std::move(*known);
+  return db::Store::open_absent(database_path(flags.place, here), {});
 }
 
 double race_s(const TuneFlags& flags) {
@@ -333,29 +321,36 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
+  TW_RETURN_IF_ERROR(check_page(flags));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   for (const Dimensions& dimensions : sets) {
     TW_TRY(ModelRun run, imported_run(flags, dimensions, here, interrupts));
     tuned.runs.push_back(std::move(run));
   }
-  TW_TRY(NetworkStore known, open_store(flags, here));
+  TW_TRY(db::Store store, open_store(flags, here));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   TuneFlags share = flags;
   share.budget_s /= static_cast<double>(sets.size());
   // An interrupt is answered at once: what was measured is stored, and the line that goes on
   // builds.
-  const Site site{target.target, farm, known.store, environment};
+  const Site site{target.target, farm, store, environment};
   const Status done = tune_variants(tuned.runs, share, here, site);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(done);
   TW_RETURN_IF_ERROR(build_variants(tuned, share, target, farm, environment));
   TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
-  return interrupts.load() > 0 ? interrupted(here) : 0;
+  if (interrupts.load() > 0) {
+    note_missing_page(flags);
+    return interrupted(here);
+  }
+  TW_RETURN_IF_ERROR(write_network_page(flags, here, tuned.path));
+  return 0;
 }
 
 }  // namespace tw::tools

@@ -24,6 +24,8 @@ struct TuneFlags {
   PlaceFlags place;
   FarmFlags farm;
   std::string suite, output;
+  std::string report;                   ///< the page about the run; empty: none
+  std::string python = "python3";       ///< that makes the page
   std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
@@ -49,7 +51,8 @@ struct Outcome {
   std::string artifact;         ///< path; empty: it could not be written
   std::optional<Error> unkept;  ///< why not
   Roofline roofline;            ///< of the best
-  std::string other_device;     ///< that the best was measured on, where it is another than this
+  OtherDevice other_device;     ///< that the best was measured on
+  std::string layer;            ///< that the best is from; empty: the database itself
 };
 
 tuner::TuneOptions options_of(const TuneFlags& flags);
@@ -76,6 +79,16 @@ struct WithoutResult {
 /// To standard output in the format asked for.
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others);
+
+/// Environment, saying what is missing, where --report asks for a page that cannot be made.
+Status check_page(const TuneFlags& flags);
+/// The page of --report, where it is asked for: about all that the database knows of the jobs'
+/// workloads, and about a network and the trials of this run.
+Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs);
+Status write_network_page(const TuneFlags& flags, const Surroundings& here,
+                          const std::string& model);
+/// Says that an interrupted run wrote none.
+void note_missing_page(const TuneFlags& flags);
 
 /// --dry-run: prints the space, the default schedule and what is known.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,

@@ -49,6 +49,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   if (best.status == db::TrialStatus::Unstable) row("disturbed", best.reason);
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
   if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
+  if (!o.layer.empty()) row("layer", o.layer);
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
@@ -101,8 +102,8 @@ Table overview(const std::vector<Outcome>& outcomes) {
   return table;
 }
 
-std::set<std::string> other_devices(const std::vector<Outcome>& outcomes) {
-  std::set<std::string> devices;
+std::set<OtherDevice> other_devices(const std::vector<Outcome>& outcomes) {
+  std::set<OtherDevice> devices;
   for (const Outcome& o : outcomes)
     if (!o.other_device.empty()) devices.insert(o.other_device);
   return devices;
@@ -148,6 +149,8 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   nlohmann::json json = as_json(o.tuned.best);
   json["name"] = o.job->name;
   json["measured_here"] = o.other_device.empty();
+  json["likeness"] = db::to_string(o.other_device.likeness);
+  json["layer"] = o.layer;
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);

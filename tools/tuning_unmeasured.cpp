@@ -35,6 +35,7 @@ struct DryRun {
   std::string beginning;         ///< configuration of that point, or of the nearest one
   int64_t known = 0;
   std::optional<db::Record> best;
+  std::string layer;  ///< that the best is from; empty: the database itself
 };
 
 /// Where in its space the search begins.
@@ -61,6 +62,9 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
   if (!store) return found;
   TW_TRY(found.known, tuner::count_known(*store, job.workload, target, threads));
   TW_TRY(found.best, tuner::best_known(*store, job.workload, target, threads));
+  if (found.best) {
+    TW_TRY(found.layer, store->layer_of(*found.best));
+  }
   return found;
 }
 
@@ -75,11 +79,11 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                "layouts"},
               {}};
   std::string text;
-  std::set<std::string> other_devices;
+  std::set<OtherDevice> other_devices;
   for (const Job& job : jobs) {
     TW_TRY(const DryRun found, look_at(flags, job, target, store));
     const std::string best = found.best ? show_latency(*found.best) : "-";
-    const std::string elsewhere = found.best ? other_device_of(*found.best, target) : "";
+    const OtherDevice elsewhere = found.best ? other_device_of(*found.best, target) : OtherDevice{};
     const std::string size = fmt::format("{:.3g}", found.space_size);
     table.rows.push_back({job.name, size, std::to_string(found.known),
                           best + (elsewhere.empty() ? "" : " elsewhere"), job.workload.text()});
@@ -96,6 +100,8 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     if (found.best) {
       result["best"] = as_json(*found.best);
       result["best"]["measured_here"] = elsewhere.empty();
+      result["best"]["likeness"] = db::to_string(elsewhere.likeness);
+      result["best"]["layer"] = found.layer;
     }
     if (!job.schedule.empty())
       result["begins_with"] = {{"schedule", job.schedule},
@@ -114,6 +120,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
           "begins with",
           fmt::format("{}, {} of the space: {}", source_name(flags.schedule),
                       found.begins_in_space ? "a point" : "near this point", found.beginning));
+    if (!found.layer.empty()) facts.emplace_back("layer", found.layer);
     if (!elsewhere.empty()) {
       facts.emplace_back("measured on", show_other_device(elsewhere));
       other_devices.insert(elsewhere);

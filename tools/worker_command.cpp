@@ -104,7 +104,8 @@ Verb worker_verb() {
             {"labels", Text{&f->labels}, "names to be chosen by, with commas: gpu:sm_90,rack2"},
             {"offers", Choice{&f->offers, {"measure", "build", "both"}},
              "what to do for the farm; building disturbs what a processor measures"},
-            python_flag(f->python)},
+            {"python", Path{&f->python},
+             "that has the package tilewright and Dask; default: python3"}},
            {{"code-generator", Path{&f->place.code_generator}, "directory of libtw_halide.so"}}}),
       .run = [f](const Surroundings& here) { return worker_command(*f, here); }};
 }

@@ -65,6 +65,13 @@ Environment default_environment() {
   return environment;
 }
 
+std::string shipped_database(const std::string& program) {
+  std::error_code error;
+  const auto prefix = std::filesystem::path(program).parent_path().parent_path();
+  const auto path = prefix / "share" / "tilewright" / "shipped.db";
+  return std::filesystem::is_regular_file(path, error) ? path.string() : "";
+}
+
 Places default_places() {
   std::string home = variable("HOME");
   if (home.empty() || home[0] != '/') home.clear();
@@ -76,6 +83,7 @@ Places default_places() {
   places.database =
       data.empty() ? temporary + "/tilewright.db" : data + "/tilewright/tilewright.db";
   places.cache = cache.empty() ? temporary + "/cache" : cache + "/tilewright";
+  places.shipped = shipped_database(this_program());
   if (!configuration.empty()) places.configuration = configuration + "/tilewright.toml";
   if (data.empty())
     places.fallback = fmt::format(

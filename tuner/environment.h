@@ -49,10 +49,14 @@ Environment default_environment();
 struct Places {
   std::string database;  ///< $XDG_DATA_HOME/tilewright/tilewright.db
   std::string cache;     ///< $XDG_CACHE_HOME/tilewright: compiled kernels
+  std::string shipped;   ///< shipped_database() of this program
   /// $XDG_CONFIG_HOME/tilewright.toml, the program's settings; empty where there is no home.
   std::string configuration;
   std::string fallback;  ///< why these lie in a temporary directory; empty: they do not
 };
 Places default_places();
+
+/// PREFIX/share/tilewright/shipped.db of a program PREFIX/bin/NAME; empty where there is no file.
+std::string shipped_database(const std::string& program);
 
 }  // namespace tw::tuner

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/hash.h"
@@ -46,11 +47,34 @@ std::optional<schedules::Point> point_of(const Question& q, const db::Record& re
   return schedule ? q.space->point_of(*schedule, most_constructions) : std::nullopt;
 }
 
-void add_sample(const dsl::Workload& workload, const db::Record& record, const Question& q,
+/// A record, and whether the database's rule of trust has a doubt of it. Doubtful timings teach
+/// nothing, and no search begins from their schedules.
+struct Known {
+  db::Record record;
+  db::Doubt doubt;
+};
+
+/// `group`: every record of one place.
+std::vector<Known> judged(std::vector<db::Record> group) {
+  const std::vector<db::Judgement> judgements = db::judge_records(group);
+  std::vector<Known> known;
+  for (size_t i = 0; i < group.size(); ++i)
+    known.push_back({std::move(group[i]), judgements[i].doubt});
+  return known;
+}
+
+void add_sample(const dsl::Workload& workload, const Known& known, const Question& q,
                 Experience& out) {
+  if (db::is_listed(known.doubt)) return;
+  const db::Record& record = known.record;
   if (q.learned && !q.learned->insert(record.hash).second) return;
   if (auto sample = sample_of(workload, record, q.target, q.threads))
     out.samples.push_back(std::move(*sample));
+}
+
+/// Its schedule is known to be right, and its latency to be what it says.
+bool is_usable(const Known& trial) {
+  return trial.record.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
 }
 
 db::Filter trials_of(const dsl::Workload& workload, const Target& target, int threads) {
@@ -71,26 +95,28 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     records.push_back(record);
     return !q.interrupted();
   });
+  std::vector<Known> group = judged(std::move(records));
   std::set<std::string_view> known;
-  for (const db::Record& record : records) {
+  for (const Known& trial : group) {
+    const db::Record& record = trial.record;
     if (q.interrupted()) return;
     known.insert(record.schedule);
     // A schedule that could not be timed undisturbed may be tried again.
     if (record.status == db::TrialStatus::Unstable) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
     if (is_late(q)) continue;
-    add_sample(*q.workload, record, q, out);
-    if (record.status != db::TrialStatus::Ok || out.parents.size() == most_parents) continue;
+    add_sample(*q.workload, trial, q, out);
+    if (!is_usable(trial) || out.parents.size() == most_parents) continue;
     if (const auto point = point_of(q, record))
       out.parents.push_back({*point, throughput_of(record)});
   }
   out.known = std::ssize(known);
-  std::stable_sort(records.begin(), records.end(), [](const db::Record& x, const db::Record& y) {
-    return std::pair(x.created_ms, x.trial) < std::pair(y.created_ms, y.trial);
+  std::ranges::stable_sort(group, {}, [](const Known& trial) {
+    return std::pair(trial.record.created_ms, trial.record.trial);
   });
-  for (const db::Record& record : records)
-    if (record.status != db::TrialStatus::Unstable)
-      out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
+  for (const Known& trial : group)
+    if (trial.record.status != db::TrialStatus::Unstable)
+      out.latencies_ns.push_back(is_usable(trial) ? trial.record.latency_ns : 0);
 }
 
 /// What trials are of; latencies of one place compare.
@@ -103,7 +129,7 @@ struct Place {
 struct Neighbour {
   dsl::Workload workload;
   double distance;
-  std::vector<db::Record> records;  ///< fastest first
+  std::vector<Known> trials;  ///< fastest first
 };
 
 /// How unlike what was asked of the kernels of a record is to what is asked now.
@@ -112,6 +138,14 @@ double distance_of_asked(const dsl::Workload& workload, const std::string& other
   if (!asked) return std::numeric_limits<double>::infinity();
   return (asked->layouts == workload.layouts ? 0 : distance_of_layouts) +
          (asked->state == workload.state ? 0 : distance_of_states);
+}
+
+/// As a query orders them: the records of several databases are merged.
+std::vector<db::Record> fastest_first(std::vector<db::Record> records) {
+  std::ranges::sort(records, [](const db::Record& a, const db::Record& b) {
+    return std::tie(a.latency_ns, a.hash) < std::tie(b.latency_ns, b.hash);
+  });
+  return records;
 }
 
 std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
@@ -123,10 +157,18 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   same_operator.order = db::Order::Fastest;
   const Place own = {q.workload->key(), device_text(q.target), q.workload->asked()};
   std::map<Place, std::vector<db::Record>> by_place;
+  std::set<std::string> hashes;  // a layer may hold records that were merged too
+  const auto add = [&](const Place& place, const db::Record& record) {
+    if (hashes.insert(record.hash).second) by_place[place].push_back(record);
+    return !q.interrupted();
+  };
   (void)store.for_each(same_operator, [&](const db::Record& record) {
     const Place place = {record.workload, record.device, record.layouts};
-    if (place != own) by_place[place].push_back(record);
-    return !q.interrupted();
+    return place == own ? !q.interrupted() : add(place, record);
+  });
+  // Those of layers were measured elsewhere, also where the device is one like this.
+  store.for_each_below(same_operator, [&](const db::Record& record) {
+    return add({record.workload, record.device, record.layouts}, record);
   });
   std::vector<Neighbour> result;
   for (auto& [place, records] : by_place) {
@@ -135,7 +177,8 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
     const double apart = (place.workload == own.workload ? 0 : distance(*workload, *q.workload)) +
                          (place.device == own.device ? 0 : distance_of_devices) +
                          distance_of_asked(*q.workload, place.layouts);
-    if (std::isfinite(apart)) result.push_back({std::move(*workload), apart, std::move(records)});
+    if (std::isfinite(apart))
+      result.push_back({std::move(*workload), apart, judged(fastest_first(std::move(records)))});
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const Neighbour& a, const Neighbour& b) { return a.distance < b.distance; });
@@ -145,18 +188,18 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
 
 /// Evenly from the fastest to the slowest: the model is to learn what makes the difference.
 void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
-  const size_t count = std::min(neighbour.records.size(), most_samples_each);
+  const size_t count = std::min(neighbour.trials.size(), most_samples_each);
   for (size_t i = 0; i < count && !is_late(q); ++i)
-    add_sample(neighbour.workload, neighbour.records[i * neighbour.records.size() / count], q, out);
+    add_sample(neighbour.workload, neighbour.trials[i * neighbour.trials.size() / count], q, out);
 }
 
 void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
-  size_t found = 0;
-  const size_t tries = std::min(neighbour.records.size(), tries_each);
-  for (size_t i = 0; i < tries && found < seeds_each; ++i) {
-    const db::Record& record = neighbour.records[i];
-    if (record.status != db::TrialStatus::Ok || is_late(q)) return;
-    const auto point = point_of(q, record);
+  size_t found = 0, tries = 0;
+  for (const Known& trial : neighbour.trials) {
+    if (found == seeds_each || tries == tries_each || is_late(q)) return;
+    if (!is_usable(trial)) continue;
+    ++tries;
+    const auto point = point_of(q, trial.record);
     if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end())
       continue;
     out.seeds.push_back(*point);

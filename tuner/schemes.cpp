@@ -465,7 +465,11 @@ Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const Operator
   filter.status = db::TrialStatus::Ok;
   filter.order = db::Order::Fastest;
   filter.limit = most_records;
-  TW_TRY(const std::vector<db::Record> records, store.query(filter));
+  TW_TRY(std::vector<db::Record> records, store.query(filter));
+  store.for_each_below(filter, [&](const db::Record& record) {
+    records.push_back(record);
+    return true;
+  });
   std::vector<LayoutChoice> choices;
   for (const db::Record& record : records)
     if (auto choice = layouts_of_schedule(group.workload.compute, record.schedule))

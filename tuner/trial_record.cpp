@@ -6,6 +6,19 @@
 #include "tuner/host_machine.h"
 
 namespace tw::tuner {
+namespace {
+
+/// GB/s that the loads and stores of the threads' cores can move, of a GPU its L2; 0 where the
+/// machine's numbers are only assumed.
+double most_gb_per_s(const Machine& machine, int threads) {
+  if (machine.origin == MachineOrigin::Assumed) return 0;
+  if (machine.gpu) return machine.gpu->l2_gbps;
+  const Core& core = machine.core;
+  return threads * core.clock_ghz * core.vector_bytes *
+         (core.loads_per_cycle + core.stores_per_cycle);
+}
+
+}  // namespace
 
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
                         std::string_view toolchain, std::string_view schedule,
@@ -29,6 +42,8 @@ db::Record trial_record(const dsl::Workload& workload, const Target& target, int
   record.latency_high_ns = reply.high_ns;
   record.flops = dsl::count_flops(workload.compute);
   record.peak_gflops = peak_gflops;
+  record.bytes = dsl::compulsory_traffic(workload.compute).bytes();
+  record.peak_gb_per_s = most_gb_per_s(target.machine, threads);
   record.noise = reply.noise;
   record.verified_error = reply.verified_error;
   return record;

@@ -118,9 +118,10 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress);
 
-/// What the database holds for the workload and its layouts on this target, device and number of
-/// threads. A GPU's
-/// device is as with_facts() makes it (tuner/device.h).
+/// What the database is asked for: the workload and its layouts on this target, device and number
+/// of threads. A GPU's device is as with_facts() makes it (tuner/device.h).
+db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
+/// The database's answer to that key.
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads);
 

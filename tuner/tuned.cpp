@@ -56,16 +56,18 @@ std::string_view to_string(Ended ended) {
   return texts[static_cast<size_t>(ended)];
 }
 
+db::Key database_key(const dsl::Workload& workload, const Target& target, int threads) {
+  return {.workload = workload.key(),
+          .target = target.to_string(),
+          .device = device_text(target),
+          .threads = threads,
+          .codegen_abi = codegen::codegen_abi,
+          .layouts = workload.asked()};
+}
+
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads) {
-  db::Key key;
-  key.workload = workload.key();
-  key.target = target.to_string();
-  key.device = device_text(target);
-  key.threads = threads;
-  key.codegen_abi = codegen::codegen_abi;
-  key.layouts = workload.asked();
-  return store.best(key);
+  return store.best(database_key(workload, target, threads));
 }
 
 }  // namespace tw::tuner

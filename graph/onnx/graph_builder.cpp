@@ -43,7 +43,8 @@ int64_t work_of(const dsl::Compute& compute) {
     work += bytes_of({input.type, input.shape}) / copied_bytes;
   for (const dsl::Stage& stage : compute.stages) {
     std::vector<int64_t> extents = stage.shape();
-    for (const dsl::Axis& axis : stage.reduction) extents.push_back(axis.extent);
+    if (!stage.scan)
+      for (const dsl::Axis& axis : stage.reduction) extents.push_back(axis.extent);
     extents.push_back(stage.body.node().size);
     work = checked_add(work, checked_product(extents).value_or(beyond)).value_or(beyond);
   }

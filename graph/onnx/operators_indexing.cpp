@@ -330,21 +330,20 @@ Status convert_running_total(const Node& node, Builder& builder) {
   TW_TRY(const size_t axis, axis_of(node, given[0], value.rank()));
   TW_TRY(const int64_t exclusive, node.integer("exclusive", 0));
   TW_TRY(const int64_t reverse, node.integer("reverse", 0));
-  TW_RETURN_IF_ERROR(
-      check_comparisons(node, {extent_of(value.type.shape), value.type.shape[axis]}));
-  const dsl::Combine combine = node.op_type == "CumProd" ? dsl::Combine::Prod : dsl::Combine::Sum;
   const std::vector<Axis> o = axes_of(value.type.shape);
-  const Axis k("k", value.type.shape[axis]);
-  std::vector<Expr> element = at(o);
-  element[axis] = k;
+  const Expr k = dsl::var("k"), here = o[axis];
+  const Expr last(value.type.shape[axis] - 1);
+  std::vector<Expr> element = at(o), mirrored = at(o);
+  element[axis] = reverse ? last - k : k;
+  mirrored[axis] = last - here;
   Declaration declaration(builder);
   const Expr term = summable(declaration.read(value).read_at(element));
-  const Expr here = o[axis], there = k;
-  const Expr first = reverse ? here : there, second = reverse ? there : here;
-  const Expr counts = exclusive ? first < second : first <= second;
-  const Expr body = select(counts, term, dsl::identity(combine, term.type()));
-  return declaration.add(reduced(o, dsl::Reduction{combine, {k}, body}, value.type.dtype),
-                         node.outputs[0]);
+  const Expr range = exclusive ? k < here : k <= here;
+  const dsl::Reduction scan = node.op_type == "CumProd" ? prod(range, term) : dsl::sum(range, term);
+  if (!reverse) return declaration.add(reduced(o, scan, value.type.dtype), node.outputs[0]);
+  const Tensor backwards = compute("backwards", o, scan);
+  const Expr result = cast(value.type.dtype, backwards.read_at(mirrored));
+  return declaration.add(compute("out", o, result), node.outputs[0]);
 }
 
 Status convert_top_k(const Node& node, Builder& builder) {

@@ -23,11 +23,10 @@ struct Work {
 Work work_of(const dsl::Compute& compute) {
   Work work;
   for (const dsl::Stage& stage : compute.stages) {
-    double elements = 1, points = 1;
+    double elements = 1;
     for (const dsl::Axis& axis : stage.axes) elements *= static_cast<double>(axis.extent);
-    for (const dsl::Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
     work.elements += elements;
-    work.evaluations += elements * points * stage.body.node().size;
+    work.evaluations += evaluations_of(stage) * stage.body.node().size;
   }
   return work;
 }

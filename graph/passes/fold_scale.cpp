@@ -68,7 +68,8 @@ class ProductFinder {
     product_.compute = std::move(spelled.compute);
     product_.tensors = std::move(spelled.inputs);
     const std::vector<Stage>& stages = product_.compute.stages;
-    if (stages.empty() || stages.size() > 2 || stages[0].combine != dsl::Combine::Sum)
+    if (stages.empty() || stages.size() > 2 || stages[0].combine != dsl::Combine::Sum ||
+        stages[0].scan)
       return std::nullopt;
     if (!find_weight() || (stages.size() == 2 && !find_bias())) return std::nullopt;
     return std::move(product_);

@@ -28,8 +28,7 @@ bool repeats_nothing(const dsl::Compute& compute, const std::string& input) {
       const dsl::Read* r = node.as<dsl::Read>();
       if (!r || r->tensor != input) return;
       ++reads;
-      points = elements_in(stage.shape());
-      for (const dsl::Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
+      points = evaluations_of(stage);
     });
   return reads > 1 || points <= elements_in(compute.shape_of(input));
 }

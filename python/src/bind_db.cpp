@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -57,6 +58,23 @@ db::OpenMode mode_of(const std::string& mode) {
   throw py::value_error(fmt::format("mode '{}': expected r, r+ or a (created where absent)", mode));
 }
 
+/// The layers below a database, as the program's flags and variables name them.
+std::vector<db::Layer> layers_of(std::string team, std::string shipped) {
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (team.empty()) team = variable("TILEWRIGHT_TEAM");
+  if (shipped.empty()) shipped = variable("TILEWRIGHT_SHIPPED");
+  if (shipped.empty())
+    shipped = tuner::shipped_database(
+        py::module_::import("tilewright.paths").attr("program")().cast<std::string>());
+  std::vector<db::Layer> layers;
+  if (!team.empty()) layers.push_back({"team", team});
+  if (!shipped.empty() && shipped != "none") layers.push_back({"shipped", shipped});
+  return layers;
+}
+
 db::TrialStatus status_of(const std::string& text) {
   if (const auto status = db::parse_trial_status(text)) return *status;
   throw py::value_error(
@@ -70,16 +88,20 @@ void bind_db(py::module_& m) {
   py::class_<SharedStore>(
       m, "Store",
       "The tuning database: a file, or postgresql://user@host/database, which "
-      "holds no password (give it in ~/.pgpass). Calls from several threads take "
-      "turns.")
-      .def(
-          py::init([](const std::string& path, const std::string& mode) {
-            const std::filesystem::path database = tuner::default_places().database;
-            return SharedStore(value_of(db::Store::open(
-                path, mode_of(mode),
-                {.create_directories = true, .spool_directory = database.parent_path().string()})));
-          }),
-          "path"_a, "mode"_a = "a")
+      "holds no password (give it in ~/.pgpass). Below it lie the databases `team` and "
+      "`shipped`, which are only read; by default those that TILEWRIGHT_TEAM and "
+      "TILEWRIGHT_SHIPPED name, and the records that came with the package; shipped=\"none\" is "
+      "without. Calls from several threads take turns.")
+      .def(py::init([](const std::string& path, const std::string& mode, const std::string& team,
+                       const std::string& shipped) {
+             const std::filesystem::path database = tuner::default_places().database;
+             db::StoreOptions options;
+             options.create_directories = true;
+             options.spool_directory = database.parent_path().string();
+             options.below = layers_of(team, shipped);
+             return SharedStore(value_of(db::Store::open(path, mode_of(mode), std::move(options))));
+           }),
+           "path"_a, "mode"_a = "a", py::kw_only(), "team"_a = "", "shipped"_a = "")
       .def_property_readonly("path", [](SharedStore& s) { return s.lock()->path(); })
       .def("__len__", [](SharedStore& s) { return value_of(s.lock()->info()).records; })
       .def(

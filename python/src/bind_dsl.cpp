@@ -259,17 +259,24 @@ void bind_declarations(py::module_& m) {
   py::class_<Position>(m, "Position",
                        "The body of a stage that finds an index: argmax(j, a[i, j]).");
 
-  const auto reduction = [&](const char* name, Reduction (*make)(std::vector<Axis>, Expr),
-                             const char* doc) {
+  const auto reduction = [&](const char* name, Reduction (*reduce)(std::vector<Axis>, Expr),
+                             Reduction (*scan)(Expr, Expr), const char* what) {
     m.def(
         name,
-        [make](const py::object& axes, const Expr& body) { return make(axes_of(axes), body); },
-        "axes"_a, "body"_a, doc);
+        [reduce, scan](const py::object& axes, const Expr& body) {
+          if (py::isinstance<Expr>(axes)) return scan(axes.cast<Expr>(), body);
+          return reduce(axes_of(axes), body);
+        },
+        "axes"_a, "body"_a,
+        fmt::format("The {} over one axis or several. A scan where `axes` is k <= j or k < j with "
+                    "an axis j of the stage: the {} up to the element's own index.",
+                    what, what)
+            .c_str());
   };
-  reduction("sum", &dsl::sum, "The sum of body over one axis or several.");
-  reduction("prod", &dsl::prod, "The product of body over one axis or several.");
-  reduction("max_over", &dsl::max_over, "The largest body over one axis or several.");
-  reduction("min_over", &dsl::min_over, "The smallest body over one axis or several.");
+  reduction("sum", &dsl::sum, &dsl::sum, "sum of body");
+  reduction("prod", &dsl::prod, &dsl::prod, "product of body");
+  reduction("max_over", &dsl::max_over, &dsl::max_over, "largest body");
+  reduction("min_over", &dsl::min_over, &dsl::min_over, "smallest body");
   const auto position = [&](const char* name, Position (*make)(Axis, Expr), const char* doc) {
     m.def(
         name,
@@ -423,6 +430,14 @@ void bind_workloads(py::module_& m) {
       },
       "op"_a, py::kw_only(), "dtype"_a = "f32", "accuracy"_a = "fast",
       "The workload of an operator by name: make_workload('dense', m=128, n=768, k=768).");
+  m.def(
+      "parse_shape",
+      [](const std::string& text, const std::string& op) {
+        return value_of(dsl::parse_shape(text, op));
+      },
+      "text"_a, "op"_a = "conv2d",
+      "Attributes as the command line takes them: make_workload('conv2d', "
+      "**parse_shape('n1c64h56w56k64r3s3p1')).");
   m.def(
       "parse_workload", [](const std::string& text) { return value_of(dsl::parse_workload(text)); },
       "text"_a);

@@ -23,6 +23,7 @@ Status apply(Nest& nest, const Bind& s) {
   NestLoop& loop = stage->loops[static_cast<size_t>(index)];
   if (loop.kind != LoopKind::Serial || loop.parallel)
     return illegal(s.name, fmt::format("loop '{}' is unrolled, vectorized or parallel", s.loop));
+  if (loop.reduction && stage->stage.scan) return illegal(s.name, runs_in_order(s.loop));
   if (loop.reduction) {
     if (static_cast<size_t>(index) + 1 != stage->loops.size() || reduces_around(*stage, index))
       return illegal(s.name, fmt::format("loop '{}' reduces, and is not the innermost and only one "

@@ -59,6 +59,7 @@ Result<std::vector<NestLoop>> operand_loops(const StageNest& stage, const CacheO
 
 Status apply(Nest& nest, const CacheOperand& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_RETURN_IF_ERROR(check_no_scan(*stage, s.name));
   TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
   if (stage->stage.combine == Combine::None)
     return illegal(s.name, fmt::format("'{}' is no reduction", s.stage));

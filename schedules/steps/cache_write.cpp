@@ -7,6 +7,7 @@ namespace tw::schedules {
 
 Status apply(Nest& nest, const CacheWrite& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_RETURN_IF_ERROR(check_no_scan(*stage, s.name));
   TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
   if (stage->cache) return illegal(s.name, fmt::format("'{}' has an accumulator already", s.stage));
   if (stage->stage.combine == Combine::None)

@@ -49,6 +49,12 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
   for (const StageNest& reader : nest.stages) {
     if (!reads(reader, tensor)) continue;
     const auto chain = placed_inside(nest, reader, consumer.stage.name);
+    for (const StageNest* stage : chain)
+      if (stage->window)
+        return illegal("compute_at",
+                       fmt::format("'{}' is read by '{}', which computes a part of its window in "
+                                   "an iteration: place it before the store_at",
+                                   tensor, stage->stage.name));
     const bool is_inside = !chain.empty() && consumer.find_loop(chain.back()->at->loop) >= index;
     if (&reader != &consumer && !is_inside)
       return illegal("compute_at",
@@ -98,17 +104,11 @@ Status apply(Nest& nest, const ComputeAt& s) {
     stage->region_offset.push_back(interval.low);
     stage->region_extent.push_back(interval.extent);
   }
-  stage->loops = default_loops(stage->stage, stage->stage.name + ".", stage->region_extent);
-  stage->guards.clear();
-  for (const NestLoop& loop : stage->loops) stage->axis[loop.name] = dsl::var(loop.variable);
-  for (size_t d = 0; d < box.size(); ++d) {
-    const Axis& axis = stage->stage.axes[d];
-    Expr& value = stage->axis[axis.name];
-    value = box[d].low + value;
-    if (dsl::is_int(box[d].low, 0) && box[d].extent <= axis.extent) continue;
-    stage->guards.push_back(Expr(0) <= value);
-    stage->guards.push_back(value < Expr(axis.extent));
-  }
+  if (stage->stage.scan && !dsl::is_int(box[stage->stage.scanned_axis()].low, 0))
+    return illegal(s.name, fmt::format("'{}' is a scan along '{}', and what an iteration of loop "
+                                       "'{}' reads of it does not begin at 0",
+                                       s.stage, stage->stage.scan->along, s.loop));
+  compute_region(*stage, stage->region_offset, stage->region_extent);
   return {};
 }
 

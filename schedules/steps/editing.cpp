@@ -19,11 +19,23 @@ tl::unexpected<Error> illegal(std::string_view step, const std::string& why) {
 std::vector<NestLoop> default_loops(const Stage& stage, const std::string& prefix,
                                     const std::vector<int64_t>& extents) {
   std::vector<NestLoop> loops;
+  const auto add = [&](const Axis& axis, int64_t extent, bool reduction) {
+    loops.push_back({axis.name, prefix + axis.name, extent, LoopKind::Serial, false, reduction});
+  };
+  const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
   for (size_t i = 0; i < stage.axes.size(); ++i)
-    loops.push_back({stage.axes[i].name, prefix + stage.axes[i].name, extents[i]});
-  for (const Axis& axis : stage.reduction)
-    loops.push_back({axis.name, prefix + axis.name, axis.extent, LoopKind::Serial, false, true});
+    if (i != scanned) add(stage.axes[i], extents[i], false);
+  if (stage.scan) {
+    add(stage.axes[scanned], extents[scanned], true);
+    return loops;
+  }
+  for (const Axis& axis : stage.reduction) add(axis, axis.extent, true);
   return loops;
+}
+
+void follow_scanned_axis(StageNest& stage) {
+  if (stage.stage.scan)
+    stage.axis[stage.stage.reduction[0].name] = stage.axis[stage.stage.scan->along];
 }
 
 StageNest make_stage_nest(const Stage& stage, bool is_last) {
@@ -31,6 +43,7 @@ StageNest make_stage_nest(const Stage& stage, bool is_last) {
   nest.stage = stage;
   nest.loops = default_loops(stage, is_last ? "" : stage.name + ".", stage.shape());
   for (const NestLoop& loop : nest.loops) nest.axis[loop.name] = dsl::var(loop.variable);
+  follow_scanned_axis(nest);
   return nest;
 }
 
@@ -136,6 +149,36 @@ void insert_before(Nest& nest, const std::string& name, const Stage& stage) {
   const auto place = std::find_if(nest.stages.begin(), nest.stages.end(),
                                   [&](const StageNest& s) { return s.stage.name == name; });
   nest.stages.insert(place, make_stage_nest(stage, false));
+}
+
+void compute_region(StageNest& stage, const std::vector<Expr>& low,
+                    const std::vector<int64_t>& extents) {
+  stage.loops = default_loops(stage.stage, stage.stage.name + ".", extents);
+  stage.guards.clear();
+  for (const NestLoop& loop : stage.loops) stage.axis[loop.name] = dsl::var(loop.variable);
+  for (size_t d = 0; d < low.size(); ++d) {
+    const Axis& axis = stage.stage.axes[d];
+    Expr& value = stage.axis[axis.name];
+    value = low[d] + value;
+    if (dsl::is_int(low[d], 0) && extents[d] <= axis.extent) continue;
+    stage.guards.push_back(Expr(0) <= value);
+    stage.guards.push_back(value < Expr(axis.extent));
+  }
+  follow_scanned_axis(stage);
+}
+
+std::string runs_in_order(const std::string& loop) {
+  return fmt::format(
+      "loop '{}' scans: each of its iterations continues from the one before it, so "
+      "they run one after the other",
+      loop);
+}
+
+Status check_no_scan(const StageNest& stage, std::string_view step) {
+  if (!stage.stage.scan) return {};
+  return illegal(step, fmt::format("'{}' is a scan along '{}': it keeps its running values by "
+                                   "itself, and its terms come one after the other",
+                                   stage.stage.name, stage.stage.scan->along));
 }
 
 bool has_fresh_loops(const Nest& nest, const StageNest& stage) {

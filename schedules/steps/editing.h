@@ -43,17 +43,29 @@ Status name_loops(StageNest& stage, std::string_view step,
 /// such loops must not change, nor must the loops around them.
 Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
                        int outermost);
+/// Why the loop of a scan cannot become a vector, tasks or threads.
+std::string runs_in_order(const std::string& loop);
+/// Fails if the stage is a scan, to which the step does not apply.
+Status check_no_scan(const StageNest& stage, std::string_view step);
 /// True if the loops of the stage are as default_nest() made them, and no stage is computed inside.
 bool has_fresh_loops(const Nest& nest, const StageNest& stage);
 /// True if no step has been applied to the stage.
 bool is_fresh(const Nest& nest, const StageNest& stage);
 
-/// One loop per axis, spatial axes first; their variables are the axes' names after `prefix`.
+/// One loop per axis, spatial axes first, the axis along which the stage scans last; their
+/// variables are the axes' names after `prefix`. The terms of a scan have no loop of their own.
 /// Requires: an extent for each spatial axis.
 std::vector<NestLoop> default_loops(const dsl::Stage& stage, const std::string& prefix,
                                     const std::vector<int64_t>& extents);
+/// Gives the index of a scan's terms the value of the axis along which it scans.
+void follow_scanned_axis(StageNest& stage);
 /// Variables of the last stage of a compute have no prefix.
 StageNest make_stage_nest(const dsl::Stage& stage, bool is_last);
+
+/// Gives a placed stage default loops over the elements from `low` on, and guards where these may
+/// lie outside of its tensor. Requires: one entry for each axis.
+void compute_region(StageNest& stage, const std::vector<Expr>& low,
+                    const std::vector<int64_t>& extents);
 
 /// Replaces a loop's variable in the axes and guards of the stage.
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement);

@@ -16,7 +16,8 @@ Status apply(Nest& nest, const Fuse& s) {
   const NestLoop outer = stage->loops[static_cast<size_t>(outer_index)];
   const NestLoop inner = stage->loops[static_cast<size_t>(inner_index)];
   if (outer.reduction != inner.reduction)
-    return illegal(s.name, "one loop reduces and the other does not");
+    return illegal(s.name, fmt::format("one loop {} and the other does not",
+                                       stage->stage.scan ? "scans" : "reduces"));
   if (outer.kind != LoopKind::Serial || inner.kind != LoopKind::Serial || outer.parallel ||
       inner.parallel)
     return illegal(s.name, "only serial loops fuse");

@@ -9,6 +9,7 @@ Status apply(Nest& nest, const Parallel& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
   NestLoop& loop = stage->loops[static_cast<size_t>(index)];
+  if (loop.reduction && stage->stage.scan) return illegal(s.name, runs_in_order(s.loop));
   if (loop.reduction)
     return illegal(s.name,
                    fmt::format("loop '{}' reduces: two tasks would write one element", s.loop));

@@ -5,6 +5,17 @@
 
 namespace tw::schedules {
 
+namespace {
+
+std::vector<std::string> scanning_loops(const std::vector<NestLoop>& loops) {
+  std::vector<std::string> names;
+  for (const NestLoop& loop : loops)
+    if (loop.reduction) names.push_back(loop.name);
+  return names;
+}
+
+}  // namespace
+
 Status apply(Nest& nest, const Reorder& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   if (s.loops.empty()) return illegal(s.name, "no loop is named");
@@ -24,6 +35,10 @@ Status apply(Nest& nest, const Reorder& s) {
   const std::vector<NestLoop> before = stage->loops;
   for (size_t i = 0; i < places.size(); ++i)
     stage->loops[static_cast<size_t>(sorted[i])] = before[static_cast<size_t>(places[i])];
+  if (stage->stage.scan && scanning_loops(before) != scanning_loops(stage->loops))
+    return illegal(s.name, fmt::format("'{}' scans along '{}': the loops that this axis was split "
+                                       "into keep their order",
+                                       s.stage, stage->stage.scan->along));
   return {};
 }
 

@@ -23,6 +23,7 @@ bool has_axis(const Stage& stage, const std::string& name) {
 
 Status apply(Nest& nest, const Rfactor& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_RETURN_IF_ERROR(check_no_scan(*stage, s.name));
   if (!has_fresh_loops(nest, *stage))
     return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));

@@ -9,6 +9,7 @@ namespace tw::schedules {
 
 Status apply(Nest& nest, const Tensorize& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_RETURN_IF_ERROR(check_no_scan(*stage, s.name));
   const TensorTile* tile = find_tensor_tile(s.tile);
   if (!tile) {
     std::vector<std::string> names;

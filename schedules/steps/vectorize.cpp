@@ -11,6 +11,7 @@ Status apply(Nest& nest, const Vectorize& s) {
   NestLoop& loop = stage->loops[static_cast<size_t>(index)];
   if (loop.kind != LoopKind::Serial || loop.parallel)
     return illegal(s.name, fmt::format("loop '{}' is already unrolled or parallel", s.loop));
+  if (loop.reduction && stage->stage.scan) return illegal(s.name, runs_in_order(s.loop));
   if (loop.reduction)
     return illegal(s.name,
                    fmt::format("loop '{}' reduces: its iterations share an element; rfactor makes "

@@ -404,7 +404,7 @@ class CpuTileStage : public Configured<CpuTile> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> cpu_tile(const ComputePlan& plan, const StagePlan& stage) {
-  if (plan.target.is_gpu() || !stage.reduces || stage.prefers_lanes) return nullptr;
+  if (plan.target.is_gpu() || !stage.reduces || stage.scans || stage.prefers_lanes) return nullptr;
   return std::make_unique<CpuTileStage>(plan, stage);
 }
 

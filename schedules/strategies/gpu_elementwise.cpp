@@ -24,37 +24,38 @@ struct GpuElementwise {
 class GpuElementwiseStage : public Configured<GpuElementwise> {
  public:
   GpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
-      : Configured(compute, plan) {
-    if (stage_.axes.empty()) return;
-    add_knob("threads",
-             powers(points_of(stage_, names_of(stage_.axes)), warp_threads,
-                    compute_.target.machine.gpu->block_threads),
-             &GpuElementwise::threads);
+      : Configured(compute, plan),
+        axes_(contiguous_last(independent_axes(stage_), plan_.contiguous)) {
+    if (axes_.empty()) return;
+    add_knob(
+        "threads",
+        powers(points_of(stage_, axes_), warp_threads, compute_.target.machine.gpu->block_threads),
+        &GpuElementwise::threads);
     add_knob("together", {1, 2, 4}, &GpuElementwise::vector);
-    if (stage_.axes.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);
+    if (axes_.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);
     if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::unrolled_axes);
   }
   bool can_be_climbed() const override { return true; }
 
  private:
   double prior(const GpuElementwise& config, bool placed) const override {
-    if (stage_.axes.empty()) return placed;
+    if (axes_.empty()) return placed;
     return placed - std::abs(std::log2(static_cast<double>(config.threads) / 128));
   }
 
   Site append_steps(const GpuElementwise& config, const Site* inside,
                     Construction& c) const override {
     if (inside) place_in_block(c, plan_, *inside);
-    if (inside || stage_.axes.empty()) return {};
+    if (inside || axes_.empty()) return {};
     c.uses(config.threads, config.vector, config.rows);
     return append_elements(config, c);
   }
 
   Site append_elements(const GpuElementwise& config, Construction& c) const {
     const std::string& name = plan_.name;
-    Loops axes = contiguous_last(names_of(stage_.axes), plan_.contiguous), blocks, neighbours;
-    if (stage_.axes.back().name != plan_.contiguous)
-      c.schedule.add(Reorder{name, concat({axes, names_of(stage_.reduction)})});
+    const Loops reduction = reduced_axes(stage_);
+    Loops axes = axes_, blocks, neighbours;
+    if (axes != independent_axes(stage_)) c.schedule.add(Reorder{name, concat({axes, reduction})});
     std::string thread = axes.back();
     Site site;
     if (config.rows == 1) {
@@ -72,9 +73,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
       thread = split_off(c, name, lanes, config.vector);
       neighbours = {lanes};
     }
-    const Loops reduction = names_of(stage_.reduction);
     c.schedule.add(Reorder{name, concat({blocks, repeats, {thread}, reduction, neighbours})});
-    if (!reduction.empty()) c.schedule.add(CacheWrite{name, thread});
+    if (!reduction.empty() && !plan_.scans) c.schedule.add(CacheWrite{name, thread});
     for (const std::string& block : blocks) c.schedule.add(Parallel{name, block});
     c.schedule.add(Bind{name, thread});
     for (const std::string& lanes : neighbours) c.schedule.add(Vectorize{name, lanes});
@@ -84,13 +84,15 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
       c.schedule.add(Unroll{name, reduction[i - 1]});
     return site;
   }
+
+  Loops axes_;  ///< over which threads are distributed, neighbours along the last one
 };
 
 }  // namespace
 
 std::unique_ptr<const StageStrategy> gpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
-  const bool has_axes = !plan.stage(stage).axes.empty();
+  const bool has_axes = !independent_axes(plan.stage(stage)).empty();
   if (!plan.target.is_gpu() || (has_axes && (stage.is_product() || stage.reduces_rows)))
     return nullptr;
   return std::make_unique<GpuElementwiseStage>(plan, stage);

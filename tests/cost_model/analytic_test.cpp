@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/space.h"
 #include "tests/cost_model/programs.h"
@@ -266,6 +267,24 @@ TEST(Analytic, ConstantsThatComeFromFartherAwayTakeLonger) {
   };
   EXPECT_LT(ns(dsl::CacheState::Hot), ns(dsl::CacheState::NetworkL3));
   EXPECT_LT(ns(dsl::CacheState::NetworkL3), ns(dsl::CacheState::NetworkMemory));
+}
+
+TEST(Analytic, AWindowThatSlidesSavesWork) {
+  const auto compute = dsl::parse_compute(
+      "input image: f32[514, 66]; "
+      "rows: f32[y=514, x=64] = image[y, x] + image[y, x + 1] + image[y, x + 2]; "
+      "out: f32[y=512, x=64] = rows[y, x] + rows[y + 1, x] + rows[y + 2, x]");
+  const auto program_of = [&](const std::string& store) {
+    const auto schedule = schedules::parse_schedule(
+        *compute, "tw1\nsplit out y 512 as strip y\ncompute_at rows out y\n" + store +
+                      "vectorize rows x\nvectorize out x");
+    EXPECT_TRUE(schedule) << schedule.error().message;
+    return schedule->program().value();
+  };
+  const Program each = program_of(""), window = program_of("store_at rows out strip\n");
+  EXPECT_EQ(extract_facts(each, avx512())->flops, (512 * 3 + 512) * 64 * 2);
+  EXPECT_EQ(extract_facts(window, avx512())->flops, (514 + 512) * 64 * 2);
+  EXPECT_LT(cost(window), 0.8 * cost(each));
 }
 
 TEST(Analytic, NoThreadsIsAnError) { EXPECT_FALSE(analytic_cost_ns(conv({}), avx512(), 0)); }

@@ -106,7 +106,7 @@ TEST(Environment, Fault26_VersionsWithTheWalBugAreKnown) {
 TEST(Environment, Fault26_AWalDatabaseIsTakenBackToTheRollbackJournal) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
-  RawSql(folder / "a.db").run("PRAGMA journal_mode=WAL; PRAGMA user_version=2");
+  RawSql(folder / "a.db").run("PRAGMA journal_mode=WAL");
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(store.info().value().journal_mode, "delete");
   EXPECT_TRUE(store.append(sample_records(3, 1)));

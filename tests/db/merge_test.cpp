@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 #include "base/random.h"
 #include "db/store.h"
@@ -77,6 +78,62 @@ TEST(Merge, Fault30_EveryOrderGivesTheSameDatabase) {
       std::filesystem::remove(path);
     } while (std::next_permutation(parts.begin(), parts.end()));
   }
+}
+
+/// Everything that a user sees of a database: the export, the answers with what they rest on, and
+/// the records in doubt.
+std::string text_of(Store& store) {
+  std::ostringstream text;
+  EXPECT_TRUE(store.export_jsonl(text));
+  const std::vector<Record> answers = store.best_records().value();
+  const std::vector<Doubted> in_doubt = store.doubted(0).value();
+  for (const Record& best : answers) {
+    const Explanation e = store.explain(key_of(best)).value().value();
+    text << fmt::format("{} {} {} {} {} {} {}\n", e.record.hash, e.sessions, e.hosts, e.trials,
+                        e.latency_ns, e.low_ns, e.high_ns);
+    for (const Doubted& other : e.not_used) text << other.record.hash << other.why << '\n';
+  }
+  for (const Doubted& doubted : in_doubt) text << doubted.record.hash << doubted.why << '\n';
+  return text.str();
+}
+
+#ifdef TW_LONG_RUN
+constexpr int orders = 100;
+#else
+constexpr int orders = 10;
+#endif
+
+TEST(Merge, Fault30_EveryOrderOfTenDatabasesGivesTheSameBytes) {
+  const Folder folder;
+  Random random(7);
+  std::vector<std::string> parts;
+  for (int part = 0; part < 10; ++part) {
+    std::vector<Record> records;
+    for (int i = 0; i < 6; ++i) {
+      Record record = conflicting_record(random);
+      record.session = fmt::format("session-{}", part);
+      record.host = fmt::format("host-{}", part / 2);
+      record.created_ms = 1'700'000'000'000;
+      if (part == 3 && record.latency_ns > 0)  // a machine with a wrong clock
+        record = with_latency(record, record.latency_ns / 3);
+      records.push_back(seal(record));
+    }
+    parts.push_back(folder / fmt::format("part{}.db", part));
+    make_database(parts.back(), records);
+  }
+  std::string expected;
+  for (int order = 0; order < orders; ++order) {
+    random.shuffle(parts);
+    const std::string path = folder / "merged.db";
+    {
+      Store merged = open_store(path);
+      for (const std::string& part : parts) ASSERT_TRUE(merged.merge_from(part));
+      if (expected.empty()) expected = text_of(merged);
+      ASSERT_EQ(text_of(merged), expected) << "order " << order;
+    }
+    std::filesystem::remove(path);
+  }
+  EXPECT_NE(expected.find("faster"), std::string::npos) << "no record was doubted";
 }
 
 TEST(Merge, WithItselfIsNothing) {

@@ -85,6 +85,137 @@ TEST(Ranking, TrialsWithoutAPeakYieldToThoseWithOne) {
   EXPECT_EQ(best_hash({trial("a", "s1", 1e3, 0), trial("b", "s2", 11e3)}), "b");
 }
 
+// ---- sessions ----
+
+RankedTrial of_session(const char* session, const char* schedule, double latency_ns,
+                       double peak = 100) {
+  RankedTrial result = trial("", schedule, latency_ns, peak);
+  result.hash = fmt::format("{}/{}", session, schedule);
+  result.session = session;
+  result.host = fmt::format("host of {}", session);
+  return result;
+}
+
+Doubt doubt_of(const std::vector<RankedTrial>& group, const std::string& hash) {
+  const std::vector<Judgement> judgements = judge(group);
+  for (size_t i = 0; i < group.size(); ++i)
+    if (group[i].hash == hash) return judgements[i].doubt;
+  ADD_FAILURE() << "no trial " << hash;
+  return Doubt::None;
+}
+
+TEST(Ranking, Fault28_BeyondTheBandwidthOfTheMachineIsNotBest) {
+  RankedTrial possible = trial("a", "s1", 10e3), impossible = trial("b", "s2", 5e3);
+  possible.bytes = impossible.bytes = 1e6;
+  possible.peak_gb_per_s = impossible.peak_gb_per_s = 99;  // 2.02 times that
+  EXPECT_EQ(best_hash({possible, impossible}), "a");
+  EXPECT_EQ(doubt_of({possible, impossible}, "b"), Doubt::BeyondBandwidth);
+  impossible.peak_gb_per_s = 101;
+  EXPECT_EQ(best_hash({possible, impossible}), "b");
+  impossible.peak_gb_per_s = 0;  // unknown
+  EXPECT_EQ(best_hash({possible, impossible}), "b");
+}
+
+// However many trials it has, a session has one vote on the group's peak.
+TEST(Ranking, Fault29_ALongSessionDoesNotOutvoteThePeaksOfOthers) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 9.9e3)};
+  for (const char* schedule : {"s2", "s3", "s4", "s5", "s6"})
+    group.push_back(of_session("c", schedule, 6e3, 200));
+  EXPECT_EQ(doubt_of(group, "a/s1"), Doubt::None);
+  EXPECT_EQ(best_hash(group), "a/s1");
+}
+
+TEST(Ranking, Fault29_ASessionHasOneVoteOnASchedule) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 10.5e3),
+                                    of_session("a", "s2", 9e3)};
+  for (int i = 0; i < 5; ++i) group.push_back(of_session("c", "s1", 8.5e3));
+  EXPECT_EQ(best_hash(group), "a/s2");
+}
+
+TEST(Ranking, Fault29_ASessionThatIsOutvotedLosesItsOtherSchedulesToo) {
+  const std::vector<RankedTrial> group = {of_session("a", "s1", 10e3),
+                                          of_session("b", "s1", 10.2e3), of_session("c", "s1", 5e3),
+                                          of_session("a", "s2", 9e3), of_session("c", "s3", 5.5e3)};
+  EXPECT_EQ(doubt_of(group, "c/s3"), Doubt::SessionOutvoted);
+  EXPECT_EQ(doubt_of(group, "a/s2"), Doubt::None);
+  EXPECT_EQ(best_hash(group), "a/s2");
+}
+
+// A newer compiler makes faster code of the same schedules: its sessions vote among themselves.
+TEST(Ranking, SessionsWithANewerToolchainAreNotOutvotedByThoseWithAnOlder) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 10.2e3),
+                                    of_session("c", "s1", 9.9e3), of_session("d", "s1", 6e3),
+                                    of_session("d", "s2", 5.5e3)};
+  EXPECT_EQ(doubt_of(group, "d/s2"), Doubt::SessionOutvoted);
+  for (size_t i : {3, 4}) group[i].toolchain = "newer";
+  for (const Judgement& judgement : judge(group)) EXPECT_EQ(judgement.doubt, Doubt::None);
+  EXPECT_EQ(best_hash(group), "d/s2");
+}
+
+TEST(Ranking, Fault29_AToolchainsSessionsOutvoteOneOfTheirOwn) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3),  of_session("b", "s1", 10e3),
+                                    of_session("c", "s1", 10e3),  of_session("d", "s1", 6e3),
+                                    of_session("e", "s1", 6.1e3), of_session("f", "s1", 3e3),
+                                    of_session("f", "s2", 2.9e3)};
+  for (size_t i = 3; i < group.size(); ++i) group[i].toolchain = "newer";
+  EXPECT_EQ(doubt_of(group, "f/s2"), Doubt::SessionOutvoted);
+  EXPECT_EQ(doubt_of(group, "d/s1"), Doubt::None);
+  EXPECT_EQ(doubt_of(group, "a/s1"), Doubt::None);
+}
+
+TEST(Ranking, TwoSessionsThatDisagreeAreBothBelieved) {
+  const std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 5e3),
+                                          of_session("b", "s2", 5.5e3)};
+  EXPECT_EQ(best_hash(group), "b/s2");  // the slower one of the two counts for s1
+}
+
+TEST(Ranking, TwoSessionsAgainstTwoAreAllBelieved) {
+  const std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 10e3),
+                                          of_session("c", "s1", 5e3), of_session("d", "s1", 5e3)};
+  for (const Judgement& judgement : judge(group)) EXPECT_EQ(judgement.doubt, Doubt::None);
+}
+
+TEST(Ranking, Fault29_OneTimingFarFromThoseOfOtherSessionsIsAnOutlier) {
+  std::vector<RankedTrial> group = {
+      of_session("a", "s1", 10e3), of_session("b", "s1", 10.1e3), of_session("c", "s1", 5e3),
+      of_session("a", "s2", 12e3), of_session("b", "s2", 12e3),   of_session("c", "s2", 12e3),
+      of_session("a", "s3", 11e3), of_session("b", "s3", 11e3),   of_session("c", "s3", 11e3)};
+  EXPECT_EQ(doubt_of(group, "c/s1"), Doubt::Outlier);
+  EXPECT_EQ(doubt_of(group, "c/s2"), Doubt::None);
+  EXPECT_EQ(best_hash(group), "b/s1");
+}
+
+TEST(Ranking, AWideLeadThatItsSessionRepeatedIsBelieved) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s2", 11e3),
+                                    of_session("c", "s3", 4.5e3), of_session("c", "s3", 4.6e3)};
+  group.back().hash = "c/s3 again";
+  EXPECT_EQ(best_hash(group), "c/s3 again");
+}
+
+TEST(Ranking, Fault29_AWideLeadOfOneTrialIsConfirmedFirst) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s2", 11e3),
+                                    of_session("c", "s3", 4.5e3)};
+  EXPECT_EQ(doubt_of(group, "c/s3"), Doubt::Unconfirmed);
+  EXPECT_EQ(best_hash(group), "a/s1");
+  group.push_back(of_session("d", "s3", 4.6e3));
+  EXPECT_EQ(best_hash(group), "d/s3");  // confirmed
+  group.pop_back();
+  group[1].host = group[2].host;  // of the two others, one is the same machine
+  EXPECT_EQ(best_hash(group), "c/s3");
+  group[2] = of_session("c", "s3", 6e3);  // no wide lead
+  EXPECT_EQ(best_hash(group), "c/s3");
+}
+
+TEST(Ranking, SessionsOfAScheduleAreCounted) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 11e3),
+                                    of_session("b", "s1", 11.5e3), of_session("a", "s2", 12e3)};
+  const auto timings = sessions_of(group, judge(group), "s1");
+  ASSERT_EQ(timings.size(), 2u);
+  EXPECT_EQ(timings[0].session, "a");
+  EXPECT_EQ(timings[1].latency_ns, 11.5e3);
+  EXPECT_EQ(timings[1].trials, 2);
+}
+
 TEST(Ranking, Fault30_TheOrderOfTrialsDoesNotMatter) {
   constexpr TrialStatus statuses[] = {TrialStatus::Ok,       TrialStatus::Ok,
                                       TrialStatus::Unstable, TrialStatus::Unstable,
@@ -97,6 +228,11 @@ TEST(Ranking, Fault30_TheOrderOfTrialsDoesNotMatter) {
           trial(fmt::format("h{}", i).c_str(), fmt::format("s{}", random.below(5)).c_str(),
                 1e3 * static_cast<double>(random.below(6)),
                 50.0 * static_cast<double>(random.below(4)), statuses[random.below(6)]));
+    for (RankedTrial& of : group) {
+      of.session = fmt::format("session {}", random.below(5));
+      of.host = fmt::format("host {}", of.session.back());
+      of.toolchain = fmt::format("toolchain {}", random.below(2));
+    }
     const std::string expected = best_hash(group);
     for (int round = 0; round < 5; ++round) {
       random.shuffle(group);

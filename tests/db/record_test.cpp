@@ -5,8 +5,11 @@
 
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/random.h"
+#include "db/fields.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -36,6 +39,18 @@ TEST(Record, FieldsOfVersion2AreInTheTextOfRecordsThatHaveThem) {
   EXPECT_EQ(record_version_of(record), 2);
   EXPECT_EQ(canonical_text(record), "tilewright-record 2\n" + before.substr(before.find('\n') + 1) +
                                         "machine:0:\nconfiguration:13:out: cpu_tile\n");
+}
+
+TEST(Record, FieldsOfVersion3AreInTheTextOfRecordsThatHaveThem) {
+  Record record = sample_record(0);
+  const std::string before = canonical_text(record);
+  record.bytes = 1024;
+  EXPECT_EQ(record_version_of(record), 3);
+  EXPECT_EQ(canonical_text(record),
+            "tilewright-record 3\n" + before.substr(before.find('\n') + 1) +
+                "machine:0:\nconfiguration:0:\nbytes:4:1024\npeak_gb_per_s:1:0\n");
+  record = seal(record);
+  EXPECT_EQ(from_json(to_json(record)).value(), record);
 }
 
 TEST(Record, LinesSayTheVersionThatTheyNeed) {
@@ -134,6 +149,11 @@ TEST(Record, Fault28_ImpossibleFactsAreRefused) {
       {"samples_ns holds a value that is not", [=](Record& r) { r.samples_ns.push_back(nan); }},
       {"samples_ns has 10001", [](Record& r) { r.samples_ns.assign(10'001, 1.0); }},
       {"peak", [](Record& r) { r.flops = 10.5 * r.peak_gflops * r.latency_ns; }},
+      {"bandwidth",
+       [](Record& r) {
+         r.peak_gb_per_s = 100;
+         r.bytes = 10.5 * r.peak_gb_per_s * r.latency_ns;
+       }},
       {"peak_gflops is negative", [](Record& r) { r.peak_gflops = -1; }},
       {"workload is empty", [](Record& r) { r.workload = ""; }},
       {"tw1", [](Record& r) { r.schedule = "rm -rf"; }},
@@ -191,6 +211,30 @@ TEST(Record, Fault27_DeepOrLongJsonIsRefused) {
   EXPECT_FALSE(
       from_json(R"({"record":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}"));
   EXPECT_FALSE(from_json(std::string(max_line_bytes + 1, ' ')));
+}
+
+// Against an implementation of somebody else, on all that two bytes can be and on random ones.
+TEST(Record, TextIsUtf8WithoutNul) {
+  const auto is_utf8 = [](const std::string& text) {
+    try {
+      return !nlohmann::json(text).dump().empty() && text.find('\0') == std::string::npos;
+    } catch (const nlohmann::json::type_error&) {
+      return false;
+    }
+  };
+  Random random(5);
+  for (int i = 0; i < 1 << 16; ++i) {
+    std::string text = {static_cast<char>(i >> 8), static_cast<char>(i & 255)};
+    ASSERT_EQ(is_valid_text(text), is_utf8(text)) << i;
+    const int64_t lead = random.below(2) ? 0xe0 + random.below(32) : random.below(256);
+    text = {static_cast<char>(lead), static_cast<char>(0x7e + random.below(70)),
+            static_cast<char>(0x7e + random.below(70)), static_cast<char>(0x7e + random.below(70))};
+    ASSERT_EQ(is_valid_text(text), is_utf8(text)) << lead << " and three more, round " << i;
+  }
+  for (const char* text : {"", "plain", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    EXPECT_TRUE(is_valid_text(text)) << text;
+  for (const char* text : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "a\xff"})
+    EXPECT_FALSE(is_valid_text(text));
 }
 
 }  // namespace

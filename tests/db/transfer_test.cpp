@@ -171,7 +171,7 @@ TEST(Transfer, ExportOverwritesNothing) {
   write_bytes(folder / "mine.db", "precious");
   EXPECT_EQ(store.export_to(folder / "mine.db").error().code, ErrorCode::Database);
   EXPECT_EQ(store.export_to(folder / "a.db").error().code, ErrorCode::Database);
-  EXPECT_EQ(store.export_to(folder / "x.csv").error().code, ErrorCode::Usage);
+  EXPECT_EQ(store.export_to(folder / "x.txt").error().code, ErrorCode::Usage);
   EXPECT_EQ(read_bytes(folder / "mine.db"), "precious");
 }
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 TEST(Upgrade, Fault23_ANewerSchemaIsRefused) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
-  RawSql(folder / "a.db").run("PRAGMA user_version=3");
+  RawSql(folder / "a.db").run(fmt::format("PRAGMA user_version={}", schema_version + 1));
   const std::string before = read_bytes(folder / "a.db");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite}) {
     const auto store = Store::open(folder / "a.db", mode);
@@ -43,16 +43,18 @@ TEST(Upgrade, Fault23_StepsRunInOneTransactionAfterABackup) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
   const Migration steps[] = {
-      {2, [](Connection& to) { return to.execute("ALTER TABLE best ADD COLUMN extra ANY"); }},
-      {3, [](Connection& to) { return to.execute("UPDATE best SET extra = 5"); }},
+      {schema_version,
+       [](Connection& to) { return to.execute("ALTER TABLE best ADD COLUMN extra ANY"); }},
+      {schema_version + 1, [](Connection& to) { return to.execute("UPDATE best SET extra = 5"); }},
   };
   {
     const auto connection = connect(folder / "a.db");
-    ASSERT_TRUE(migrate(*connection, steps, 4));
-    EXPECT_EQ(connection->integer("PRAGMA user_version").value(), 4);
+    ASSERT_TRUE(migrate(*connection, steps, schema_version + 2));
+    EXPECT_EQ(connection->integer("PRAGMA user_version").value(), schema_version + 2);
     EXPECT_EQ(connection->integer("SELECT extra FROM best").value(), 5);
   }
-  Store backup = open_store(folder / "a.db.v2.backup", OpenMode::ReadOnly);
+  Store backup =
+      open_store(folder / fmt::format("a.db.v{}.backup", schema_version), OpenMode::ReadOnly);
   EXPECT_EQ(hashes_in(backup), hashes_of(sample_records(0, 3)));
 }
 
@@ -60,12 +62,12 @@ TEST(Upgrade, Fault23_AFailedStepLeavesTheOldVersion) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
   const Migration steps[] = {
-      {2, [](Connection& to) { return to.execute("DELETE FROM trials"); }},
-      {3, [](Connection& to) { return to.execute("UPDATE nonsense SET x = 1"); }},
+      {schema_version, [](Connection& to) { return to.execute("DELETE FROM trials"); }},
+      {schema_version + 1, [](Connection& to) { return to.execute("UPDATE nonsense SET x = 1"); }},
   };
   {
     const auto connection = connect(folder / "a.db");
-    EXPECT_FALSE(migrate(*connection, steps, 4));
+    EXPECT_FALSE(migrate(*connection, steps, schema_version + 2));
   }
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 3)));
@@ -168,6 +170,33 @@ TEST(Upgrade, Fault15_RecordsOfVersion1AreRecovered) {
   EXPECT_EQ(recover(path, folder / "fresh.db").value().inserted, 5);
   Store store = open_store(folder / "fresh.db");
   EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
+}
+
+// ---- version 2 ----
+
+TEST(Upgrade, Version2IsJudgedByTheRuleOfVersion3) {
+  const Folder folder;
+  const std::string path = folder / "a.db";
+  make_database(path, sample_records(0, 5));
+  {
+    RawSql sql(path);
+    sql.run("ALTER TABLE trials DROP COLUMN peak_gb_per_s");
+    sql.run("ALTER TABLE trials DROP COLUMN bytes");
+    sql.run("UPDATE best SET trial = 4, latency_ns = 10003");  // as another rule would have it
+    sql.run("PRAGMA user_version=2");
+  }
+  EXPECT_NE(error_of(Store::open(path, OpenMode::ReadOnly)).find("tilewright db upgrade"),
+            std::string::npos);
+  Store store = open_store(path);
+  EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
+  EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
+  Record record = sample_record(5);
+  record.bytes = 3 * 64 * 64 * 4;
+  record.peak_gb_per_s = 300;
+  record = seal(record);
+  ASSERT_TRUE(store.append({{record}}));
+  EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value().front(), record);
+  EXPECT_TRUE(store.verify().value().ok());
 }
 
 TEST(Upgrade, ACreationThatWasKilledIsStartedOver) {

@@ -79,6 +79,35 @@ TEST(Compute, RefusesWhatHasNoMeaning) {
               HasSubstr("over no axis"));
 }
 
+TEST(Compute, DeclaresScans) {
+  const Axis i("i"), j("j", 8), k("k");
+  const Tensor a = input("a", Float32, {i, j});
+  const Tensor s = compute("s", {i, j}, sum(k <= j, a(i, k)));
+  const auto built = build(compute("out", {i, j}, max_over(k < i, s(k, j))), {{i, 4}});
+  ASSERT_TRUE(built) << built.error().message;
+  EXPECT_EQ(to_text(*built),
+            "input a: f32[4, 8]\n"
+            "s: f32[i=4, j=8] = sum(k <= j) a[i, k]\n"
+            "out: f32[i=4, j=8] = max(k < i) s[k, j]\n");
+  // An addition and a comparison for each element.
+  EXPECT_EQ(count_flops(*built), 2 * 4 * 8);
+}
+
+TEST(Compute, RefusesScansOverOtherRanges) {
+  const Axis i("i", 4), j("j", 8), k("k");
+  const Tensor a = input("a", Float32, {i, j});
+  for (const Expr& range : {k <= Expr(3), Expr(k) + 1 <= j, k <= k, eq(k, j)}) {
+    const auto built = build(compute("s", {i, j}, sum(range, a(i, 0))));
+    ASSERT_FALSE(built) << to_string(range);
+    EXPECT_THAT(built.error().message, HasSubstr("not 'k <= j' or 'k < j'")) << to_string(range);
+  }
+  const auto varies = build(compute("s", {i, j}, sum(k <= j, a(i, k) * a(i, j))));
+  ASSERT_FALSE(varies);
+  EXPECT_EQ(varies.error().message,
+            "[compute] stage 's' uses 'j' in the terms of its scan along 'j': they are a function "
+            "of 'k' and the other axes");
+}
+
 TEST(Compute, RefusesReadsOfLaterStages) {
   Compute compute = *parse_compute("input a: f32[4]; s: f32[i=4] = a[i]; t: f32[i=4] = s[i]");
   std::swap(compute.stages[0], compute.stages[1]);

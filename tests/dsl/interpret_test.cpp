@@ -53,6 +53,36 @@ TEST(Interpret, Reduces) {
   EXPECT_EQ(run("input a: f32[4]; t: f32[] = max(k=0) a[k]", a), Values{-INFINITY});
 }
 
+TEST(Interpret, ScansUpToAnElement) {
+  const Arrays a = {{"a", array(Float32, {3, -1, 4, 1})}};
+  EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = sum(k <= j) a[k]", a), (Values{3, 2, 6, 7}));
+  EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = sum(k < j) a[k]", a), (Values{0, 3, 2, 6}));
+  EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = prod(k <= j) a[k]", a), (Values{3, -3, -12, -12}));
+  EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = max(k <= j) a[k]", a), (Values{3, 3, 4, 4}));
+  EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = min(k < j) a[k]", a),
+            (Values{INFINITY, 3, -1, -1}));
+  EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = sum(k <= j) a[3 - k]", a), (Values{1, 5, 4, 7}));
+  EXPECT_EQ(run("t: i64[i=2, j=3] = sum(k <= i) k * 10 + j", {}), (Values{0, 1, 2, 10, 12, 14}));
+  EXPECT_EQ(run("t: i64[i=2, j=3] = sum(k <= j) i * 10 + k", {}), (Values{0, 1, 3, 10, 21, 33}));
+  EXPECT_EQ(run("t: i8[j=3] = sum(k <= j) i8(100)"), (Values{100, -56, 44}));
+  EXPECT_EQ(run("t: f32[j=0] = sum(k <= j) f32(k)"), Values{});
+}
+
+// One by one, and as running values.
+TEST(Interpret, ElementsOfScansAreTheSameOneByOne) {
+  const auto compute = parse_compute(
+      "t: f32[i=3, j=4, l=2] = prod(k < j) f32(i + k) - f32(l); u: f32[i=3] = sum(l=2) t[i, 3, l]");
+  const auto u = interpret(*compute, {});
+  for (int64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(*evaluate_at(*compute, {}, "u", {i}), u->at("u").get({i}));
+}
+
+TEST(Interpret, TermsOfScansAreEvaluatedOnce) {
+  // As n^2 / 2 terms this takes half an hour.
+  const auto compute = parse_compute("t: f32[j=300000] = sum(k <= j) f32(1.0)");
+  EXPECT_EQ(interpret(*compute, {})->at("t").get({299999}), 300000);
+}
+
 TEST(Interpret, IntegersWrapAndDivideTowardsMinusInfinity) {
   EXPECT_EQ(run("t: u8[i=3] = u8(i) * 200"), (Values{0, 200, 144}));
   EXPECT_EQ(run("t: i8[i=2] = i8(i) + 127"), (Values{127, -128}));

@@ -96,6 +96,21 @@ TEST(ParseCompute, TellsReductionsFromFunctions) {
             "input a: f32[4]; s: f32[] = max(k=4) a[k]; t: f32[i=4] = max(a[i], s[]); output t, s");
 }
 
+TEST(ParseCompute, TellsScansFromFunctionsAndReductions) {
+  const char* text =
+      "input a: f32[4, 8]; s: f32[i=4, j=8] = sum(k <= j) a[i, k]; "
+      "t: f32[i=4, j=8] = max(k < i) s[k, j]; u: f32[i=4, j=8] = max(select(j < i, 1.0, 0.0), "
+      "t[i, j])";
+  const Compute compute = *parse_compute(text);
+  EXPECT_EQ(to_line(compute), text);
+  EXPECT_EQ(compute.stages[0].scan->along, "j");
+  EXPECT_TRUE(compute.stages[0].scan->inclusive);
+  EXPECT_EQ(compute.stages[0].reduction, (std::vector<Axis>{{"k", 8}}));
+  EXPECT_EQ(compute.stages[1].scan->along, "i");
+  EXPECT_FALSE(compute.stages[1].scan->inclusive);
+  EXPECT_FALSE(compute.stages[2].scan);
+}
+
 TEST(ParseCompute, PositionsOfExtremesAreStages) {
   EXPECT_EQ(to_text(*parse_compute("input in: f32[6, 10]; out: i64[i=6] = argmax(j=10) in[i, j]")),
             "input in: f32[6, 10]\n"
@@ -182,6 +197,15 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
               HasSubstr("'argmax' runs over one axis with elements"));
   EXPECT_THAT(error_of("input t_peak: f32[4]; t: i64[] = argmax(k=4) t_peak[k]"),
               HasSubstr("needs a stage 't_peak', which is declared before"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[column=4] = sum(k <= colunm) a[k]"),
+              HasSubstr("column 46: 'colunm' is no axis of 't', along which it could scan; did "
+                        "you mean 'column'?"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = sum(i <= i) a[i]"),
+              HasSubstr("has two axes 'i'"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = sum(k <= i) a[i]"),
+              HasSubstr("uses 'i' in the terms of its scan along 'i'"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = sum(k > i) a[i]"),
+              HasSubstr("'k' is no axis of this stage"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i]; output u"),
               HasSubstr("'u' is no stage"));
   EXPECT_THAT(error_of("input a: f32[4]"), HasSubstr("there is no output"));

@@ -72,6 +72,18 @@ TEST(Canonical, IsItsOwnCanonicalForm) {
   EXPECT_EQ(dsl::to_line(canonical(form.compute).compute), dsl::to_line(form.compute));
 }
 
+TEST(Canonical, ScansKeepTheirAxis) {
+  const auto scan = dsl::parse_compute(
+      "input x: f32[1, 5, 1]; t: f32[row=1, step=5, one=1] = sum(p < step) x[0, p, 0]; "
+      "u: f32[row=1, step=5, one=1] = max(p <= one) t[row, step, 0]");
+  const dsl::Compute form = canonical(*scan).compute;
+  ASSERT_TRUE(dsl::validate(form)) << dsl::validate(form).error().message;
+  EXPECT_THAT(dsl::to_line(form), HasSubstr("= sum(r0 < b) "));
+  EXPECT_THAT(dsl::to_line(form), HasSubstr("[a, r0, c]"));
+  EXPECT_THAT(dsl::to_line(form), HasSubstr("= max(r0 <= c) "));
+  EXPECT_THAT(dsl::to_line(form), HasSubstr("[a, b, 0]"));
+}
+
 TEST(Fuse, AConvolutionTakesBiasResidualAndReluByName) {
   Graph graph;
   graph.inputs = {{"x", {Float32, {1, 4, 6, 6}}}, {"s", {Float32, {1, 4, 6, 6}}}};
@@ -167,8 +179,7 @@ TEST(MakeOperator, WritesConstantsOfOneElementOut) {
   graph.constants["h"] = make_constant(half);
   const Operator op = from_text("input a: f32[3]\ninput s: f32[]\nb: f32[i=3] = a[i] * s[]",
                                 {"x", "h"}, {"y"}, graph);
-  EXPECT_EQ(op.workload.key(),
-            "expr fast input in0: f32[3]; out: f32[a=3] = in0[a] * 0.5");
+  EXPECT_EQ(op.workload.key(), "expr fast input in0: f32[3]; out: f32[a=3] = in0[a] * 0.5");
   EXPECT_THAT(op.inputs, ElementsAre("x"));
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Twelve expressions as a user writes them: declared, tuned for a few trials, compared with NumPy."""
+"""Expressions as a user writes them: declared, tuned for a few trials, compared with NumPy."""
 import math
 import pathlib
 import tempfile
@@ -164,12 +164,41 @@ class Expressions(unittest.TestCase):
         self.expect([largest, smallest], {"a": values}, expected, rtol=0, atol=0)
 
     def test_prefix_sum(self):
+        i, j, k = axes(i=8, j=64, k=64)
+        a = tw.input("a", "f32", [i, j])
+        out = tw.compute("out", [i, j], tw.sum(k <= j, a[i, k]))
+        values = normal(8, 64)
+        self.expect(out, {"a": values}, [np.cumsum(values, axis=1)], atol=1e-4)
+
+    def test_prefix_sum_by_comparison(self):
         """As sums of what lies before each element: the loops end where the comparison says."""
         i, j, k = axes(i=8, j=64, k=64)
         a = tw.input("a", "f32", [i, k])
         out = tw.compute("out", [i, j], tw.sum(k, tw.select(k <= j, a[i, k], 0.0)))
         values = normal(8, 64)
         self.expect(out, {"a": values}, [np.cumsum(values, axis=1)], atol=1e-4)
+
+    def test_scans_along_each_axis(self):
+        for shape in ((37,), (3, 18, 33)):
+            for d in range(len(shape)):
+                with self.subTest(shape=shape, axis=d):
+                    self.expect_scans(shape, d)
+
+    def expect_scans(self, shape, d):
+        """Running sums, sums without the own term, products and extremes along axis `d`."""
+        dims = [tw.Axis("xyz"[n], extent) for n, extent in enumerate(shape)]
+        a, k = tw.input("a", "f32", dims), tw.Axis("k")
+        term = a[tuple(k if n == d else dim for n, dim in enumerate(dims))]
+        outputs = [tw.compute("sums", dims, tw.sum(k <= dims[d], term)),
+                   tw.compute("before", dims, tw.sum(k < dims[d], term)),
+                   tw.compute("products", dims, tw.prod(k <= dims[d], term)),
+                   tw.compute("largest", dims, tw.max_over(k <= dims[d], term)),
+                   tw.compute("smallest", dims, tw.min_over(k <= dims[d], term))]
+        values = normal(*shape)
+        sums = np.cumsum(values, axis=d)
+        expected = [sums, sums - values, np.cumprod(values, axis=d),
+                    np.maximum.accumulate(values, axis=d), np.minimum.accumulate(values, axis=d)]
+        self.expect(outputs, {"a": values}, expected, atol=1e-4)
 
     def test_gather(self):
         i, j, v = axes(i=30, j=16, v=100)

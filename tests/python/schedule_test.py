@@ -29,6 +29,10 @@ class Schedules(unittest.TestCase):
         program = str(self.schedule.split("out", "m", 6).program())
         self.assertIn("for m.1 in 0..6", program)
 
+    def test_the_program_as_c(self):
+        text = tw.emit_c(self.schedule.program(), "product")
+        self.assertIn("int32_t product_p0(void* const* buffers", text)
+
     def test_a_step_that_does_not_apply_says_why(self):
         with self.assertRaisesRegex(tw.InvalidError, "has no loop 'z'"):
             self.schedule.split("out", "z", 2)
@@ -49,6 +53,20 @@ class Schedules(unittest.TestCase):
             self.schedule.split("out", "m", 6, names=("mo",))
         with self.assertRaisesRegex(tw.InvalidError, r"its loops are mo \(m.0\), mi \(m.1\), n, k"):
             self.schedule.split("out", "m", 6, names=("mo", "mi")).unroll("out", "m")
+
+    def test_windows_slide_and_scans_run_in_order(self):
+        y, x, k = tw.Axis("y", 32), tw.Axis("x", 64), tw.Axis("k")
+        a = tw.input("a", "f32", [tw.Axis("rows", 34), x])
+        rows = tw.compute("rows", [tw.Axis("y", 34), x], a[y, x] * 2.0)
+        out = tw.compute("out", [y, x], rows[y, x] + rows[y + 2, x])
+        window = (tw.Schedule(tw.workload(out)).split("out", "y", 8, names=("strip", "y"))
+                  .compute_at("rows", "out", "y").store_at("rows", "out", "strip"))
+        self.assertEqual(window.steps[-1], "store_at rows out y.0")
+        self.assertIn("rows: local f32[3, 64]", str(window.program()))
+        scan = tw.compute("out", [y, x], tw.max_over(k < y, a[k, x]))
+        self.assertIn("out: f32[y=32, x=64] = max(k < y) a[k, x]", str(tw.workload(scan).compute))
+        with self.assertRaisesRegex(tw.InvalidError, "loop 'y' scans"):
+            tw.Schedule(tw.workload(scan)).parallel("out", "y")
 
     def test_text_says_where_it_is_wrong(self):
         with self.assertRaisesRegex(tw.InvalidError, "line 3, column 12: stage 'out' has no loop 'z'"):

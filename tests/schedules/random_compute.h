@@ -28,7 +28,7 @@ class ComputeMaker {
   explicit ComputeMaker(Random& random) : random_(random) {}
 
   RandomCompute make() {
-    switch (random_.below(11)) {
+    switch (random_.below(12)) {
       case 0:
         return parsed(elementwise());
       case 1:
@@ -46,7 +46,9 @@ class ComputeMaker {
       case 7:
         return parsed(partial_product());
       case 8:
+        return parsed(scan());
       case 9:
+      case 10:
         return conv();
       default:
         return named_operator();
@@ -256,6 +258,27 @@ class ComputeMaker {
     if (op == "sum" && random_.chance(0.5)) term += " * w[j]";
     text += fmt::format("r: {}[i={}] = {}(j={}) {}\n", t, n, op, k, term);
     if (random_.chance(0.5)) text += fmt::format("out: {}[i={}] = r[i] + a[i, 0]\n", t, n);
+    return text;
+  }
+
+  /// A scan along any axis, of terms that may be guarded, between other stages.
+  std::string scan() {
+    const Shape s = shape(1, 3);
+    const std::string t = any({"f32", "i32", "i8"});
+    const auto d = static_cast<size_t>(random_.below(static_cast<int64_t>(s.names.size())));
+    Shape terms = s;
+    terms.names[d] = "p";
+    std::string text = fmt::format("input a: {}\n", s.type(t)), source = "a";
+    if (random_.chance(0.4)) {
+      text += fmt::format("pre: {} = max(a[{}], 0) + 1\n", s.axes(t), s.at());
+      source = "pre";
+    }
+    std::string term = fmt::format("{}[{}]", source, terms.at());
+    if (random_.chance(0.3)) term = fmt::format("select(p < {}, {}, 0)", small(), term);
+    text += fmt::format("r: {} = {}(p {} {}) {}\n", s.axes(t), any({"sum", "sum", "max", "min"}),
+                        any({"<=", "<"}), s.names[d], term);
+    if (random_.chance(0.5))
+      text += fmt::format("out: {} = min(r[{}], 3) * 2\n", s.axes(t), s.at());
     return text;
   }
 

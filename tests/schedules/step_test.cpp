@@ -22,6 +22,7 @@ const std::vector<std::string>& lines() {
                                                  "parallel out y",
                                                  "bind out x.0",
                                                  "compute_at first out x.0",
+                                                 "store_at first out y",
                                                  "inline t",
                                                  "epilogue out conv",
                                                  "cache_write conv x.0",

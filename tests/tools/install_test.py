@@ -34,6 +34,12 @@ class Installed(program.ProgramTest):
         (path,) = self.prefix.rglob(name)
         return path
 
+    def test_the_records_that_come_with_it_are_found(self):
+        environment = {"TILEWRIGHT_SHIPPED": "", "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
+        done = subprocess.run(["tilewright", "doctor", "--db", self.db], env={**self.environment, **environment},
+                              capture_output=True, text=True)
+        self.assertRegex(done.stdout, r"(?m)^shipped records +.*/share/tilewright/shipped\.db, \d+ records of")
+
     def test_pkg_config_links_a_c_program(self):
         binary = outside.build_c_program(self.prefix, self.home)
         done = subprocess.run([binary], capture_output=True, text=True, check=True)

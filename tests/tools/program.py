@@ -29,6 +29,7 @@ class ProgramTest(unittest.TestCase):
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("TILEWRIGHT_", "XDG_")) or name == "TILEWRIGHT_MAX_ISA"}
         self.environment["HOME"] = folder.name
+        self.environment["TILEWRIGHT_SHIPPED"] = "none"  # records of other machines are for their own tests
         self.environment["CUDA_VISIBLE_DEVICES"] = ""  # machines with a GPU say the same as others
         temporary = tempfile.TemporaryDirectory()  # what killed runs leave behind
         self.addCleanup(temporary.cleanup)

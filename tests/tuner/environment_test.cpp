@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 
@@ -79,6 +80,18 @@ TEST_F(Surrounding, PlacesFollowTheXdgSpecification) {
   variables_.set("XDG_CACHE_HOME", "relative");  // is ignored
   EXPECT_EQ(default_places().database, "/data/tilewright/tilewright.db");
   EXPECT_EQ(default_places().cache, "/home/somebody/.cache/tilewright");
+}
+
+TEST_F(Surrounding, ShippedRecordsLieBesideTheProgram) {
+  const std::filesystem::path prefix = testing::TempDir() + "tw-shipped-prefix";
+  std::filesystem::create_directories(prefix / "share" / "tilewright");
+  const std::string program = prefix / "bin" / "tilewright",
+                    file = prefix / "share/tilewright/shipped.db";
+  std::filesystem::remove(file);
+  EXPECT_EQ(shipped_database(program), "");
+  std::ofstream(file) << "records";
+  EXPECT_EQ(shipped_database(program), file);
+  std::filesystem::remove_all(prefix);
 }
 
 TEST_F(Surrounding, Fault70_WithoutAHomeFilesLieInATemporaryDirectoryAndThatIsSaid) {

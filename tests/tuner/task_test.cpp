@@ -324,6 +324,75 @@ TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   EXPECT_EQ(known.samples[1].group, known.samples[2].group);
 }
 
+// Also where their device has the name of this one: they were measured on another machine.
+TEST(Experience, Fault75_TrialsOfALayerAreSeedsAndNothingThatWasTriedHere) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<std::string> texts = two_schedules(space);
+  {
+    db::Store layer = open_store(folder / "shipped.db");
+    ASSERT_TRUE(layer.append(std::vector{stored_trial(workload, texts[1], 1e5)}));
+  }
+  auto store = db::Store::open(folder / "t.db", db::OpenMode::ReadWrite,
+                               {.below = {{"shipped", folder / "shipped.db"}}});
+  ASSERT_TRUE(store) << store.error().message;
+  ASSERT_TRUE(store->append(std::vector{stored_trial(workload, texts[0], 2e5)}));
+  const Experience known =
+      warm_start(*store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_EQ(known.tried, std::set{texts[0]});
+  EXPECT_EQ(known.latencies_ns, std::vector<double>{2e5});
+  ASSERT_EQ(known.parents.size(), 1u);
+  ASSERT_EQ(known.seeds.size(), 1u);
+  EXPECT_EQ(space.schedule(known.seeds[0]).to_string(), texts[1]);
+  EXPECT_EQ(known.samples.size(), 2u);
+  EXPECT_EQ(count_known(*store, workload, host_target(), 1).value(), 1);
+}
+
+// The fastest trial of another device is of a schedule that was proven wrong there; trials without
+// a latency sort before all others.
+TEST(Experience, Fault28_DoubtfulTrialsAreNeitherSeedsNorSamples) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<std::string> texts = two_schedules(space);
+  const auto there = [&](const std::string& schedule, double latency_ns, db::TrialStatus status) {
+    db::Record record = stored_trial(workload, schedule, latency_ns);
+    record.device = other_device;
+    record.status = status;
+    if (latency_ns == 0) record.samples_ns.clear();
+    return db::seal(std::move(record));
+  };
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(std::vector{there(texts[0], 1e5, db::TrialStatus::Ok),
+                                       there(texts[0], 0, db::TrialStatus::Wrong),
+                                       there(texts[1], 2e5, db::TrialStatus::Ok)}));
+  const Experience known =
+      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  ASSERT_EQ(known.seeds.size(), 1u);
+  EXPECT_EQ(space.schedule(known.seeds[0]).to_string(), texts[1]);
+  EXPECT_EQ(known.samples.size(), 2u);  // the one that was proven wrong, and the believed one
+}
+
+TEST(Experience, Fault28_DoubtfulTrialsOfThisDeviceAreNoParents) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<std::string> texts = two_schedules(space);
+  db::Record impossible = stored_trial(workload, texts[0], 1e5);
+  impossible.bytes = 4 * impossible.latency_ns;
+  impossible.peak_gb_per_s = 1;
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(
+      std::vector{db::seal(std::move(impossible)), stored_trial(workload, texts[1], 2e5)}));
+  const Experience known =
+      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_EQ(known.tried, (std::set<std::string>{texts[0], texts[1]}));
+  ASSERT_EQ(known.parents.size(), 1u);
+  EXPECT_EQ(space.schedule(known.parents[0].point).to_string(), texts[1]);
+  EXPECT_EQ(known.samples.size(), 1u);
+}
+
 // A run under layouts that are asked for has tried nothing of what ran under others, and begins
 // with the same tiles.
 TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {

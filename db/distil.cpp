@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few records of a database that a layer for others is made of.
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "db/best.h"
+#include "db/ranking.h"
+#include "db/rows.h"
+#include "db/store.h"
+#include "db/store_state.h"
+
+namespace tw::db {
+namespace {
+
+/// The best schedules of a group, the best first: rows of `trials`.
+struct Winners {
+  std::vector<int64_t> rows;
+  double efficiency = 0;  ///< of the best one
+  double latency_ns = 0;
+  std::string device;
+
+  /// Of the devices of a model, the one that its best schedule uses best; without peaks the
+  /// fastest.
+  bool is_better_than(const Winners& other) const {
+    return std::tuple(-efficiency, latency_ns, std::string_view(device)) <
+           std::tuple(-other.efficiency, other.latency_ns, std::string_view(other.device));
+  }
+};
+
+/// Disturbed trials are no answers and so no winners.
+Winners winners_of(std::vector<RankedTrial> group, const std::string& device, int64_t keep) {
+  Winners winners{.device = device};
+  // Judged once: what a doubt rests on stays when a schedule has been taken.
+  std::ranges::sort(group, {}, &RankedTrial::hash);
+  std::vector<Judgement> judgements = judge(group);
+  while (std::ssize(winners.rows) < keep) {
+    const auto best = best_of(group, judgements);
+    if (!best || group[best->index].status != TrialStatus::Ok) break;
+    if (winners.rows.empty()) {
+      winners.efficiency = best->efficiency;
+      winners.latency_ns = best->latency_ns;
+    }
+    winners.rows.push_back(group[best->index].trial);
+    const std::string taken = group[best->index].schedule_hash;
+    for (size_t i = 0; i < group.size(); ++i)
+      if (group[i].schedule_hash == taken) judgements[i].doubt = Doubt::NotTimed;
+  }
+  return winners;
+}
+
+auto shipped_order(const Record& r) {
+  return std::tie(r.op, r.workload, r.target, r.threads, r.layouts, r.device, r.latency_ns, r.hash);
+}
+
+}  // namespace
+
+Result<std::vector<Record>> Store::distilled(const DistilRules& rules) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+  TW_TRY(const std::vector<BestKey> keys, groups_of(state_->connection));
+  std::map<BestKey, Winners> by_class;
+  for (const BestKey& key : keys) {
+    if (key.codegen_abi != rules.codegen_abi) continue;
+    TW_TRY(std::vector<RankedTrial> group, candidates_of(state_->connection, key));
+    Winners winners = winners_of(std::move(group), key.device, rules.keep);
+    if (winners.rows.empty()) continue;
+    BestKey of_class = key;
+    of_class.device = model_of(key.device);
+    const auto [known, is_new] = by_class.try_emplace(of_class, winners);
+    if (!is_new && winners.is_better_than(known->second)) known->second = std::move(winners);
+  }
+  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  std::vector<Record> records;
+  for (const auto& [key, winners] : by_class)
+    for (const int64_t row : winners.rows) {
+      TW_TRY(std::optional<Record> record, state_->read(by_seq, row));
+      if (record) records.push_back(std::move(*record));
+    }
+  std::ranges::sort(records, [](const Record& a, const Record& b) {
+    return shipped_order(a) < shipped_order(b);
+  });
+  return records;
+}
+
+}  // namespace tw::db

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the answers of a store rest on, and which records are doubted.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "db/best.h"
+#include "db/ranking.h"
+#include "db/rows.h"
+#include "db/store.h"
+#include "db/store_state.h"
+
+namespace tw::db {
+namespace {
+
+/// Fills in how many sessions agree, and within which interval.
+void count_witnesses(const JudgedGroup& group, Explanation& out) {
+  const std::vector<SessionTiming> timings =
+      sessions_of(group.trials, group.judgements, bytes_of_hex(out.record.schedule_hash));
+  if (timings.empty()) return;
+  std::set<std::string_view> hosts;
+  for (const SessionTiming& timing : timings) {
+    hosts.insert(timing.host);
+    out.trials += timing.trials;
+  }
+  out.sessions = std::ssize(timings);
+  out.hosts = std::ssize(hosts);
+  out.latency_ns = timings[timings.size() / 2].latency_ns;
+  const double scale = out.latency_ns / out.record.latency_ns;
+  const bool is_alone = timings.size() == 1;
+  out.low_ns = is_alone ? out.record.latency_low_ns * scale : timings.front().latency_ns;
+  out.high_ns = is_alone ? out.record.latency_high_ns * scale : timings.back().latency_ns;
+}
+
+/// Why a trial that looks better than the answer is not the answer.
+std::string why_not(const JudgedGroup& group, size_t index, const Record& record,
+                    const Explanation& answer) {
+  const Judgement& judgement = group.judgements[index];
+  if (judgement.doubt == Doubt::NotTimed)
+    return fmt::format("its status is {}{}{}", to_string(record.status),
+                       record.reason.empty() ? "" : ": ", record.reason);
+  if (judgement.doubt != Doubt::None) return describe(judgement);
+  if (judgement.latency_ns >= answer.latency_ns)
+    return fmt::format("its machine was faster then: at the median peak it takes {:.4g} ns",
+                       judgement.latency_ns);
+  const std::vector<SessionTiming> timings =
+      sessions_of(group.trials, group.judgements, group.trials[index].schedule_hash);
+  return fmt::format("the median of its schedule is {:.4g} ns, of {} session{}",
+                     timings[timings.size() / 2].latency_ns, timings.size(),
+                     timings.size() == 1 ? "" : "s");
+}
+
+Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit,
+                    Explanation& out) {
+  std::vector<size_t> better;
+  for (size_t i = 0; i < group.trials.size(); ++i)
+    if (group.trials[i].latency_ns > 0 && group.trials[i].latency_ns < out.record.latency_ns)
+      better.push_back(i);
+  std::sort(better.begin(), better.end(), [&](size_t a, size_t b) {
+    const RankedTrial &x = group.trials[a], &y = group.trials[b];
+    return std::tie(x.latency_ns, x.hash) < std::tie(y.latency_ns, y.hash);
+  });
+  out.not_used_count = std::ssize(better);
+  if (limit > 0 && std::ssize(better) > limit) better.resize(static_cast<size_t>(limit));
+  TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
+  for (const size_t i : better) {
+    TW_TRY(std::optional<Record> record, state.read(by_seq, group.trials[i].trial));
+    if (!record) continue;
+    std::string why = why_not(group, i, *record, out);
+    out.not_used.push_back({std::move(*record), group.judgements[i].doubt, std::move(why)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t limit) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(connection));
+  TW_TRY(std::optional<Record> record, best(key));
+  if (!record) return std::optional<Explanation>();
+  TW_TRY(const JudgedGroup group, judged_group(connection, best_key_of(*record)));
+  Explanation explanation;
+  explanation.likeness = likeness_of(record->device, key.device);
+  explanation.record = std::move(*record);
+  count_witnesses(group, explanation);
+  TW_RETURN_IF_ERROR(add_not_used(*this, group, limit, explanation));
+  return std::optional(std::move(explanation));
+}
+
+Result<std::vector<Doubted>> Store::doubted(int64_t limit) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+  TW_TRY(const std::vector<BestKey> keys, groups_of(state_->connection));
+  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  std::vector<Doubted> found;
+  for (const BestKey& key : keys) {
+    TW_TRY(const JudgedGroup group, judged_group(state_->connection, key));
+    for (size_t i = 0; i < group.trials.size(); ++i) {
+      if (!is_listed(group.judgements[i].doubt)) continue;
+      if (limit > 0 && std::ssize(found) == limit) return found;
+      TW_TRY(std::optional<Record> record, state_->read(by_seq, group.trials[i].trial));
+      if (record)
+        found.push_back(
+            {std::move(*record), group.judgements[i].doubt, describe(group.judgements[i])});
+    }
+  }
+  return found;
+}
+
+Result<std::vector<Record>> Store::best_records() {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+  std::vector<int64_t> rows;
+  TW_TRY(Statement statement, Statement::prepare(state_->connection, "SELECT trial FROM best"));
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    rows.push_back(row.integer(0));
+    return true;
+  }));
+  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  std::vector<Record> records;
+  for (const int64_t seq : rows) {
+    TW_TRY(std::optional<Record> record, state_->read(by_seq, seq));
+    if (record) records.push_back(std::move(*record));
+  }
+  std::sort(records.begin(), records.end(),
+            [](const Record& a, const Record& b) { return a.hash < b.hash; });
+  return records;
+}
+
+}  // namespace tw::db

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/overview.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "db/best.h"
+#include "db/rows.h"
+#include "db/store.h"
+#include "db/store_state.h"
+
+namespace tw::db {
+namespace {
+
+constexpr std::string_view columns_of_a_group =
+    "workload_hash, target, threads, codegen_abi, device, layouts";
+
+std::string shortened(std::string_view column, int64_t characters = most_text_characters) {
+  return fmt::format("substr({}, 1, {})", column, characters);
+}
+
+// The inner query reads an index alone; the outer one adds a row of `trials` for the texts, and the
+// answer with its hash.
+std::string groups_sql() {
+  return fmt::format(
+      "SELECT g.workload_hash, {}, {}, {}, {}, {}, g.threads, g.codegen_abi, g.trials, "
+      "t.created_ms, a.hash, b.latency_ns, b.efficiency FROM (SELECT {}, count(*) AS trials, "
+      "max(seq) AS last FROM trials GROUP BY {}) g JOIN trials t ON t.seq = g.last LEFT JOIN best "
+      "b ON b.workload_hash = g.workload_hash AND b.target = g.target AND b.threads = g.threads "
+      "AND b.codegen_abi = g.codegen_abi AND b.device = g.device AND b.layouts = g.layouts LEFT "
+      "JOIN trials a ON a.seq = b.trial ORDER BY g.last DESC LIMIT ?",
+      shortened("t.workload", most_key_characters), shortened("t.op"), shortened("g.target"),
+      shortened("g.device"), shortened("g.layouts", most_key_characters), columns_of_a_group,
+      columns_of_a_group);
+}
+
+std::string trials_sql() {
+  return fmt::format(
+      "SELECT hash, {}, {}, {}, threads, codegen_abi, status, latency_ns, created_ms, seq FROM "
+      "trials WHERE workload_hash = ? AND layouts = ? ORDER BY seq DESC LIMIT ?",
+      shortened("target"), shortened("device"), shortened("session"));
+}
+
+GroupSummary group_of_row(const Row& row) {
+  GroupSummary group;
+  group.workload_hash = hex_of_bytes(row.blob(0));
+  group.workload = row.text(1);
+  group.op = row.text(2);
+  group.target = row.text(3);
+  group.device = row.text(4);
+  group.layouts = row.text(5);
+  group.threads = row.integer(6);
+  group.codegen_abi = row.integer(7);
+  group.trials = row.integer(8);
+  group.newest_ms = row.integer(9);
+  group.best = hex_of_bytes(row.blob(10));
+  group.latency_ns = row.real(11);
+  group.efficiency = row.real(12);
+  return group;
+}
+
+TrialSummary trial_of_row(const Row& row) {
+  TrialSummary trial;
+  trial.hash = hex_of_bytes(row.blob(0));
+  trial.target = row.text(1);
+  trial.device = row.text(2);
+  trial.session = row.text(3);
+  trial.threads = row.integer(4);
+  trial.codegen_abi = row.integer(5);
+  trial.status = parse_trial_status(row.text(6));
+  trial.latency_ns = row.real(7);
+  trial.created_ms = row.integer(8);
+  return trial;
+}
+
+/// The doubtful trials of a workload, by row.
+Result<std::map<int64_t, Doubt>> doubts_of(Connection& connection, const std::string& workload_hash,
+                                           const std::string& layouts) {
+  std::map<int64_t, Doubt> doubts;
+  TW_TRY(const std::vector<BestKey> keys, groups_of(connection, workload_hash, layouts));
+  for (const BestKey& key : keys) {
+    TW_TRY(const JudgedGroup group, judged_group(connection, key));
+    for (size_t i = 0; i < group.trials.size(); ++i)
+      if (group.judgements[i].doubt != Doubt::None)
+        doubts[group.trials[i].trial] = group.judgements[i].doubt;
+  }
+  return doubts;
+}
+
+bool is_hash(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<std::vector<GroupSummary>> Store::groups(int64_t limit) {
+  TW_TRY(Statement statement, Statement::prepare(state_->connection, groups_sql()));
+  statement.bind(limit);
+  std::vector<GroupSummary> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(group_of_row(row));
+    return true;
+  }));
+  return groups;
+}
+
+Result<std::vector<TrialSummary>> Store::trials(const std::string& workload_hash,
+                                                const std::string& layouts, int64_t limit) {
+  std::vector<TrialSummary> trials;
+  if (!is_hash(workload_hash)) return trials;
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+  TW_TRY(const auto doubts, doubts_of(state_->connection, workload_hash, layouts));
+  TW_TRY(Statement statement, Statement::prepare(state_->connection, trials_sql()));
+  statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts)).bind(limit);
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    trials.push_back(trial_of_row(row));
+    const auto doubt = doubts.find(row.integer(9));
+    if (doubt != doubts.end()) trials.back().doubt = doubt->second;
+    return true;
+  }));
+  std::ranges::reverse(trials);
+  return trials;
+}
+
+Result<std::optional<Record>> Store::find(const std::string& hash) {
+  if (!is_hash(hash)) return std::optional<Record>();
+  TW_TRY(Statement statement,
+         Statement::prepare(state_->connection, "SELECT seq FROM trials WHERE hash = ?"));
+  statement.bind_blob(bytes_of_hex(hash));
+  int64_t seq = 0;
+  TW_TRY(const bool found, statement.one([&](const Row& row) { seq = row.integer(0); }));
+  if (!found) return std::optional<Record>();
+  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  return state_->read(by_seq, seq);
+}
+
+}  // namespace tw::db

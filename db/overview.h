@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a database holds, in values that are small enough to list: a group of trials and its answer
+// in one row each, and a trial as a point in time. Plain values; thread-safe.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "db/record.h"
+#include "db/trust.h"
+
+namespace tw::db {
+
+/// Characters of a workload's key or of layouts, and of any other text, that a summary keeps. Keys
+/// of long expressions are longer.
+inline constexpr int64_t most_key_characters = 1024;
+inline constexpr int64_t most_text_characters = 256;
+
+/// The trials of one workload that compare with each other, and the best of them.
+struct GroupSummary {
+  std::string workload_hash;  ///< SHA-256 of the workload's key in hex
+  std::string workload;       ///< the key, or the beginning of a longer one
+  std::string op, target, device, layouts;
+  int64_t threads = 0;
+  int64_t codegen_abi = 0;
+  int64_t trials = 0;
+  int64_t newest_ms = 0;  ///< when the trial that was stored last was made
+  std::string best;       ///< hash of the best record; empty where none is believed
+  double latency_ns = 0;  ///< of the best one at the group's peak
+  double efficiency = 0;  ///< of the best one; 0 where it is unknown
+};
+
+/// One trial, without what was run.
+struct TrialSummary {
+  std::string hash;
+  std::string target, device, session;
+  int64_t threads = 0;
+  int64_t codegen_abi = 0;
+  std::optional<TrialStatus> status;  ///< none: a status of a newer program
+  double latency_ns = 0;
+  Doubt doubt = Doubt::None;  ///< why it is not used, by all that its group measured
+  int64_t created_ms = 0;
+};
+
+}  // namespace tw::db

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deleting records: those that can never be an answer, and those that somebody names.
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "db/best.h"
+#include "db/ranking.h"
+#include "db/rows.h"
+#include "db/store.h"
+#include "db/store_state.h"
+
+namespace tw::db {
+namespace {
+
+/// A trial of a group that may go.
+struct Removable {
+  size_t index;
+  double latency_ns;  ///< at the group's peak; infinite where it was not timed
+  const char* reason;
+};
+
+/// The trials that are neither the answer, nor prove a schedule wrong, nor are close to the answer:
+/// those to spare come first.
+std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
+                                    const std::vector<Judgement>& judgements, const Ranked& best,
+                                    const PruneRules& rules) {
+  std::vector<Removable> removable;
+  for (size_t i = 0; i < group.size(); ++i) {
+    if (group[i].schedule_hash == group[best.index].schedule_hash) continue;
+    if (proves_wrong(group[i].status)) continue;
+    const Judgement& judgement = judgements[i];
+    if (judgement.doubt == Doubt::NotTimed)
+      removable.push_back({i, std::numeric_limits<double>::infinity(), "not timed"});
+    else if (judgement.doubt == Doubt::None &&
+             judgement.latency_ns > rules.slower_than * best.latency_ns)
+      removable.push_back({i, judgement.latency_ns, "clearly slower"});
+  }
+  std::sort(removable.begin(), removable.end(), [&](const Removable& a, const Removable& b) {
+    return std::tie(a.latency_ns, group[a.index].hash) <
+           std::tie(b.latency_ns, group[b.index].hash);
+  });
+  return removable;
+}
+
+/// Whether the group has the same answer without these trials.
+bool answers_the_same(const std::vector<RankedTrial>& group, const Ranked& best,
+                      std::span<const Removable> removed) {
+  std::set<size_t> gone;
+  for (const Removable& trial : removed) gone.insert(trial.index);
+  std::vector<RankedTrial> rest;
+  for (size_t i = 0; i < group.size(); ++i)
+    if (!gone.contains(i)) rest.push_back(group[i]);
+  const auto answer = best_of(rest);
+  return answer && rest[answer->index].hash == group[best.index].hash;
+}
+
+struct Plan {
+  std::vector<int64_t> rows;
+  std::vector<BestKey> groups;  ///< that lose a row
+  PruneReport report;
+
+  void remove(int64_t row, const char* reason) {
+    rows.push_back(row);
+    ++report.pruned;
+    ++report.by_reason[reason];
+  }
+};
+
+void plan_group(const std::vector<RankedTrial>& group, const PruneRules& rules, Plan& plan) {
+  const std::vector<Judgement> judgements = judge(group);
+  const auto best = best_of(group, judgements);
+  if (!best) return;
+  const std::vector<Removable> removable = removable_of(group, judgements, *best, rules);
+  const int64_t stay = std::ssize(group) - std::ssize(removable);
+  const auto spared =
+      static_cast<size_t>(std::clamp<int64_t>(rules.keep - stay, 0, std::ssize(removable)));
+  const std::span<const Removable> removed = std::span(removable).subspan(spared);
+  if (!answers_the_same(group, *best, removed)) return;
+  for (const Removable& trial : removed) plan.remove(group[trial.index].trial, trial.reason);
+}
+
+Result<Plan> plan_of(Connection& connection, const PruneRules& rules) {
+  Plan plan;
+  TW_TRY(plan.report.records, connection.integer("SELECT count(*) FROM trials"));
+  TW_TRY(const std::vector<BestKey> keys, groups_of(connection));
+  for (const BestKey& key : keys) {
+    TW_TRY(const std::vector<RankedTrial> group, candidates_of(connection, key));
+    const int64_t before = plan.report.pruned;
+    if (key.codegen_abi < rules.codegen_abi)
+      for (const RankedTrial& trial : group) plan.remove(trial.trial, "older code generation");
+    else
+      plan_group(group, rules, plan);
+    if (plan.report.pruned > before) plan.groups.push_back(key);
+  }
+  return plan;
+}
+
+Status remove_rows(Connection& connection, const Plan& plan) {
+  TW_TRY(Statement remove, Statement::prepare(connection, "DELETE FROM trials WHERE seq = ?"));
+  for (const int64_t row : plan.rows) TW_RETURN_IF_ERROR(remove.bind(row).run());
+  for (const BestKey& group : plan.groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  return {};
+}
+
+}  // namespace
+
+Result<PruneReport> Store::prune(const PruneRules& rules, Pruning pruning) {
+  if (pruning == Pruning::DryRun) {
+    TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+    TW_TRY(const Plan plan, plan_of(state_->connection, rules));
+    return plan.report;
+  }
+  PruneReport report;
+  TW_RETURN_IF_ERROR(state_->write([&]() -> Status {
+    TW_TRY(const Plan plan, plan_of(state_->connection, rules));
+    report = plan.report;
+    return remove_rows(state_->connection, plan);
+  }));
+  return report;
+}
+
+Status Store::drop_record(const Record& record) {
+  return state_->write([&]() -> Status {
+    TW_TRY(Statement remove,
+           Statement::prepare(state_->connection, "DELETE FROM trials WHERE hash = ?"));
+    TW_RETURN_IF_ERROR(remove.bind_blob(bytes_of_hex(record.hash)).run());
+    return refresh_best(state_->connection, best_key_of(record));
+  });
+}
+
+}  // namespace tw::db

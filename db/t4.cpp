@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/t4.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace tw::db {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double in_ms(double ns) { return ns * 1e-6; }
+
+Json measurement(const char* name, const Json& value, const char* unit) {
+  return {{"name", name}, {"value", value}, {"unit", unit}};
+}
+
+Json measurements(const Record& r) {
+  Json list = {measurement("time", in_ms(r.latency_ns), "ms"),
+               measurement("time_low", in_ms(r.latency_low_ns), "ms"),
+               measurement("time_high", in_ms(r.latency_high_ns), "ms"),
+               measurement("noise", r.noise, ""),
+               measurement("flops", r.flops, "FLOP"),
+               measurement("peak", r.peak_gflops, "GFLOP/s"),
+               measurement("verified_error", r.verified_error, "")};
+  for (const auto& [name, text] : {std::pair{"status", std::string(to_string(r.status))},
+                                   std::pair{"reason", r.reason}, std::pair{"device", r.device},
+                                   std::pair{"session", r.session}, std::pair{"record", r.hash}})
+    list.push_back(measurement(name, text, ""));
+  return list;
+}
+
+}  // namespace
+
+std::string utc_text(int64_t milliseconds) {
+  using namespace std::chrono;
+  const sys_time<std::chrono::milliseconds> time{std::chrono::milliseconds(milliseconds)};
+  const auto day = floor<days>(time);
+  const year_month_day date(day);
+  const hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
+                     clock.subseconds().count());
+}
+
+std::string_view t4_invalidity(TrialStatus status) {
+  switch (status) {
+    case TrialStatus::Ok:
+    case TrialStatus::Hopeless:
+    case TrialStatus::Duplicate:
+      return "correct";
+    case TrialStatus::Wrong:
+    case TrialStatus::Nondeterministic:
+    case TrialStatus::MutatesInput:
+      return "correctness";
+    case TrialStatus::Oob:
+    case TrialStatus::Crash:
+    case TrialStatus::Resource:
+    case TrialStatus::Unstable:
+    case TrialStatus::TooFast:
+      return "runtime";
+    case TrialStatus::Timeout:
+      return "timeout";
+    case TrialStatus::CompileError:
+      return "compile";
+    case TrialStatus::Illegal:
+      return "constraints";
+  }
+  return "runtime";
+}
+
+std::string to_t4(const Record& record) {
+  Json samples = Json::array();
+  for (const double sample : record.samples_ns) samples.push_back(in_ms(sample));
+  const Json result = {{"timestamp", utc_text(record.created_ms)},
+                       {"configuration",
+                        {{"workload", record.workload},
+                         {"layouts", record.layouts},
+                         {"target", record.target},
+                         {"threads", record.threads},
+                         {"schedule", record.schedule},
+                         {"point", record.configuration}}},
+                       {"objectives", {"time"}},
+                       {"times", {{"runtimes", samples}}},
+                       {"invalidity", t4_invalidity(record.status)},
+                       {"correctness", proves_wrong(record.status) ? 0 : 1},
+                       {"measurements", measurements(record)}};
+  return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tw::db

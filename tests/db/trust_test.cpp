@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/trust.h"
+
+#include <gtest/gtest.h>
+
+#include "db/store.h"
+#include "tests/db/samples.h"
+
+namespace tw::db {
+namespace {
+
+Record measured_by(const std::string& session, int64_t schedule, double latency_ns) {
+  Record record = sample_record(schedule);
+  record.session = session;
+  record.host = "host of " + session;
+  return with_latency(record, latency_ns);
+}
+
+Record on_device(Record record, const std::string& device) {
+  record.device = device;
+  return seal(std::move(record));
+}
+
+TEST(Trust, TheModelOfADeviceIsItsClass) {
+  EXPECT_EQ(likeness_of("Zen 4; 2 cores", "Zen 4; 2 cores"), Likeness::Exact);
+  EXPECT_EQ(likeness_of("Zen 4; 8 cores", "Zen 4; 2 cores"), Likeness::SameClass);
+  EXPECT_EQ(likeness_of("Zen 5; 2 cores", "Zen 4; 2 cores"), Likeness::OtherClass);
+  EXPECT_EQ(likeness_of("Zen 5; 2 cores", ""), Likeness::OtherClass);
+}
+
+TEST(Trust, ADeviceThatWasNeverMeasuredIsAnsweredByItsClassFirst) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const Record same = on_device(sample_record(7), "Test CPU; 8 cores");
+  const Record other = on_device(sample_record(0), "Another CPU; 2 cores");  // more efficient
+  Key key = key_of(same);
+  key.device = "Test CPU; 2 cores";
+  ASSERT_TRUE(store.append({{other}}));
+  EXPECT_EQ(store.best(key).value(), other);
+  EXPECT_EQ(store.explain(key).value()->likeness, Likeness::OtherClass);
+  ASSERT_TRUE(store.append({{same}}));
+  EXPECT_EQ(store.best(key).value(), same);
+  EXPECT_EQ(store.explain(key).value()->likeness, Likeness::SameClass);
+  const Record exact = on_device(sample_record(9), "Test CPU; 2 cores");
+  ASSERT_TRUE(store.append({{exact}}));
+  EXPECT_EQ(store.best(key).value(), exact);
+  EXPECT_EQ(store.explain(key).value()->likeness, Likeness::Exact);
+}
+
+TEST(Trust, AnAnswerSaysWhatItRestsOn) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const std::vector<Record> records = {measured_by("a", 0, 10e3), measured_by("b", 0, 10.4e3),
+                                       measured_by("c", 0, 10.2e3), measured_by("c", 1, 12e3)};
+  ASSERT_TRUE(store.append(records));
+  const Explanation e = store.explain(key_of(records[0])).value().value();
+  EXPECT_EQ(e.record, records[2]);
+  EXPECT_EQ(e.sessions, 3);
+  EXPECT_EQ(e.hosts, 3);
+  EXPECT_EQ(e.trials, 3);
+  EXPECT_EQ(e.latency_ns, 10.2e3);
+  EXPECT_EQ(e.low_ns, 10e3);
+  EXPECT_EQ(e.high_ns, 10.4e3);
+  ASSERT_EQ(e.not_used.size(), 1u);
+  EXPECT_EQ(e.not_used[0].record, records[0]);
+  EXPECT_EQ(e.not_used[0].why, "the median of its schedule is 1.02e+04 ns, of 3 sessions");
+}
+
+TEST(Trust, OneSessionHasTheIntervalOfItsRecord) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append(sample_records(0, 1)));
+  const Explanation e = store.explain(key_of(sample_record(0))).value().value();
+  EXPECT_EQ(e.sessions, 1);
+  EXPECT_EQ(e.low_ns, sample_record(0).latency_low_ns);
+  EXPECT_EQ(e.high_ns, sample_record(0).latency_high_ns);
+  EXPECT_TRUE(e.not_used.empty());
+}
+
+TEST(Trust, NoRecordNoExplanation) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(store.explain(key_of(sample_record(0))).value(), std::nullopt);
+}
+
+TEST(Trust, Fault29_EveryBetterLookingRecordHasAReason) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Record fast_machine = measured_by("d", 5, 9.9e3);
+  fast_machine.peak_gflops = 120;
+  Record wrong = measured_by("a", 6, 5e3);
+  wrong.status = TrialStatus::Wrong;
+  wrong.reason = "1 of 4096 elements differs";
+  const Record unconfirmed = measured_by("c", 3, 4e3);
+  ASSERT_TRUE(store.append({{measured_by("a", 0, 10e3), measured_by("b", 1, 11e3), unconfirmed,
+                             seal(fast_machine), seal(wrong)}}));
+  const Explanation e = store.explain(key_of(wrong)).value().value();
+  EXPECT_EQ(e.record.latency_ns, 10e3);
+  ASSERT_EQ(e.not_used.size(), 3u);
+  EXPECT_EQ(e.not_used[0].doubt, Doubt::Unconfirmed);
+  EXPECT_NE(e.not_used[0].why.find("another trial has to confirm"), std::string::npos);
+  EXPECT_EQ(e.not_used[1].why, "its status is wrong: 1 of 4096 elements differs");
+  EXPECT_NE(e.not_used[2].why.find("its machine was faster then"), std::string::npos);
+
+  const std::vector<Doubted> doubted = store.doubted(0).value();
+  ASSERT_EQ(doubted.size(), 1u);
+  EXPECT_EQ(doubted[0].record, unconfirmed);
+  ASSERT_TRUE(store.append({{measured_by("e", 3, 4.1e3)}}));
+  EXPECT_TRUE(store.doubted(0).value().empty());
+  EXPECT_EQ(store.best(key_of(wrong)).value(), measured_by("e", 3, 4.1e3));
+}
+
+TEST(Trust, AGroupWhereNothingElseIsBelievedHasNoAnswer) {
+  const Folder folder;
+  Record impossible = sample_record(0);
+  impossible.bytes = 4 * impossible.latency_ns;
+  impossible.peak_gb_per_s = 1;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append({{seal(impossible)}}));
+  EXPECT_EQ(store.best(key_of(impossible)).value(), std::nullopt);
+  const std::vector<Doubted> doubted = store.doubted(0).value();
+  ASSERT_EQ(doubted.size(), 1u);
+  EXPECT_EQ(doubted[0].why, "it claims 4 times the bandwidth of the machine");
+}
+
+}  // namespace
+}  // namespace tw::db

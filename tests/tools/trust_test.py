@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which records are believed, and the verbs that look after a database that a team shares."""
+
+import csv
+import hashlib
+import io
+import json
+
+import program
+
+
+def text_of(value):
+    """A field as the canonical text of a record has it (docs/database_format.md)."""
+    if isinstance(value, list):
+        return " ".join(text_of(item) for item in value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def sealed(original, **changes):
+    """A line of an export with other values and the hash that belongs to them."""
+    record = {**original, **changes}
+    text = f"tilewright-record {record['record']}\n"
+    for name, value in record.items():
+        if name not in ("record", "hash"):
+            value = text_of(value)
+            text += f"{name}:{len(value.encode())}:{value}\n"
+    return {**record, "hash": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def timed(original, latency_ns, session, **changes):
+    """The record as another session measured it."""
+    return sealed(original, latency_ns=latency_ns, latency_low_ns=latency_ns * 0.99, latency_high_ns=latency_ns * 1.01,
+                  samples_ns=[latency_ns], session=session, host="host of " + session, **changes)
+
+
+class Trust(program.ProgramTest):
+    def exported(self, *arguments):
+        return [json.loads(line) for line in self.succeed("db", "export", "-", "--db", self.db, *arguments)
+                .out.splitlines() if '"record"' in line]
+
+    def best(self):
+        self.tune()
+        best = self.json("tune", *program.SMALL, "--db", self.db, "--dry-run", "--format", "json")
+        best = best["results"][0]["best"]
+        return next(record for record in self.exported() if record["hash"] == best["record"])
+
+    def store(self, *records):
+        lines = self.home / "lines.jsonl"
+        lines.write_text("".join(json.dumps(record) + "\n" for record in records))
+        done = self.json("db", "import", str(lines), "--db", self.db, "--format", "json")
+        self.assertEqual(done["quarantined"], 0)
+
+    def explain(self, *arguments):
+        return self.json("db", "explain", *program.SMALL, "--db", self.db, "--format", "json", *arguments)
+
+    def test_sealing_here_is_that_of_the_program(self):
+        self.tune()
+        for record in self.exported():
+            self.assertEqual(sealed(record), record)
+
+    def test_an_answer_and_what_it_rests_on(self):
+        best = self.best()
+        known = self.explain()
+        self.assertEqual(known["answer"]["record"], best["hash"])
+        self.assertEqual(known["answer"]["likeness"], "exact")
+        self.assertEqual(known["answer"]["samples"], len(best["samples_ns"]))
+        self.assertEqual(known["agreement"]["sessions"], 1)
+        text = self.succeed("db", "explain", *program.SMALL, "--db", self.db).out
+        self.assertRegex(text, r"(?m)^machine +this one$")
+        self.assertIn("no other session has confirmed it", text)
+        latency = best["latency_ns"]
+        self.store(timed(best, latency * 1.02, "a"), timed(best, latency * 0.98, "b"))
+        known = self.explain()
+        self.assertEqual(known["agreement"]["sessions"], 3)
+        self.assertEqual(known["agreement"]["hosts"], 3)
+        of_hash = self.json("db", "explain", best["hash"][:12], "--db", self.db, "--format", "json")
+        self.assertEqual(of_hash["answer"], known["answer"])
+        of_key = self.json("db", "explain", best["workload"], "--db", self.db, "--format", "json")
+        self.assertEqual(of_key["answer"], known["answer"])
+        self.fail_with(6, "db", "explain", "--op", "softmax", "--db", self.db, saying=["no record of"])
+
+    def test_Fault29_a_wide_lead_waits_for_a_second_trial(self):
+        best = self.best()
+        latency = best["latency_ns"]
+        other = best["schedule"] + "\n"  # another text of the same steps
+        claim = timed(best, latency / 3, "c", schedule=other)
+        self.store(timed(best, latency, "a"), timed(best, latency, "b"), claim)
+        known = self.explain()
+        self.assertEqual([(r["record"], r["doubt"]) for r in known["not_used"] if r["session"] == "c"],
+                         [(claim["hash"], "to be confirmed")])
+        listed = self.json("db", "quarantine", "--db", self.db, "--format", "json")
+        self.assertEqual((listed["quarantined"], listed["doubted"]), (0, 1))
+        whole = self.json("db", "quarantine", "--entry", claim["hash"][:8], "--db", self.db, "--format", "json")
+        self.assertEqual(json.loads(whole["line"]), claim)
+        self.assertIn("another trial has to confirm it", self.succeed("db", "quarantine", "--db", self.db).out)
+        # Measured again, it is one of many; dropped, it is gone.
+        again = self.json("db", "verify", "--top", "1", "--db", self.db, "--format", "json")["retimed"]
+        self.assertEqual([(r["stored"]["record"], r["verdict"]) for r in again], [(claim["hash"], "slower")])
+        self.assertEqual(self.json("db", "quarantine", "--db", self.db, "--format", "json")["doubted"], 0)
+        self.assertNotEqual(self.explain()["answer"]["record"], claim["hash"])
+
+    def test_one_record_is_dropped_from_the_quarantine(self):
+        best = self.best()
+        claim = timed(best, best["latency_ns"] / 2, "c", bytes=best["latency_ns"] * 30, peak_gb_per_s=10.0)
+        self.store(claim)
+        listed = self.json("db", "quarantine", "--db", self.db, "--format", "json")["lines"]
+        self.assertEqual([(e["hash"], e["kind"]) for e in listed], [(claim["hash"], "beyond bandwidth")])
+        before = len(self.exported())
+        self.fail_with(2, "db", "quarantine", "--entry", "0000", "--db", self.db, saying=["0 of the 1 hashes"])
+        self.succeed("db", "quarantine", "--entry", claim["hash"], "--drop", "--db", self.db)
+        self.assertEqual(len(self.exported()), before - 1)
+
+    def test_the_best_kernels_are_measured_again(self):
+        best = self.best()
+        again = self.json("db", "verify", "--top", "5", "--db", self.db, "--format", "json")["retimed"]
+        self.assertEqual([r["stored"]["record"] for r in again], [best["hash"]])
+        self.assertIn(again[0]["verdict"], ("agrees", "slower", "faster"))
+        self.assertEqual(self.explain()["agreement"]["sessions"], 2)
+        self.assertTrue(self.json("db", "verify", "--db", self.db, "--format", "json")["ok"])
+
+    def test_prune_says_first_what_it_would_delete(self):
+        best = self.best()
+        slow = [timed(best, best["latency_ns"] * 5, "s", schedule=best["schedule"] + "\n" * (i + 1))
+                for i in range(3)]
+        self.store(*slow)
+        before = len(self.exported())
+        what = ["db", "prune", "--keep", "0", "--db", self.db]
+        dry = self.json(*what, "--format", "json")
+        self.assertGreaterEqual(dry["by_reason"]["clearly slower"], 3)
+        self.assertEqual(len(self.exported()), before)
+        self.assertIn("--delete deletes them", self.succeed(*what).out)
+        done = self.json(*what, "--delete", "--format", "json")
+        self.assertEqual(len(self.exported()), before - done["pruned"])
+        self.assertEqual(self.explain()["answer"]["record"], best["hash"])
+        self.fail_with(2, *what, "--slower-than", "0.5", saying=["at least 1"])
+
+    def test_query_by_target_and_device(self):
+        best = self.best()
+        self.store(sealed(best, device="Another CPU; 64 cores"))
+
+        def count(*filters):
+            return len(self.json("db", "query", "--db", self.db, "--limit", "0", "--format", "json", *filters)["records"])
+
+        everything = count()
+        self.assertEqual(count("--device", "Another"), 1)
+        self.assertEqual(count("--device", "this"), everything - 1)
+        self.assertEqual(count("--target", "host"), everything)
+        self.assertEqual(count("--target", "arm-64-linux"), 0)
+        self.assertEqual(count("--threads", "7"), 0)
+
+    def test_exports_for_others(self):
+        best = self.best()
+        for name in ("all.csv", "all.json", "all.jsonl"):
+            self.succeed("db", "export", str(self.home / name), "--db", self.db)
+        rows = list(csv.DictReader(io.StringIO((self.home / "all.csv").read_text())))
+        self.assertIn(best["hash"], {row["hash"] for row in rows})
+        document = json.loads((self.home / "all.json").read_text())
+        self.assertEqual(document["schema_version"], "1.0.0")
+        self.assertEqual(len(document["results"]), len(rows))
+        printed = self.succeed("db", "export", "-", "--as", "t4", "--db", self.db).out
+        self.assertEqual(json.loads(printed), document)
+        fresh = str(self.home / "fresh.db")
+        done = self.json("db", "import", str(self.home / "all.csv"), "--db", fresh, "--format", "json")
+        self.assertEqual(done["inserted"], len(rows))
+        self.succeed("db", "export", str(self.home / "again.jsonl"), "--db", fresh)
+        again = (self.home / "again.jsonl").read_text().splitlines()
+        lines = (self.home / "all.jsonl").read_text().splitlines()
+        self.assertEqual(again, [line for line in lines if '"record"' in line])
+
+
+if __name__ == "__main__":
+    program.main()

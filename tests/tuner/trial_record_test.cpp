@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/trial_record.h"
+
+#include <gtest/gtest.h>
+
+namespace tw::tuner {
+namespace {
+
+db::Record record_on(const Machine& machine, int threads) {
+  Target target = parse_target("x86-64-linux-avx-avx2-fma").value();
+  target.machine = machine;
+  const dsl::Workload dense = dsl::parse_workload("dense m=64 n=128 k=512 f32 fast").value();
+  return trial_record(dense, target, threads, "toolchain", "tw1", {}, 100);
+}
+
+TEST(TrialRecord, SaysWhatTheWorkloadMovesAndWhatTheMachineCan) {
+  const Machine machine = machine_by_name("Zen 4", {.bytes = 32, .registers = 16}).value();
+  const db::Record record = record_on(machine, 2);
+  EXPECT_EQ(record.bytes, 4 * (64 * 512 + 512 * 128 + 64 * 128));
+  const Core& core = machine.core;
+  EXPECT_EQ(record.peak_gb_per_s,
+            2 * 32 * core.clock_ghz * (core.loads_per_cycle + core.stores_per_cycle));
+  EXPECT_EQ(record_on(gpu_machine("sm_90a").value(), 1).peak_gb_per_s,
+            gpu_machine("sm_90a")->gpu->l2_gbps);
+}
+
+// A roof that nobody knows would doubt true measurements.
+TEST(TrialRecord, OfAMachineThatIsAssumedNoBandwidthIsKnown) {
+  EXPECT_EQ(record_on(generic_x86_64({}), 1).peak_gb_per_s, 0);
+}
+
+}  // namespace
+}  // namespace tw::tuner

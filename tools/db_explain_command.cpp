@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright db explain: whose measurement an answer of the database rests on, how sure it is, and
+// why records that look better are not used.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "db/t4.h"
+#include "db/workload_text.h"
+#include "tools/db_flags.h"
+#include "tools/explanation.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tuner/device.h"
+#include "tuner/host_machine.h"
+
+namespace tw::tools {
+namespace {
+
+struct DbExplainFlags {
+  SelectionFlags selection;
+  std::string format = "table";
+  int64_t limit = 10;
+};
+
+/// What the database is asked for: the group of a record, or a workload on this machine.
+Result<db::Key> asked_key(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {
+  SelectionFlags flags = f.selection;
+  const std::string& operand = flags.hash;
+  const bool is_hash = operand.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!operand.empty() && is_hash) {
+    TW_TRY(const db::Record record, find_record(store, operand));
+    return key_of(record);
+  }
+  if (!operand.empty()) flags.workload.key = operand;
+  TW_TRY(const dsl::Workload workload, chosen_workload(flags.workload));
+  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target_or_host(), here));
+  return tuner::database_key(workload, tuner::with_known_machine(store, chosen.target),
+                             static_cast<int>(flags.target.threads));
+}
+
+Facts facts_of(const db::Explanation& e, const Surroundings& here) {
+  const db::Record& r = e.record;
+  const bool is_here = r.host == here.environment.host;
+  return {{"workload", db::workload_text(r)},
+          {"answer", fmt::format("record {}, {}", r.hash.substr(0, 16), show_latency(r))},
+          {"rests on", show_likeness(e)},
+          {"layer", e.layer.empty() ? "the database itself" : e.layer},
+          {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
+          {"device", r.device},
+          {"machine", is_here          ? "this one"
+                      : r.host.empty() ? "unknown"
+                                       : r.host},
+          {"session", fmt::format("{}, trial {}", r.session, r.trial)},
+          {"when", db::utc_text(r.created_ms)},
+          {"samples", fmt::format("{}, noise {}", r.samples_ns.size(), show_share(r.noise))},
+          {"peak", r.peak_gflops > 0
+                       ? fmt::format("{:.1f} GFLOP/s measured with it, {:.1f} % of it used",
+                                     r.peak_gflops, 100 * db::efficiency(r))
+                       : "not measured with it"},
+          {"agreement", show_agreement(e)}};
+}
+
+Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
+  Table table = {is_sheet
+                     ? std::vector<std::string>{"record", "latency_ns", "session", "doubt", "why"}
+                     : std::vector<std::string>{"record", "latency", "session", "doubt", "why"},
+                 {}};
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [record, doubt, why] = e.not_used[i];
+    table.rows.push_back({is_sheet ? record.hash : record.hash.substr(0, 16),
+                          is_sheet ? fmt::format("{}", record.latency_ns) : show_latency(record),
+                          record.session, std::string(db::to_string(doubt)), why});
+  }
+  return table;
+}
+
+Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
+  TW_TRY(const db::Key key, asked_key(f, here, store));
+  TW_TRY(const std::optional<db::Explanation> found, store.explain(key));
+  if (!found)
+    return fail(ErrorCode::NoCandidate,
+                fmt::format("[explain] no record of '{}' for {} and {} is believed: look with `db "
+                            "query` and `db quarantine`, or tune it",
+                            key.workload, key.target, show_count(key.threads, "thread")));
+  const size_t all = found->not_used.size();
+  const size_t count = f.limit > 0 ? std::min(all, static_cast<size_t>(f.limit)) : all;
+  if (f.format == "json") {
+    TW_RETURN_IF_ERROR(print_json("db explain", as_json(*found, count)));
+    return 0;
+  }
+  if (f.format == "csv") {
+    TW_RETURN_IF_ERROR(print(as_csv(not_used_table(*found, count, true))));
+    return 0;
+  }
+  std::string text = as_text(facts_of(*found, here));
+  if (all > 0)
+    text += fmt::format("\n{} with a smaller latency {} not used\n", show_count(all, "record"),
+                        all == 1 ? "is" : "are") +
+            as_text(not_used_table(*found, count, false), here);
+  if (count < all) text += fmt::format("... {} more: --limit 0 shows them\n", all - count);
+  TW_RETURN_IF_ERROR(print(text));
+  return 0;
+}
+
+}  // namespace
+
+Verb db_explain_verb() {
+  auto f = std::make_shared<DbExplainFlags>();
+  const Flag limit = {"limit", Whole{&f->limit, 0, INT64_MAX},
+                      "records that are not used, at most; 0: all"};
+  return {.name = "explain",
+          .summary = "whose measurement an answer rests on, and why others are not used",
+          .flags = concatenated({flags_of(f->selection), {limit, format_flag(f->format)}}),
+          .operands = {{"WORKLOAD", Text{&f->selection.hash},
+                        "a workload's key, or the beginning of a record's hash; or use --op, "
+                        "--expr"}},
+          .run = [f](const Surroundings& here) { return db_explain(*f, here); }};
+}
+
+}  // namespace tw::tools

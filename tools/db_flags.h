@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the verbs of `db` share: their flags, and the database that they name. Not thread-safe.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "db/store.h"
+#include "tools/selection.h"
+#include "tools/verb.h"
+
+namespace tw::tools {
+
+/// Each verb of `db` uses some of these.
+struct DbFlags {
+  PlaceFlags place;
+  std::string file, output;  ///< operands
+  std::vector<std::string> files;
+  std::string format = "table";
+  std::string text_format = "jsonl";  ///< of an export to standard output
+  std::string workload, op, status, session, target, device;
+  std::string order = "newest";
+  std::string entry;  ///< of the quarantine, the beginning of its hash
+  std::string slower_than = "2";
+  int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2;
+  bool drop = false, remove = false;
+};
+using DbFlagsPtr = std::shared_ptr<DbFlags>;
+
+/// The operand FILE stands for --db, as messages of the store suggest.
+Result<db::Store> open_named(const DbFlags& flags, const Surroundings& here, db::OpenMode mode);
+
+/// The key of the group that a record belongs to.
+db::Key key_of(const db::Record& record);
+
+/// `db quarantine`: lines that were not believed, and records that are not used.
+Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
+/// `db prune`: deletes what can never be an answer.
+Result<int> prune_command(const DbFlags& flags, const Surroundings& here);
+/// `db ship`: writes the best records of databases, as a layer for others.
+Result<int> ship_command(const DbFlags& flags, const Surroundings& here);
+/// `db verify --top N`: measures the best kernels of this machine again, and stores that.
+Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
+
+/// `db explain`: what an answer rests on.
+Verb db_explain_verb();
+/// `db serve`: the same and more in a browser.
+Verb db_serve_verb();
+
+}  // namespace tw::tools

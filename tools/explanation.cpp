@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explanation.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "db/t4.h"
+#include "tools/report.h"
+
+namespace tw::tools {
+
+std::string show_likeness(const db::Explanation& e) {
+  switch (e.likeness) {
+    case db::Likeness::Exact:
+      return "exact: measured on this device or one like it";
+    case db::Likeness::SameClass:
+      return "same class: measured on another device of this model";
+    case db::Likeness::OtherClass:
+      return "warm start: measured on another model; tune here before the latency is believed";
+  }
+  return "?";
+}
+
+std::string show_agreement(const db::Explanation& e) {
+  const std::string interval = fmt::format("{} to {}", show_time(e.low_ns), show_time(e.high_ns));
+  if (e.sessions < 2)
+    return fmt::format("one session, {}, {}; no other session has confirmed it",
+                       show_count(e.trials, "trial"), interval);
+  return fmt::format("{} of {}, {}: {}", show_count(e.sessions, "session"),
+                     show_count(e.hosts, "machine"), show_count(e.trials, "trial"), interval);
+}
+
+nlohmann::json as_json(const db::Explanation& e, size_t count) {
+  nlohmann::json answer = as_json(e.record);
+  answer["likeness"] = db::to_string(e.likeness);
+  answer["layer"] = e.layer;
+  answer["host"] = e.record.host;
+  answer["created_ms"] = e.record.created_ms;
+  answer["created"] = db::utc_text(e.record.created_ms);
+  answer["samples"] = e.record.samples_ns.size();
+  answer["noise"] = e.record.noise;
+  nlohmann::json not_used = nlohmann::json::array();
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [record, doubt, why] = e.not_used[i];
+    nlohmann::json other = as_json(record);
+    other["doubt"] = db::to_string(doubt);
+    other["why"] = why;
+    not_used.push_back(std::move(other));
+  }
+  return {{"answer", answer},
+          {"agreement",
+           {{"sessions", e.sessions},
+            {"hosts", e.hosts},
+            {"trials", e.trials},
+            {"latency_ns", e.latency_ns},
+            {"low_ns", e.low_ns},
+            {"high_ns", e.high_ns}}},
+          {"not_used_records", e.not_used_count},
+          {"not_used", not_used}};
+}
+
+}  // namespace tw::tools

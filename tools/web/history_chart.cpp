@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/web/history_chart.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "db/t4.h"
+#include "db/trust.h"
+#include "tools/report.h"
+
+namespace tw::tools::web {
+namespace {
+
+constexpr double width_px = 960, height_px = 340;
+constexpr double left = 74, right = 14, top = 12, bottom = 44;
+constexpr double label_px = 80;  // a date with some room
+// Trials of a run follow each other within seconds; a longer pause is drawn as short as any other.
+constexpr int64_t longest_pause_ms = 3'600'000;
+constexpr double share_of_pauses = 0.25;  // of the width
+// Trials that are slower than the best by more than this would press the others together.
+constexpr double most_times_slower = 30;
+// Others are no times of kernels, whatever a database says.
+constexpr double least_latency_ns = 1e-3, most_latency_ns = 1e15;
+constexpr size_t most_dots = 3000;
+constexpr int64_t latest_ms = 4'102'444'800'000;  // the year 2100; a clock beyond it is wrong
+
+bool is_drawn(const db::TrialSummary& trial) {
+  const bool is_timed =
+      trial.status == db::TrialStatus::Ok || trial.status == db::TrialStatus::Hopeless ||
+      trial.status == db::TrialStatus::Duplicate || trial.status == db::TrialStatus::Unstable;
+  return is_timed && trial.latency_ns >= least_latency_ns && trial.latency_ns <= most_latency_ns &&
+         trial.created_ms > 0 && trial.created_ms < latest_ms;
+}
+
+bool can_lead(const db::TrialSummary& trial) {
+  return trial.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
+}
+
+std::vector<size_t> leads_of(const std::vector<db::TrialSummary>& trials) {
+  std::vector<size_t> leads;
+  for (size_t i = 0; i < trials.size(); ++i)
+    if (can_lead(trials[i]) &&
+        (leads.empty() || trials[i].latency_ns < trials[leads.back()].latency_ns))
+      leads.push_back(i);
+  return leads;
+}
+
+/// A time in which trials followed each other, and its place in the picture.
+struct Burst {
+  int64_t begin_ms, end_ms;
+  int64_t trials = 0;
+  double x0 = 0, x1 = 0;
+};
+
+std::vector<Burst> bursts_of(std::span<const Series> series) {
+  std::vector<int64_t> times;
+  for (const Series& s : series)
+    for (const db::TrialSummary& trial : s.trials) times.push_back(trial.created_ms);
+  std::ranges::sort(times);
+  std::vector<Burst> bursts;
+  for (const int64_t ms : times) {
+    if (bursts.empty() || ms - bursts.back().end_ms > longest_pause_ms) bursts.push_back({ms, ms});
+    bursts.back().end_ms = ms;
+    ++bursts.back().trials;
+  }
+  return bursts;
+}
+
+/// Bursts side by side, wider with more trials; the pauses between them are all alike.
+void place(std::vector<Burst>& bursts) {
+  double weight = 0;
+  const auto weight_of = [](const Burst& b) { return std::sqrt(static_cast<double>(b.trials)); };
+  for (const Burst& burst : bursts) weight += weight_of(burst);
+  const double room = width_px - left - right;
+  const double pause = share_of_pauses * room / static_cast<double>(bursts.size());
+  double x = left + pause / 2;
+  for (Burst& burst : bursts) {
+    burst.x0 = x;
+    burst.x1 = x + (1 - share_of_pauses) * room * weight_of(burst) / weight;
+    x = burst.x1 + pause;
+  }
+}
+
+/// What of the trials is drawn, and where.
+class Frame {
+ public:
+  explicit Frame(std::span<const Series> series) : bursts_(bursts_of(series)) {
+    place(bursts_);
+    least_ns_ = least_latency(series, true);
+    if (std::isinf(least_ns_)) least_ns_ = least_latency(series, false);  // none is believed
+    for (const Series& s : series)
+      for (const db::TrialSummary& trial : s.trials)
+        if (trial.latency_ns <= most_times_slower * least_ns_)
+          most_ns_ = std::max(most_ns_, trial.latency_ns);
+    least_ns_ /= 1.15;
+    most_ns_ = std::max(most_ns_ * 1.15, 1.5 * least_ns_);
+  }
+
+  bool shows(const db::TrialSummary& trial) const {
+    return trial.latency_ns >= least_ns_ && trial.latency_ns <= most_ns_;
+  }
+  /// Requires: a trial was made then.
+  double x(int64_t ms) const {
+    const auto after = std::ranges::upper_bound(bursts_, ms, {}, &Burst::begin_ms);
+    const Burst& burst = *std::prev(after);
+    const auto span_ms = static_cast<double>(std::max<int64_t>(burst.end_ms - burst.begin_ms, 1));
+    const double share = static_cast<double>(ms - burst.begin_ms) / span_ms;
+    return burst.x0 + share * (burst.x1 - burst.x0);
+  }
+  double y(double ns) const {
+    const double share = std::log(ns / least_ns_) / std::log(most_ns_ / least_ns_);
+    return height_px - bottom - share * (height_px - top - bottom);
+  }
+  const std::vector<Burst>& bursts() const { return bursts_; }
+  double least_ns() const { return least_ns_; }
+  double most_ns() const { return most_ns_; }
+
+ private:
+  static double least_latency(std::span<const Series> series, bool only_believed) {
+    double least = INFINITY;
+    for (const Series& s : series)
+      for (const db::TrialSummary& trial : s.trials)
+        if (!only_believed || can_lead(trial)) least = std::min(least, trial.latency_ns);
+    return least;
+  }
+
+  std::vector<Burst> bursts_;
+  double least_ns_ = 0, most_ns_ = 0;
+};
+
+std::string px(double position) { return fmt::format("{:.1f}", position); }
+
+/// Latencies worth a line of the grid: 1, 2 and 5 of each power of ten, and those between where
+/// that gives fewer than three.
+std::vector<double> ticks_between(double least, double most) {
+  for (const std::vector<double>& steps :
+       {std::vector<double>{1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}}) {
+    std::vector<double> ticks;
+    for (double power = std::pow(10, std::floor(std::log10(least))); power < most; power *= 10)
+      for (const double step : steps)
+        if (step * power >= least && step * power <= most) ticks.push_back(step * power);
+    if (ticks.size() >= 3) return ticks;
+  }
+  return {least * 1.15, std::sqrt(least * most), most / 1.15};
+}
+
+Html grid(const Frame& frame) {
+  Html lines;
+  for (const double ns : ticks_between(frame.least_ns(), frame.most_ns())) {
+    const std::string y = px(frame.y(ns));
+    lines += html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", px(left),
+                  px(width_px - right), y, y);
+    lines += html("<text class=\"tick right\" x=\"{}\" y=\"{}\">{}</text>", px(left - 8),
+                  px(frame.y(ns) + 4), show_time(ns));
+  }
+  return lines;
+}
+
+/// The day, and the time below it, at which each burst begins, as far as there is room.
+Html time_axis(const Frame& frame) {
+  Html axis;
+  double next_x = 0;
+  for (const Burst& burst : frame.bursts()) {
+    const std::string x = px(burst.x0 - 4), begin = moment(burst.begin_ms);
+    axis += html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", x, x, px(top),
+                 px(height_px - bottom + 4));
+    if (burst.x0 < next_x || begin.size() < 16) continue;
+    axis += html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x, px(height_px - bottom + 18),
+                 begin.substr(0, 10));
+    axis += html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x, px(height_px - bottom + 33),
+                 begin.substr(11, 5));
+    next_x = burst.x0 + label_px;
+  }
+  return axis;
+}
+
+std::string colour_of(size_t series) { return fmt::format("s{}", std::min(series, most_colours)); }
+
+std::string describe_trial(const db::TrialSummary& trial, const Series& series) {
+  const std::string status = trial.status ? show_status(*trial.status) : "unknown status";
+  const bool is_doubted = trial.doubt != db::Doubt::None && trial.doubt != db::Doubt::NotTimed;
+  return fmt::format("{}, {}{}{}; {}; session {}; {}", show_time(trial.latency_ns), status,
+                     is_doubted ? ", " : "", is_doubted ? db::to_string(trial.doubt) : "",
+                     series.name, trial.session, moment(trial.created_ms));
+}
+
+Html dot(const Frame& frame, const db::TrialSummary& trial, const Series& series, bool is_lead,
+         std::string_view colour) {
+  const char* kind = is_lead ? "lead" : can_lead(trial) ? "trial" : "doubt";
+  const Html circle =
+      html("<circle class=\"{} {}\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>", kind,
+           colour, px(frame.x(trial.created_ms)), px(frame.y(trial.latency_ns)),
+           is_lead ? "4.5" : "2.5", one_line(describe_trial(trial, series)));
+  if (!is_lead) return circle;
+  return html("<a href=\"/records/{}\">{}</a>", trial.hash, circle);
+}
+
+/// The staircase of the best so far, to the right edge.
+Html staircase(const Frame& frame, const Series& series, std::string_view colour) {
+  std::string path;
+  for (const size_t lead : series.leads) {
+    const db::TrialSummary& trial = series.trials[lead];
+    const std::string x = px(frame.x(trial.created_ms)), y = px(frame.y(trial.latency_ns));
+    path += path.empty() && frame.shows(trial) ? fmt::format("M{} {}", x, y)
+            : frame.shows(trial)               ? fmt::format("H{}V{}", x, y)
+                                               : "";
+  }
+  if (path.empty()) return {};
+  return html("<path class=\"best {}\" d=\"{}\"/>", colour, path + "H" + px(width_px - right));
+}
+
+struct Dots {
+  Html markup;
+  size_t shown = 0, slower = 0, thinned = 0;
+};
+
+Dots dots_of(const Frame& frame, std::span<const Series> series) {
+  size_t all = 0;
+  for (const Series& s : series) all += s.trials.size();
+  const size_t every = all / most_dots + 1;
+  Dots dots;
+  Html leads;
+  for (size_t n = 0; n < series.size(); ++n) {
+    const std::vector<size_t>& lead = series[n].leads;
+    for (size_t i = 0; i < series[n].trials.size(); ++i) {
+      const db::TrialSummary& trial = series[n].trials[i];
+      const bool is_lead = std::ranges::binary_search(lead, i);
+      if (!frame.shows(trial)) {
+        ++dots.slower;
+      } else if (!is_lead && i % every != 0) {
+        ++dots.thinned;
+      } else {
+        ++dots.shown;
+        (is_lead ? leads : dots.markup) += dot(frame, trial, series[n], is_lead, colour_of(n));
+      }
+    }
+  }
+  dots.markup += leads;  // above the others
+  return dots;
+}
+
+Html legend(std::span<const Series> series) {
+  Html entries;
+  for (size_t n = 0; n < std::min(series.size(), most_colours); ++n)
+    entries += html("<li><span class=\"key {}\"></span>{}</li>", colour_of(n),
+                    one_line(series[n].name, 100));
+  if (series.size() > most_colours)
+    entries += html("<li><span class=\"key {}\"></span>{} more</li>", colour_of(most_colours),
+                    series.size() - most_colours);
+  return html("<ul class=\"legend\">{}</ul>", entries);
+}
+
+std::string caption(const Dots& dots) {
+  std::string text =
+      "Latency of each timed trial, by the time at which it was made (UTC); lines: the best so far "
+      "of those that are believed. Hollow: pruned, disturbed or not believed. Pauses of more than "
+      "an "
+      "hour are drawn short.";
+  if (dots.slower > 0)
+    text += fmt::format(" {} far from the others: not drawn.",
+                        show_count(static_cast<int64_t>(dots.slower), "trial"));
+  if (dots.thinned > 0) text += fmt::format(" Of the others {} are left out.", dots.thinned);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Series> series_of(std::span<const db::TrialSummary> trials) {
+  std::map<std::tuple<std::string, std::string, int64_t>, Series> known;
+  for (const db::TrialSummary& trial : trials) {
+    if (!is_drawn(trial)) continue;
+    const std::string model(db::model_of(trial.device));
+    Series& series = known[{model, trial.target, trial.threads}];
+    if (series.name.empty())
+      series.name = fmt::format("{}, {}", model, show_count(trial.threads, "thread"));
+    series.trials.push_back(trial);
+  }
+  std::vector<Series> sorted;
+  for (auto& [key, series] : known) {
+    std::ranges::stable_sort(series.trials, {}, &db::TrialSummary::created_ms);
+    series.leads = leads_of(series.trials);
+    sorted.push_back(std::move(series));
+  }
+  std::ranges::stable_sort(sorted, std::ranges::greater(),
+                           [](const Series& s) { return s.trials.size(); });
+  return sorted;
+}
+
+Html history_chart(std::span<const Series> series) {
+  if (series.empty()) return {};
+  const Frame frame(series);
+  Html lines;
+  for (size_t n = 0; n < std::min(series.size(), most_colours); ++n)
+    lines += staircase(frame, series[n], colour_of(n));
+  const Dots dots = dots_of(frame, series);
+  return html(
+      "<figure class=\"chart\"><svg viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"Latency over time\">{}{}{}{}</svg>{}<figcaption>{}</figcaption></figure>",
+      static_cast<int>(width_px), static_cast<int>(height_px), grid(frame), time_axis(frame), lines,
+      dots.markup, legend(series), caption(dots));
+}
+
+std::string moment(int64_t milliseconds) {
+  if (milliseconds <= 0 || milliseconds >= latest_ms) return "-";
+  std::string text = db::utc_text(milliseconds).substr(0, 19);
+  text[10] = ' ';
+  return text;
+}
+
+}  // namespace tw::tools::web

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A request and its response as plain values, so that pages and access rules need no socket.
+// Thread-safe to share.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tw::tools::web {
+
+struct Request {
+  std::string method = "GET";
+  std::string path = "/";                              ///< without the query, %-sequences decoded
+  std::map<std::string, std::string> parameters = {};  ///< of the query, decoded; the first of each
+  std::vector<std::pair<std::string, std::string>> headers = {};
+
+  /// The value of a header, whatever the case of its name. None where it is absent or repeated.
+  std::optional<std::string> header(std::string_view name) const;
+  /// The value of a parameter; empty where it is absent.
+  std::string parameter(const std::string& name) const;
+};
+
+struct Response {
+  int status = 200;
+  std::string type = "text/html; charset=utf-8";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+/// Bytes of an address as they may stand in a path or a query: letters, digits, "-._~" and, where
+/// it is a path, "/" stay; every other byte becomes %XX.
+std::string percent_encoded(std::string_view text, bool is_path = false);
+
+/// "/path?name=value&...", parameters that are empty left out.
+std::string address_of(std::string_view path, const std::map<std::string, std::string>& parameters);
+
+}  // namespace tw::tools::web

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include "tools/explanation.h"
+#include "tools/report.h"
+#include "tools/web/history_chart.h"
+#include "tools/web/listing.h"
+#include "tools/web/pages.h"
+
+namespace tw::tools::web {
+namespace {
+
+// Each takes a judgement of all trials of its group.
+constexpr int64_t groups_a_page = 20;
+constexpr size_t most_history = 20'000;
+constexpr size_t most_leads = 50;
+
+/// A group with what its answer rests on; none where no record is believed.
+struct Known {
+  const db::GroupSummary* group;
+  std::optional<db::Explanation> explanation;
+};
+
+Result<std::optional<db::Explanation>> explained(db::Store& store, const std::string& hash) {
+  TW_TRY(const std::optional<db::Record> best, store.find(hash));
+  if (!best) return std::optional<db::Explanation>();
+  return store.explain({.workload = best->workload,
+                        .target = best->target,
+                        .device = best->device,
+                        .threads = best->threads,
+                        .codegen_abi = best->codegen_abi,
+                        .layouts = best->layouts},
+                       1);
+}
+
+/// The groups of a page, those with an answer first, the most efficient of them first.
+Result<std::vector<Known>> known_of(db::Store& store, const Overview& overview,
+                                    const WorkloadRow& row, int64_t page) {
+  std::vector<const db::GroupSummary*> groups;
+  for (const size_t index : row.groups) groups.push_back(&overview.groups[index]);
+  std::ranges::stable_sort(groups, [](const db::GroupSummary* a, const db::GroupSummary* b) {
+    return std::pair(!a->best.empty(), a->efficiency) > std::pair(!b->best.empty(), b->efficiency);
+  });
+  std::vector<Known> known;
+  const int64_t last = std::min(page * groups_a_page, std::ssize(groups));
+  for (int64_t i = (page - 1) * groups_a_page; i < last; ++i) {
+    const db::GroupSummary* const group = groups[static_cast<size_t>(i)];
+    known.push_back({group, {}});
+    if (group->best.empty()) continue;
+    TW_TRY(known.back().explanation, explained(store, group->best));
+  }
+  return known;
+}
+
+Html sureness(const db::Explanation& e) {
+  const char* const kind = e.sessions >= 3 ? "sure" : e.sessions == 2 ? "fair" : "weak";
+  Html text = html("<span class=\"{}\">{}</span>", kind, show_agreement(e));
+  if (e.not_used_count > 0)
+    text += html("<br><a href=\"/records/{}#why\">{} with a smaller latency {} not used</a>",
+                 e.record.hash, show_count(e.not_used_count, "record"),
+                 e.not_used_count == 1 ? "is" : "are");
+  return text;
+}
+
+/// The beginning of a long text, and all of it where a reader points at it.
+Html shortened(const std::string& text) {
+  return html("<span title=\"{}\">{}</span>", one_line(text), one_line(text, 40));
+}
+
+Html known_row(const Known& known) {
+  const db::GroupSummary& group = *known.group;
+  const Html place = html("<td>{}</td><td>{}<br><small>{}, code generator {}</small></td>",
+                          device_text(group.device), shortened(group.target),
+                          show_count(group.threads, "thread"), group.codegen_abi);
+  if (!known.explanation)
+    return html("<tr>{}<td class=\"number\" colspan=\"2\">none is believed</td><td>{}</td></tr>",
+                place, show_count(group.trials, "trial"));
+  const db::Explanation& e = *known.explanation;
+  return html(
+      "<tr>{}<td class=\"number\"><a href=\"/records/{}\">{}</a></td><td class=\"number\">{}</td>"
+      "<td>{}</td></tr>",
+      place, e.record.hash, show_time(e.latency_ns), share_text(group.efficiency), sureness(e));
+}
+
+nlohmann::json json_of(const Known& known) {
+  nlohmann::json json = {
+      {"device", known.group->device},   {"target", known.group->target},
+      {"threads", known.group->threads}, {"codegen_abi", known.group->codegen_abi},
+      {"trials", known.group->trials},   {"efficiency", known.group->efficiency}};
+  if (known.explanation)
+    json.update(as_json(*known.explanation, known.explanation->not_used.size()));
+  return json;
+}
+
+Html leads_table(const std::vector<Series>& series) {
+  Html rows;
+  size_t count = 0;
+  for (const Series& s : series)
+    for (const size_t lead : s.leads) {
+      if (++count > most_leads) break;
+      const db::TrialSummary& trial = s.trials[lead];
+      rows += html(
+          "<tr><td class=\"when\">{}</td><td class=\"number\"><a href=\"/records/{}\">{}</a></td>"
+          "<td>{}</td><td>{}</td></tr>",
+          moment(trial.created_ms), trial.hash, show_time(trial.latency_ns), one_line(s.name, 80),
+          one_line(trial.session, 40));
+    }
+  return html(
+      "<details><summary>The best so far, step by step</summary><table><thead><tr><th>When "
+      "(UTC)</th><th>Latency</th><th>Device</th><th>Session</th></tr></thead><tbody>{}</tbody>"
+      "</table></details>",
+      rows);
+}
+
+Html history(const std::vector<Series>& series, size_t trials) {
+  if (series.empty()) return html("<p>No trial is timed.</p>");
+  const Html cut = trials >= most_history
+                       ? html("<p>Only the {} trials that were stored last.</p>", trials)
+                       : Html{};
+  return html("{}{}{}", history_chart(series), cut, leads_table(series));
+}
+
+nlohmann::json json_of(const db::TrialSummary& trial) {
+  return {{"record", trial.hash},
+          {"status", trial.status ? db::to_string(*trial.status) : "unknown"},
+          {"doubt", db::to_string(trial.doubt)},
+          {"latency_ns", trial.latency_ns},
+          {"created_ms", trial.created_ms},
+          {"device", trial.device},
+          {"target", trial.target},
+          {"threads", trial.threads},
+          {"session", trial.session}};
+}
+
+Html group_pager(const WorkloadRow& row, int64_t page) {
+  const int64_t pages = (std::ssize(row.groups) + groups_a_page - 1) / groups_a_page;
+  if (pages < 2) return {};
+  Html links = html("<span>page {} of {}</span>", page, pages);
+  const auto at = [&](int64_t number) {
+    return address_of("/workloads/" + row.hash,
+                      {{"layouts", row.layouts}, {"page", std::to_string(number)}});
+  };
+  if (page > 1) links += link(at(page - 1), "← before");
+  if (page < pages) links += link(at(page + 1), "after →");
+  return html("<nav class=\"pager\">{}</nav>", links);
+}
+
+}  // namespace
+
+Result<Answer> workload_page(db::Store& store, const Overview& overview, const std::string& hash,
+                             const Request& request) {
+  const WorkloadRow* const row = find_workload(overview, hash, request.parameter("layouts"));
+  if (!row)
+    return fail(ErrorCode::NoCandidate, "[workload] the database has no trial of such a workload");
+  TW_TRY(const int64_t page, number_of(request, "page", 1, std::ssize(row->groups)));
+  TW_TRY(const std::vector<Known> known, known_of(store, overview, *row, page));
+  TW_TRY(const std::vector<db::TrialSummary> trials,
+         store.trials(row->hash, row->layouts, most_history));
+  Html rows;
+  nlohmann::json best = nlohmann::json::array(), points = nlohmann::json::array();
+  for (const Known& group : known) {
+    rows += known_row(group);
+    best.push_back(json_of(group));
+  }
+  for (const db::TrialSummary& trial : trials) points.push_back(json_of(trial));
+  Answer answer;
+  answer.title = one_line(row->name, 400);
+  answer.body = html(
+      "<h2>Best by device</h2><div class=\"wide\"><table><thead><tr><th>Device</th><th>Target</th>"
+      "<th>Latency</th><th>Of the peak</th><th>How sure</th></tr></thead><tbody>{}</tbody></table>"
+      "</div>{}<h2>History</h2>{}",
+      rows, group_pager(*row, page), history(series_of(trials), trials.size()));
+  answer.json = text_of({{"workload", row->name},
+                         {"hash", row->hash},
+                         {"layouts", row->layouts},
+                         {"op", row->op},
+                         {"best", best},
+                         {"history", points}});
+  return answer;
+}
+
+}  // namespace tw::tools::web

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include "tools/report.h"
+#include "tools/web/history_chart.h"
+#include "tools/web/listing.h"
+#include "tools/web/pages.h"
+
+namespace tw::tools::web {
+namespace {
+
+constexpr size_t most_name_characters = 160;
+constexpr size_t most_class_columns = 12;
+
+Html workload_link(const WorkloadRow& row) {
+  return link(workload_address(row), one_line(row.name, most_name_characters));
+}
+
+Html summary(const Overview& overview) {
+  return html(
+      "<p class=\"summary\"><b>{}</b> workloads, <b>{}</b> trials, <b>{}</b> classes of "
+      "devices{}</p>",
+      overview.workloads.size(), overview.trials, overview.classes.size(),
+      overview.is_cut ? "; of the database, the groups that were stored last" : "");
+}
+
+Html workload_row(const WorkloadRow& row) {
+  const std::string more =
+      row.classes.size() > 1 ? fmt::format(" and {} more", row.classes.size() - 1) : "";
+  return html(
+      "<tr><td class=\"name\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
+      "<td>{}{}</td><td class=\"number\">{}</td><td class=\"when\">{}</td></tr>",
+      workload_link(row), show_time(row.latency_ns), share_text(row.efficiency),
+      one_line(row.classes.front(), 40), more, row.trials, moment(row.newest_ms));
+}
+
+nlohmann::json json_of(const WorkloadRow& row) {
+  return {{"workload", row.name},          {"hash", row.hash},
+          {"layouts", row.layouts},        {"op", row.op},
+          {"device_classes", row.classes}, {"trials", row.trials},
+          {"latency_ns", row.latency_ns},  {"efficiency", row.efficiency},
+          {"newest_ms", row.newest_ms}};
+}
+
+nlohmann::json json_of(const Listing& listing) {
+  return {{"matches", listing.matches}, {"page", listing.page},
+          {"pages", listing.pages()},   {"size", listing.size},
+          {"sort", listing.sort},       {"ascending", listing.is_ascending}};
+}
+
+const db::GroupSummary* best_on(const Overview& overview, const WorkloadRow& row,
+                                const std::string& model) {
+  const db::GroupSummary* best = nullptr;
+  for (const size_t index : row.groups) {
+    const db::GroupSummary& group = overview.groups[index];
+    if (db::model_of(group.device) != model) continue;
+    if (!best || group.efficiency > best->efficiency ||
+        (group.efficiency == best->efficiency && !group.best.empty() && best->best.empty()))
+      best = &group;
+  }
+  return best;
+}
+
+/// Shades in steps of a tenth of the peak.
+Html coverage_cell(const db::GroupSummary* best) {
+  if (!best) return html("<td class=\"none\">·</td>");
+  if (best->best.empty())
+    return html("<td class=\"tried\" title=\"{}, none believed\">tried</td>",
+                show_count(best->trials, "trial"));
+  const int shade = std::clamp(static_cast<int>(10 * best->efficiency), 0, 9);
+  const std::string text =
+      best->efficiency > 0 ? share_text(best->efficiency) : show_time(best->latency_ns);
+  return html("<td class=\"c{}\"><a href=\"/records/{}\" title=\"{}, {}\">{}</a></td>", shade,
+              best->best, show_time(best->latency_ns), show_count(best->trials, "trial"), text);
+}
+
+nlohmann::json json_of(const db::GroupSummary& best) {
+  return {{"record", best.best},
+          {"latency_ns", best.latency_ns},
+          {"efficiency", best.efficiency},
+          {"trials", best.trials},
+          {"device", best.device}};
+}
+
+std::vector<std::string> shown_classes(const Overview& overview, const Listing& listing) {
+  if (!listing.device.empty()) return {listing.device};
+  std::vector<std::string> classes = overview.classes;
+  if (classes.size() > most_class_columns) classes.resize(most_class_columns);
+  return classes;
+}
+
+}  // namespace
+
+Result<Answer> workloads_page(const Overview& overview, const Request& request) {
+  TW_TRY(const Listing listing, listing_of(overview, request, "/workloads"));
+  Html rows;
+  nlohmann::json list = nlohmann::json::array();
+  for (const WorkloadRow* row : listing.rows) {
+    rows += workload_row(*row);
+    list.push_back(json_of(*row));
+  }
+  const Html head = html(
+      "<tr>{}{}{}{}{}{}</tr>", sort_heading(listing, "name", "Workload"),
+      sort_heading(listing, "latency", "Fastest"), sort_heading(listing, "peak", "Of the peak"),
+      sort_heading(listing, "devices", "Devices"), sort_heading(listing, "trials", "Trials"),
+      sort_heading(listing, "newest", "Last trial"));
+  Answer answer;
+  answer.title = "Workloads";
+  answer.body = html(
+      "{}{}<div class=\"wide\"><table><thead>{}</thead><tbody>{}</tbody></table>"
+      "</div>{}",
+      summary(overview), filter_form(listing, overview), head, rows, pager(listing));
+  answer.json = text_of({{"list", json_of(listing)},
+                         {"trials", overview.trials},
+                         {"operators", overview.operators},
+                         {"device_classes", overview.classes},
+                         {"workloads", list}});
+  return answer;
+}
+
+Result<Answer> coverage_page(const Overview& overview, const Request& request) {
+  TW_TRY(const Listing listing, listing_of(overview, request, "/coverage"));
+  const std::vector<std::string> classes = shown_classes(overview, listing);
+  Html head = sort_heading(listing, "name", "Workload");
+  for (const std::string& model : classes)
+    head += html("<th scope=\"col\">{}</th>", one_line(model, 40));
+  Html rows;
+  nlohmann::json list = nlohmann::json::array();
+  for (const WorkloadRow* row : listing.rows) {
+    Html cells;
+    nlohmann::json measured = nlohmann::json::object();
+    for (const std::string& model : classes) {
+      const db::GroupSummary* const best = best_on(overview, *row, model);
+      cells += coverage_cell(best);
+      if (best) measured[model] = json_of(*best);
+    }
+    rows += html("<tr><td class=\"name\">{}</td>{}</tr>", workload_link(*row), cells);
+    list.push_back({{"workload", row->name}, {"hash", row->hash}, {"measured", measured}});
+  }
+  const size_t hidden = listing.device.empty() ? overview.classes.size() - classes.size() : 0;
+  Answer answer;
+  answer.title = "Coverage";
+  answer.body = html(
+      "<p class=\"summary\">Which workloads were measured on which class of devices, and what "
+      "share "
+      "of the peak their best kernel reaches there{}.</p>{}<div class=\"wide\"><table "
+      "class=\"coverage\"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}",
+      hidden > 0
+          ? fmt::format("; {} classes with fewer workloads are not shown: choose one", hidden)
+          : "",
+      filter_form(listing, overview), head, rows, pager(listing));
+  answer.json = text_of(
+      {{"list", json_of(listing)}, {"device_classes", overview.classes}, {"workloads", list}});
+  return answer;
+}
+
+}  // namespace tw::tools::web
