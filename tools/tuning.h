@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "dsl/workload.h"
+#include "tools/farm_flags.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
@@ -21,6 +22,7 @@ struct TuneFlags {
   WorkloadFlags workload;
   TargetFlags target;
   PlaceFlags place;
+  FarmFlags farm;
   std::string suite, output;
   std::string report;                   ///< the page about the run; empty: none
   std::string python = "python3";       ///< that makes the page
@@ -96,8 +98,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const ChosenTarget& target);
 
-/// --model: tunes a network and writes it as a file that the runtime loads.
-Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
-                       const ChosenTarget& target);
+/// --model: tunes a network and writes it as a file that the runtime loads. On a farm kernels are
+/// measured by its members, and whole networks are not.
+Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const ChosenTarget& target,
+                       const std::optional<tuner::Farm>& farm);
 
 }  // namespace tw::tools

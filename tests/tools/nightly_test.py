@@ -34,7 +34,7 @@ class Checkout(unittest.TestCase):
         programs.mkdir()
         venv.mkdir(parents=True)
         (venv / "python").symlink_to(sys.executable)
-        for name in ("requirements", "requirements-bench", "requirements-cuda", "requirements-notebook",
+        for name in ("requirements", "requirements-bench", "requirements-cuda", "requirements-farm", "requirements-notebook",
                      "requirements-report", "requirements-test"):
             (self.root / "tools" / f"{name}.txt").write_text("")
             subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.txt.sha256'", shell=True, check=True)
@@ -169,6 +169,21 @@ class Requirements(unittest.TestCase):
                     versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
         self.assertIn("jupyterlab", versions)
         self.assertEqual({name: found for name, found in versions.items() if len(found) > 1}, {})
+
+
+class Farms(Checkout):
+    def test_dask_and_the_package_are_for_those_who_ask_for_a_farm(self):
+        build = self.root / "build" / "release"
+        (build / "tools").mkdir(parents=True)
+        (build / "tools" / "tilewright").write_text('#!/bin/sh\necho "$TILEWRIGHT_PYTHON tilewright $*" >>"$LOG"\n')
+        (build / "tools" / "tilewright").chmod(0o755)
+        python = self.root / ".venv" / "bin" / "python"
+        for line in ("worker --join a:1", "tune --op dense --workers dask://a:1"):
+            code, ran = self.run_tw(*line.split())
+            self.assertEqual(code, 0, self.stderr)
+            self.assertEqual(ran, [f"ninja -C {build} tilewright tw_python", f"{python} tilewright {line}"])
+        (self.root / ".venv" / ".requirements-farm.txt.sha256").unlink()  # as where nobody has asked
+        self.assertEqual(self.run_tw("tune", "--op", "dense")[1], [f"ninja -C {build} tilewright", " tilewright tune --op dense"])
 
 
 class Wheel(Checkout):
