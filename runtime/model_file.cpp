@@ -368,7 +368,7 @@ Result<MappedModel> map_model(const std::string& path, Trust trust, const Target
   TW_TRY(MappedFile mapped, MappedFile::map(file, path));
   auto parsed = checked_model(mapped.bytes(), constants);
   if (!parsed)
-    return invalid_model(fmt::format("[model] '{}' cannot be used: {}; delete it and make it again",
+    return invalid_model(fmt::format("[model] '{}' cannot be used: {}; make one with `tilewright tune --model`",
                                      path, parsed.error().message));
   TW_RETURN_IF_ERROR(check_targets(parsed->model, machine));
   return MappedModel{std::move(parsed->model), std::move(mapped), parsed->constants};

@@ -71,7 +71,7 @@ Facts facts_of_run(const ModelRun& run) {
   for (const auto& [name, text] : facts_of(run.model, 0)) facts.emplace_back(name, text);
   if (const size_t unverified = run.unverified[run.written]; unverified > 0)
     facts.emplace_back("not verified",
-                       fmt::format("{}, which were predicted and never run",
+                       fmt::format("{}, predicted and never run",
                                    show_count(static_cast<int64_t>(unverified), "kernel")));
   return facts;
 }

@@ -42,6 +42,10 @@ Result<PlacedModel> open_placed(const ModelRunFlags& flags) {
                             runtime::Constants::Trusted));
   TW_TRY(const Target target, parse_target(file.model.target));
   if (!target.is_gpu()) {
+    if (names_gpu(flags.target))
+      return fail(ErrorCode::Usage, fmt::format("[run] --target {} contradicts the network, which "
+                                                "is for {}: leave it out",
+                                                flags.target, file.model.target));
     TW_TRY(Model model, Model::open(flags.path));
     return PlacedModel{std::move(model), ""};
   }
@@ -108,6 +112,11 @@ Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t
     return fail(
         ErrorCode::Usage,
         fmt::format("[run] --variant {}: the network has variants 0 to {}", asked, count - 1));
+  if (asked >= 0 && !takes(model.arguments(static_cast<size_t>(asked)), given))
+    return fail(ErrorCode::Usage,
+                fmt::format("[run] the inputs are not of the shapes of variant {}: leave --variant "
+                            "out, or see `tilewright show` of the file",
+                            asked));
   if (asked >= 0) return static_cast<size_t>(asked);
   for (size_t variant = 0; variant < count; ++variant)
     if (takes(model.arguments(variant), given)) return variant;
@@ -256,8 +265,13 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
   const Model& model = placed.model;
   TW_TRY(const ArrayFiles inputs, array_files(flags.inputs, model, false));
   TW_TRY(const ArrayFiles outputs, array_files(flags.outputs, model, true));
-  for (const auto& [name, path] : outputs) TW_RETURN_IF_ERROR(check_output(path));
-  if (!flags.trace.empty()) TW_RETURN_IF_ERROR(check_output(flags.trace));
+  std::vector<std::string> written;
+  for (const auto& [name, path] : outputs) written.push_back(path);
+  if (!flags.trace.empty()) written.push_back(flags.trace);
+  for (const std::string& path : written) {
+    TW_RETURN_IF_ERROR(check_output(path));
+    TW_RETURN_IF_ERROR(check_keeps(flags.path, path));
+  }
   TW_TRY(GivenArrays given, read_arrays(inputs));
   TW_TRY(const size_t variant, variant_for(model, given, flags.variant));
   TW_TRY(tuner::ModelArrays arrays, arrays_for(model, variant, std::move(given), flags.seed));

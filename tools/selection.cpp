@@ -247,6 +247,11 @@ Result<bool> names_network(const SelectionFlags& flags) {
                 fmt::format("[network] {}: --schedule is of a kernel; the schedules of a network "
                             "are chosen when it is tuned",
                             flags.hash));
+  if (flags.workload.is_given())
+    return fail(ErrorCode::Usage,
+                fmt::format("[network] the file {} and a workload, or layouts, contradict each "
+                            "other: give one",
+                            shell_quoted(flags.hash)));
   return true;
 }
 
@@ -346,11 +351,25 @@ Status check_output(const std::string& path, std::string_view example) {
         ErrorCode::Usage,
         fmt::format("[output] {} is a directory: name a file in it, such as {}", shell_quoted(path),
                     shell_quoted((std::filesystem::path(path) / example).string())));
+  const std::filesystem::file_status known = std::filesystem::status(path, error);
+  if (std::filesystem::exists(known) && !std::filesystem::is_regular_file(known))
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[output] {} is a device or a pipe, which would be replaced: name a file",
+                    shell_quoted(path)));
   const auto folder = std::filesystem::absolute(path, error).parent_path();
   if (!std::filesystem::is_directory(folder, error))
     return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));
   if (::access(folder.c_str(), W_OK) == 0) return {};
   return cannot(folder.string() + ": " + std::strerror(errno));
+}
+
+Status check_keeps(const std::string& input, const std::string& output) {
+  std::error_code error;
+  if (!std::filesystem::equivalent(input, output, error)) return {};
+  return fail(ErrorCode::Usage, fmt::format("[output] {} would replace {}, which is read: name "
+                                            "another file",
+                                            shell_quoted(output), shell_quoted(input)));
 }
 
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,

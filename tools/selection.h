@@ -127,9 +127,12 @@ Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 /// Where that is.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 
-/// Checks before the work that a file can be made at the path. Fails with Usage, naming `example`
-/// in it, for a directory, else with Environment.
+/// Checks before the work that a file can be made at the path. Fails with Usage for a device or a
+/// pipe, and, naming `example`
+/// in it, for a directory; else with Environment.
 Status check_output(const std::string& path, std::string_view example = "kernel.twart");
+/// Usage if the output is the file `input`, under this or another name.
+Status check_keeps(const std::string& input, const std::string& output);
 
 /// The error (Unsupported) for a flag that names a file to write, --output say, with a workload
 /// without elements, which has no kernel.

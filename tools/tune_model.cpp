@@ -321,6 +321,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
+  TW_RETURN_IF_ERROR(check_keeps(flags.model, tuned.path));
   TW_RETURN_IF_ERROR(check_page(flags));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));

@@ -110,6 +110,28 @@ class NetworksTest(program.ProgramTest):
         models = list((self.home / ".cache" / "tilewright" / "standing_models").glob("*/*"))
         self.assertEqual([model.name for model in models], ["tiny.onnx"])
 
+    def test_what_is_read_is_never_replaced(self):
+        tune = ["tune", "--model", "net.onnx", "--effort", "none", "--db", self.db, "--output"]
+        (self.home / "link.onnx").symlink_to("net.onnx")
+        os.mkfifo(self.home / "pipe")
+        for output in "net.onnx", "link.onnx", "pipe":
+            self.fail_with(2, *tune, output, saying=["[output]", output])
+        self.plan()
+        model = (self.home / "net.twart").read_bytes()
+        for flag in "--output", "--trace":
+            self.fail_with(2, "run", "net.twart", flag, "net.twart", saying=["would replace net.twart"])
+        self.assertEqual((self.home / "net.twart").read_bytes(), model)
+
+    def test_flags_that_contradict_a_network_are_refused(self):
+        self.plan()
+        self.fail_with(2, "run", "net.twart", "--target", "cuda", saying=["--target cuda contradicts the network"])
+        self.fail_with(2, "run", "net.twart", "--op", "dense", saying=["net.twart", "a workload"])
+        onnx.write_npy(self.home / "x.npy", [2, CHANNELS, SIZE, SIZE], self.network.image * 2)
+        self.fail_with(2, "run", "net.twart", "--input", "x.npy", "--variant", "0", saying=["not of the shapes of variant 0"])
+
+    def test_an_onnx_file_is_no_tuned_network(self):
+        self.fail_with(5, "explain", "net.onnx", saying=["tilewright tune --model"])
+
     def test_whether_to_merge_convolutions_is_measured(self):
         source = random.Random(2)
         filters = lambda: [source.uniform(-1, 1) for _ in range(CHANNELS**2)]
