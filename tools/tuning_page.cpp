@@ -17,7 +17,7 @@ namespace {
 // Importing the package, from a cold disk.
 constexpr int64_t check_timeout_ns = 60'000'000'000;
 // A page about a database of a hundred thousand records.
-constexpr int64_t making_timeout_ns = 600'000'000'000;
+constexpr int64_t page_timeout_ns = 600'000'000'000;
 
 /// The end of what a Python program says when it fails: the exception, without the frames.
 std::string last_line_of(const Error& error) {
@@ -32,7 +32,7 @@ Status run_report(const TuneFlags& flags, const std::vector<std::string>& argume
   command.insert(command.end(), {"-m", "tilewright.report"});
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--output", flags.report});
-  if (const auto made = codegen::run_command(command, making_timeout_ns); !made)
+  if (const auto made = codegen::run_command(command, page_timeout_ns); !made)
     return fail(ErrorCode::Environment,
                 fmt::format("[tune] the kernels are stored, but the page {} was not written: {}",
                             shell_quoted(flags.report), last_line_of(made.error())));
