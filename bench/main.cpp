@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "bench/ablation_mode.h"
 #include "bench/compare.h"
+#include "bench/database.h"
 #include "bench/mode.h"
 #include "bench/planning.h"
 #include "bench/scoring.h"
@@ -61,6 +62,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        {"expressions"}},
       {"expressions", Switch{&f.expressions}, "the operands are files with expressions"},
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
+      {"records", Whole{&f.records, 1'000, 100'000'000}, "that --database asks"},
       {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
       {"model", Text{&f.model},
@@ -103,7 +105,8 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
   return {.name = "bench",
           .summary = "compare kernels with other libraries",
           .flags = concatenated({switches_of(chosen), std::move(own), flags_of(f.place)}),
-          .operands = {{"FILES", Paths{&f.files}, "expressions, recorded trials, or networks"}},
+          .operands = {{"FILES", Paths{&f.files},
+                        "expressions, recorded trials, networks, or a database"}},
           .run = std::move(run)};
 }
 
@@ -148,7 +151,7 @@ Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
   if (mode.takes_networks == flags.model.empty())
     return fail(ErrorCode::Usage,
                 "[bench] --model and --ablation need each other: --ablation --model resnet50");
-  if (mode.takes_networks || mode.name == "planning") return std::vector<Item>();
+  if (mode.takes_networks || !mode.takes_workloads) return std::vector<Item>();
   if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
@@ -322,6 +325,19 @@ Result<int> run_planning(const Call& call) {
   return 0;
 }
 
+Result<int> run_database(const Call& call) {
+  TW_TRY(const tuner::Scratch folder, tuner::Scratch::make(tuner::temporary_places()));
+  TW_TRY(const DatabaseFigures figures,
+         measure_database({.database = call.flags.files.empty() ? "" : call.flags.files[0],
+                           .folder = folder.path(),
+                           .records = call.flags.records,
+                           .rounds = call.flags.rounds,
+                           .seed = static_cast<uint64_t>(call.flags.seed)},
+                          call.environment.clock));
+  TW_RETURN_IF_ERROR(publish(call, as_json(figures), as_table(figures)));
+  return 0;
+}
+
 /// Adds the flags that only comparisons accept to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
   for (const char* flag : {"target", "batch", "dtype", "graphs", "schedule"})
@@ -338,7 +354,11 @@ const std::vector<Mode>& modes() {
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_scoring},
       {"planning", "how long plans of the networks named take; nothing is built",
        on_processors({"peer", "tune", "state", "expressions", "suite", "only"}), "", "",
-       run_planning},
+       run_planning, false, false},
+      {"database",
+       "how fast the tuning database answers, merges and opens; FILES: an empty one, or a server",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
+       "", run_database, false, false},
       {"twins", "whether a kernel is told from its copy, and from one slowed by 3 %",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",

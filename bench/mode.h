@@ -36,6 +36,7 @@ struct Flags {
   std::string workloads;                ///< the folder of the tables
   int64_t points = 2000;                ///< for --scoring
   int64_t comparisons = 200;            ///< for --twins
+  int64_t records = 1'000'000;          ///< for --database
   std::string model;                    ///< for --ablation: networks, separated by commas
   std::vector<std::string> dimensions;  ///< of these: NAME=VALUE
   // For --search.
@@ -68,6 +69,7 @@ struct Mode {
   /// Returns the exit code.
   Result<int> (*run)(const Call& call) = nullptr;
   bool takes_networks = false;  ///< those of --model, and no workloads
+  bool takes_workloads = true;
 };
 
 /// The date as YYYY-MM-DD, UTC.

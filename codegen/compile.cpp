@@ -211,6 +211,22 @@ std::string code_hash(const Artifact& artifact) {
   return sha256_hex(text + (is_text ? nameless(artifact) : loaded_contents(artifact.object)));
 }
 
+Result<RelocatableKernel> compile_relocatable(const KernelSpec& spec, const Target& target,
+                                              const CompileOptions& options) {
+  if (target.is_gpu())
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[compile] expected a kernel of a processor, not one of {}",
+                            target.to_string()));
+  Batch batch;
+  batch.add(spec, 0);
+  TW_TRY(CompiledObjects compiled, compile_cpu(batch.programs, target, options.cpu));
+  for (const Status& status : compiled.programs) TW_RETURN_IF_ERROR(status);
+  TW_TRY(const std::string compiler, toolchain(target, options));
+  RelocatableKernel kernel{info_of(spec, target, compiler), std::move(compiled.object)};
+  TW_RETURN_IF_ERROR(runtime::check_info(kernel.info));
+  return kernel;
+}
+
 Result<std::string> toolchain(const Target& target, const CompileOptions& options) {
   return backend_of(target).toolchain(options);
 }

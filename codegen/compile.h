@@ -49,6 +49,15 @@ Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpe
                                                        const Target& target,
                                                        const CompileOptions& options = {});
 
+/// A kernel of a processor before it is linked.
+struct RelocatableKernel {
+  runtime::KernelInfo info;
+  std::string object;  ///< an ELF object that defines the functions of all phases and packs
+};
+/// Fails as one kernel of compile() does, and with Unsupported for a GPU.
+Result<RelocatableKernel> compile_relocatable(const KernelSpec& spec, const Target& target,
+                                              const CompileOptions& options = {});
+
 /// Name and version of the compiler for the target, as records store them: "halide-21.0.0",
 /// "nvrtc-13.0". Fails with Environment if the compiler is not installed.
 Result<std::string> toolchain(const Target& target, const CompileOptions& options = {});

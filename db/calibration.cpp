@@ -69,13 +69,14 @@ bool flat(int depth, Json::parse_event_t, Json&) { return depth <= 1; }
 }  // namespace
 
 std::string canonical_text(const Calibration& calibration) {
-  return fmt::format("tilewright-calibration {}\n", calibration_version) +
-         canonical_field("target", calibration.target) +
-         canonical_field("device", calibration.device) +
-         canonical_field("machine", calibration.machine) +
-         canonical_field("program_version", calibration.program_version) +
-         canonical_field("generation", std::to_string(calibration.generation)) +
-         canonical_field("created_ms", std::to_string(calibration.created_ms));
+  std::string text = fmt::format("tilewright-calibration {}\n", calibration_version);
+  append_field(text, "target", calibration.target);
+  append_field(text, "device", calibration.device);
+  append_field(text, "machine", calibration.machine);
+  append_field(text, "program_version", calibration.program_version);
+  append_field(text, "generation", std::to_string(calibration.generation));
+  append_field(text, "created_ms", std::to_string(calibration.created_ms));
+  return text;
 }
 
 Calibration seal(Calibration calibration) {

@@ -1,25 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/fields.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-#include <tuple>
+#include <string>
 
 namespace tw::db {
+namespace {
 
-std::string canonical_field(std::string_view name, std::string_view value) {
-  return fmt::format("{}:{}:{}\n", name, value.size(), value);
+bool is_between(char c, unsigned char low, unsigned char high) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= low && byte <= high;
 }
 
-bool is_valid_text(const std::string& text) {
-  if (text.find('\0') != std::string::npos) return false;
-  try {
-    std::ignore = nlohmann::json(text).dump();  // throws on bytes that are not UTF-8
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
+/// The length of the character that the text begins with, in bytes; 0 where it is none of UTF-8
+/// (RFC 3629: the shortest form, no surrogates, at most U+10FFFF).
+size_t character_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return 1;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (!is_between(text[1], low, high)) return 0;
+  for (size_t i = 2; i < bytes; ++i)
+    if (!is_between(text[i], 0x80, 0xbf)) return 0;
+  return bytes;
+}
+
+}  // namespace
+
+void append_field(std::string& text, std::string_view name, std::string_view value) {
+  ((text += name) += ':') += std::to_string(value.size());
+  ((text += ':') += value) += '\n';
+}
+
+bool is_valid_text(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return false;
+  while (!text.empty()) {
+    const size_t bytes = character_bytes(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
   }
+  return true;
 }
 
 }  // namespace tw::db

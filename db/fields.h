@@ -11,10 +11,11 @@ namespace tw::db {
 /// The longest text of a field that names something.
 inline constexpr size_t max_text_bytes = 4 << 10;
 
-/// One field of a canonical text: `name:N:value` and a line feed, N being the bytes of the value.
-std::string canonical_field(std::string_view name, std::string_view value);
+/// Appends a field to a canonical text: `name:N:value` and a line feed, N being the bytes of the
+/// value.
+void append_field(std::string& text, std::string_view name, std::string_view value);
 
 /// Text that a database holds is UTF-8 without NUL.
-bool is_valid_text(const std::string& text);
+bool is_valid_text(std::string_view text);
 
 }  // namespace tw::db

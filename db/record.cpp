@@ -28,10 +28,10 @@ constexpr size_t max_samples = 10'000;
 
 std::string real_text(double value) { return format_double(value == 0 ? 0.0 : value); }
 
-std::string text_of(const std::string& value) { return value; }
-std::string text_of(int64_t value) { return fmt::format("{}", value); }
+std::string_view text_of(const std::string& value) { return value; }
+std::string text_of(int64_t value) { return std::to_string(value); }
 std::string text_of(double value) { return real_text(value); }
-std::string text_of(TrialStatus value) { return std::string(to_string(value)); }
+std::string_view text_of(TrialStatus value) { return to_string(value); }
 std::string text_of(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) {
@@ -209,7 +209,7 @@ std::string canonical_text(const Record& record) {
   std::string text = fmt::format("tilewright-record {}\n", version);
   visit_fields(
       record,
-      [&](const char* name, const auto& member) { text += canonical_field(name, text_of(member)); },
+      [&](const char* name, const auto& member) { append_field(text, name, text_of(member)); },
       version);
   return text;
 }

@@ -13,6 +13,8 @@ namespace tw::db {
 namespace {
 
 constexpr int max_value_bytes = 4 << 20;
+// More than there are different ones, but for the conditions of queries.
+constexpr size_t most_kept_statements = 64;
 
 constexpr std::pair<int, int> limits[] = {
     {SQLITE_LIMIT_LENGTH, max_value_bytes},
@@ -105,50 +107,60 @@ class SqliteRow final : public Row {
 class SqliteStatement final : public PreparedStatement {
  public:
   /// The deadline is the connection's, which outlives its statements.
-  SqliteStatement(sqlite3_stmt* statement, std::string path, const Deadline& deadline)
-      : statement_(statement), path_(std::move(path)), deadline_(deadline) {}
+  SqliteStatement(SqliteConnection& connection, SqliteConnection::Compiled::node_type compiled,
+                  const Deadline& deadline)
+      : connection_(connection),
+        compiled_(std::move(compiled)),
+        statement_(compiled_.mapped().get()),
+        deadline_(deadline) {}
+  SqliteStatement(const SqliteStatement&) = delete;
+  SqliteStatement& operator=(const SqliteStatement&) = delete;
+  ~SqliteStatement() override {
+    reset();
+    connection_.keep(std::move(compiled_));
+  }
 
   void bind(int64_t value) override {
-    bind_code_ |= sqlite3_bind_int64(statement_.get(), next_parameter_++, value);
+    bind_code_ |= sqlite3_bind_int64(statement_, next_parameter_++, value);
   }
   void bind(double value) override {
-    bind_code_ |= sqlite3_bind_double(statement_.get(), next_parameter_++, value);
+    bind_code_ |= sqlite3_bind_double(statement_, next_parameter_++, value);
   }
   void bind(std::string_view text) override {
-    bind_code_ |= sqlite3_bind_text64(statement_.get(), next_parameter_++, text.data(), text.size(),
+    bind_code_ |= sqlite3_bind_text64(statement_, next_parameter_++, text.data(), text.size(),
                                       SQLITE_TRANSIENT, SQLITE_UTF8);
   }
   void bind_blob(std::string_view bytes) override {
-    bind_code_ |= sqlite3_bind_blob64(statement_.get(), next_parameter_++, bytes.data(),
-                                      bytes.size(), SQLITE_TRANSIENT);
+    bind_code_ |= sqlite3_bind_blob64(statement_, next_parameter_++, bytes.data(), bytes.size(),
+                                      SQLITE_TRANSIENT);
   }
 
   Status each(const Visitor& visit) override {
     int code = deadline_.has_passed() ? SQLITE_INTERRUPT : bind_code_;
     if (code == SQLITE_OK)
-      while ((code = sqlite3_step(statement_.get())) == SQLITE_ROW)
-        if (!visit(SqliteRow(statement_.get()))) break;
-    const std::string detail = code == SQLITE_INTERRUPT
+      while ((code = sqlite3_step(statement_)) == SQLITE_ROW)
+        if (!visit(SqliteRow(statement_))) break;
+    const bool is_done = code == SQLITE_ROW || code == SQLITE_DONE;
+    const std::string detail = is_done ? ""
+                               : code == SQLITE_INTERRUPT
                                    ? sqlite3_errstr(code)
-                                   : sqlite3_errmsg(sqlite3_db_handle(statement_.get()));
+                                   : sqlite3_errmsg(sqlite3_db_handle(statement_));
     reset();
-    if (code == SQLITE_ROW || code == SQLITE_DONE) return {};
-    return tl::unexpected(database_error("database", path_, code, detail));
+    if (is_done) return {};
+    return tl::unexpected(database_error("database", connection_.path(), code, detail));
   }
 
  private:
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-  };
   void reset() {
-    sqlite3_reset(statement_.get());
-    sqlite3_clear_bindings(statement_.get());
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
     next_parameter_ = 1;
     bind_code_ = 0;
   }
 
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  std::string path_;
+  SqliteConnection& connection_;
+  SqliteConnection::Compiled::node_type compiled_;
+  sqlite3_stmt* statement_;
   const Deadline& deadline_;
   int next_parameter_ = 1;
   int bind_code_ = 0;
@@ -198,7 +210,21 @@ Result<std::unique_ptr<SqliteConnection>> SqliteConnection::open(const std::stri
   return connection;
 }
 
-SqliteConnection::~SqliteConnection() { sqlite3_close_v2(handle_); }
+SqliteConnection::~SqliteConnection() {
+  idle_.clear();
+  sqlite3_close_v2(handle_);
+}
+
+void SqliteConnection::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+void SqliteConnection::keep(Compiled::node_type statement) {
+  // Pragmas may do their work while they are compiled.
+  const bool is_kept =
+      idle_.size() < most_kept_statements && !statement.key().starts_with("PRAGMA");
+  if (is_kept) idle_.insert(std::move(statement));
+}
 
 Result<bool> SqliteConnection::is_read_only() { return sqlite3_db_readonly(handle_, "main") == 1; }
 
@@ -211,12 +237,16 @@ Status SqliteConnection::execute(const std::string& sql) {
 }
 
 Result<std::unique_ptr<PreparedStatement>> SqliteConnection::prepare(std::string_view sql) {
+  if (const auto known = idle_.find(sql); known != idle_.end())
+    return std::make_unique<SqliteStatement>(*this, idle_.extract(known), deadline_);
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK)
     return tl::unexpected(database_error("database", path_, code, sqlite3_errmsg(handle_)));
-  return std::make_unique<SqliteStatement>(statement, path_, deadline_);
+  Compiled fresh;
+  fresh[std::string(sql)].reset(statement);
+  return std::make_unique<SqliteStatement>(*this, fresh.extract(fresh.begin()), deadline_);
 }
 
 Status SqliteConnection::begin(Access access) {

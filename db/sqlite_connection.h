@@ -3,6 +3,7 @@
 // Private to db/: a connection to one SQLite file. Writers take the gate (gate.h) before they begin
 // a transaction. Not thread-safe.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "db/waiting.h"
 
 struct sqlite3;
+struct sqlite3_stmt;
 
 namespace tw::db {
 
@@ -55,6 +57,13 @@ class SqliteConnection final : public Connection {
   Result<EngineInfo> engine() override;
   Result<std::vector<std::string>> integrity() override;
 
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  using Compiled = std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>, std::less<>>;
+  /// Keeps a compiled statement that was reset, for the next one who prepares the same text.
+  void keep(Compiled::node_type statement);
+
   /// Replaces the content of `to` by that of this file, page by page, as one committed state.
   Status copy_pages(SqliteConnection& to);
 
@@ -66,6 +75,7 @@ class SqliteConnection final : public Connection {
   LockWait lock_wait_;
   Deadline deadline_;
   sqlite3* handle_ = nullptr;
+  Compiled idle_;  ///< compiled statements that nobody uses at present, by their text
 };
 
 }  // namespace tw::db

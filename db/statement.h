@@ -93,6 +93,7 @@ class Connection {
   Result<std::string> text(const std::string& sql);
 };
 
+/// Must not outlive its connection.
 class Statement {
  public:
   using Visitor = PreparedStatement::Visitor;

@@ -364,6 +364,16 @@ Result<std::optional<Record>> Store::State::best(const Key& key) {
   return std::optional<Record>();
 }
 
+Store::Reading::Reading(std::unique_ptr<Transaction> transaction)
+    : transaction_(std::move(transaction)) {}
+Store::Reading::Reading(Reading&&) noexcept = default;
+Store::Reading::~Reading() = default;
+
+Result<Store::Reading> Store::read_together() {
+  TW_TRY(Transaction transaction, Transaction::begin_reading(state_->connection));
+  return Reading(std::make_unique<Transaction>(std::move(transaction)));
+}
+
 Status Store::for_each(const Filter& filter, const std::function<bool(const Record&)>& visit) {
   TW_TRY(const std::vector<int64_t> rows, rows_matching(state_->connection, filter));
   TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));

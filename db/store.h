@@ -153,6 +153,8 @@ struct VerifyReport {
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
+class Transaction;
+
 class Store {
  public:
   /// `path` is a file, or `postgresql://user@host/database`, which holds no password: libpq finds
@@ -204,6 +206,23 @@ class Store {
                                            const std::string& layouts, int64_t limit);
   /// The record with this hash, 64 hex digits; nullopt where there is none, or it is damaged.
   Result<std::optional<Record>> find(const std::string& hash);
+
+  /// While it lives, all that this store is asked is answered from one state of the database, and
+  /// no question waits for a lock. Nobody can write to a file meanwhile: it is for many questions
+  /// one after the other, without other work. Not for verify(), nor for what writes.
+  /// It must not outlive the store.
+  class Reading {
+   public:
+    Reading(Reading&&) noexcept;
+    Reading& operator=(Reading&&) = delete;
+    ~Reading();
+
+   private:
+    friend class Store;
+    explicit Reading(std::unique_ptr<Transaction> transaction);
+    std::unique_ptr<Transaction> transaction_;
+  };
+  Result<Reading> read_together();
 
   /// Every matching record that agrees with its hash, until `visit` says false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);

@@ -70,6 +70,12 @@ class Batches {
     facts_.add(std::move(fact), [&](const FactType&) { return line; });
     return flush_if_full();
   }
+  /// A fact that passed check() already, as those of a store have.
+  template <typename FactType>
+  Status keep(FactType fact) {
+    facts_.keep(std::move(fact));
+    return flush_if_full();
+  }
   Status add(Fact fact, const std::string& line) {
     return std::visit([&](auto& f) { return add(std::move(f), line); }, fact);
   }
@@ -346,12 +352,12 @@ Result<AppendSummary> Store::merge_from(Store& other) {
   Batches batches(*state_);
   Status appended;
   TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
-    appended = batches.add(record, {});
+    appended = batches.keep(record);
     return appended.has_value();
   }));
   TW_RETURN_IF_ERROR(appended);
   TW_TRY(std::vector<Calibration> machines, other.calibrations());
-  for (Calibration& machine : machines) TW_RETURN_IF_ERROR(batches.add(std::move(machine), {}));
+  for (Calibration& machine : machines) TW_RETURN_IF_ERROR(batches.keep(std::move(machine)));
   TW_RETURN_IF_ERROR(batches.flush());
   return batches.summary();
 }

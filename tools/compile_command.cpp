@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "codegen/export.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/selection.h"
@@ -17,14 +18,60 @@ namespace {
 struct CompileFlags {
   SelectionFlags selection;
   std::string output, format = "table";
+  std::string shared, name;  ///< path of the shared object, and the name of its function
 };
+
+/// Exports the kernel of --shared, and returns the path of its header.
+Result<std::string> export_shared(const CompileFlags& flags, const Selection& s,
+                                  const runtime::KernelInfo& kernel, const Surroundings& here) {
+  codegen::ExportOptions options;
+  options.name = flags.name.empty() ? codegen::export_name(flags.shared) : flags.name;
+  const tuner::Environment environment = tuning_environment(flags.selection.place, here, s.device);
+  if (!environment.code_generator.empty())
+    options.kernel.cpu.plugin_directories = {environment.code_generator};
+  TW_TRY(const codegen::ExportedKernel exported,
+         codegen::export_kernel(kernel.workload, kernel.schedule, s.target, options));
+  TW_RETURN_IF_ERROR(codegen::write_exported(flags.shared, exported));
+  return codegen::header_path(flags.shared);
+}
+
+/// Where the artifact goes: to --output, else where the runtime looks; nowhere if only a shared
+/// object is asked for.
+Result<std::string> write_artifact_of(const CompileFlags& flags, const runtime::Artifact& artifact,
+                                      const Surroundings& here) {
+  if (flags.output.empty() && !flags.shared.empty()) return "";
+  if (flags.output.empty()) return store_in_cache(flags.selection.place, here, artifact);
+  TW_RETURN_IF_ERROR(runtime::write_artifact(flags.output, artifact));
+  return flags.output;
+}
+
+/// The texts that are not empty, one a line.
+std::string lines_of(const std::vector<std::string>& texts) {
+  std::string lines;
+  for (const std::string& text : texts)
+    if (!text.empty()) lines += text + "\n";
+  return lines;
+}
+
+/// What can be told before the work.
+Status check_flags(const CompileFlags& flags) {
+  if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
+  if (flags.shared.empty()) {
+    if (flags.name.empty()) return {};
+    return fail(ErrorCode::Usage, "[compile] --name is the name of the function of --shared FILE");
+  }
+  TW_RETURN_IF_ERROR(check_output(flags.shared));
+  return codegen::check_export(flags.shared, flags.name);
+}
 
 Result<int> compile_command(const CompileFlags& flags, const Surroundings& here) {
   const PlaceFlags& place = flags.selection.place;
-  if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
+  TW_RETURN_IF_ERROR(check_flags(flags));
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     if (!flags.output.empty()) return nothing_to_write("compile", flags.output, s.workload);
+    if (!flags.shared.empty())
+      return nothing_to_write("compile", flags.shared, s.workload, "--shared");
     note(fmt::format("{} is empty: it needs no kernel", s.workload.text()));
     if (flags.format == "json")
       TW_RETURN_IF_ERROR(
@@ -42,14 +89,15 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, schedule, s.target, s.threads, s.runs_here,
                                tuning_environment(place, here, s.device)));
-  std::string path = flags.output;
-  if (path.empty()) {
-    TW_TRY(path, store_in_cache(place, here, artifact));
-  } else {
-    TW_RETURN_IF_ERROR(runtime::write_artifact(path, artifact));
+  TW_TRY(const std::string path, write_artifact_of(flags, artifact, here));
+  std::string header;
+  if (!flags.shared.empty()) {
+    TW_TRY(header, export_shared(flags, s, artifact.info, here));
   }
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("compile", {{"artifact", path},
+                                              {"shared", flags.shared},
+                                              {"header", header},
                                               {"record", s.record ? s.record->hash : ""},
                                               {"schedule_from", schedule_source(s)},
                                               {"workload", s.workload.key()},
@@ -59,7 +107,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
                                               {"object_bytes", artifact.object.size()},
                                               {"verified", s.runs_here}}));
   else
-    TW_RETURN_IF_ERROR(print(path + "\n"));
+    TW_RETURN_IF_ERROR(print(lines_of({path, flags.shared, header})));
   return 0;
 }
 
@@ -69,6 +117,11 @@ Verb compile_verb() {
   auto f = std::make_shared<CompileFlags>();
   std::vector<Flag> own = {
       {"output", Path{&f->output}, "file to write; default: where the runtime looks, in --cache"},
+      {"shared", Path{&f->shared},
+       "a shared object to write, with a C header beside it, that needs no runtime; the artifact "
+       "is "
+       "then written to --output only"},
+      {"name", Text{&f->name}, "the C function of --shared; default: after the file"},
       {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
   return {.name = "compile",
           .summary = "compile the best known kernel into a file",

@@ -80,7 +80,7 @@ Result<web::AccessRules> rules_of(const ServeFlags& f) {
   return rules;
 }
 
-/// A store for one request. What it would say is told by the first one, or by `db verify`.
+/// A store for one request.
 web::OverviewCache::Open opener(const std::string& path, const Surroundings& here) {
   return [path, here] {
     db::StoreOptions options = request_options(here, most_waiting_ms);
@@ -120,7 +120,7 @@ Result<int> serve(const ServeFlags& f, const Surroundings& here) {
   PlaceFlags place = f.place;
   if (!f.file.empty()) place.database = f.file;
   TW_TRY(web::AccessRules rules, rules_of(f));
-  TW_TRY(const db::Store first, open_database(place, here, db::OpenMode::ReadOnly));
+  TW_RETURN_IF_ERROR(open_database(place, here, db::OpenMode::ReadOnly));
   TW_TRY(web::Server server, web::Server::listen(f.host, static_cast<int>(f.port)));
   rules.cookie = fmt::format("tilewright_{}", server.port());
   const std::atomic<int>& interrupts = watch_interrupts();

@@ -22,19 +22,9 @@ namespace tw::tools {
 namespace {
 
 std::vector<Verb> verbs() {
-  return {tune_verb(),
-          list_verb(),
-          show_verb(),
-          explain_verb(),
-          run_verb(),
-          compile_verb(),
-          replay_verb(),
-          bench_verb(),
-          db_verb(),
-          doctor_verb(),
-          completion_verb(verbs),
-          manual_verb(verbs),
-          version_verb()};
+  return {tune_verb(),   worker_verb(),          list_verb(),        show_verb(),   explain_verb(),
+          run_verb(),    compile_verb(),         replay_verb(),      bench_verb(),  db_verb(),
+          doctor_verb(), completion_verb(verbs), manual_verb(verbs), version_verb()};
 }
 
 /// A message shows no control characters to a terminal. What it quotes begins no lines; lines of
@@ -76,7 +66,8 @@ int main_of(int argc, char** argv) {
   prepare_standard_streams();
   if (const Status limit = check_max_isa(); !limit) return report(limit.error());
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  if (!arguments.empty() && arguments[0] == "worker")
+  // A worker of a run is started with its role; the verb of the same name has flags.
+  if (arguments.size() > 1 && arguments[0] == "worker" && !arguments[1].starts_with('-'))
     return tuner::worker_main({arguments.begin() + 1, arguments.end()});
   if (const Status stack = ensure_stack(); !stack) return report(stack.error());
   Surroundings here = look_around(argc > 0 ? argv[0] : nullptr);

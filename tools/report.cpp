@@ -232,6 +232,20 @@ std::string show_counts(const std::map<std::string, int64_t>& counts) {
   return join(parts, ", ");
 }
 
-void note(std::string_view text) { print_error(fmt::format("tilewright: {}\n", text)); }
+std::string without_controls(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f)
+      shown += fmt::format("\\x{:02x}", byte);
+    else
+      shown += c;
+  }
+  return shown;
+}
+
+void note(std::string_view text) {
+  print_error(fmt::format("tilewright: {}\n", without_controls(text)));
+}
 
 }  // namespace tw::tools

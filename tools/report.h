@@ -70,7 +70,10 @@ std::string show_status(db::TrialStatus status);
 /// "45 ok, 3 pruned": counts by status as databases call it.
 std::string show_counts(const std::map<std::string, int64_t>& counts);
 
-/// A note on standard error: "tilewright: text".
+/// The text with control characters but line feeds and tabs as \x1b and the like: messages quote
+/// files of strangers, and a terminal would obey them.
+std::string without_controls(std::string_view text);
+/// A note on standard error: "tilewright: text", without_controls().
 void note(std::string_view text);
 
 }  // namespace tw::tools

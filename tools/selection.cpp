@@ -335,7 +335,7 @@ std::string show_source(const Selection& selection) {
                      record.latency_ns > 0 ? show_latency(record) : show_status(record.status));
 }
 
-Status check_output(const std::string& path) {
+Status check_output(const std::string& path, std::string_view example) {
   std::error_code error;
   const auto cannot = [&](const std::string& why) {
     return fail(ErrorCode::Environment,
@@ -345,7 +345,7 @@ Status check_output(const std::string& path) {
     return fail(
         ErrorCode::Usage,
         fmt::format("[output] {} is a directory: name a file in it, such as {}", shell_quoted(path),
-                    shell_quoted((std::filesystem::path(path) / "kernel.twart").string())));
+                    shell_quoted((std::filesystem::path(path) / example).string())));
   const auto folder = std::filesystem::absolute(path, error).parent_path();
   if (!std::filesystem::is_directory(folder, error))
     return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));
@@ -354,11 +354,11 @@ Status check_output(const std::string& path) {
 }
 
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
-                                       const dsl::Workload& workload) {
+                                       const dsl::Workload& workload, std::string_view flag) {
   return fail(ErrorCode::Unsupported,
               fmt::format("[{}] {} has no elements and needs no kernel, so {} would not be "
-                          "written: leave --output out, or choose a shape with elements",
-                          verb, workload.text(), shell_quoted(path)));
+                          "written: leave {} out, or choose a shape with elements",
+                          verb, workload.text(), shell_quoted(path), flag));
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

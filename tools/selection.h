@@ -127,13 +127,15 @@ Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 /// Where that is.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 
-/// Checks before the work that a file can be made at the path of --output. Fails with Usage for a
-/// directory, else with Environment.
-Status check_output(const std::string& path);
+/// Checks before the work that a file can be made at the path. Fails with Usage, naming `example`
+/// in it, for a directory, else with Environment.
+Status check_output(const std::string& path, std::string_view example = "kernel.twart");
 
-/// The error (Unsupported) for --output with a workload without elements, which has no kernel.
+/// The error (Unsupported) for a flag that names a file to write, --output say, with a workload
+/// without elements, which has no kernel.
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
-                                       const dsl::Workload& workload);
+                                       const dsl::Workload& workload,
+                                       std::string_view flag = "--output");
 
 /// Where a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

@@ -105,11 +105,10 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
                      flags.schedule.empty() ? "" : ", from " + source_name(flags.schedule));
 }
 
-Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
-                                                       const Surroundings& here,
-                                                       const std::vector<Job>& jobs,
-                                                       const ChosenTarget& target, db::Store& store,
-                                                       const std::atomic<int>& interrupts) {
+Result<std::vector<Result<tuner::Tuned>>> tune_watched(
+    const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+    const ChosenTarget& target, const std::optional<tuner::Farm>& farm, db::Store& store,
+    const std::atomic<int>& interrupts) {
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
@@ -120,8 +119,12 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
   start.tasks = tasks.size();
   start.budget_s = options.budget_s;
   display.update(start);
-  return tuner::tune_all(tasks, target.target, options, store, environment,
-                         [&](const tuner::Progress& p) { display.update(p); });
+  const auto on_progress = [&](const tuner::Progress& p) { display.update(p); };
+  if (!farm) return tuner::tune_all(tasks, target.target, options, store, environment, on_progress);
+  TW_TRY(tuner::Workers workers, tuner::start_workers(*farm, options.threads, options.seed,
+                                                      environment, options.timeout_s));
+  return tuner::tune_all(tasks, target.target, options, store, environment, on_progress,
+                         std::move(workers));
 }
 
 /// The trials of this run, by status, and the number of schedules that were tried before it.
@@ -264,23 +267,27 @@ Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& oth
 
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Job>& jobs, WithoutResult others,
-                      const ChosenTarget& target) {
+                      const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
   TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
+  TW_RETURN_IF_ERROR(check_page(flags));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store,
          open_layered(flags.place, here, reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
-  auto results = tune_watched(flags, here, jobs, target, store, interrupts);
+  auto results = tune_watched(flags, here, jobs, target, farm, store, interrupts);
   if (!results && results.error().code == ErrorCode::Interrupted)
     results = std::vector<Result<tuner::Tuned>>(jobs.size(), tl::unexpected(results.error()));
   TW_RETURN_IF_ERROR(results);
   std::vector<Outcome> outcomes =
       kept(flags, here, jobs, target.target, store, std::move(*results), others);
+  // What a farm measured is told by its device.
+  for (Outcome& o : outcomes)
+    if (farm) o.other_device = other_device_of(o.tuned.best, host_target());
   // An interrupt is answered at once: nothing more is measured.
   for (Outcome& o : outcomes)
-    if (interrupts.load() == 0)
+    if (interrupts.load() == 0 && !farm)
       o.roofline =
           with_bandwidth(o.roofline, target.target, flags.target.threads, here.environment.clock);
   if (jobs.size() > 1) note_failures(others);
@@ -289,9 +296,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   const Status verdict = verdict_on(outcomes, others);
   if (interrupts.load() > 0) {
     if (!verdict && jobs.size() == 1) note(verdict.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(verdict);
+  TW_RETURN_IF_ERROR(write_page(flags, here, jobs));
   if (!others.failed.empty() && flags.effort != "none")
     note("to go on with those without a kernel: " + resume_line(here));
   return 0;
@@ -317,17 +326,37 @@ Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
                     flags.model.empty() ? "--compile-only" : "--effort none"));
   if (!target.target.is_gpu() && flags.target.threads > target.target.machine.cores)
     return fail(ErrorCode::Usage,
-                fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
+                fmt::format("[tune] --threads {}: the machine has {}, on which kernels would be "
                             "measured",
                             flags.target.threads, show_count(target.target.machine.cores, "core")));
   return {};
 }
 
+/// The farm of --workers; an interrupt ends the wait for it.
+Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.farm.workers.empty()) return std::optional<tuner::Farm>();
+  if (flags.effort == "none")
+    return fail(ErrorCode::Usage,
+                "[tune] --workers is for measuring, and --effort none measures nothing: leave one "
+                "of them out");
+  tuner::Environment environment = tuning_environment(flags.place, here);
+  environment.interrupts = &watch_interrupts();
+  return chosen_farm(flags.farm, flags.python, flags.target.target_or_host(), environment,
+                     flags.timeout_s);
+}
+
+Result<ChosenTarget> target_of(const TuneFlags& flags, const Surroundings& here,
+                               const std::optional<tuner::Farm>& farm) {
+  if (farm) return ChosenTarget{farm->target, {}};
+  return chosen_target(flags.target.target_or_host(), here);
+}
+
 Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
-  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
+  TW_TRY(const auto farm, farm_of(flags, here));
+  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   TW_RETURN_IF_ERROR(check_measurable(flags, target));
-  return tune_model(flags, here, target);
+  return tune_model(flags, here, target, farm);
 }
 
 /// Reads the schedule that the search begins with into the only job.
@@ -348,7 +377,8 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (!flags.dimensions.empty() || !flags.left_out.empty())
     return fail(ErrorCode::Usage, "[tune] --dim and --no-pass are about a network: give --model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
-  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
+  TW_TRY(const auto farm, farm_of(flags, here));
+  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   std::vector<Job> jobs;
   WithoutResult others;
@@ -374,7 +404,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(check_measurable(flags, target));
-  return tune_jobs(flags, here, jobs, std::move(others), target);
+  return tune_jobs(flags, here, jobs, std::move(others), target, farm);
 }
 
 std::vector<std::string> search_names() {
@@ -424,13 +454,19 @@ Verb tune_verb() {
        "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},
+      {"report",
+       Path{&f->report},
+       "at the end write an HTML page there: charts of the search, tables, schedules, layouts",
+       {"dry-run", "compile-only"}},
+      {"python", Path{&f->python},
+       "the Python whose package tilewright makes the page of --report, or speaks with --workers"},
       format_flag(f->format),
   };
-  return {
-      .name = "tune",
-      .summary = "find a fast kernel by searching and measuring",
-      .flags = concatenated({flags_of(f->workload), flags_of(f->target), flags_of(f->place), own}),
-      .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
+  return {.name = "tune",
+          .summary = "find a fast kernel by searching and measuring",
+          .flags = concatenated({flags_of(f->workload), flags_of(f->target), flags_of(f->place),
+                                 own, flags_of(f->farm)}),
+          .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
 }
 
 }  // namespace tw::tools

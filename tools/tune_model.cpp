@@ -27,6 +27,15 @@ namespace tw::tools {
 namespace {
 
 constexpr std::string_view default_output = "net.twart";
+
+/// What networks are tuned for, what measures their kernels, and where records go.
+struct Site {
+  const Target& target;
+  const std::optional<tuner::Farm>& farm;
+  db::Store& store;
+  const tuner::Environment& environment;
+};
+
 // The share of the budget that each measurement of whole networks takes, and that is kept for
 // building the best plans.
 constexpr double race_share = 0.05, longest_race_s = 10;
@@ -78,11 +87,17 @@ double race_s(const TuneFlags& flags) {
 int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
 
 tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings& here,
-                                      const Target& target) {
+                                      const Site& site) {
   tuner::NetworkOptions options;
-  options.predictions = predictions_file(flags, here, target);
+  options.predictions = predictions_file(flags, here, site.target);
   options.tuning = options_of(flags);
-  if (options.tuning.effort == tuner::Effort::None)
+  if (site.farm)
+    options.start_workers = [&site](const tuner::TuneOptions& tuning) {
+      return tuner::start_workers(*site.farm, tuning.threads, tuning.seed, site.environment,
+                                  tuning.timeout_s);
+    };
+  // Where whole networks are not measured, plans are chosen by their costs.
+  if (options.tuning.effort == tuner::Effort::None || site.farm)
     options.plans = 1;
   else
     options.tuning.budget_s -= race_count(flags) * race_s(flags) +
@@ -103,8 +118,8 @@ std::string title_of(const ModelRun& run, const TuneFlags& flags) {
 }
 
 Status tune_watched(ModelRun& run, const tuner::NetworkOptions& options, const TuneFlags& flags,
-                    const Surroundings& here, const Target& target, db::Store& store,
-                    const tuner::Environment& environment) {
+                    const Surroundings& here, const Site& site) {
+  const auto& [target, farm, store, environment] = site;
   if (options.tuning.effort == tuner::Effort::None) {
     note(title_of(run, flags));
     TW_TRY(run.tuned,
@@ -233,15 +248,14 @@ bool is_measured(const tuner::PlannedNetwork& planned) {
 
 /// Tunes the network without the pass, and keeps it so if that is faster.
 Status decide_fusion(ModelRun& run, const std::string& pass, const TuneFlags& flags,
-                     const Surroundings& here, const Target& target, db::Store& store,
-                     const tuner::Environment& environment) {
+                     const Surroundings& here, const Site& site) {
   TuneFlags without = flags;
   without.left_out = run.left_out;
   without.left_out.push_back(pass);
-  TW_TRY(ModelRun other, imported_run(without, run.dimensions, here, *environment.interrupts));
-  tuner::NetworkOptions options = network_options(flags, here, target);
+  TW_TRY(ModelRun other, imported_run(without, run.dimensions, here, *site.environment.interrupts));
+  tuner::NetworkOptions options = network_options(flags, here, site);
   options.tuning.budget_s = fusion_s(flags);
-  TW_RETURN_IF_ERROR(tune_watched(other, options, flags, here, target, store, environment));
+  TW_RETURN_IF_ERROR(tune_watched(other, options, flags, here, site));
   const tuner::PlannedNetwork &with_it = run.tuned.plans.front(),
                               &without_it = other.tuned.plans.front();
   FusionChoice choice{.pass = pass,
@@ -258,27 +272,26 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const TuneFlags& fl
 }
 
 Status tune_variant(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
-                    const Target& target, db::Store& store, const tuner::Environment& environment) {
+                    const Site& site) {
   const std::vector<std::string> doubted = passes_to_doubt(run, flags);
-  tuner::NetworkOptions options = network_options(flags, here, target);
+  tuner::NetworkOptions options = network_options(flags, here, site);
   options.tuning.budget_s -= static_cast<double>(doubted.size()) * fusion_s(flags);
-  TW_RETURN_IF_ERROR(tune_watched(run, options, flags, here, target, store, environment));
+  TW_RETURN_IF_ERROR(tune_watched(run, options, flags, here, site));
   for (const std::string& pass : doubted) {
-    if (environment.interrupted()) return {};
-    TW_RETURN_IF_ERROR(decide_fusion(run, pass, flags, here, target, store, environment));
+    if (site.environment.interrupted()) return {};
+    TW_RETURN_IF_ERROR(decide_fusion(run, pass, flags, here, site));
   }
   return {};
 }
 
 /// Tunes the variants one after the other, each with an even share of the budget.
 Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const Surroundings& here,
-                     const Target& target, db::Store& store,
-                     const tuner::Environment& environment) {
+                     const Site& site) {
   for (ModelRun& run : runs) {
-    TW_RETURN_IF_ERROR(tune_variant(run, flags, here, target, store, environment));
+    TW_RETURN_IF_ERROR(tune_variant(run, flags, here, site));
     for (const auto& [reason, workloads] : run.tuned.failures)
       note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
-    if (environment.interrupted())
+    if (site.environment.interrupted())
       return fail(ErrorCode::Interrupted, "[tune] interrupted before the network was built");
   }
   return {};
@@ -287,12 +300,13 @@ Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const 
 /// Builds the cheapest plan of each variant and writes them; then measures the best plans as
 /// wholes. A kernel that crashes in this process takes no result with it.
 Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTarget& target,
+                      const std::optional<tuner::Farm>& farm,
                       const tuner::Environment& environment) {
   for (ModelRun& run : tuned.runs) {
     TW_TRY(run.model, build(run, 0, flags, target.target, environment));
   }
   TW_RETURN_IF_ERROR(write_joined(tuned));
-  if (options_of(flags).effort == tuner::Effort::None) return {};
+  if (options_of(flags).effort == tuner::Effort::None || farm) return {};
   for (ModelRun& run : tuned.runs) {
     const Status measured = measure_whole(run, flags, target, environment);
     if (!measured && measured.error().code != ErrorCode::Interrupted) return measured;
@@ -302,11 +316,12 @@ Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTar
 
 }  // namespace
 
-Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
-                       const ChosenTarget& target) {
+Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const ChosenTarget& target,
+                       const std::optional<tuner::Farm>& farm) {
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
+  TW_RETURN_IF_ERROR(check_page(flags));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   for (const Dimensions& dimensions : sets) {
@@ -320,15 +335,22 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   share.budget_s /= static_cast<double>(sets.size());
   // An interrupt is answered at once: what was measured is stored, and the line that goes on
   // builds.
-  const Status done = tune_variants(tuned.runs, share, here, target.target, store, environment);
+  const Site site{target.target, farm, store, environment};
+  const Status done = tune_variants(tuned.runs, share, here, site);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
+    note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(done);
-  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, environment));
+  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, farm, environment));
   TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
-  return interrupts.load() > 0 ? interrupted(here) : 0;
+  if (interrupts.load() > 0) {
+    note_missing_page(flags);
+    return interrupted(here);
+  }
+  TW_RETURN_IF_ERROR(write_network_page(flags, here, tuned.path));
+  return 0;
 }
 
 }  // namespace tw::tools

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "dsl/workload.h"
+#include "tools/farm_flags.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
@@ -21,7 +22,10 @@ struct TuneFlags {
   WorkloadFlags workload;
   TargetFlags target;
   PlaceFlags place;
+  FarmFlags farm;
   std::string suite, output;
+  std::string report;                   ///< the page about the run; empty: none
+  std::string python = "python3";       ///< that makes the page
   std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
@@ -76,6 +80,16 @@ struct WithoutResult {
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others);
 
+/// Environment, saying what is missing, where --report asks for a page that cannot be made.
+Status check_page(const TuneFlags& flags);
+/// The page of --report, where it is asked for: about all that the database knows of the jobs'
+/// workloads, and about a network and the trials of this run.
+Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs);
+Status write_network_page(const TuneFlags& flags, const Surroundings& here,
+                          const std::string& model);
+/// Says that an interrupted run wrote none.
+void note_missing_page(const TuneFlags& flags);
+
 /// --dry-run: prints the space, the default schedule and what is known.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target);
@@ -84,8 +98,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const ChosenTarget& target);
 
-/// --model: tunes a network and writes it as a file that the runtime loads.
-Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
-                       const ChosenTarget& target);
+/// --model: tunes a network and writes it as a file that the runtime loads. On a farm kernels are
+/// measured by its members, and whole networks are not.
+Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const ChosenTarget& target,
+                       const std::optional<tuner::Farm>& farm);
 
 }  // namespace tw::tools

@@ -10,6 +10,7 @@
 namespace tw::tools {
 
 Verb tune_verb();
+Verb worker_verb();
 Verb list_verb();
 Verb show_verb();
 Verb explain_verb();

@@ -80,6 +80,8 @@ struct MeasureReply {
   /// could, or none was given.
   std::string incumbent_fault = {};
   double peak_gflops = 0;  ///< highest peak that the machine has shown lately; 0: unknown
+  /// Hash of the name of another machine that measured; empty: this one. Workers do not say it.
+  std::string host = {};
 };
 
 /// Time two kernels by turns.

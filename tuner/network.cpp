@@ -27,7 +27,8 @@ constexpr double least_round_s = 1;
 constexpr double least_task_s = 0.5;
 // A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
-// The schemes of one operator mostly gain alike, so the best two of each group represent the others.
+// The schemes of one operator mostly gain alike, so the best two of each group represent the
+// others.
 constexpr size_t most_contenders_of_group = 2;
 
 // Measuring the unmeasured kernels of the last plan can make another plan the cheapest, which may
@@ -253,8 +254,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The operators of the graph, those of the group that takes the most time first: if the budget is
-  /// short, only the first tasks are tuned.
+  /// The operators of the graph, those of the group that takes the most time first: if the budget
+  /// is short, only the first tasks are tuned.
   std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
@@ -402,7 +403,9 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
   std::optional<Workers> workers;
   services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,
                           const OnProgress& progress) -> Result<std::vector<Result<Tuned>>> {
-    if (!workers) {
+    if (!workers && options.start_workers) {
+      TW_TRY(workers, options.start_workers(tuning));
+    } else if (!workers) {
       TW_RETURN_IF_ERROR(check_max_isa());
       TW_TRY(workers,
              start_workers(target, tuning.threads, tuning.seed, environment, tuning.timeout_s));

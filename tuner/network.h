@@ -28,6 +28,7 @@
 #include "tuner/assemble.h"
 #include "tuner/scheme_costs.h"
 #include "tuner/tune.h"
+#include "tuner/workers.h"
 
 namespace tw::tuner {
 
@@ -44,6 +45,8 @@ struct NetworkOptions {
   /// Ways of choosing layouts that the caller compares. The rounds also tune the kernels of their
   /// plans. Requires: none with Effort::None.
   std::vector<graph::Choice> choices = {};
+  /// Starts the workers of all rounds; empty: those of this machine.
+  std::function<Result<Workers>(const TuneOptions& tuning)> start_workers = {};
 };
 
 /// Share of the budget that the rounds leave for kernels that the last plan turns out to need;

@@ -171,6 +171,10 @@ Status SchemeCosts::keep_supported(size_t group, const std::vector<Result<Predic
 }
 
 Status SchemeCosts::refresh(db::Store& store) {
+  // Some thousands of questions.
+  const auto one_state = store.read_together();
+  if (!one_state && one_state.error().code != ErrorCode::TryLater)
+    return tl::unexpected(one_state.error());
   for (size_t group = 0; group < groups_.size(); ++group)
     if (!groups_[group].moves_nothing)
       for (const dsl::CacheState state : states_of_records(state_))

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -249,7 +250,33 @@ Status Task::begin_measuring(const Batch& batch) {
   due_.splice(due_.end(), postponed_);
   for (size_t i = 0; i < batch.candidates.size(); ++i)
     due_.push_back({batch.candidates[i], batch.built[i]});
-  return run_.interrupted() ? Status() : prepare_runner(Needed::No);
+  if (run_.interrupted()) return {};
+  TW_RETURN_IF_ERROR(prepare_runner(Needed::No));
+  return announce_measurements();
+}
+
+/// Tells the runner which kernels come next, each machine code once.
+Status Task::announce_measurements() {
+  std::vector<MeasureJob> jobs;
+  std::set<std::string> codes;
+  for (const Trial& trial : due_) {
+    const BuildOutcome& built = trial.built;
+    if (built.artifact.empty() || by_code_.contains(built.code)) continue;
+    if (built.code.empty() || codes.insert(built.code).second)
+      jobs.push_back(measurement_of(trial));
+  }
+  return run_.workers.runner->begin(jobs);
+}
+
+MeasureJob Task::measurement_of(const Trial& trial) const {
+  MeasureJob job{.artifact = trial.built.artifact,
+                 .patience_s = pace_.is_disturbed() ? short_patience_s : patience_s};
+  if (!finalists_.empty()) {
+    const Finalist& incumbent = finalists_.front();
+    job.incumbent = incumbent.artifact;
+    job.incumbent_ns = pace_.factor() / incumbent.pace * incumbent.record.latency_ns;
+  }
+  return job;
 }
 
 Trial* Task::next_trial() {
@@ -264,14 +291,7 @@ Result<MeasureReply> Task::measure(const Trial& trial) {
   if (built.artifact.empty()) return MeasureReply{built.status, built.reason};
   if (const auto original = by_code_.find(built.code); original != by_code_.end())
     return duplicate_of(original->second);
-  MeasureJob job{.artifact = built.artifact,
-                 .patience_s = pace_.is_disturbed() ? short_patience_s : patience_s};
-  if (!finalists_.empty()) {
-    const Finalist& incumbent = finalists_.front();
-    job.incumbent = incumbent.artifact;
-    job.incumbent_ns = pace_.factor() / incumbent.pace * incumbent.record.latency_ns;
-  }
-  return run_.workers.runner->measure(job);
+  return run_.workers.runner->measure(measurement_of(trial));
 }
 
 Status Task::record(const MeasureReply& reply) {
@@ -323,7 +343,7 @@ Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureRepl
                    candidate.schedule, reply, std::max(progress_.peak_gflops, reply.peak_gflops));
   record.configuration = candidate.configuration;
   record.program_version = run_.environment.program_version;
-  record.host = run_.environment.host;
+  record.host = reply.host.empty() ? run_.environment.host : reply.host;
   record.session = run_.environment.session;
   record.seed = static_cast<int64_t>(run_.options.seed);
   record.trial = counts_.total();

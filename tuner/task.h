@@ -110,6 +110,8 @@ class Task {
   /// Asks the database once; `stops` as Question::late.
   void learn_from_database(const std::function<bool()>& stops);
   Status prepare_runner(Needed needed);
+  Status announce_measurements();
+  MeasureJob measurement_of(const Trial& trial) const;
   Result<db::Record> add_trial(const Candidate& candidate, const MeasureReply& reply,
                                const std::string& artifact);
   void digest(const Candidate& candidate, const db::Record& trial);

@@ -148,7 +148,10 @@ void TaskScheduler::charge(const Batch& batch) {
 }
 
 Result<Tuned> TaskScheduler::finish(Entry& entry, double seconds) {
-  if (entry.failure) return tl::unexpected<Error>(*entry.failure);
+  if (entry.failure) {
+    TW_RETURN_IF_ERROR(run_->recorder.flush());
+    return tl::unexpected<Error>(*entry.failure);
+  }
   if (entry.task) {
     const auto ended = entry.ended ? entry.ended : entry.task->ended();
     return entry.task->finish(ended.value_or(Ended::Budget), seconds);

@@ -3,6 +3,7 @@
 //   worker build <store> <code generator> [<CUDA directory> ...]     compiles
 //   worker run <store>                                               verifies and times
 //   worker run <store> <target> <index> <directory>                  the same on a device
+//   worker station ...                                               a member of a farm: station.h
 // The store is a directory of kernels (artifact_store.h), which builders may write. The code
 // generator is the directory of the compiler for processors, or empty; the CUDA directories are
 // those of NvrtcOptions; a device's driver writes to its directory. A worker answers one frame with
@@ -33,6 +34,7 @@
 #include "tuner/process.h"
 #include "tuner/sampling.h"
 #include "tuner/sandbox.h"
+#include "tuner/station.h"
 #include "tuner/tune.h"
 #include "tuner/verdict.h"
 #include "tuner/verify.h"
@@ -468,6 +470,8 @@ int serve_as_runner(const Role& role) {
 }  // namespace
 
 int worker_main(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "station")
+    return station_main({arguments.begin() + 1, arguments.end()});
   const auto role = role_of(arguments);
   if (!role) return complain(role.error());
   if (const Status entered = enter_worker(); !entered) return complain(entered.error());

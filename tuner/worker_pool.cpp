@@ -27,12 +27,13 @@ constexpr double device_patience_s = 60;
 constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 
+size_t builders_on(int cores) { return static_cast<size_t>(std::clamp(cores, 1, most_builders)); }
+
 /// A device is fed by one thread of the runner's.
 size_t builders_for(const Target& target, int threads) {
   const int all = (target.is_gpu() ? host_target() : target).machine.cores;
   const int busy = target.is_gpu() ? 1 : threads;
-  const int cores = all > busy ? all - busy : all;
-  return static_cast<size_t>(std::clamp(cores, 1, most_builders));
+  return builders_on(all > busy ? all - busy : all);
 }
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
@@ -111,8 +112,29 @@ Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
   TW_TRY(std::unique_ptr<Runner> runner, start_runner(context, environment));
   return Workers{
       artifacts,
-      std::make_unique<BuilderPool>(context, builder_program(*artifacts, environment, building)),
+      std::make_unique<BuilderPool>(context, builder_program(*artifacts, environment, building),
+                                    builders_for(target, threads)),
       std::move(runner), busy};
+}
+
+Result<Workers> start_builders_for(const Target& target, const Target& processor,
+                                   const Environment& environment, double timeout_s) {
+  TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
+  const auto busy = std::make_shared<BusyTime>();
+  PoolContext context{target,
+                      0,
+                      1,
+                      timeout_s,
+                      environment.clock,
+                      Cancellation(environment.interrupts, environment.clock),
+                      busy,
+                      artifacts};
+  context.processor = processor.to_string();
+  return Workers{artifacts,
+                 std::make_unique<BuilderPool>(
+                     context, builder_program(*artifacts, environment, Building::Alone),
+                     builders_on(host_target().machine.cores)),
+                 nullptr, busy};
 }
 
 Result<Builders> start_builders(const Target& target, const Environment& environment,
@@ -127,20 +149,16 @@ Result<Builders> start_builders(const Target& target, const Environment& environ
                             std::make_shared<BusyTime>(),
                             artifacts};
   Builders builders{artifacts, {}};
-  // A pool starts a process for each schedule of a request, so that one that is given schedules one
-  // by one is one process.
   for (size_t i = 0; i < builders_for(target, 0); ++i)
     builders.each.push_back(std::make_unique<BuilderPool>(
-        context, builder_program(*artifacts, environment, Building::Alone)));
+        context, builder_program(*artifacts, environment, Building::Alone), 1));
   return builders;
 }
 
 // ---- builders -------------------------------------------------------------------------------
 
-BuilderPool::BuilderPool(PoolContext context, ProcessOptions program)
-    : context_(std::move(context)),
-      program_(std::move(program)),
-      members_(builders_for(context_.target, context_.threads)) {}
+BuilderPool::BuilderPool(PoolContext context, ProcessOptions program, size_t builders)
+    : context_(std::move(context)), program_(std::move(program)), members_(builders) {}
 
 Status BuilderPool::begin(const BuildRequest& request) {
   needed_ = request.needed;
@@ -156,7 +174,7 @@ Status BuilderPool::begin(const BuildRequest& request) {
     const size_t count = (left + idle - 1) / idle;
     const auto first = request.schedules.begin() + static_cast<ptrdiff_t>(next);
     const BuildJob job{.workload = request.workload,
-                       .target = request.is_reference ? host_target().to_string() : target,
+                       .target = request.is_reference ? context_.processor : target,
                        .schedules = {first, first + static_cast<ptrdiff_t>(count)},
                        .packs = request.packs,
                        .otherwise = request.is_reference && context_.target.is_gpu() ? target : ""};

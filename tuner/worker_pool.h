@@ -43,6 +43,11 @@ struct Builders {
 Result<Builders> start_builders(const Target& target, const Environment& environment,
                                 double timeout_s);
 
+/// Builders of this machine, on all of its cores, for kernels that another machine measures: with
+/// the processor of that target, which references are built for. Without a runner.
+Result<Workers> start_builders_for(const Target& target, const Target& processor,
+                                   const Environment& environment, double timeout_s);
+
 /// What the processes of a run share.
 struct PoolContext {
   Target target;
@@ -53,14 +58,16 @@ struct PoolContext {
   Cancellation cancellation;
   std::shared_ptr<BusyTime> busy;
   std::shared_ptr<const ArtifactStore> artifacts;  ///< its directory goes with the last owner
+  /// Text of the target of the measuring machine's processor, which references are built for.
+  std::string processor = host_target().to_string();
 };
 
 /// Compiles in up to four processes, each of which gets a share of a request. References that were
 /// built are not built again.
 class BuilderPool : public Builder {
  public:
-  /// `program` is the command line of a builder; it is started when there is work.
-  BuilderPool(PoolContext context, ProcessOptions program);
+  /// `program` is the command line of a builder; so many are started when there is work.
+  BuilderPool(PoolContext context, ProcessOptions program, size_t builders);
 
   Status begin(const BuildRequest& request) override;
   std::vector<BuildOutcome> finish() override;

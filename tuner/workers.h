@@ -70,6 +70,10 @@ class Runner {
   /// unless it is needed for a result.
   virtual Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
                                  Needed needed) = 0;
+  /// Says which measurements will be asked for next, so that a runner with several devices can
+  /// begin with all of them; what was said before is forgotten. measure() is called for each, or
+  /// not.
+  virtual Status begin(const std::vector<MeasureJob>& jobs);
   /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error.
   /// Interrupted when the user stops it.
   virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;

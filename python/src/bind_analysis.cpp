@@ -14,12 +14,14 @@
 
 #include "base/target.h"
 #include "cost_model/analytic.h"
+#include "cost_model/facts.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/stores.h"
+#include "python/src/targets.h"
 #include "runtime/model.h"
 #include "schedules/default_schedule.h"
 #include "schedules/legality.h"
@@ -34,13 +36,6 @@ namespace {
 namespace py = pybind11;
 using namespace py::literals;
 using schedules::Schedule;
-
-/// The target of this text; that of this machine comes with this machine's numbers, also where a
-/// record spells it out.
-Target target_of(const std::string& text) {
-  Target host = host_target();
-  return text == "host" || text == host.to_string() ? host : value_of(parse_target(text));
-}
 
 int checked_threads(int threads) {
   if (threads < 1) throw py::value_error(fmt::format("threads {}: expected at least one", threads));
@@ -119,15 +114,38 @@ void bind_roofs(py::module_& m) {
 
 // ---- schedules ------------------------------------------------------------------------------
 
+/// The time that the analytic model expects, and the resources that it is spent on.
+struct PredictedTime {
+  double total_ns = 0;
+  std::vector<std::pair<std::string, double>> resources;  ///< most first; they overlap
+};
+
+/// The facts of a schedule's program, which the model reads.
+Result<cost_model::KernelFacts> facts_of(const Schedule& schedule, const Target& target,
+                                         dsl::CacheState state) {
+  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
+  return cost_model::extract_facts(program, target, state);
+}
+
+PredictedTime predicted_time(const Schedule& schedule, const std::string& name, int threads) {
+  checked_threads(threads);
+  const Target target = target_of(name);
+  const auto facts = value_of(facts_of(schedule, target, dsl::CacheState::Hot));
+  PredictedTime time;
+  time.total_ns = cost_model::analytic_cost(facts, target.machine, threads).total_ns;
+  for (auto& [resource, ns] : cost_model::resource_times(facts, target.machine, threads))
+    time.resources.emplace_back(std::move(resource), ns);
+  return time;
+}
+
 /// The analytic model's time in nanoseconds; nullopt for a schedule that does not apply.
 std::optional<double> predicted_ns(const dsl::Workload& workload, const std::string& text,
                                    const Target& target, int threads) {
   const auto schedule = schedules::parse_schedule(workload.compute, text);
   if (!schedule) return std::nullopt;
-  const auto program = schedule->program(schedules::limits_of(target));
-  if (!program) return std::nullopt;
-  const auto cost = cost_model::analytic_cost_ns(*program, target, threads, workload.state);
-  return cost ? std::optional(*cost) : std::nullopt;
+  const auto facts = facts_of(*schedule, target, workload.state);
+  if (!facts) return std::nullopt;
+  return cost_model::analytic_cost(*facts, target.machine, threads).total_ns;
 }
 
 std::vector<std::optional<double>> predict(const dsl::Workload& workload,
@@ -159,6 +177,17 @@ void bind_predictions(py::module_& m) {
         return py::make_tuple(traffic.read_bytes, traffic.written_bytes);
       },
       "compute"_a, "The bytes that every kernel reads and writes at least.");
+  py::class_<PredictedTime>(m, "PredictedTime", "The time that the analytic model expects.")
+      .def_readonly("total_ns", &PredictedTime::total_ns)
+      .def_readonly("resources", &PredictedTime::resources,
+                    "(resource, ns), most first; they overlap, so their sum exceeds total_ns")
+      .def("__repr__", [](const PredictedTime& t) {
+        return fmt::format("<PredictedTime {:.1f} us>", t.total_ns / 1e3);
+      });
+  m.def("predicted_time", &predicted_time, "schedule"_a, py::kw_only(), "target"_a = "host",
+        "threads"_a = 1,
+        "The time that the analytic model expects of a schedule, without running it. It orders "
+        "schedules; the nanoseconds are within a factor of two.");
   m.def("predict", &predict, "workload"_a, "schedules"_a, py::kw_only(), "target"_a = "host",
         "threads"_a = 1,
         "The analytic model's time of each schedule text in ns; None where it does not apply.");

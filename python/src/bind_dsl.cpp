@@ -431,6 +431,14 @@ void bind_workloads(py::module_& m) {
       "op"_a, py::kw_only(), "dtype"_a = "f32", "accuracy"_a = "fast",
       "The workload of an operator by name: make_workload('dense', m=128, n=768, k=768).");
   m.def(
+      "parse_shape",
+      [](const std::string& text, const std::string& op) {
+        return value_of(dsl::parse_shape(text, op));
+      },
+      "text"_a, "op"_a = "conv2d",
+      "Attributes as the command line takes them: make_workload('conv2d', "
+      "**parse_shape('n1c64h56w56k64r3s3p1')).");
+  m.def(
       "parse_workload", [](const std::string& text) { return value_of(dsl::parse_workload(text)); },
       "text"_a);
   m.def(

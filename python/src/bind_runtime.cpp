@@ -5,14 +5,18 @@
 #include <fmt/ranges.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/target.h"
+#include "codegen/export.h"
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
@@ -20,6 +24,8 @@
 #include "python/src/gil.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
+#include "runtime/session.h"
+#include "tuner/device.h"
 
 namespace tw::python {
 namespace {
@@ -163,6 +169,25 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
           "The same call, to be made again and again on the same arrays.");
 }
 
+std::string export_kernel(const CallableOf<runtime::Kernel>& kernel, const std::string& path,
+                          const std::string& name) {
+  const runtime::KernelInfo& info = kernel.callable.info();
+  value_of(codegen::check_export(path, name));
+  codegen::ExportOptions options;
+  options.name = name.empty() ? codegen::export_name(path) : name;
+  options.kernel.cpu.plugin_directories = {
+      py::module_::import("tilewright.paths").attr("code_generator")().cast<std::string>()};
+  const Target target = value_of(parse_target(info.target));
+  Status done = [&]() -> Status {
+    const WithoutGil released;
+    TW_TRY(const codegen::ExportedKernel exported,
+           codegen::export_kernel(info.workload, info.schedule, target, options));
+    return codegen::write_exported(path, exported);
+  }();
+  value_of(std::move(done));
+  return codegen::header_path(path);
+}
+
 void bind_kernels(py::module_& m) {
   py::class_<CallableOf<runtime::Kernel>> kernel(m, "Kernel", "A compiled kernel that is loaded.");
   kernel
@@ -182,6 +207,10 @@ void bind_kernels(py::module_& m) {
           [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().schedule; })
       .def_property_readonly(
           "target", [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().target; })
+      .def("export", &export_kernel, "path"_a, "name"_a = "",
+           "Writes the kernel as a shared object that needs no runtime, and its C header beside it "
+           "(x.so, x.h); `name` is that of the function, by default after the file. Compiles the "
+           "kernel anew: needs the package halide and a C compiler. Returns the header's path.")
       .def("__repr__", [](const CallableOf<runtime::Kernel>& k) {
         return fmt::format("<Kernel {}>", k.callable.info().workload);
       });
@@ -236,6 +265,44 @@ void bind_models(py::module_& m) {
   bind_callable<runtime::Model>(m, model, "BoundModel");
 }
 
+/// A session on this machine's processor.
+struct HostSession {
+  runtime::Session session;
+  int threads = 0;
+};
+
+HostSession open_session(const std::filesystem::path& database, const std::filesystem::path& cache,
+                         int threads) {
+  runtime::SessionOptions options = {.database = database, .cache = cache, .threads = threads};
+  options.device = tuner::device_text(options.machine);
+  Result<runtime::Session> opened = [&] {
+    const WithoutGil released;
+    return runtime::Session::open(std::move(options));
+  }();
+  return {value_of(std::move(opened)), threads};
+}
+
+void bind_sessions(py::module_& m) {
+  py::class_<HostSession>(
+      m, "Session",
+      "Gives out kernels by workload: the best schedule of the database for this machine, loaded "
+      "from the folder of compiled kernels that Tuned.save_in() and `tilewright compile` write. It "
+      "compiles nothing. Thread-safe.")
+      .def(py::init(&open_session), "db"_a, "cache"_a, py::kw_only(), "threads"_a = 1)
+      .def(
+          "kernel",
+          [](HostSession& s, const std::string& workload) {
+            Result<runtime::Kernel> kernel = [&] {
+              const WithoutGil released;
+              return s.session.kernel(workload);
+            }();
+            return CallableOf<runtime::Kernel>{value_of(std::move(kernel)), s.threads};
+          },
+          "workload"_a,
+          "The kernel for a workload's key. NoCandidateError: the database has no record of it; "
+          "NotCompiledError: the folder lacks the compiled kernel of the best record.");
+}
+
 }  // namespace
 
 void bind_runtime(py::module_& m) {
@@ -250,6 +317,7 @@ void bind_runtime(py::module_& m) {
       });
   bind_kernels(m);
   bind_models(m);
+  bind_sessions(m);
 }
 
 }  // namespace tw::python

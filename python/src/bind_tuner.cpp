@@ -5,9 +5,11 @@
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 #include <pybind11/typing.h>
 
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,6 +23,7 @@
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/stores.h"
+#include "python/src/targets.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
 #include "tuner/tune.h"
@@ -93,7 +96,7 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
   static std::mutex one_at_a_time;
   const std::unique_lock alone(one_at_a_time, std::try_to_lock);
   if (!alone) throw std::runtime_error("tune() is running already: one at a time in a process");
-  const Target chosen = value_of(parse_target(target));
+  const Target chosen = target_of(target);
   SharedStore& store = database.cast<SharedStore&>();
   Listener listener(on_progress);
   tuner::Environment environment = environment_of_package();
@@ -125,6 +128,14 @@ std::string assembly_of(const Tuned& tuned) {
     return codegen::disassemble(tuned.artifact.object, target);
   }();
   return value_of(std::move(text));
+}
+
+std::string saved_in(const Tuned& tuned, const std::filesystem::path& cache) {
+  const runtime::KernelInfo& info = tuned.artifact.info;
+  const std::filesystem::path path =
+      cache / runtime::artifact_name(info.workload, info.schedule, info.target, info.codegen_abi);
+  value_of(runtime::write_artifact(path, tuned.artifact));
+  return path;
 }
 
 }  // namespace
@@ -164,6 +175,9 @@ void bind_tuner(py::module_& m) {
             value_of(runtime::write_artifact(path, t.artifact));
           },
           "path"_a, "Writes the kernel to a file that Kernel.load() and the C interface load.")
+      .def("save_in", &saved_in, "cache"_a,
+           "Writes the kernel into a folder under the name by which a Session looks for it there, "
+           "and returns its path.")
       .def("__repr__", [](const Tuned& t) {
         return fmt::format("<Tuned {}: {:.1f} us, {}>", t.best.op, t.best.latency_ns / 1e3,
                            tuner::to_string(t.ended));

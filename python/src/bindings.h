@@ -14,7 +14,8 @@ void bind_dsl(pybind11::module_& module);
 void bind_schedules(pybind11::module_& module);
 void bind_db(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
-void bind_cost_model(pybind11::module_& module);
+void bind_graph(pybind11::module_& module);
+void bind_codegen(pybind11::module_& module);
 void bind_tuner(pybind11::module_& module);
 void bind_analysis(pybind11::module_& module);
 

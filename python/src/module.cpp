@@ -11,7 +11,8 @@ PYBIND11_MODULE(_tilewright, module) {
   tw::python::bind_schedules(module);
   tw::python::bind_db(module);
   tw::python::bind_runtime(module);
-  tw::python::bind_cost_model(module);
+  tw::python::bind_graph(module);
+  tw::python::bind_codegen(module);
   tw::python::bind_tuner(module);
   tw::python::bind_analysis(module);
 }

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
-from tilewright import _tilewright, errors, plots as plots
+from tilewright import _tilewright, errors, onnx as onnx, plots as plots
 from tilewright._tilewright import *  # noqa: F401,F403
 from tilewright._tilewright import __version__ as __version__
 from tilewright.comparison import Comparison as Comparison

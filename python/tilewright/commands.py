@@ -20,4 +20,5 @@ def tune() -> None:
 
 
 def _become(name: str) -> None:
+    os.environ.setdefault("TILEWRIGHT_PYTHON", sys.executable)  # which makes the page of `tune --report`, and joins farms
     os.execv(paths.program(), [name, *sys.argv[1:]])

@@ -3,10 +3,17 @@
 
     print(tw.compare(schedule, schedule.unroll("out", "m.1")))
 """
+from __future__ import annotations
+
 import difflib
 import itertools
+from typing import TYPE_CHECKING
 
-from tilewright import _tilewright
+from tilewright import _tilewright, display
+from tilewright.display import ORANGE, PREFORMATTED, Html, escaped, one_line
+
+if TYPE_CHECKING:
+    from tilewright._tilewright import PredictedTime, Record, Schedule, Store, Tuned, Workload
 
 
 def _schedule_of(given):
@@ -41,26 +48,49 @@ def _microseconds(ns):
     return "-" if ns is None else f"{ns / 1e3:.2f} us"
 
 
-def _in_columns(left, right):
-    """Rows of lines side by side; equal ones beside each other, with '|' between those that differ."""
-    width = max(map(len, left), default=0)
+def _rows_of(left, right):
+    """Pairs of lines with equal ones beside each other, and whether they are equal; None where a side
+    has no line."""
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
     for kind, a0, a1, b0, b1 in matcher.get_opcodes():
-        for a, b in itertools.zip_longest(left[a0:a1], right[b0:b1], fillvalue=""):
-            yield f"{a:{width}} {' ' if kind == 'equal' else '|'} {b}".rstrip()
+        for a, b in itertools.zip_longest(left[a0:a1], right[b0:b1]):
+            yield a, b, kind == "equal"
+
+
+def _in_columns(left, right):
+    """Lines side by side, with '|' between those that differ."""
+    width = max(map(len, left), default=0)
+    return "\n".join(f"{a or '':{width}} {' ' if equal else '|'} {b or ''}".rstrip()
+                     for a, b, equal in _rows_of(left, right))
+
+
+def _table_of(what, names, left, right):
+    """Lines side by side as HTML, with those marked that differ."""
+    def cell(line, equal):
+        style = "" if equal or line is None else f"background:{ORANGE}33"
+        return (f'<td style="text-align:left;{style}"><pre style="margin:0;{PREFORMATTED}">'
+                f'{escaped(line or "")}</pre></td>')
+
+    rows = "".join(f"<tr>{cell(a, equal)}{cell(b, equal)}</tr>" for a, b, equal in _rows_of(left, right))
+    head = "".join(f'<th style="text-align:left">{escaped(f"{what} of {name}")}</th>' for name in names)
+    return Html(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
 
 
 class Comparison:
-    """What compare() returns; str() shows it.
+    """The result of compare(). It displays itself in a notebook; str() is the same as text.
 
     Attributes:
+      names: what the two schedules are called.
       a, b: the Schedules.
       predicted_a, predicted_b: PredictedTime of each.
       measured_a, measured_b: ns on one machine, or None where the two were not both measured on one.
       only_in_a, only_in_b: steps that the other does not have.
     """
 
-    def __init__(self, a, b, predicted, measured):
+    def __init__(self, names: tuple[str, str], a: Schedule, b: Schedule,
+                 predicted: tuple[PredictedTime, PredictedTime],
+                 measured: tuple[float | None, float | None]) -> None:
+        self.names = one_line(names[0]), one_line(names[1])
         self.a, self.b = a, b
         self.predicted_a, self.predicted_b = predicted
         self.measured_a, self.measured_b = measured
@@ -68,42 +98,65 @@ class Comparison:
         self.only_in_b = [step for step in b.steps if step not in a.steps]
 
     @property
-    def resources(self):
+    def resources(self) -> list[tuple[str, float, float]]:
         """(resource, ns of a, ns of b), the largest difference first."""
         of_a, of_b = dict(self.predicted_a.resources), dict(self.predicted_b.resources)
         rows = [(name, of_a.get(name, 0.0), of_b.get(name, 0.0)) for name in {**of_a, **of_b}]
         return sorted(rows, key=lambda row: abs(row[1] - row[2]), reverse=True)
 
     @property
-    def programs(self):
+    def programs(self) -> str:
         """The loops of both, side by side."""
-        left, right = (str(s.program()).splitlines() for s in (self.a, self.b))
-        return "\n".join(_in_columns(left, right))
+        return _in_columns(*self._loops())
+
+    def html(self) -> str:
+        """Times, steps and loops side by side."""
+        times = [(name, display.time_text(a or 0), display.time_text(b or 0)) for name, a, b in self._times()]
+        return str(display.table(("time", *self.names), times)
+                   + _table_of("steps", self.names, list(self.a.steps), list(self.b.steps))
+                   + _table_of("loops", self.names, *self._loops()))
 
     def __str__(self):
-        rows = [("", "a", "b"),
-                ("predicted", _microseconds(self.predicted_a.total_ns), _microseconds(self.predicted_b.total_ns)),
-                ("measured", _microseconds(self.measured_a), _microseconds(self.measured_b))]
-        rows += [(f"  {name}", _microseconds(a), _microseconds(b)) for name, a, b in self.resources if a != b]
-        width = max(len(row[0]) for row in rows)
-        lines = [f"{name:{width}}  {a:>12}  {b:>12}" for name, a, b in rows]
+        rows = [("", *self.names)] + [(name, _microseconds(a), _microseconds(b)) for name, a, b in self._times()]
+        width, columns = max(len(row[0]) for row in rows), max(12, *map(len, self.names))
+        lines = [f"{name:{width}}  {a:>{columns}}  {b:>{columns}}" for name, a, b in rows]
         lines += [f"- {step}" for step in self.only_in_a] + [f"+ {step}" for step in self.only_in_b]
         return "\n".join(lines) + "\n\n" + self.programs
 
+    def __repr__(self):
+        return (f"<Comparison: {display.count_text(len(self.only_in_a), 'step')} only in {self.names[0]}, "
+                f"{len(self.only_in_b)} only in {self.names[1]}>")
 
-def compare(a, b, *, workload=None, db=None, target="host", threads=1):
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/plain": display.visible(str(self)), "text/html": self.html()}
+
+    def _times(self):
+        """(name, ns of a, ns of b): the predicted and the measured time, and the resources that differ."""
+        rows = [("predicted", self.predicted_a.total_ns, self.predicted_b.total_ns),
+                ("measured", self.measured_a, self.measured_b)]
+        return rows + [(f"  {name}", a, b) for name, a, b in self.resources if a != b]
+
+    def _loops(self):
+        return [str(schedule.program()).splitlines() for schedule in (self.a, self.b)]
+
+
+def compare(a: Schedule | Record | Tuned, b: Schedule | Record | Tuned, *, names: tuple[str, str] = ("a", "b"),
+            workload: Workload | None = None, db: Store | None = None, target: str = "host",
+            threads: int = 1) -> Comparison:
     """Compares two schedules: steps, loops, the time that the cost model expects by resource, and measured times.
 
     Args:
       a, b: Schedules, Records or Tuneds.
+      names: what the two are called where they are shown.
       workload, db: a Workload and a Store in which measured times of Schedules are looked up.
       target, threads: for which times are predicted.
 
     Measured times are given where both were measured on the same device with the same number of threads.
+    Raises InvalidError where one of the schedules is illegal.
     """
     schedules = _schedule_of(a), _schedule_of(b)
     predicted = [_tilewright.predicted_time(s, target=target, threads=threads) for s in schedules]
     in_a, in_b = (_latencies(given, s, workload, db) for given, s in zip((a, b), schedules))
     common = sorted(set(in_a) & set(in_b), key=lambda place: (place[2] != threads, place))
     measured = (in_a[common[0]], in_b[common[0]]) if common else (None, None)
-    return Comparison(*schedules, predicted, measured)
+    return Comparison(names, *schedules, (predicted[0], predicted[1]), measured)

@@ -19,6 +19,8 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200
 _NUMBER = re.compile(r"-?\d[\d.]*( (ns|µs|ms|s|%|B|KiB|MiB|GiB))?|-")
 _MOST_ROWS = 200
 _BAR_PIXELS = 120
+# Programs are read by their indentation; JupyterLab shows preformatted text of outputs in the font of prose.
+PREFORMATTED = "line-height:1.25;font-family:monospace"
 BLUE, ORANGE, GREEN, RED, GREY = "#4c78a8", "#e8883a", "#54a24b", "#d64550", "#8a8a8a"
 
 
@@ -116,7 +118,7 @@ def heading(text):
 
 
 def code(text):
-    return Html(f'<pre style="line-height:1.25">{escaped(text)}</pre>')
+    return Html(f'<pre style="{PREFORMATTED}">{escaped(text)}</pre>')
 
 
 def details(summary, content, is_open=False):
@@ -158,7 +160,7 @@ def program_html(text):
         return rules + escaped(word + rest)
 
     lines = "\n".join(map(line_html, text.splitlines()))
-    return Html(f'<pre style="line-height:1.25">{lines}</pre>')
+    return Html(f'<pre style="{PREFORMATTED}">{lines}</pre>')
 
 
 def schedule_html(schedule):
@@ -202,7 +204,7 @@ def assembly_html(assembly):
         return escaped(line)
 
     lines = "\n".join(map(line_html, assembly.splitlines()))
-    return Html(f'<pre style="line-height:1.25;max-height:40em;overflow-y:auto">{lines}</pre>')
+    return Html(f'<pre style="{PREFORMATTED};max-height:40em;overflow-y:auto">{lines}</pre>')
 
 
 # ---- declarations ---------------------------------------------------------------------------

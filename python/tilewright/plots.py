@@ -13,7 +13,6 @@ values and measure nothing. Times are microseconds where an axis says nothing el
 from __future__ import annotations
 
 import collections
-import difflib
 import json
 import math
 import pathlib
@@ -23,11 +22,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import _tilewright, display, errors
-from tilewright._tilewright import Plan, Record, Roofs, Schedule
+from tilewright._tilewright import Plan, Record, Roofs
 from tilewright.display import BLUE, GREEN, GREY, ORANGE, RED, one_line, time_text
 
-__all__ = ["Comparison", "Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
-           "predicted_against_measured", "rank_correlation", "roofline", "side_by_side", "timeline"]
+__all__ = ["Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
+           "predicted_against_measured", "rank_correlation", "roofline", "timeline"]
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 VEGA_LITE_MIME = "application/vnd.vegalite.v5+json"
@@ -523,58 +522,6 @@ def _without_numbers(reason):
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "#", reason.partition("\n")[0])
 
 
-# ---- schedules --------------------------------------------------------------------------------
-
-
-class Comparison:
-    """The steps and loops of two schedules side by side; displays itself."""
-
-    def __init__(self, names, schedules):
-        self._names = tuple(map(one_line, names))
-        self._steps = [list(schedule.steps) for schedule in schedules]
-        self._loops = [str(schedule.program()).splitlines() for schedule in schedules]
-
-    def __str__(self):
-        lines = difflib.unified_diff(*self._steps, *self._names, lineterm="",
-                                     n=max(map(len, self._steps), default=0))
-        return display.visible("\n".join(lines))
-
-    def __repr__(self):
-        only = [len(set(a) - set(b)) for a, b in (self._steps, self._steps[::-1])]
-        return (f"<Comparison: {only[0]} steps only in {self._names[0]}, "
-                f"{only[1]} only in {self._names[1]}>")
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        return {"text/plain": str(self) or repr(self), "text/html": self.html()}
-
-    def html(self):
-        return str(_difference("steps", self._names, self._steps)
-                   + _difference("loops", self._names, self._loops))
-
-
-def _difference(what, names, sides):
-    """Two lists of lines in a table, equal lines beside each other."""
-    def cell(line, is_other):
-        style = f"background:{ORANGE}33" if is_other and line is not None else ""
-        return (f'<td style="text-align:left;{style}"><pre style="margin:0;line-height:1.25">'
-                f'{display.escaped(line or "")}</pre></td>')
-
-    rows = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
-        left, right = sides[0][a:b], sides[1][c:d]
-        for i in range(max(len(left), len(right))):
-            pair = (left[i] if i < len(left) else None, right[i] if i < len(right) else None)
-            rows.append("<tr>" + "".join(cell(line, kind != "equal") for line in pair) + "</tr>")
-    head = "".join(f'<th style="text-align:left">{display.escaped(f"{what} of {name}")}</th>'
-                   for name in names)
-    return display.Html(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
-
-
-def side_by_side(a: Schedule, b: Schedule, names: tuple[str, str] = ("the first", "the second")) -> Comparison:
-    """What two schedules of a compute do differently. InvalidError where one of them is illegal."""
-    return Comparison(names, (a, b))
-
-
 # ---- networks ---------------------------------------------------------------------------------
 
 
@@ -612,19 +559,31 @@ def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
     return Plot(spec, f"{display.count_text(len(rows), 'step')} in {time_text(whole * 1e3)}")
 
 
+def _memory_of(argument):
+    """(kind, begin, end): bytes of the arena, or the number of an input or output of the network."""
+    kind, _, at = argument.place.partition(" ")
+    bits = re.search(r"\d*$", argument.dtype)[0]
+    size = math.prod(argument.shape) * max(1, int(bits or 8) // 8) if kind == "arena" else 1
+    return kind, int(at), int(at) + max(1, size)
+
+
+def _overlap(a, b):
+    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
+
 class _Drawing:
     """Places of the steps of a plan: a row below all steps that they read, and a lane in it."""
 
     def __init__(self, plan):
         self.nodes, self.edges = [], []
-        self._writers, self._taken = {}, set()  # nodes by the memory that they wrote last
+        self._written, self._taken = [], set()  # (kind, begin, end) of memory, and the node that wrote it last
         for step in plan.steps:
             self._add_step(step)
 
     def _add_step(self, step):
         read = [argument for argument in step.arguments
                 if not argument.is_output and not argument.is_constant]
-        sources = [(self._source(argument), argument) for argument in read]
+        sources = [(source, argument) for argument in read for source in self._sources(argument)]
         row = 1 + max((source["row"] for source, _ in sources), default=-1)
         kind = display.computes(step)
         node = self._add_node(row, sources, kind="transform" if kind == "transform" else "kernel",
@@ -633,14 +592,21 @@ class _Drawing:
             self._add_edge(source, node, argument)
         for argument in step.arguments:
             if argument.is_output:
-                self._writers[argument.place] = node
+                self._write(_memory_of(argument), node)
 
-    def _source(self, argument):
-        """The node that wrote the argument; one for an input of the network."""
-        if argument.place not in self._writers:
-            self._writers[argument.place] = self._add_node(
-                0, [], kind="input", name=argument.tensor, computes="input", ns=0)
-        return self._writers[argument.place]
+    def _write(self, memory, node):
+        self._written = [(other, writer) for other, writer in self._written if not _overlap(other, memory)]
+        self._written.append((memory, node))
+
+    def _sources(self, argument):
+        """The nodes that wrote the argument: several where a concatenation is written in place. One for an
+        input of the network."""
+        memory = _memory_of(argument)
+        writers = [writer for other, writer in self._written if _overlap(other, memory)]
+        if not writers:
+            writers = [self._add_node(0, [], kind="input", name=argument.tensor, computes="input", ns=0)]
+            self._write(memory, writers[0])
+        return writers
 
     def _add_node(self, row, sources, kind, name, computes, ns):
         lane = min((source["lane"] for source, _ in sources), default=0)

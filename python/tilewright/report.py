@@ -22,11 +22,11 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright import _tilewright, display, errors, plots
+from tilewright import _tilewright, comparison, display, errors, plots
 from tilewright._tilewright import Store
 from tilewright.display import Html, escaped, facts, one_line, table, time_text
 
-__all__ = ["main", "page", "write"]
+__all__ = ["check", "main", "page", "write"]
 
 # The version of Vega-Lite that draws the page. It takes specifications of version 5, but would warn of
 # their $schema, which is left out.
@@ -114,15 +114,19 @@ def _policy(script):
             "img-src data:")
 
 
-def _charts_script():
-    """Vega, Vega-Lite and Vega-Embed as one script, which defines vegaEmbed()."""
+def _drawing_package():
     try:
         import vl_convert
     except ImportError:
         raise errors.MachineError(
             "[report] the charts of a page take the package vl-convert-python: "
             "pip install vl-convert-python") from None
-    script = vl_convert.javascript_bundle(vl_version=_VEGA_LITE)
+    return vl_convert
+
+
+def _charts_script():
+    """Vega, Vega-Lite and Vega-Embed as one script, which defines vegaEmbed()."""
+    script = _drawing_package().javascript_bundle(vl_version=_VEGA_LITE)
     # Within a script element, "</script" and "<!--" end or change it; in JavaScript both stand in
     # strings only, where these escapes mean the same.
     return (script.replace("\r\n", "\n").replace("</script", "<\\/script")
@@ -208,16 +212,19 @@ def _schedule_of(record):
         workload = _tilewright.parse_workload(record.workload_text)
         best = _tilewright.parse_schedule(workload, record.schedule)
         default = _tilewright.default_schedule(workload, record.target)
-        return Html(plots.side_by_side(default, best, ("the default", "the fastest")).html())
+        return Html(comparison.compare(default, best, names=("the default", "the fastest"),
+                                       target=record.target, threads=record.threads).html())
     except errors.Error as error:
         return Html(f"<p>{escaped(one_line(error))}</p>{display.code(record.schedule)}")
 
 
-def _add_database(page, store, session, workload, most):
-    records = store.query(session=session, workload=workload)
-    if not records:
-        raise errors.NoCandidateError(f"[report] '{store.path}' has no such records; "
-                                      "`tilewright db query` lists what there is")
+def _chosen(store, session, workloads):
+    """The records of the session, of the workloads; None and none stand for all."""
+    keys = list(dict.fromkeys(workloads)) or [None]
+    return display.Records(record for key in keys for record in store.query(session=session, workload=key))
+
+
+def _add_database(page, store, records, most):
     groups = _groups(records)
     page.add(_summary(store, records), page.chart(plots.roofline(records)))
     if any(record.latency_ns <= 0 for record in records):
@@ -243,20 +250,32 @@ def _add_model(page, path):
 # ---- entry points ---------------------------------------------------------------------------
 
 
-def page(store: Store | None = None, *, session: str | None = None, workload: str | None = None,
+def check() -> None:
+    """Raises MachineError where pages cannot be made here, and says what is missing."""
+    _drawing_package()
+
+
+def page(store: Store | None = None, *, session: str | None = None, workloads: Iterable[str] = (),
          models: Iterable[str | os.PathLike[str]] = (), most: int = 12) -> str:
     """The text of the page.
 
     Args:
       store: a Store; None: the page is about the models alone.
-      session, workload: only records of this session, of this workload's text.
+      session, workloads: only records of this session, of these workloads' keys.
       models: paths of files that `tilewright tune --model` wrote.
       most: workloads that have a section of their own, those with the most records; the others are
         in the tables.
     """
-    made = _Page()
-    if store is not None:
-        _add_database(made, store, session, workload, most)
+    made, models = _Page(), list(models)
+    records = None if store is None else _chosen(store, session, workloads)
+    if records:
+        _add_database(made, store, records, most)
+    elif records is not None and not models:
+        raise errors.NoCandidateError(f"[report] '{store.path}' has no such records; "
+                                      "`tilewright db query` lists what there is")
+    elif records is not None:
+        which = f"of session {session}" if session else "of these workloads"
+        made.add(Html(f"<p>{escaped(f'{store.path} has no trials {which}.')}</p>"))
     for path in models:
         _add_model(made, path)
     named = [pathlib.Path(store.path).stem] if store is not None else []
@@ -289,7 +308,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--db", help="the database; by default that of the program, unless there is "
                         "a --model")
     parser.add_argument("--session", help="only the records of this session")
-    parser.add_argument("--workload", help="only the records of this workload's key")
+    parser.add_argument("--workload", action="append", default=[], metavar="KEY",
+                        help="only the records of this workload's key; may be repeated")
     parser.add_argument("--model", action="append", default=[], metavar="FILE",
                         help="a network that `tune --model` wrote; may be repeated")
     parser.add_argument("--most", type=int, default=12,
@@ -299,7 +319,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         database = flags.db or (None if flags.model else _tilewright.default_database())
         store = _tilewright.Store(database, "r") if database else None
-        write(flags.output, store, session=flags.session, workload=flags.workload,
+        write(flags.output, store, session=flags.session, workloads=flags.workload,
               models=flags.model, most=flags.most)
     except errors.Error as error:
         print(f"tilewright: {error}", file=sys.stderr)

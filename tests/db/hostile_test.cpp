@@ -12,19 +12,25 @@
 namespace tw::db {
 namespace {
 
+const char* const crafted[] = {
+    "CREATE TRIGGER t AFTER INSERT ON trials BEGIN DELETE FROM trials; END",
+    "CREATE VIEW v AS SELECT load_extension('x')",
+    "CREATE TABLE extra(a)",
+    "CREATE INDEX i ON trials(abs(noise))",
+    "DROP TABLE best; CREATE VIEW best AS SELECT * FROM trials",
+    "DROP TABLE best",
+    "ALTER TABLE trials ADD COLUMN x INTEGER DEFAULT 5",
+    "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE TABLE best(x)' "
+    "WHERE name = 'best'",
+    "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'nonsense'",
+    "ALTER TABLE trials ADD COLUMN x INTEGER GENERATED ALWAYS AS (threads * 2) VIRTUAL",
+    "CREATE TABLE t(a AS (b + 1), b AS (c * 2), c)",
+    "CREATE INDEX i ON trials(op) WHERE latency_ns < 5",
+    "PRAGMA application_id=7",
+    "PRAGMA user_version=99",
+};
+
 TEST(Hostile, Fault27_TriggersViewsAndChangedTablesAreRefused) {
-  const char* crafted[] = {
-      "CREATE TRIGGER t AFTER INSERT ON trials BEGIN DELETE FROM trials; END",
-      "CREATE VIEW v AS SELECT load_extension('x')",
-      "CREATE TABLE extra(a)",
-      "CREATE INDEX i ON trials(abs(noise))",
-      "DROP TABLE best; CREATE VIEW best AS SELECT * FROM trials",
-      "DROP TABLE best",
-      "ALTER TABLE trials ADD COLUMN x INTEGER DEFAULT 5",
-      "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE TABLE best(x)' "
-      "WHERE name = 'best'",
-      "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'nonsense'",
-  };
   for (const char* sql : crafted) {
     const Folder folder;
     make_database(folder / "a.db", sample_records(0, 3));
@@ -34,6 +40,45 @@ TEST(Hostile, Fault27_TriggersViewsAndChangedTablesAreRefused) {
       ASSERT_FALSE(store) << sql;
       EXPECT_EQ(store.error().code, ErrorCode::Database) << sql;
     }
+  }
+}
+
+TEST(Hostile, Fault27_MergingACraftedFileLeavesOursAsItWas) {
+  for (const char* sql : crafted) {
+    const Folder folder;
+    make_database(folder / "ours.db", sample_records(0, 3));
+    make_database(folder / "theirs.db", sample_records(3, 3));
+    RawSql(folder / "theirs.db").run(sql);
+    const std::string before = read_bytes(folder / "ours.db");
+    Store ours = open_store(folder / "ours.db");
+    const auto merged = ours.merge_from(folder / "theirs.db");
+    ASSERT_FALSE(merged) << sql;
+    EXPECT_EQ(merged.error().code, ErrorCode::Database) << sql;
+    EXPECT_EQ(read_bytes(folder / "ours.db"), before) << sql;
+  }
+}
+
+// Two tables in the same pages: the schema is ours, word by word.
+TEST(Hostile, Fault27_TablesThatSharePagesGiveNothingUntrue) {
+  for (const char* sql :
+       {"UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = "
+        "'trials') WHERE name = 'best'",
+        "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = "
+        "'best') WHERE name = 'trials'",
+        "UPDATE sqlite_schema SET rootpage = 1 WHERE name = 'trials'"}) {
+    const Folder folder;
+    make_database(folder / "ours.db", sample_records(0, 3));
+    make_database(folder / "theirs.db", sample_records(3, 3));
+    RawSql(folder / "theirs.db").run(std::string("PRAGMA writable_schema=ON; ") + sql);
+    Store ours = open_store(folder / "ours.db");
+    (void)ours.merge_from(folder / "theirs.db");
+    EXPECT_TRUE(ours.verify().value().ok()) << sql;
+    for (const std::string& hash : hashes_in(ours))
+      EXPECT_TRUE(hashes_of(sample_records(0, 6)).contains(hash)) << sql;
+    auto theirs = Store::open(folder / "theirs.db", OpenMode::ReadOnly);
+    if (!theirs) continue;
+    const auto best = theirs->best(key_of(sample_record(3)));
+    EXPECT_TRUE(!best || !*best || **best == sample_record(3)) << sql;
   }
 }
 

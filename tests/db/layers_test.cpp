@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Databases below a database: which of them answers, and that they can do no harm.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
 
 #include "db/store.h"
 #include "tests/db/samples.h"
@@ -112,7 +116,7 @@ TEST_F(Layers, Fault15_ADamagedLayerCostsAMessage) {
     write_bytes(folder_ / "shipped.db", bytes);
     Store store = open_store(folder_ / "own.db", OpenMode::ReadWrite, options());
     EXPECT_EQ(store.best(own_key()).value(), team);
-    EXPECT_NE(said_.find("the shipped layer is left out: [open] "), std::string::npos) << said_;
+    EXPECT_NE(said_.find("the shipped layer is left out: ["), std::string::npos) << said_;
   }
   std::filesystem::remove(folder_ / "shipped.db");
   said_.clear();

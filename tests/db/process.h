@@ -17,42 +17,56 @@
 
 namespace tw::db {
 
+/// Lines that one process or several write; each line must be one write().
+class Lines {
+ public:
+  Lines() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    from_ = fdopen(ends[0], "r");
+    to_ = ends[1];
+  }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  ~Lines() {
+    close_writing();
+    fclose(from_);
+  }
+
+  int to() const { return to_; }
+  /// Of this process's end; lines end once those that have copies are gone.
+  void close_writing() {
+    if (to_ >= 0) close(to_);
+    to_ = -1;
+  }
+  /// The next line, or nullopt at the end.
+  std::optional<std::string> next() {
+    std::string text;
+    for (int c; (c = fgetc(from_)) != EOF; text += static_cast<char>(c))
+      if (c == '\n') return text;
+    return std::nullopt;
+  }
+
+ private:
+  FILE* from_ = nullptr;
+  int to_ = -1;
+};
+
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments) {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    arguments.insert(arguments.begin(), TW_DB_WRITER);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const int failed = posix_spawn(&pid_, TW_DB_WRITER, &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    stdin_ = in[1];
-    stdout_ = fdopen(out[0], "r");
-    if (failed) throw std::runtime_error("cannot start " TW_DB_WRITER);
-  }
+  explicit Process(std::vector<std::string> arguments) : Process(std::move(arguments), nullptr) {}
+  /// Its output goes to `shared`.
+  Process(std::vector<std::string> arguments, Lines& shared)
+      : Process(std::move(arguments), &shared) {}
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   ~Process() {
     if (pid_ > 0) kill_and_wait();
     close_stdin();
-    fclose(stdout_);
   }
 
   /// The next line of its output, or nullopt at the end.
-  std::optional<std::string> line() {
-    std::string text;
-    for (int c; (c = fgetc(stdout_)) != EOF; text += static_cast<char>(c))
-      if (c == '\n') return text;
-    return std::nullopt;
-  }
+  std::optional<std::string> line() { return output_.next(); }
   std::string rest() {
     std::string text;
     while (const auto next = line()) text += *next + '\n';
@@ -75,9 +89,28 @@ class Process {
   }
 
  private:
+  Process(std::vector<std::string> arguments, Lines* shared) {
+    int in[2];
+    if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+    posix_spawn_file_actions_adddup2(&actions, (shared ? *shared : output_).to(), 1);
+    arguments.insert(arguments.begin(), TW_DB_WRITER);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const int failed = posix_spawn(&pid_, TW_DB_WRITER, &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    output_.close_writing();
+    stdin_ = in[1];
+    if (failed) throw std::runtime_error("cannot start " TW_DB_WRITER);
+  }
+
   pid_t pid_ = -1;
   int stdin_ = -1;
-  FILE* stdout_ = nullptr;
+  Lines output_;
 };
 
 }  // namespace tw::db

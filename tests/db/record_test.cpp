@@ -5,8 +5,11 @@
 
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/random.h"
+#include "db/fields.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -208,6 +211,30 @@ TEST(Record, Fault27_DeepOrLongJsonIsRefused) {
   EXPECT_FALSE(
       from_json(R"({"record":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}"));
   EXPECT_FALSE(from_json(std::string(max_line_bytes + 1, ' ')));
+}
+
+// Against an implementation of somebody else, on all that two bytes can be and on random ones.
+TEST(Record, TextIsUtf8WithoutNul) {
+  const auto is_utf8 = [](const std::string& text) {
+    try {
+      return !nlohmann::json(text).dump().empty() && text.find('\0') == std::string::npos;
+    } catch (const nlohmann::json::type_error&) {
+      return false;
+    }
+  };
+  Random random(5);
+  for (int i = 0; i < 1 << 16; ++i) {
+    std::string text = {static_cast<char>(i >> 8), static_cast<char>(i & 255)};
+    ASSERT_EQ(is_valid_text(text), is_utf8(text)) << i;
+    const int64_t lead = random.below(2) ? 0xe0 + random.below(32) : random.below(256);
+    text = {static_cast<char>(lead), static_cast<char>(0x7e + random.below(70)),
+            static_cast<char>(0x7e + random.below(70)), static_cast<char>(0x7e + random.below(70))};
+    ASSERT_EQ(is_valid_text(text), is_utf8(text)) << lead << " and three more, round " << i;
+  }
+  for (const char* text : {"", "plain", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    EXPECT_TRUE(is_valid_text(text)) << text;
+  for (const char* text : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "a\xff"})
+    EXPECT_FALSE(is_valid_text(text));
 }
 
 }  // namespace

@@ -68,6 +68,15 @@ inline std::vector<Record> sample_records(int64_t first, int64_t count) {
   return records;
 }
 
+/// Sample records of which each workload has a hundred.
+inline Record scattered_record(int64_t number) { return sample_record(number, number / 100); }
+inline std::vector<Record> scattered_records(int64_t first, int64_t count) {
+  std::vector<Record> records;
+  for (int64_t number = first; number < first + count; ++number)
+    records.push_back(scattered_record(number));
+  return records;
+}
+
 inline Record with_latency(Record record, double latency_ns) {
   const double scale = latency_ns / record.latency_ns;
   record.latency_ns = latency_ns;

@@ -5,6 +5,7 @@
 
 #include "db/schema.h"
 #include "tests/db/backends.h"
+#include "tests/db/fake_time.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -37,6 +38,38 @@ TEST_P(AnyStore, TheSameRecordIsKeptOnce) {
   EXPECT_EQ(store.append(sample_records(0, 3)).value(), (AppendSummary{3, 0, 0}));
   EXPECT_EQ(store.append(sample_records(1, 3)).value(), (AppendSummary{1, 2, 0}));
   EXPECT_EQ(store.info().value().records, 4);
+}
+
+// A file's writers wait meanwhile; a server's do not.
+TEST_P(AnyStore, QuestionsThatAreAskedTogetherSeeOneState) {
+  FakeTime time;
+  const std::vector<Record> faster = {with_latency(sample_record(5), 2'000)};
+  make_database(databases / "a.db", sample_records(0, 3));
+  Store reader = open_store(databases / "a.db", OpenMode::ReadOnly);
+  Store writer = open_store(databases / "a.db", OpenMode::Update, {.waiting = time.waiting(100)});
+  const auto best = [&] { return reader.best(key_of(sample_record(0))).value().value(); };
+  {
+    const auto one_state = reader.read_together();
+    ASSERT_TRUE(one_state) << error_of(one_state);
+    EXPECT_EQ(best(), sample_record(0));
+    const auto appended = writer.append(faster);
+    EXPECT_TRUE(appended || appended.error().code == ErrorCode::TryLater);
+    EXPECT_EQ(best(), sample_record(0));
+  }
+  EXPECT_TRUE(writer.append(faster));
+  EXPECT_EQ(best(), faster[0]);
+}
+
+// One of them must not lend its compiled statement to the other.
+TEST_P(AnyStore, AQuestionMayBeAskedInsideOfTheSameOne) {
+  make_database(databases / "a.db", sample_records(0, 4));
+  Store store = open_store(databases / "a.db", OpenMode::ReadOnly);
+  int64_t pairs = 0;
+  for (int round = 0; round < 2; ++round)  // the second time with statements that are kept
+    ASSERT_TRUE(store.for_each({}, [&](const Record&) {
+      return store.for_each({}, [&](const Record&) { return ++pairs > 0; }).has_value();
+    }));
+  EXPECT_EQ(pairs, 2 * 4 * 4);
 }
 
 TEST(Store, AMissingFileIsAnErrorForReaders) {

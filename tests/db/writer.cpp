@@ -2,8 +2,9 @@
 // A tuner as the tests of db/ see one: a process that writes records and says which are
 // acknowledged.
 //
-//   writer append DB FIRST COUNT BATCH   says "ack FIRST COUNT in TIME ms" after each batch that
-//                                        is acknowledged
+//   writer append DB FIRST COUNT BATCH   says "ack FIRST COUNT HASH in TIME ms" after each batch
+//                                        that is acknowledged, with the hash of its last record
+//   writer scatter DB FIRST COUNT BATCH  the same for records of many workloads
 //   writer read DB                       prints "COUNT DAMAGED", then its peak memory
 //   writer open DB                       opens for writing as an unprivileged user, prints errors
 //   writer list DB                       opens for reading as one, prints the count
@@ -36,17 +37,20 @@ int report(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-int append(const std::string& path, int64_t first, int64_t count, int64_t batch) {
+using MakeRecords = std::vector<Record> (*)(int64_t first, int64_t count);
+
+int append(const std::string& path, int64_t first, int64_t count, int64_t batch, MakeRecords make) {
   auto store = Store::open(path, OpenMode::ReadWrite);
   if (!store) return report(store.error());
   for (const int64_t end = first + count; first < end; first += batch) {
-    const auto records = sample_records(first, std::min(batch, end - first));
+    const auto records = make(first, std::min(batch, end - first));
     const auto started = std::chrono::steady_clock::now();
     const auto summary = store->append(records);
     if (!summary) return report(summary.error());
     const std::chrono::duration<double, std::milli> taken =
         std::chrono::steady_clock::now() - started;
-    fmt::print("ack {} {} in {:.1f} ms\n", first, records.size(), taken.count());
+    fmt::print("ack {} {} {} in {:.1f} ms\n", first, records.size(), records.back().hash,
+               taken.count());
     std::fflush(stdout);
   }
   return 0;
@@ -151,7 +155,8 @@ int run(const std::vector<std::string>& arguments) {
   const std::string& verb = arguments.at(0);
   const std::string& path = arguments.at(1);
   const auto number = [&](size_t index) { return std::stoll(arguments.at(index)); };
-  if (verb == "append") return append(path, number(2), number(3), number(4));
+  if (verb == "append") return append(path, number(2), number(3), number(4), sample_records);
+  if (verb == "scatter") return append(path, number(2), number(3), number(4), scattered_records);
   if (verb == "read") return read(path);
   if (verb == "open") return open_for_writing(path);
   if (verb == "list") return become_unprivileged(), read(path);

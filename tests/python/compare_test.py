@@ -5,6 +5,8 @@ import pathlib
 import tempfile
 import unittest
 
+import records
+
 import tilewright as tw
 
 
@@ -14,6 +16,11 @@ class Comparing(unittest.TestCase):
         self.tiled = (tw.Schedule(self.workload).split("out", "n", 16, names=("no", "lane"))
                       .reorder("out", ["m", "no", "k", "lane"]).cache_write("out", "no"))
         self.vectors = self.tiled.vectorize("out", "lane")
+
+    def database(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return tw.Store(str(pathlib.Path(folder.name) / "t.db"))
 
     def test_steps_times_and_loops(self):
         comparison = tw.compare(self.tiled, self.vectors)
@@ -32,19 +39,49 @@ class Comparing(unittest.TestCase):
         self.assertEqual(comparison.only_in_a + comparison.only_in_b, [])
         self.assertNotIn("|", comparison.programs)
 
+    def test_displays_itself_under_names(self):
+        comparison = tw.compare(self.tiled, self.vectors, names=("mine", "tuned"))
+        self.assertEqual(repr(comparison), "<Comparison: 0 steps only in mine, 1 only in tuned>")
+        bundle = comparison._repr_mimebundle_()
+        self.assertEqual(bundle["text/plain"], str(comparison))
+        self.assertRegex(bundle["text/plain"], r"\A +mine +tuned\npredicted +")
+        page = records.Markup(bundle["text/html"])
+        for part in ("steps of mine", "loops of tuned", "vectorize out n.1", "vector n.1 in 0..16", "predicted"):
+            self.assertIn(part, page.text)
+        # The loop that became a vector differs on three lines; its statements are the same.
+        self.assertEqual(bundle["text/html"].count("background:"), 2 * 3 + 1)
+
+    def test_hostile_names_are_text(self):
+        comparison = tw.compare(self.tiled, self.vectors, names=(records.HOSTILE, "b"))
+        bundle = comparison._repr_mimebundle_()
+        page = records.Markup(bundle["text/html"])
+        self.assertNotIn("script", page.tags)
+        for character in "\u202e\u2066\x07":
+            self.assertNotIn(character, bundle["text/html"] + bundle["text/plain"])
+
+    def test_a_target_that_is_spelled_out_is_this_machine(self):
+        spelled_out = tw.tune(self.workload, db=self.database(), trials=1, budget=600).best.target
+        self.assertNotEqual(spelled_out, "host")
+        for schedule in (self.tiled, self.vectors):
+            here = tw.predicted_time(schedule)
+            there = tw.predicted_time(schedule, target=spelled_out)
+            self.assertEqual((here.total_ns, here.resources), (there.total_ns, there.resources))
+            for target in ("host", spelled_out):
+                self.assertEqual(tw.predict(self.workload, [str(schedule)], target=target), [here.total_ns])
+        self.assertEqual(tw.device(spelled_out), tw.device())
+
     def test_measured_times_of_a_database(self):
-        with tempfile.TemporaryDirectory() as folder:
-            store = tw.Store(str(pathlib.Path(folder) / "t.db"))
-            tuned = [tw.tune(self.workload, db=store, schedule=s, trials=1, budget=600)
-                     for s in (self.tiled, self.vectors)]
-            self.assertEqual(tuned[0].schedule, str(self.tiled))
-            self.assertGreater(tuned[0].progress.given_ns, 0)
-            comparison = tw.compare(self.tiled, self.vectors, workload=self.workload, db=store)
-            self.assertGreater(comparison.measured_a, 0)
-            self.assertGreater(comparison.measured_b, 0)
-            records = tw.compare(tuned[0].best, tuned[1])
-            self.assertEqual(records.only_in_b, ["vectorize out n.1"])
-            self.assertEqual(records.measured_a, tuned[0].latency_ns)
+        store = self.database()
+        tuned = [tw.tune(self.workload, db=store, schedule=s, trials=1, budget=600)
+                 for s in (self.tiled, self.vectors)]
+        self.assertEqual(tuned[0].schedule, str(self.tiled))
+        self.assertGreater(tuned[0].progress.given_ns, 0)
+        comparison = tw.compare(self.tiled, self.vectors, workload=self.workload, db=store)
+        self.assertGreater(comparison.measured_a, 0)
+        self.assertGreater(comparison.measured_b, 0)
+        of_records = tw.compare(tuned[0].best, tuned[1])
+        self.assertEqual(of_records.only_in_b, ["vectorize out n.1"])
+        self.assertEqual(of_records.measured_a, tuned[0].latency_ns)
 
     def test_other_things_are_refused(self):
         with self.assertRaisesRegex(TypeError, "Schedules, Records or Tuneds, not str"):

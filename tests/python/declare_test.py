@@ -106,6 +106,13 @@ class Workloads(unittest.TestCase):
         with self.assertRaisesRegex(tw.UsageError, "densen"):
             tw.make_workload("densen", m=1)
 
+    def test_attributes_as_the_command_line_takes_them(self):
+        self.assertEqual(tw.make_workload("dense", **tw.parse_shape("m=8,n=16,k=4", "dense")),
+                         tw.make_workload("dense", m=8, n=16, k=4))
+        self.assertEqual(tw.parse_shape("n1c64h56w56k64r3s3p1")["pad"], 1)
+        with self.assertRaises(tw.UsageError):
+            tw.parse_shape("m=eight", "dense")
+
     def test_with_layouts(self):
         conv = tw.make_workload("conv2d", c=32, h=8, w=8, k=32, r=3, s=3, pad=1)
         packed = conv.with_layouts({"in": "NCHW16c"})

@@ -147,17 +147,6 @@ class Plots(unittest.TestCase):
         self.assertIn("crash: signal #", [row["why"] for row in rows])
         self.assertIn("0 of 1 trial", plots.failures([records.record()]).text)
 
-    def test_two_schedules_side_by_side(self):
-        a = tw.Schedule(tw.parse_workload(records.DENSE)).split("out", "n", 8)
-        b = a.unroll("out", "n.1")
-        comparison = plots.side_by_side(a, b, ("mine", "tuned"))
-        self.assertIn("+unroll out n.1", str(comparison))
-        self.assertEqual(repr(comparison),
-                         "<Comparison: 0 steps only in mine, 1 only in tuned>")
-        page = records.Markup(comparison._repr_mimebundle_()["text/html"])
-        self.assertIn("unroll n.1 in 0..8", page.text)
-        self.assertIn("steps of mine", page.text)
-
     def test_layouts_of_a_network(self):
         plot = plots.layouts(records.plan())
         spec = self.check(plot)
@@ -167,6 +156,29 @@ class Plots(unittest.TestCase):
         self.assertEqual({edge["layout"] for edge in edges}, {"row-major", "NCHW16c"})
         self.assertEqual(len({edge["edge"] for edge in edges}), 4)
         self.assertEqual(plot.text, "net: 5.0 µs: 4.5 µs in 2 kernels, 500.0 ns in 1 transform")
+
+    def test_pieces_of_a_concatenation_in_place_lead_to_its_reader(self):
+        plan = records.plan()
+        plan.steps = [
+            records.make_step("left", "conv2d n=1", 1, records.argument("x", "input 0"),
+                              records.argument("a", "arena 0", is_output=True)),
+            records.make_step("right", "conv2d n=1", 1, records.argument("x", "input 0"),
+                              records.argument("b", "arena 4096", is_output=True)),
+            records.make_step("both", "conv2d n=1", 1, records.argument("concat", "arena 0", channels=32),
+                              records.argument("c", "arena 8192", is_output=True)),
+            # The memory of the pieces is used again, by one tensor.
+            records.make_step("later", "conv2d n=1", 1, records.argument("c", "arena 8192"),
+                              records.argument("d", "arena 0", is_output=True, channels=32)),
+            records.make_step("last", "conv2d n=1", 1, records.argument("d", "arena 0", channels=32),
+                              records.argument("z", "output 0", is_output=True))]
+        spec = self.check(plots.layouts(plan))
+        nodes = {(node["lane"], node["row"]): node["name"] for node in layers_of(spec, "point")[0]}
+        edges = {}
+        for point in layers_of(spec, "line")[0]:
+            edges.setdefault(point["edge"], []).append((point["lane"], point["row"]))
+        self.assertEqual(sorted((nodes[points[0]], nodes[points[-1]]) for points in edges.values()),
+                         [("both", "later"), ("later", "last"), ("left", "both"), ("right", "both"), ("x", "left"),
+                          ("x", "right")])
 
     def test_costs_of_a_network(self):
         rows = self.check(plots.costs(records.plan()))["data"]["values"]

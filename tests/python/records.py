@@ -74,16 +74,19 @@ def write_database(path, records):
                    capture_output=True)
 
 
+def argument(tensor, place, layout="", is_output=False, is_constant=False, channels=16):
+    """An array of a step; 4096 bytes of it are 16 channels."""
+    return types.SimpleNamespace(tensor=tensor, dtype="f32", shape=[1, channels, 8, 8], place=place,
+                                 layout=layout, is_output=is_output, is_constant=is_constant)
+
+
+def make_step(name, workload, ns, *arguments):
+    return types.SimpleNamespace(name=name, workload=workload, schedule="tw1\n", threads=1,
+                                 predicted_ns=ns, arguments=list(arguments))
+
+
 def plan(name="net", step="conv"):
     """Two kernels, the second of which reads a copy in another layout, and the input again."""
-    def argument(tensor, place, layout="", is_output=False, is_constant=False):
-        return types.SimpleNamespace(tensor=tensor, dtype="f32", shape=[1, 16, 8, 8], place=place,
-                                     layout=layout, is_output=is_output, is_constant=is_constant)
-
-    def make_step(name, workload, ns, *arguments):
-        return types.SimpleNamespace(name=name, workload=workload, schedule="tw1\n", threads=1,
-                                     predicted_ns=ns, arguments=list(arguments))
-
     steps = [make_step(f"{step}: NCHW -> NCHW16c", "transpose n=1", 500, argument("x", "input 0"),
                        argument("x", "arena 0", "NCHW16c", is_output=True)),
              make_step(step, "conv2d n=1", 3000, argument("x", "arena 0", "NCHW16c"),

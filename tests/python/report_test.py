@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -116,6 +117,60 @@ class Report(unittest.TestCase):
         with self.assertRaisesRegex(IndexError, "the network has 1"):
             tw.read_plan(str(network), 1)
         self.check_opened()
+
+    def tune(self, *arguments, **environment):
+        return subprocess.run([paths.program(), "tune", "--db", self.database, "--report", self.page, *arguments],
+                              env={**os.environ, "TILEWRIGHT_PYTHON": sys.executable, "TILEWRIGHT_CACHE": self.folder,
+                                   **environment}, capture_output=True, text=True, cwd=self.folder)
+
+    def test_at_the_end_of_tuning(self):
+        small = ("--op", "dense", "--shape", "m=16,n=32,k=24", "--trials", "3", "--budget", "10m")
+        (self.folder / "tilewright").mkdir()  # a package of the working directory is not the one that is run
+        (self.folder / "tilewright" / "__init__.py").write_text("raise ImportError('not this one')")
+        done = self.tune(*small)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the report is", done.stderr)
+        page = records.Markup(self.page.read_text(encoding="utf-8"))
+        self.assertEqual(page.tags.count("section"), 1)
+        self.assertIn("dense m=16 n=32 k=24", page.text)
+        # A run that measures nothing has a page about what is known.
+        self.page.unlink()
+        self.assertEqual(self.tune(*small[:4], "--effort", "none").returncode, 0)
+        self.assertIn("dense m=16 n=32 k=24", self.page.read_text(encoding="utf-8"))
+
+    def test_at_the_end_of_tuning_a_network(self):
+        if importlib.util.find_spec("onnx") is None:
+            self.skipTest("[SKIP] onnx is not installed")
+        done = self.tune("--model", "planted_mixed_blocks", "--trials", "1", "--output", "net.twart")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = records.Markup(self.page.read_text(encoding="utf-8")).text
+        for part in ("planted_mixed_blocks", "relu_1", "conv2d", "sessions"):
+            self.assertIn(part, text)
+        # Where all was known before, the page is about the network alone.
+        self.assertEqual(report.main(["--db", str(self.database), "--session", "none", "--model",
+                                      str(self.folder / "net.twart"), "--output", str(self.page)]), 0)
+        self.assertIn("has no trials of session none", self.page.read_text(encoding="utf-8"))
+
+    def test_what_is_missing_is_said_before_tuning(self):
+        bare = self.folder / "bare"
+        bare.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S \"$@\"\n")
+        bare.chmod(0o755)
+        for python, words in ((str(bare), "No module named"), ("no-such-python", "no-such-python"),):
+            done = self.tune("--op", "dense", TILEWRIGHT_PYTHON=python)
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertIn("tilewright[report]", done.stderr)
+            self.assertFalse(self.database.exists())
+        done = self.tune("--op", "dense", "--report", str(self.folder / "none" / "page.html"))
+        self.assertEqual(done.returncode, 7)
+        self.assertFalse(self.database.exists())
+
+    def test_of_several_workloads(self):
+        keys = [tw.make_workload("dense", m=m, n=8, k=8).key for m in (4, 8, 12)]
+        trials = [trial for key in keys for trial in records.search(4, workload=key, session=key)]
+        text = self.write(trials, "--workload", keys[0], "--workload", keys[2], "--workload", keys[0])
+        self.assertEqual(records.Markup(text).tags.count("section"), 2)
+        self.assertIn("records8", records.Markup(text).text)
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         records.write_database(self.database, records.search(4))

@@ -29,6 +29,10 @@ class Schedules(unittest.TestCase):
         program = str(self.schedule.split("out", "m", 6).program())
         self.assertIn("for m.1 in 0..6", program)
 
+    def test_the_program_as_c(self):
+        text = tw.emit_c(self.schedule.program(), "product")
+        self.assertIn("int32_t product_p0(void* const* buffers", text)
+
     def test_a_step_that_does_not_apply_says_why(self):
         with self.assertRaisesRegex(tw.InvalidError, "has no loop 'z'"):
             self.schedule.split("out", "z", 2)

@@ -56,6 +56,23 @@ class Tuning(unittest.TestCase):
         self.assertEqual(other.merge(str(self.database)), len(records))
         self.assertEqual(other.merge(str(self.database)), 0)
 
+    def test_a_session_gives_out_the_kernel_that_was_saved_in_its_folder(self):
+        tuned = self.tune()
+        cache = self.folder / "cache"
+        cache.mkdir()
+        session = tw.Session(self.database, cache)
+        with self.assertRaisesRegex(tw.NotCompiledError, "tilewright compile"):
+            session.kernel(small().key)
+        self.assertEqual(pathlib.Path(tuned.save_in(cache)).parent, cache)
+        a, w = np.ones((16, 24), np.float32), np.ones((24, 32), np.float32)
+        kernel = session.kernel(small().key)
+        self.assertEqual(kernel.schedule, tuned.schedule)
+        np.testing.assert_array_equal(kernel(a, w), np.full((16, 32), 24, np.float32))
+        with self.assertRaises(tw.NoCandidateError):
+            session.kernel(tw.make_workload("dense", m=3, n=3, k=3).key)
+        with self.assertRaises(tw.DatabaseError):
+            tw.Session(self.folder / "none.db", cache)
+
     def test_nothing_known_is_an_error_with_a_line_to_run(self):
         with self.assertRaises(tw.NoCandidateError):
             tw.tune(small(), db=self.database, effort="none")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model`, `./tw python`, `./tw report` and
-`./tw wheel` build and run: the script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
+"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model`, `./tw python`, `./tw report`,
+`./tw notebook` and `./tw wheel` build and run: the script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,8 @@ class Checkout(unittest.TestCase):
         programs.mkdir()
         venv.mkdir(parents=True)
         (venv / "python").symlink_to(sys.executable)
-        for name in ("requirements", "requirements-bench", "requirements-cuda", "requirements-report", "requirements-test"):
+        for name in ("requirements", "requirements-bench", "requirements-cuda", "requirements-farm", "requirements-notebook",
+                     "requirements-report", "requirements-test"):
             (self.root / "tools" / f"{name}.txt").write_text("")
             subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.txt.sha256'", shell=True, check=True)
         for name, body in PROGRAMS.items():
@@ -97,6 +99,93 @@ class Python(Checkout):
                                "report --db x.db --output x.html"])
 
 
+    def test_tune_with_a_report_has_the_package(self):
+        build = self.root / "build" / "release"
+        (build / "tools").mkdir(parents=True)
+        program = build / "tools" / "tilewright"
+        program.write_text('#!/bin/sh\necho "$* with ${TILEWRIGHT_PYTHON-none} ${PYTHONPATH-none}" >>"$LOG"\n')
+        program.chmod(0o755)
+        for arguments, targets, python in (
+                (["tune", "--op", "dense"], "tilewright", None),
+                (["show", "--report"], "tilewright", None),
+                (["tune", "--report", "page.html"], "tilewright tw_python", self.root / ".venv" / "bin" / "python"),
+                (["tune", "--report=page.html"], "tilewright tw_python", self.root / ".venv" / "bin" / "python")):
+            code, ran = self.run_tw(*arguments)
+            self.assertEqual(code, 0, self.stderr)
+            self.assertEqual(ran[0], f"ninja -C {build} {targets}")
+            self.assertTrue(ran[1].startswith(f"{' '.join(arguments)} with {python or 'none'} "), ran[1])
+            if python:
+                self.assertIn(f" {build / 'python'}", ran[1])
+
+
+class Notebooks(Checkout):
+    def setUp(self):
+        super().setUp()
+        folder = self.root / "docs" / "notebooks"
+        folder.mkdir(parents=True)
+        for name in ("1_first", "2_second"):
+            (folder / f"{name}.ipynb").write_text(name)
+        lab = self.root / "build" / "release" / "python"
+        lab.mkdir(parents=True)
+        (lab / "jupyterlab.py").write_text(
+            "import os, sys\nopen(os.environ['LOG'], 'a').write(' '.join(['lab', os.getcwd(), os.environ['PATH'].split(':')[0],"
+            " *sys.argv[1:]]) + '\\n')\n")
+        self.copies = self.root / "build" / "notebooks"
+
+    def opened(self, *arguments):
+        code, ran = self.run_tw("notebook", *arguments)
+        self.assertEqual(code, 0, self.stderr)
+        build = self.root / "build" / "release"
+        self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_python")
+        words = ran[1].split()
+        self.assertEqual(words[:3], ["lab", str(self.copies), str(build / "tools")])
+        return words[3:]
+
+    def test_copies_are_opened(self):
+        self.assertIn("--no-browser", self.opened("--no-browser"))
+        self.assertEqual((self.copies / "1_first.ipynb").read_text(), "1_first")
+        self.assertEqual(self.opened("second")[-1], "2_second.ipynb")
+        self.assertEqual(self.opened("1", "--port", "8899")[-3:], ["--port", "8899", "1_first.ipynb"])
+
+    def test_a_copy_that_somebody_changed_stays(self):
+        self.opened()
+        (self.copies / "1_first.ipynb").write_text("changed")
+        self.opened()
+        self.assertEqual((self.copies / "1_first.ipynb").read_text(), "changed")
+
+    def test_a_name_of_none_or_of_several_is_an_error(self):
+        for name in ("third", "s"):
+            code, ran = self.run_tw("notebook", name)
+            self.assertEqual((code, ran), (7, []))
+            self.assertIn("1_first.ipynb 2_second.ipynb", self.stderr)
+
+
+class Requirements(unittest.TestCase):
+    def test_packages_of_one_environment_have_one_version(self):
+        versions = {}
+        for path in (ROOT / "tools").glob("requirements*.txt"):
+            if path.stem not in ("requirements-tvm", "requirements-wheel"):  # which have environments of their own
+                for name, version in re.findall(r"^([\w-]+)==(\S+)$", path.read_text(), re.MULTILINE):
+                    versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
+        self.assertIn("jupyterlab", versions)
+        self.assertEqual({name: found for name, found in versions.items() if len(found) > 1}, {})
+
+
+class Farms(Checkout):
+    def test_dask_and_the_package_are_for_those_who_ask_for_a_farm(self):
+        build = self.root / "build" / "release"
+        (build / "tools").mkdir(parents=True)
+        (build / "tools" / "tilewright").write_text('#!/bin/sh\necho "$TILEWRIGHT_PYTHON tilewright $*" >>"$LOG"\n')
+        (build / "tools" / "tilewright").chmod(0o755)
+        python = self.root / ".venv" / "bin" / "python"
+        for line in ("worker --join a:1", "tune --op dense --workers dask://a:1"):
+            code, ran = self.run_tw(*line.split())
+            self.assertEqual(code, 0, self.stderr)
+            self.assertEqual(ran, [f"ninja -C {build} tilewright tw_python", f"{python} tilewright {line}"])
+        (self.root / ".venv" / ".requirements-farm.txt.sha256").unlink()  # as where nobody has asked
+        self.assertEqual(self.run_tw("tune", "--op", "dense")[1], [f"ninja -C {build} tilewright", " tilewright tune --op dense"])
+
+
 class Wheel(Checkout):
     def test_is_built_and_gets_its_libraries(self):
         programs = self.root / ".venv-wheel" / "bin"
@@ -123,8 +212,9 @@ class Nightly(Checkout):
         code, ran = self.run_nightly()
         self.assertEqual(code, 0, self.stderr)
         tests = [line for line in ran if line.startswith("ctest")]
-        self.assertEqual([line.split()[1] for line in tests], ["1", "unset", "unset"])
-        self.assertEqual([line.split("build/")[1].split()[0] for line in tests], ["release", "asan", "tsan"])
+        self.assertEqual([line.split()[1] for line in tests], ["1", "unset", "unset", "1"])
+        self.assertEqual([line.split("build/")[1].split()[0] for line in tests], ["release", "asan", "tsan", "fuzz"])
+        self.assertIn(f"ninja -C {self.root / 'build' / 'fuzz'} tw_fuzz", ran)
         built = {preset: set(line.split()[3:]) for preset in ("asan", "tsan")
                  for line in ran if line.startswith("ninja") and f"build/{preset} " in line}
         self.assertEqual(built, {
@@ -132,10 +222,10 @@ class Nightly(Checkout):
             "tsan": {"runtime_test", "runtime_c_api_test", "tuner_search_test"}})
 
     def test_a_failure_anywhere_is_told_and_the_rest_runs(self):
-        for preset in ("release", "asan", "tsan"):
+        for preset in ("release", "asan", "tsan", "fuzz"):
             code, ran = self.run_nightly(fails=f"build/{preset} ")
             self.assertEqual(code, 8, preset)
-            self.assertEqual(sum(line.startswith("ctest") for line in ran), 3, preset)
+            self.assertEqual(sum(line.startswith("ctest") for line in ran), 4, preset)
 
     def test_tests_that_are_not_found_are_a_failure(self):
         code, ran = self.run_nightly(targets=("bench_test",))

@@ -17,6 +17,11 @@
 namespace tw::tools {
 namespace {
 
+TEST(Notes, WhatAFileHoldsDoesNotCommandTheTerminal) {
+  EXPECT_EQ(without_controls("two\n\tlines \xc3\xa9"), "two\n\tlines \xc3\xa9");
+  EXPECT_EQ(without_controls(std::string("\033[2J\r\x7f\0.", 7)), "\\x1b[2J\\x0d\\x7f\\x00");
+}
+
 TEST(Seconds, UnitsAndBareNumbers) {
   EXPECT_EQ(parse_seconds("90").value(), 90);
   EXPECT_EQ(parse_seconds("1.5s").value(), 1.5);

@@ -2,6 +2,7 @@
 """Short real runs: tune, use the results, interrupt, go on."""
 
 import csv
+import ctypes
 import io
 import json
 import os
@@ -79,6 +80,8 @@ class Tuning(program.ProgramTest):
         compiled = self.json("compile", "--workload", result["workload"], "--db", self.db,
                              "--format", "json")
         self.assertTrue(compiled["verified"])
+        self.assertEqual((compiled["shared"], compiled["header"]), ("", ""))
+        self.expect_shared_object(short)
         ran = self.json("run", *program.SMALL, "--db", self.db, "--format", "json")
         self.assertGreater(ran["checked_elements"], 0)
         self.assertLess(ran["largest_error"], 2e-5)
@@ -87,6 +90,19 @@ class Tuning(program.ProgramTest):
         rows = list(csv.DictReader(io.StringIO(
             self.succeed("db", "query", "--db", self.db, "--format", "csv").out)))
         self.assertEqual(len(rows), len(records))
+
+    def expect_shared_object(self, record):
+        """The kernel of SMALL as a function of a shared object."""
+        library, header = self.home / "libproduct.so", self.home / "libproduct.h"
+        printed = self.succeed("compile", record, "--db", self.db, "--shared", str(library), "--name", "times").out
+        self.assertEqual(printed, f"{library}\n{header}\n")
+        self.assertIn("int32_t times(const float* a, const float* b, float* out);", header.read_text())
+        if program.SANITIZED:
+            return
+        floats = ctypes.c_float * (64 * 64)
+        identity, values, out = floats(*[float(i % 65 == 0) for i in range(64 * 64)]), floats(*range(64 * 64)), floats()
+        self.assertEqual(ctypes.CDLL(str(library)).times(identity, values, out), 0)
+        self.assertEqual(list(out), list(values))
 
     def test_layouts_that_are_asked_for(self):
         free = self.tune()["results"][0]

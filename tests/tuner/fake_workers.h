@@ -24,10 +24,11 @@ struct FakeWork {
   std::function<Result<MeasureReply>(const MeasureJob& job)> measure = {};
   /// "begin 4" and "finish" of the builder, "prepare", "measure" and "verify" of the runner.
   std::vector<std::string> events = {};
-  std::vector<std::string> prepared = {};             ///< workloads that the runner was readied for
-  std::vector<MeasureJob> timed = {};                 ///< jobs that time a kernel
-  std::map<std::string, std::string> schedules = {};  ///< by the name of their kernel
-  std::map<std::string, double> latencies_ns = {};    ///< the same, by default
+  std::vector<std::string> prepared = {};  ///< workloads that the runner was readied for
+  std::vector<std::vector<MeasureJob>> announced = {};  ///< by Runner::begin()
+  std::vector<MeasureJob> timed = {};                   ///< jobs that time a kernel
+  std::map<std::string, std::string> schedules = {};    ///< by the name of their kernel
+  std::map<std::string, double> latencies_ns = {};      ///< the same, by default
 };
 
 inline MeasureReply timed_reply(double latency_ns, db::TrialStatus status = db::TrialStatus::Ok) {
@@ -91,6 +92,10 @@ class FakeRunner : public Runner {
     work_.events.emplace_back("prepare");
     work_.prepared.push_back(workload);
     return 2e6;
+  }
+  Status begin(const std::vector<MeasureJob>& jobs) override {
+    work_.announced.push_back(jobs);
+    return {};
   }
   Result<MeasureReply> measure(const MeasureJob& job) override {
     work_.events.emplace_back(job.verify_only ? "verify" : "measure");

@@ -67,6 +67,22 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
 }
 
+TEST_F(TuningLoop, TheRunnerIsToldOfABatchBeforeItIsMeasured) {
+  ASSERT_TRUE(run({.trials = 8, .batch = 4}));
+  const auto name = [](const MeasureJob& job) { return job.artifact; };
+  ASSERT_GE(work_.announced.size(), 2u);
+  std::vector<std::string> announced, timed;
+  for (size_t batch = 0; batch < 2; ++batch) {
+    EXPECT_EQ(work_.announced[batch].size(), 4u);
+    std::ranges::transform(work_.announced[batch], std::back_inserter(announced), name);
+  }
+  std::ranges::transform(work_.timed, std::back_inserter(timed), name);
+  timed.resize(8);
+  EXPECT_EQ(announced, timed);
+  EXPECT_TRUE(work_.announced[0][0].incumbent.empty());
+  EXPECT_FALSE(work_.announced[1][0].incumbent.empty());
+}
+
 TEST_F(TuningLoop, WinnersAreBuiltWholeOnlyForThoseWhoWantThem) {
   const auto begun = [this] { return std::ranges::count(work_.events, "begin 1"); };
   ASSERT_TRUE(run({.trials = 4, .batch = 4}));

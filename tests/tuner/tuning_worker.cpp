@@ -6,15 +6,24 @@
 //       A runner that runs nothing. It reports each kernel as disturbed <times> times, and after
 //       that with a latency: 1 ms for the first kernel, and 1 us less for each further one. It
 //       cannot calibrate.
+//   tuning_worker farm <members> <ends> <number>
+//       The client of a farm whose only station is in this process: it says that the members are
+//       those of the JSON text, where DEVICE stands for the resource of this machine's processor,
+//       and does all jobs one after the other. Once it has done so many measurements, it says that
+//       the farm is lost ("lose"), answers one of them with a fault ("fault"), or ends ("end").
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "base/machine.h"
 #include "tests/tuner/tuning.h"
+#include "tuner/farm_jobs.h"
 #include "tuner/frame.h"
 #include "tuner/jobs.h"
 #include "tuner/process.h"
+#include "tuner/station.h"
 
 namespace {
 
@@ -56,6 +65,63 @@ struct DisturbedRunner {
   }
 };
 
+/// A message of farm_link.h.
+std::string farm_message(const nlohmann::json& header, const std::string& body = "") {
+  const std::string text = header.dump();
+  std::string message;
+  for (size_t i = 0; i < 4; ++i) message += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return message + text + body;
+}
+
+class FarmClient {
+ public:
+  FarmClient(std::string ends, int number) : ends_(std::move(ends)), number_(number) {}
+
+  int serve(std::string members) {
+    if (!enter_worker()) return 1;
+    const std::string name = "DEVICE", device = device_resource(own());
+    for (size_t at; (at = members.find(name)) != std::string::npos;)
+      members.replace(at, name.size(), device);
+    if (!write_frame(worker_fd, farm_message({{"members", nlohmann::json::parse(members)}})))
+      return 1;
+    while (true) {
+      const auto request = read_frame(worker_fd);
+      if (!request || !*request) return 0;
+      const auto length = static_cast<size_t>(static_cast<unsigned char>((**request)[0]) +
+                                              256 * static_cast<unsigned char>((**request)[1]));
+      const auto header = nlohmann::json::parse((**request).substr(4, length));
+      if (header.contains("cancel")) continue;
+      if (!write_frame(worker_fd, answer(header.at("id"), (**request).substr(4 + length))))
+        return 0;
+    }
+  }
+
+ private:
+  static tw::Target own() {
+    tw::Target target = tw::host_target();
+    target.machine = tw::machine_at_hand(target);
+    return target;
+  }
+
+  std::string answer(uint64_t number, const std::string& body) {
+    const auto job = decode_farm_job(body);
+    if (!job) std::exit(1);
+    const bool measures = std::holds_alternative<MeasureJob>(job->job);
+    if (measures && number_ >= 0 && number_-- == 0) {
+      if (ends_ == "lose") return farm_message({{"lost", "the test ends it"}});
+      if (ends_ == "fault") return farm_message({{"id", number}, {"fault", "the test says so"}});
+      if (ends_ == "end") std::exit(3);
+    }
+    FarmReply reply = station_.answer(*job);
+    reply.host = "fedcba9876543210";
+    return farm_message({{"id", number}, {"member", "here"}}, encode(reply));
+  }
+
+  std::string ends_;
+  int number_;
+  Station station_ = Station(own(), test_environment());
+};
+
 int tune_and_tell(const std::vector<std::string>& arguments) {
   tw::tuner::TuneOptions options;
   options.trials = std::atoll(arguments[3].c_str());
@@ -76,6 +142,8 @@ int tune_and_tell(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 4 && arguments[0] == "farm")
+    return FarmClient(arguments[2], std::atoi(arguments[3].c_str())).serve(arguments[1]);
   if (arguments.size() == 4 && arguments[0] == "tune") return tune_and_tell(arguments);
   if (arguments.size() > 2 && arguments[0] == "disturbed") {
     if (arguments[2] == "run") return DisturbedRunner{std::atoi(arguments[1].c_str())}.serve();

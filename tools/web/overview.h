@@ -22,7 +22,7 @@ struct WorkloadRow {
   std::string name;  ///< the key, and layouts in braces
   std::string hash;  ///< of the key
   std::string layouts, op;
-  std::vector<size_t> groups = {};        ///< into Overview::groups; the one that was stored last first
+  std::vector<size_t> groups = {};  ///< into Overview::groups; the one that was stored last first
   std::vector<std::string> classes = {};  ///< models of the devices that measured it
   int64_t trials = 0;
   int64_t newest_ms = 0;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutated models are imported or refused: never a crash, an endless loop or a heap of memory.
-
-#include <gtest/gtest.h>
-#include <sys/resource.h>
+// Models: imported or refused. Mutations know the wire format of protobuf.
 
 #include <cstdint>
 #include <string>
@@ -11,14 +8,14 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/fuzz/promises.h"
+#include "tests/fuzz/target.h"
 #include "tests/graph/onnx_models.h"
-#include "tests/nightly.h"
-#include "tests/sanitizers.h"
 
-namespace tw::graph {
+namespace tw::fuzz {
 namespace {
 
-constexpr int64_t most_resident_kb = 512 << 10;
+using namespace graph;
 
 // ---- models to begin with -----------------------------------------------------------------------
 
@@ -96,7 +93,7 @@ ModelProto nested_model() {
   return model;
 }
 
-std::vector<std::string> corpus() {
+std::vector<std::string> onnx_seeds() {
   std::vector<std::string> models;
   for (const ModelProto& model :
        {identity_model(), convolution_model(), shape_model(), nested_model()})
@@ -251,59 +248,42 @@ void collect_fields(std::string_view bytes, std::vector<WireField>& all) {
   }
 }
 
-std::string mutant(const std::vector<std::string>& models, const std::vector<WireField>& fields,
-                   Random& random) {
-  std::string bytes = random.pick(models);
+std::string mutated_model(const std::string& input, const std::string& other, Random& random) {
+  if (input.empty()) return other;
   const double kind = random.unit();
-  if (kind < 0.1) return bytes.substr(0, static_cast<size_t>(random.below(std::ssize(bytes))));
-  if (kind < 0.3) return with_flipped_bits(bytes, random);
+  if (kind < 0.1) return input.substr(0, static_cast<size_t>(random.below(std::ssize(input))));
+  if (kind < 0.3) return with_flipped_bits(input, random);
+  std::vector<WireField> fields;
+  collect_fields(other, fields);
+  std::string bytes = input;
+  if (fields.empty()) return with_flipped_bits(bytes, random);
   for (int64_t i = 1 + random.below(3); i > 0; --i)
     bytes = with_changed_field(bytes, fields, random);
   return bytes;
 }
 
-void import_mutants(uint64_t seed, int count) {
-  Random random(seed);
-  const std::vector<std::string> models = corpus();
-  std::vector<WireField> fields;
-  for (const std::string& model : models) collect_fields(model, fields);
-  int refused = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto graph = parse_onnx(mutant(models, fields, random), "");
-    if (graph) {
-      ASSERT_TRUE(validate(*graph));
-      continue;
-    }
-    ++refused;
-    const ErrorCode code = graph.error().code;
-    ASSERT_TRUE(code == ErrorCode::Invalid || code == ErrorCode::Unsupported ||
-                code == ErrorCode::Usage)
-        << "mutant " << i << " of seed " << seed << ": " << graph.error().message;
-    ASSERT_TRUE(graph.error().message.starts_with("[onnx] ")) << graph.error().message;
+bool onnx_accepts(std::string_view input) {
+  const auto imported = parse_onnx(input, "");
+  if (imported) {
+    TW_CHECK(validate(*imported), "a graph that was imported must be valid");
+    return true;
   }
-  // Neither a corpus that is refused at once nor mutations that change nothing would test much.
-  EXPECT_GT(refused, count / 4);
-  EXPECT_LT(refused, count - count / 20);
-  rusage usage;
-  ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
-  if (!has_shadow_memory) {
-    EXPECT_LT(usage.ru_maxrss, most_resident_kb);
-  }
-}
-
-TEST(OnnxMutation, TheModelsToBeginWithAreImported) {
-  for (const std::string& bytes : corpus()) {
-    const auto graph = parse_onnx(bytes, "");
-    EXPECT_TRUE(graph) << graph.error().message;
-  }
-}
-
-TEST(OnnxMutation, Fault57_MutatedModelsAreImportedOrRefused) { import_mutants(1, 5'000); }
-
-TEST(OnnxMutation, Fault57_AMillionMutants) {
-  if (!is_nightly()) GTEST_SKIP() << "for ./tw test --nightly";
-  import_mutants(2, 1'000'000);
+  const Error& error = imported.error();
+  check_error(error);
+  TW_CHECK(error.code == ErrorCode::Invalid || error.code == ErrorCode::Unsupported ||
+           error.code == ErrorCode::Usage);
+  TW_CHECK(error.message.starts_with("[onnx] "));
+  return false;
 }
 
 }  // namespace
-}  // namespace tw::graph
+
+const Target onnx_target = {.name = "onnx",
+                            .summary = "ONNX models",
+                            .seeds = onnx_seeds,
+                            .accepts = onnx_accepts,
+                            .words = {"Conv", "Reshape", "Loop", "If", "Tile", "Expand", "Range",
+                                      "ConstantOfShape", "local", "ai.onnx"},
+                            .mutated = mutated_model};
+
+}  // namespace tw::fuzz

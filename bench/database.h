@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Measures the tuning database: lookups of best records, merging, opening, commits. Records are
+// synthetic, of the sizes that tuning writes. Not thread-safe.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "tuner/clock.h"
+
+namespace tw::bench {
+
+struct DatabaseOptions {
+  /// A file or a server, empty or filled by an earlier run; empty: a file in `folder`.
+  std::string database;
+  std::string folder;           ///< for databases of this run, which stay there
+  int64_t records = 1'000'000;  ///< in the database that is asked
+  int64_t merged = 100'000;     ///< records of the database that is merged into an empty one
+  int64_t lookups = 1'000;      ///< different keys
+  int64_t rounds = 10;
+  uint64_t seed = 1;
+};
+
+struct DatabaseFigures {
+  std::string engine;  ///< "SQLite 3.40.1, delete" or "PostgreSQL 15.5"
+  int64_t records = 0, groups = 0, bytes = 0;
+  double opening_ms = 0;       ///< opening for reading, the median of the rounds
+  double lookup_us = 0;        ///< one best record of many asked together, the fastest round
+  double lookup_alone_us = 0;  ///< one best record asked by itself, the fastest round
+  double commit_ms = 0;        ///< appending one record durably, the median of the rounds
+  double slow_commit_ms = 0;   ///< the slowest of these
+  double merged_per_s = 0;     ///< records a second, from a file into a new file
+};
+
+/// Fills the database where it is empty. Usage where it holds records that no such run wrote.
+Result<DatabaseFigures> measure_database(const DatabaseOptions& options, const tuner::Clock& clock);
+
+nlohmann::json as_json(const DatabaseFigures& figures);
+std::string as_table(const DatabaseFigures& figures);
+
+}  // namespace tw::bench

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/export_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/integer.h"
+#include "base/text.h"
+#include "codegen/abi.h"
+
+namespace tw::codegen {
+namespace {
+
+using runtime::ArgumentInfo;
+using runtime::KernelInfo;
+using runtime::PhaseInfo;
+
+constexpr size_t longest_export_name = 64;
+
+/// Keywords of C and C++ that would be identifiers without it.
+const std::set<std::string>& keywords() {
+  static const std::set<std::string> words = [] {
+    const std::vector<std::string> all = split(
+        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+        "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
+        "consteval constexpr constinit continue decltype default delete do double dynamic_cast "
+        "else enum explicit export extern false float for friend goto if inline int long "
+        "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected "
+        "public register reinterpret_cast requires restrict return short signed sizeof static "
+        "static_assert static_cast struct switch template this thread_local throw true try "
+        "typedef typeid typename typeof union unsigned using virtual void volatile wchar_t "
+        "while xor xor_eq",
+        ' ');
+    return std::set<std::string>(all.begin(), all.end());
+  }();
+  return words;
+}
+
+bool is_identifier(std::string_view name) {
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) || c == '_'; };
+  return !name.empty() && is_letter(name[0]) && std::ranges::all_of(name, [&](unsigned char c) {
+    return is_letter(c) || std::isdigit(c);
+  });
+}
+
+std::string upper_case(const std::string& name) {
+  std::string text;
+  for (const unsigned char c : name) text += static_cast<char>(std::toupper(c));
+  return text;
+}
+
+std::string_view c_type(DType type) {
+  switch (type) {
+    case Float32:
+      return "float";
+    case Float16:
+    case BFloat16:
+      return "uint16_t";
+    case Int8:
+      return "int8_t";
+    case UInt8:
+    case Bool:
+      return "uint8_t";
+    case Int32:
+      return "int32_t";
+    case Int64:
+      return "int64_t";
+  }
+  return "void";
+}
+
+/// The numbers that DLPack has for a type: its code and its bits.
+std::pair<int, int> dlpack_type(DType type) {
+  constexpr int int_code = 0, uint_code = 1, float_code = 2, bfloat_code = 4, bool_code = 6;
+  const int bits = 8 * size_bytes(type);
+  if (type == BFloat16) return {bfloat_code, bits};
+  if (type == Bool) return {bool_code, bits};
+  if (is_float(type)) return {float_code, bits};
+  return {is_signed(type) ? int_code : uint_code, bits};
+}
+
+/// Names of the parameters: those of the tensors, with '_' behind what is not free in C.
+std::vector<std::string> parameters_of(const KernelInfo& info, const std::string& function) {
+  std::set<std::string> used = {"workspace", "run", "context", "arrays", function};
+  std::vector<std::string> names;
+  for (const ArgumentInfo& argument : info.arguments) {
+    std::string name = argument.name;
+    for (char& c : name)
+      if (!is_identifier(std::string("x") + c)) c = '_';
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || name[0] == '_')
+      name = "x" + name;
+    while (keywords().contains(name) || !used.insert(name).second) name += '_';
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string declared_parameters(const KernelInfo& info, const std::vector<std::string>& names) {
+  std::vector<std::string> parameters;
+  for (size_t i = 0; i < names.size(); ++i)
+    parameters.push_back(fmt::format("{}{}* {}", info.arguments[i].is_output ? "" : "const ",
+                                     c_type(info.arguments[i].dtype), names[i]));
+  return join(parameters, ", ");
+}
+
+/// Places in the working memory: scratch first, then each array in the kernel's own layout.
+struct Workspace {
+  std::vector<int64_t> offsets;  ///< one an argument; -1: the caller's array is used as it is
+  int64_t bytes = 0;
+};
+
+Workspace workspace_of(const KernelInfo& info) {
+  Workspace workspace;
+  workspace.bytes = round_up(info.scratch_bytes, buffer_alignment);
+  for (const ArgumentInfo& argument : info.arguments) {
+    workspace.offsets.push_back(argument.pack.empty() ? -1 : workspace.bytes);
+    if (!argument.pack.empty())
+      workspace.bytes += round_up(runtime::storage_bytes(argument), buffer_alignment);
+  }
+  return workspace;
+}
+
+/// Text that may stand in a comment or a string of C.
+std::string quotable(std::string_view text) {
+  std::string safe;
+  for (const char c : text) safe += c == '"' || c == '\\' || c == '\n' || c == '*' ? ' ' : c;
+  return safe;
+}
+
+std::string shown_type(const ArgumentInfo& argument) {
+  return fmt::format("{}[{}]", to_string(argument.dtype), fmt::join(argument.shape, ", "));
+}
+
+std::string argument_lines(const KernelInfo& info, const std::vector<std::string>& names) {
+  size_t width = 0;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  std::string lines;
+  for (size_t i = 0; i < names.size(); ++i)
+    lines += fmt::format(" *   {:<{}}  {:<6}  {}\n", names[i], width,
+                         info.arguments[i].is_output ? "output" : "input",
+                         shown_type(info.arguments[i]));
+  return lines;
+}
+
+// ---- the source -----------------------------------------------------------------------------
+
+// Whatever the kernel is: the checks, the order of packing, phases and unpacking, and the calling
+// convention of TVM-FFI, whose structures are those of tvm/ffi/c_api.h and dlpack.h.
+constexpr std::string_view source_of_every_kernel = R"c(
+enum { OK = 0, INTERNAL = 1, USAGE = 2, INVALID = 5, ENVIRONMENT = 7 };
+
+struct tasks {
+  const struct phase* phase;
+  void* const* buffers;
+  void* scratch;
+};
+
+static int32_t run_task(void* data, int32_t task) {
+  const struct tasks* const all = data;
+  return all->phase->function(all->buffers, all->scratch, task);
+}
+
+static int32_t run_phases(const struct phase* phases, int32_t count, void* const* buffers,
+                          void* scratch, tilewright_for run, void* context) {
+  for (int32_t i = 0; i < count; ++i) {
+    struct tasks all = {&phases[i], buffers, scratch};
+    int32_t failed = 0;
+    if (run)
+      failed = run(context, phases[i].tasks, run_task, &all);
+    else
+      for (int32_t task = 0; task < phases[i].tasks && !failed; ++task)
+        failed = run_task(&all, task);
+    if (failed) return INTERNAL;
+  }
+  return OK;
+}
+
+static int overlap(const char* a, int64_t a_bytes, const char* b, int64_t b_bytes) {
+  return (uintptr_t)a < (uintptr_t)b + (uintptr_t)b_bytes &&
+         (uintptr_t)b < (uintptr_t)a + (uintptr_t)a_bytes;
+}
+
+/* The number of the first array that cannot be used; ARGUMENTS: all can. */
+static int32_t first_wrong(void* const* arrays) {
+  for (int32_t i = 0; i < ARGUMENTS; ++i) {
+    if (arguments[i].bytes > 0 && !arrays[i]) return i;
+    if ((uintptr_t)arrays[i] % (uintptr_t)arguments[i].element_bytes != 0) return i;
+    for (int32_t k = 0; k < ARGUMENTS; ++k)
+      if (k != i && arguments[i].is_output && arguments[i].bytes > 0 && arguments[k].bytes > 0 &&
+          overlap(arrays[i], arguments[i].bytes, arrays[k], arguments[k].bytes))
+        return i;
+  }
+  return ARGUMENTS;
+}
+
+static int32_t convert(int32_t number, void* from, void* to, tilewright_for run, void* context) {
+  void* const buffers[] = {from, to};
+  return run_phases(arguments[number].pack, arguments[number].pack_phases, buffers, 0, run, context);
+}
+
+static int32_t run_on(void* const* arrays, char* memory, tilewright_for run, void* context) {
+  void* storage[ARGUMENTS];
+  for (int32_t i = 0; i < ARGUMENTS; ++i) {
+    storage[i] = arguments[i].pack ? memory + arguments[i].offset : arrays[i];
+    if (!arguments[i].pack || arguments[i].is_output) continue;
+    const int32_t status = convert(i, arrays[i], storage[i], run, context);
+    if (status) return status;
+  }
+  const int32_t status = run_phases(phases, PHASES, storage, memory, run, context);
+  if (status) return status;
+  for (int32_t i = 0; i < ARGUMENTS; ++i) {
+    if (!arguments[i].pack || !arguments[i].is_output) continue;
+    const int32_t unpacked = convert(i, storage[i], arrays[i], run, context);
+    if (unpacked) return unpacked;
+  }
+  return OK;
+}
+
+static int32_t call(void* const* arrays, void* workspace, tilewright_for run, void* context) {
+  if (first_wrong(arrays) != ARGUMENTS || (uintptr_t)workspace % 64 != 0) return USAGE;
+  if (!runs_here()) return INVALID;
+  void* owned = 0;
+  if (WORKSPACE_BYTES > 0 && !workspace) {
+    workspace = owned = aligned_alloc(64, WORKSPACE_BYTES);
+    if (!owned) return ENVIRONMENT;
+  }
+  const int32_t status = run_on(arrays, workspace, run, context);
+  free(owned);
+  return status;
+}
+
+struct dl_tensor {
+  char* data;
+  int32_t device_type, device_id;
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+};
+
+struct ffi_any {
+  int32_t type_index;
+  uint32_t zero;
+  void* value;
+};
+
+enum { FFI_NONE = 0, FFI_DL_TENSOR = 7, FFI_TENSOR = 70, FFI_OBJECT_BYTES = 24, DL_CPU = 1 };
+
+__attribute__((weak)) void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
+
+static int ffi_error(const char* kind, const char* message) {
+  if (TVMFFIErrorSetRaisedFromCStr) TVMFFIErrorSetRaisedFromCStr(kind, message);
+  return -1;
+}
+
+static const struct dl_tensor* tensor_of(const struct ffi_any* any) {
+  if (any->type_index == FFI_DL_TENSOR) return any->value;
+  if (any->type_index == FFI_TENSOR)
+    return (const void*)((const char*)any->value + FFI_OBJECT_BYTES);
+  return 0;
+}
+
+static int fits(const struct dl_tensor* tensor, const struct argument* argument) {
+  if (!tensor || tensor->device_type != DL_CPU || tensor->ndim != argument->ndim) return 0;
+  if (tensor->code != argument->code || tensor->bits != argument->bits || tensor->lanes != 1)
+    return 0;
+  int64_t stride = 1;
+  for (int32_t d = argument->ndim - 1; d >= 0; --d) {
+    if (tensor->shape[d] != argument->shape[d]) return 0;
+    if (tensor->strides && tensor->shape[d] > 1 && tensor->strides[d] != stride) return 0;
+    stride *= tensor->shape[d];
+  }
+  return 1;
+}
+
+static int call_ffi(const struct ffi_any* given, int32_t count, struct ffi_any* result) {
+  if (count != ARGUMENTS) return ffi_error("TypeError", wrong_count);
+  void* arrays[ARGUMENTS];
+  for (int32_t i = 0; i < ARGUMENTS; ++i) {
+    const struct dl_tensor* const tensor = tensor_of(&given[i]);
+    if (!fits(tensor, &arguments[i])) return ffi_error("ValueError", arguments[i].expected);
+    arrays[i] = tensor->data + tensor->byte_offset;
+  }
+  const int32_t wrong = first_wrong(arrays);
+  if (wrong != ARGUMENTS) return ffi_error("ValueError", arguments[wrong].expected);
+  switch (call(arrays, 0, 0, 0)) {
+    case OK:
+      result->type_index = FFI_NONE;
+      result->zero = 0;
+      result->value = 0;
+      return 0;
+    case INVALID:
+      return ffi_error("RuntimeError", wrong_machine);
+    case ENVIRONMENT:
+      return ffi_error("MemoryError", no_memory);
+    default:
+      return ffi_error("RuntimeError", failed_kernel);
+  }
+}
+
+#define EXPORTED __attribute__((visibility("default")))
+)c";
+
+std::string declared_phases(const std::vector<PhaseInfo>& phases, const std::string& name) {
+  std::string declarations, rows;
+  for (const PhaseInfo& phase : phases) {
+    declarations += fmt::format(
+        "__attribute__((visibility(\"hidden\")))\n"
+        "int32_t {}(void* const* buffers, void* scratch, int32_t task);\n",
+        phase.symbol);
+    rows += fmt::format("  {{{}, {}}},\n", phase.symbol, phase.tasks);
+  }
+  return fmt::format("{}static const struct phase {}[] = {{\n{}}};\n", declarations, name, rows);
+}
+
+std::string argument_row(const KernelInfo& info, size_t i, int64_t offset,
+                         const std::string& name) {
+  const ArgumentInfo& argument = info.arguments[i];
+  const auto [code, bits] = dlpack_type(argument.dtype);
+  const bool packed = !argument.pack.empty();
+  return fmt::format(
+      "  {{\"{}: {} '{}': expected {}, row-major, aligned to its elements, in the processor's "
+      "memory{}\",\n   {}, {}, {}, {}, {}, {}, {}, {}, shape_{}, {}}},\n",
+      name, argument.is_output ? "output" : "input", quotable(argument.name), shown_type(argument),
+      argument.is_output ? ", apart from the other arrays" : "", runtime::logical_bytes(argument),
+      offset, size_bytes(argument.dtype), packed ? fmt::format("pack_{}", i) : "0",
+      packed ? info.packs.at(argument.pack).size() : 0, argument.is_output ? 1 : 0, code, bits, i,
+      argument.shape.size());
+}
+
+std::string tables_of(const KernelInfo& info, const std::string& name) {
+  const Workspace workspace = workspace_of(info);
+  std::string text = declared_phases(info.phases, "phases"), rows;
+  for (size_t i = 0; i < info.arguments.size(); ++i) {
+    const ArgumentInfo& argument = info.arguments[i];
+    if (!argument.pack.empty())
+      text += declared_phases(info.packs.at(argument.pack), fmt::format("pack_{}", i));
+    text += fmt::format(
+        "static const int64_t shape_{}[] = {{{}}};\n", i,
+        argument.shape.empty() ? "0" : fmt::format("{}", fmt::join(argument.shape, ", ")));
+    rows += argument_row(info, i, workspace.offsets[i], name);
+  }
+  return text +
+         fmt::format(
+             "enum {{ PHASES = {}, ARGUMENTS = {} }};\n"
+             "static const int64_t WORKSPACE_BYTES = {};\n"
+             "static const struct argument arguments[] = {{\n{}}};\n"
+             "static const char wrong_count[] = \"{}: expected {} tensors, inputs first\";\n"
+             "static const char wrong_machine[] = \"{}: this processor lacks features that the "
+             "kernel was compiled for\";\n"
+             "static const char no_memory[] = \"{}: no memory for {} bytes\";\n"
+             "static const char failed_kernel[] = \"{}: the kernel reports a failure\";\n",
+             info.phases.size(), info.arguments.size(), workspace.bytes, rows, name,
+             info.arguments.size(), name, name, workspace.bytes, name);
+}
+
+/// The compiler's name of a feature that Linux spells so.
+std::string compiler_name(const std::string& feature) {
+  if (feature == "sse4_1") return "sse4.1";
+  if (feature.starts_with("amx_")) return "amx-" + feature.substr(4);
+  std::string name;
+  std::ranges::copy_if(feature, std::back_inserter(name), [](char c) { return c != '_'; });
+  return name;
+}
+
+std::string feature_check(const Target& target) {
+  std::vector<std::string> conditions;
+  if (target.architecture == Architecture::X86_64)
+    for (const std::string& feature : target.features)
+      conditions.push_back(fmt::format("__builtin_cpu_supports(\"{}\")", compiler_name(feature)));
+  return fmt::format("static int runs_here(void) {{\n  return {};\n}}\n",
+                     conditions.empty() ? "1" : join(conditions, " &&\n         "));
+}
+
+std::string exported_functions(const KernelInfo& info, const std::string& name) {
+  const std::vector<std::string> names = parameters_of(info, name);
+  const std::string parameters = declared_parameters(info, names);
+  std::vector<std::string> casts;
+  for (const std::string& parameter : names) casts.push_back("(void*)" + parameter);
+  const std::string arrays = fmt::format("  void* const arrays[] = {{{}}};\n", join(casts, ", "));
+  return fmt::format(
+      "EXPORTED int32_t {0}({1}) {{\n{2}  return call(arrays, 0, 0, 0);\n}}\n\n"
+      "EXPORTED int32_t {0}_on({1}, void* workspace, tilewright_for run,\n"
+      "                        void* context) {{\n{2}"
+      "  return call(arrays, workspace, run, context);\n}}\n\n"
+      "EXPORTED int __tvm_ffi_{0}(void* self, const struct ffi_any* given, int32_t count,\n"
+      "                           struct ffi_any* result) {{\n"
+      "  (void)self;\n  return call_ffi(given, count, result);\n}}\n",
+      name, parameters, arrays);
+}
+
+}  // namespace
+
+Status check_export_name(const std::string& name) {
+  if (is_identifier(name) && name.size() <= longest_export_name && name[0] != '_' &&
+      !keywords().contains(name))
+    return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[export] '{}' cannot name a function of C: expected at most {} letters, "
+                          "digits and '_', a letter first, and no keyword",
+                          quotable(name), longest_export_name));
+}
+
+std::string export_header(const KernelInfo& info, const std::string& name) {
+  const std::vector<std::string> names = parameters_of(info, name);
+  const std::string parameters = declared_parameters(info, names), upper = upper_case(name);
+  std::string text = fmt::format(
+      "/* {0}: {1}\n"
+      " * compiled by Tilewright ({2}) for {3}.\n"
+      " *\n{4} *\n",
+      name, quotable(info.workload), quotable(info.toolchain), quotable(info.target),
+      argument_lines(info, names));
+  text += fmt::format(
+      R"( * Arrays are row-major and contiguous, and begin at a multiple of the size of an element.
+ * Elements of f16 and bf16 are their bits. An output must not share memory with another array. The
+ * functions may be called by several threads at once. They return
+ *
+ *   0  done
+ *   1  the kernel reported a failure
+ *   2  an array is null, misaligned, or an output that overlaps another one
+ *   5  this processor lacks features that the kernel was compiled for
+ *   7  there is no memory
+ *
+ * Outputs are unspecified after a failure. */
+#ifndef TILEWRIGHT_KERNEL_{0}_H
+#define TILEWRIGHT_KERNEL_{0}_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#ifndef TILEWRIGHT_FOR
+#define TILEWRIGHT_FOR
+/* Calls body(data, i) once for each i in [0, count), in any order and on any threads, and returns
+ * when all calls have: 0 if each returned 0, else another number. */
+typedef int32_t (*tilewright_for)(void* context, int32_t count,
+                                  int32_t (*body)(void* data, int32_t i), void* data);
+#endif
+
+/* Runs the kernel on the calling thread, in working memory that it allocates and frees. */
+int32_t {1}({2});
+
+#define {0}_WORKSPACE_BYTES {3}
+
+/* The same in working memory of the caller's, {0}_WORKSPACE_BYTES aligned to 64 bytes, of which
+ * each call at a time needs its own (NULL: allocated); and with the parallel loops of the kernel
+ * run by run(context, ...) (NULL: on the calling thread). */
+int32_t {1}_on({2}, void* workspace,
+    tilewright_for run, void* context);
+
+#ifdef __cplusplus
+}}
+#endif
+#endif
+)",
+      upper, name, parameters, workspace_of(info).bytes);
+  return text;
+}
+
+std::string export_source(const KernelInfo& info, const std::string& name, const Target& target) {
+  return "#include <stdint.h>\n"
+         "#include <stdlib.h>\n\n"
+         "typedef int32_t (*tilewright_for)(void* context, int32_t count,\n"
+         "                                  int32_t (*body)(void* data, int32_t i), void* data);\n"
+         "struct phase {\n"
+         "  int32_t (*function)(void* const* buffers, void* scratch, int32_t task);\n"
+         "  int32_t tasks;\n"
+         "};\n"
+         "struct argument {\n"
+         "  const char* expected;\n"
+         "  int64_t bytes, offset, element_bytes;\n"
+         "  const struct phase* pack;\n"
+         "  int32_t pack_phases, is_output;\n"
+         "  uint8_t code, bits;\n"
+         "  const int64_t* shape;\n"
+         "  int32_t ndim;\n"
+         "};\n" +
+         tables_of(info, name) + feature_check(target) + std::string(source_of_every_kernel) +
+         exported_functions(info, name);
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 2: say how to compute it. The same as lesson_2_schedule.cpp, and it prints the same.
+
+A schedule is a compute and a list of steps, plain data. What it means is a Program: the explicit loops and
+buffers that every later stage reads. Here a matrix product becomes, step by step, what a fast kernel looks
+like; then a convolution shows what becomes of its padding.
+"""
+import tilewright as tw
+
+
+def show(title, schedule):
+    print(f"-- {title} --\n{schedule.program()}")
+
+
+def schedule_product():
+    product = tw.parse_compute("input a: f32[48, 32]\n"
+                               "weight b: f32[32, 64]\n"
+                               "c: f32[m=48, n=64] = sum(k=32) a[m, k] * b[k, n]")
+
+    # Without a step: the loops as declared. A reduction is initialise, then accumulate.
+    s = tw.Schedule(product)
+    show("no steps", s)
+
+    # split makes two loops of one: m.0 counts tiles, m.1 runs inside a tile.
+    s = s.split("c", "m", 4).split("c", "n", 16)
+    show("split m by 4 and n by 16", s)
+
+    # reorder brings the tile inside: for each k, all 4 x 16 elements of it are updated.
+    s = s.reorder("c", ["m.0", "n.0", "k", "m.1", "n.1"])
+    show("reorder: the tile inside", s)
+
+    # cache_write keeps the tile in a buffer of its own while k runs. It is small enough for registers:
+    # memory is written once an element instead of once a k.
+    s = s.cache_write("c", "n.0")
+    show("cache_write at n.0", s)
+
+    # n.1 becomes one vector operation, m.1 four copies of it: 4 independent accumulators.
+    s = s.vectorize("c", "n.1").unroll("c", "m.1")
+    show("vectorize n.1, unroll m.1", s)
+
+    # Tasks of a phase run in any order and at once. The thread pool hands them out.
+    s = s.parallel("c", "m.0")
+    show("parallel m.0", s)
+
+    # While k runs, the 16 columns of a tile are read from rows of b that lie 64 floats apart. A layout
+    # stores b in the order in which it is read: A and B name its dimensions, BA16b is blocks of 16 columns
+    # outside, then rows, then the columns of a block. b is a weight: it is packed once, ahead of all calls.
+    s = s.set_layout("b", "BA16b")
+    show("set_layout b BA16b", s)
+    return product, s
+
+
+def show_padding():
+    convolution = tw.parse_compute("input in: f32[8, 14] @CX\n"
+                                   "weight w: f32[16, 8, 3] @OIS\n"
+                                   "out: f32[k=16, x=14] @CX = sum(c=8, s=3) "
+                                   "select(0 <= x + s - 1 && x + s - 1 < 14, in[c, x + s - 1], 0.0) * w[k, c, s]")
+    plain = tw.Schedule(convolution)
+    # The taps outside of the image are no select and no multiplication by zero: s starts late and ends
+    # early where x is at a border.
+    show("a padded row convolution: the loop over taps is trimmed", plain)
+
+    # Vectorized over channels and unrolled over the taps there is no loop left to trim. The columns at the
+    # borders are peeled instead: each gets its own copy with fewer taps.
+    tiled = (plain.set_layout("w", "ISO16o").set_layout("out", "CX16c").reorder("out", ["x", "c", "s", "k"])
+             .cache_write("out", "x").vectorize("out", "k").unroll("out", "s"))
+    show("the same, vectorized over channels: borders are peeled", tiled)
+
+
+def show_mistakes(compute, good):
+    # A step that makes no sense raises, and says why.
+    try:
+        good.split("c", "m", 2)
+    except tw.InvalidError as error:
+        print(error)
+    # k is a reduction: its iterations add to the same element and cannot be lanes of one vector.
+    try:
+        tw.Schedule(compute).vectorize("c", "k")
+    except tw.InvalidError as error:
+        print(error)
+
+
+def main():
+    compute, product = schedule_product()
+
+    # The text is what the database stores. It parses back to the same schedule.
+    print(f"-- the schedule as text --\n{product}")
+    replayed = tw.parse_schedule(compute, str(product))
+    print(f"replays to the same program: {str(replayed.program()) == str(product.program())}".lower() + "\n")
+
+    # The C printer translates a Program statement by statement, as the machine code generator does.
+    print(f"-- as C --\n{tw.emit_c(product.program(), 'product')}")
+
+    show_padding()
+
+    print("-- mistakes --")
+    show_mistakes(compute, product)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph/: networks as they are read from ONNX models.
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/onnx/import.h"
+#include "python/src/bindings.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+#include "runtime/artifact.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+using graph::Graph;
+using runtime::ArgumentInfo;
+using DimensionValues = std::map<std::string, int64_t>;
+
+ArgumentInfo array_of(const std::string& name, const graph::TensorType& type, bool is_output) {
+  ArgumentInfo info;
+  info.name = name;
+  info.dtype = type.dtype;
+  info.shape = type.shape;
+  info.is_output = is_output;
+  return info;
+}
+
+std::vector<ArgumentInfo> inputs_of(const Graph& graph) {
+  std::vector<ArgumentInfo> inputs;
+  for (const graph::Port& input : graph.inputs)
+    inputs.push_back(array_of(input.name, input.type, false));
+  return inputs;
+}
+
+std::vector<ArgumentInfo> outputs_of(const Graph& graph) {
+  const auto types = graph::tensor_types(graph);
+  std::vector<ArgumentInfo> outputs;
+  for (const std::string& name : graph.outputs)
+    outputs.push_back(array_of(name, types.at(name), true));
+  return outputs;
+}
+
+std::vector<std::string> workloads_of(const Graph& graph) {
+  std::vector<std::string> texts;
+  for (const graph::Operator& node : graph.operators) texts.push_back(node.workload.text());
+  return texts;
+}
+
+Graph read_onnx(const std::string& path, const DimensionValues& dimensions) {
+  Result<Graph> graph = [&] {
+    const WithoutGil released;
+    return graph::read_onnx(path, {.dimensions = dimensions});
+  }();
+  return value_of(std::move(graph));
+}
+
+Graph parse_onnx(const py::bytes& model, const DimensionValues& dimensions) {
+  const std::string_view bytes = model;
+  Result<Graph> graph = [&] {
+    const WithoutGil released;
+    return graph::parse_onnx(bytes, "", {.dimensions = dimensions});
+  }();
+  return value_of(std::move(graph));
+}
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+  py::class_<Graph>(m, "Graph", "A network as operators between named tensors.")
+      .def_property_readonly("inputs", &inputs_of)
+      .def_property_readonly("outputs", &outputs_of)
+      .def_property_readonly("workloads", &workloads_of,
+                             "what each operator computes, in the order in which they run")
+      .def("__str__", [](const Graph& graph) { return graph::to_text(graph); })
+      .def("__repr__", [](const Graph& graph) {
+        return fmt::format("<Graph of {} operators>", graph.operators.size());
+      });
+  m.def("read_onnx", &read_onnx, "path"_a, "dimensions"_a = DimensionValues{},
+        "Reads an ONNX file; `dimensions` gives values to symbolic dimensions. "
+        "tilewright.onnx.load() "
+        "makes a network of it that can be tuned.");
+  m.def("parse_onnx", &parse_onnx, "model"_a, "dimensions"_a = DimensionValues{},
+        "The same for the bytes of a model without external data.");
+  m.def("onnx_operators", &graph::onnx_operators,
+        "The operators of ONNX that are implemented, sorted.");
+}
+
+}  // namespace tw::python

@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of PyTorch's ATen operators as ONNX models: a table of operators, each with the ONNX nodes that it
+means. Shapes are those that tracing found. Imports torch."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import torch
+from torch.fx import GraphModule, Node
+
+from tilewright import onnx_writer
+
+aten = torch.ops.aten
+OPSET = 20
+
+# Reduced floats are left to PyTorch.
+ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
+                 torch.int32: onnx_writer.INT32, torch.int64: onnx_writer.INT64, torch.bool: onnx_writer.BOOL}
+
+
+class Unsupported(Exception):
+    """A node that has no meaning in ONNX that Tilewright implements."""
+
+
+class Writer:
+    """The ONNX nodes and constants of a graph while it is converted."""
+
+    def __init__(self) -> None:
+        self.nodes: list[bytes] = []
+        self.initializers: list[bytes] = []
+        self._names: dict[Node, str | list[str]] = {}
+        self._count = 0
+
+    def emit(self, op: str, inputs: Sequence[str], outputs: int | None = None, **attributes):
+        """Adds a node and returns the name of its output, or the list of several."""
+        names = [self._new_name() for _ in range(outputs or 1)]
+        self.nodes.append(onnx_writer.node(op, inputs, names, **attributes))
+        return names[0] if outputs is None else names
+
+    def constant(self, values, dtype: torch.dtype = torch.int64) -> str:
+        return self.initializer(torch.tensor(values, dtype=dtype))
+
+    def initializer(self, tensor: torch.Tensor) -> str:
+        name = self._new_name()
+        data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        self.initializers.append(onnx_writer.tensor(name, ELEMENT_TYPES[tensor.dtype], tensor.shape, data))
+        return name
+
+    def bind(self, node: Node, names: str | list[str]) -> None:
+        self._names[node] = names
+
+    def names_of(self, node: Node) -> str | list[str]:
+        """The tensor of a node, or those of one that returns several; in a trial conversion of a single
+        node, names that stand for its inputs."""
+        return self._names.setdefault(node, f"arg_{node.name}")
+
+    def tensor(self, argument, dtype: torch.dtype | None = None) -> str:
+        """The tensor of an argument: that of a node, converted to `dtype`, or a number as a constant."""
+        if not isinstance(argument, Node):
+            if not isinstance(argument, (bool, int, float)) or dtype is None:
+                raise Unsupported(f"argument {argument!r}")
+            return self.constant(argument, dtype)
+        name = self.names_of(argument)
+        if not isinstance(name, str):
+            raise Unsupported("a tuple as an argument")
+        if dtype is None or argument.meta["val"].dtype == dtype:
+            return name
+        return self.emit("Cast", [name], to=ELEMENT_TYPES[dtype])
+
+    def _new_name(self) -> str:
+        self._count += 1
+        return f"t{self._count}"
+
+
+# ---- what nodes and their arguments are ----------------------------------------------------------
+
+
+def shape_of(node: Node) -> list[int]:
+    return list(node.meta["val"].shape)
+
+
+def _argument(node: Node, position: int, name: str, otherwise=None):
+    if len(node.args) > position:
+        return node.args[position]
+    return node.kwargs.get(name, otherwise)
+
+
+def _pair(values) -> list[int]:
+    several = [values] if isinstance(values, int) else list(values)
+    return several * 2 if len(several) == 1 else several
+
+
+def _axes(node: Node, dims) -> list[int]:
+    rank = len(shape_of(node))
+    dims = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
+    return [dim % rank for dim in dims]
+
+
+def _only_first_result(node: Node) -> None:
+    if any(user.target is not operator.getitem or user.args[1] != 0 for user in node.users):
+        raise Unsupported("results other than the first")
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+Converter = Callable[[Writer, Node], "str | list[str]"]
+_CONVERTERS: dict[object, Converter] = {}
+
+
+def _converts(*targets) -> Callable[[Converter], Converter]:
+    def enter(converter):
+        _CONVERTERS.update((target, converter) for target in targets)
+        return converter
+    return enter
+
+
+def _function(op: str, **attributes) -> Converter:
+    return lambda writer, node: writer.emit(op, [writer.tensor(node.args[0])], **attributes)
+
+
+def _operation(op: str) -> Converter:
+    def convert(writer, node):
+        dtype = node.meta["val"].dtype
+        a, b = (writer.tensor(argument, dtype) for argument in node.args[:2])
+        alpha = _argument(node, 2, "alpha", 1)
+        return writer.emit(op, [a, b if alpha == 1 else writer.emit("Mul", [b, writer.constant(alpha, dtype)])])
+    return convert
+
+
+def _comparison(op: str) -> Converter:
+    def convert(writer, node):
+        a, b = node.args
+        dtype = torch.result_type(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in (a, b)))
+        if dtype not in ELEMENT_TYPES:
+            raise Unsupported(f"operands of {dtype}")
+        return writer.emit(op, [writer.tensor(a, dtype), writer.tensor(b, dtype)])
+    return convert
+
+
+for _targets, _converter in (
+        ((aten.relu.default,), _function("Relu")), ((aten.sigmoid.default,), _function("Sigmoid")),
+        ((aten.tanh.default,), _function("Tanh")), ((aten.exp.default,), _function("Exp")),
+        ((aten.log.default,), _function("Log")), ((aten.sqrt.default,), _function("Sqrt")),
+        ((aten.neg.default,), _function("Neg")), ((aten.abs.default,), _function("Abs")),
+        ((aten.erf.default,), _function("Erf")), ((aten.sin.default,), _function("Sin")),
+        ((aten.cos.default,), _function("Cos")), ((aten.reciprocal.default,), _function("Reciprocal")),
+        ((aten.hardswish.default,), _function("HardSwish")),
+        ((aten.hardsigmoid.default,), _function("HardSigmoid", alpha=1 / 6, beta=0.5)),
+        ((aten.clone.default, aten.alias.default, aten.detach.default), _function("Identity")),
+        ((aten.add.Tensor, aten.add.Scalar), _operation("Add")),
+        ((aten.sub.Tensor, aten.sub.Scalar), _operation("Sub")),
+        ((aten.mul.Tensor, aten.mul.Scalar), _operation("Mul")),
+        ((aten.gt.Tensor, aten.gt.Scalar), _comparison("Greater")),
+        ((aten.ge.Tensor, aten.ge.Scalar), _comparison("GreaterOrEqual")),
+        ((aten.lt.Tensor, aten.lt.Scalar), _comparison("Less")),
+        ((aten.le.Tensor, aten.le.Scalar), _comparison("LessOrEqual")),
+        ((aten.eq.Tensor, aten.eq.Scalar), _comparison("Equal")),
+        ((aten.maximum.default,), _operation("Max")), ((aten.minimum.default,), _operation("Min"))):
+    _CONVERTERS.update((_target, _converter) for _target in _targets)
+
+
+@_converts(aten.rsub.Scalar)
+def _reversed_difference(writer, node):
+    if _argument(node, 2, "alpha", 1) != 1:
+        raise Unsupported("alpha")
+    dtype = node.meta["val"].dtype
+    return writer.emit("Sub", [writer.tensor(node.args[1], dtype), writer.tensor(node.args[0], dtype)])
+
+
+@_converts(aten.div.Tensor, aten.div.Scalar)
+def _division(writer, node):
+    if not node.meta["val"].dtype.is_floating_point:
+        raise Unsupported("division of integers")
+    return _operation("Div")(writer, node)
+
+
+@_converts(aten.pow.Tensor_Scalar)
+def _power(writer, node):
+    return writer.emit("Pow", [writer.tensor(node.args[0]), writer.tensor(node.args[1], node.meta["val"].dtype)])
+
+
+@_converts(aten.rsqrt.default)
+def _reciprocal_root(writer, node):
+    return writer.emit("Reciprocal", [writer.emit("Sqrt", [writer.tensor(node.args[0])])])
+
+
+@_converts(aten.silu.default)
+def _silu(writer, node):
+    x = writer.tensor(node.args[0])
+    return writer.emit("Mul", [x, writer.emit("Sigmoid", [x])])
+
+
+@_converts(aten.gelu.default)
+def _gelu(writer, node):
+    return writer.emit("Gelu", [writer.tensor(node.args[0])], approximate=node.kwargs.get("approximate", "none"))
+
+
+@_converts(aten.leaky_relu.default)
+def _leaky_relu(writer, node):
+    return writer.emit("LeakyRelu", [writer.tensor(node.args[0])], alpha=float(_argument(node, 1, "alpha", 0.01)))
+
+
+@_converts(aten.hardtanh.default, aten.clamp.default)
+def _clip(writer, node):
+    dtype = node.meta["val"].dtype
+    open_ended = node.target is aten.clamp.default
+    low = _argument(node, 1, "min", None if open_ended else -1.0)
+    high = _argument(node, 2, "max", None if open_ended else 1.0)
+    bounds = ["" if bound is None else writer.constant(bound, dtype) for bound in (low, high)]
+    return writer.emit("Clip", [writer.tensor(node.args[0]), *bounds])
+
+
+@_converts(aten.where.self)
+def _where(writer, node):
+    dtype = node.meta["val"].dtype
+    condition, a, b = node.args
+    return writer.emit("Where", [writer.tensor(condition), writer.tensor(a, dtype), writer.tensor(b, dtype)])
+
+
+@_converts(aten._to_copy.default)
+def _cast(writer, node):
+    return writer.emit("Cast", [writer.tensor(node.args[0])], to=ELEMENT_TYPES[node.meta["val"].dtype])
+
+
+# Shapes are known, so each of these says where the elements go.
+@_converts(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default,
+           aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default)
+def _reshape(writer, node):
+    return writer.emit("Reshape", [writer.tensor(node.args[0]), writer.constant(shape_of(node))])
+
+
+@_converts(aten.expand.default)
+def _expand(writer, node):
+    return writer.emit("Expand", [writer.tensor(node.args[0]), writer.constant(shape_of(node))])
+
+
+@_converts(aten.permute.default)
+def _permute(writer, node):
+    return writer.emit("Transpose", [writer.tensor(node.args[0])], perm=_axes(node, node.args[1]))
+
+
+@_converts(aten.t.default, aten.transpose.int)
+def _transpose(writer, node):
+    perm = list(range(len(shape_of(node))))
+    if len(perm) > 1:
+        a, b = node.args[1:3] if node.target is aten.transpose.int else (0, 1)
+        perm[a], perm[b] = perm[b], perm[a]
+    return writer.emit("Transpose", [writer.tensor(node.args[0])], perm=perm)
+
+
+@_converts(aten.cat.default)
+def _concatenate(writer, node):
+    dtype = node.meta["val"].dtype
+    return writer.emit("Concat", [writer.tensor(part, dtype) for part in node.args[0]],
+                       axis=_axes(node, _argument(node, 1, "dim", 0))[0])
+
+
+def _sliced(writer, node, axis: int, start: int, end: int, step: int) -> str:
+    bounds = [writer.constant([value]) for value in (start, end, axis, step)]
+    return writer.emit("Slice", [writer.tensor(node.args[0]), *bounds])
+
+
+@_converts(aten.slice.Tensor)
+def _slice(writer, node):
+    axis = _axes(node, _argument(node, 1, "dim", 0))[0]
+    start, end = _argument(node, 2, "start", None), _argument(node, 3, "end", None)
+    return _sliced(writer, node, axis, start or 0, 2**62 if end is None else end, _argument(node, 4, "step", 1))
+
+
+@_converts(aten.select.int)
+def _select(writer, node):
+    source = shape_of(node.args[0])
+    axis = node.args[1] % len(source)
+    index = node.args[2] % source[axis]
+    return writer.emit("Reshape", [_sliced(writer, node, axis, index, index + 1, 1), writer.constant(shape_of(node))])
+
+
+@_converts(aten.split.Tensor, aten.split_with_sizes.default)
+def _split(writer, node):
+    axis = _argument(node, 2, "dim", 0) % len(shape_of(node.args[0]))
+    sizes = [part.shape[axis] for part in node.meta["val"]]
+    return writer.emit("Split", [writer.tensor(node.args[0]), writer.constant(sizes)], len(sizes), axis=axis)
+
+
+@_converts(aten.constant_pad_nd.default)
+def _pad(writer, node):
+    rank, pads = len(shape_of(node)), node.args[1]
+    if min(pads) < 0:
+        raise Unsupported("negative padding")
+    before, after = [0] * rank, [0] * rank
+    for i in range(len(pads) // 2):  # from the last dimension on
+        before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
+    value = writer.constant(_argument(node, 2, "value", 0), node.meta["val"].dtype)
+    return writer.emit("Pad", [writer.tensor(node.args[0]), writer.constant(before + after), value])
+
+
+@_converts(aten.embedding.default)
+def _embedding(writer, node):
+    return writer.emit("Gather", [writer.tensor(node.args[0]), writer.tensor(node.args[1])], axis=0)
+
+
+@_converts(aten.mean.dim, aten.sum.dim_IntList, aten.amax.default, aten.amin.default)
+def _reduction(writer, node):
+    names = {aten.mean.dim: "ReduceMean", aten.sum.dim_IntList: "ReduceSum", aten.amax.default: "ReduceMax",
+             aten.amin.default: "ReduceMin"}
+    axes = _axes(node.args[0], _argument(node, 1, "dim", None))
+    keeps = bool(_argument(node, 2, "keepdim", False))
+    x = writer.tensor(node.args[0], node.meta["val"].dtype)
+    if node.target is aten.mean.dim and keeps and len(shape_of(node)) == 4 and sorted(axes) == [2, 3]:
+        return writer.emit("GlobalAveragePool", [x])
+    return writer.emit(names[node.target], [x, writer.constant(axes)], keepdims=int(keeps))
+
+
+@_converts(aten._softmax.default)
+def _softmax(writer, node):
+    return writer.emit("Softmax", [writer.tensor(node.args[0], node.meta["val"].dtype)],
+                       axis=_axes(node, node.args[1])[0])
+
+
+@_converts(aten.mm.default, aten.bmm.default)
+def _product(writer, node):
+    return writer.emit("MatMul", [writer.tensor(argument) for argument in node.args])
+
+
+@_converts(aten.addmm.default)
+def _product_and_bias(writer, node):
+    bias, a, b = (writer.tensor(argument) for argument in node.args)
+    return writer.emit("Gemm", [a, b, bias], alpha=float(node.kwargs.get("alpha", 1)),
+                       beta=float(node.kwargs.get("beta", 1)))
+
+
+@_converts(aten.convolution.default)
+def _convolution(writer, node):
+    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = node.args
+    inputs = [writer.tensor(x), writer.tensor(weight)] + ([] if bias is None else [writer.tensor(bias)])
+    attributes = {"strides": list(stride), "pads": list(padding) * 2, "dilations": list(dilation), "group": groups}
+    if len(stride) != len(shape_of(x)) - 2:
+        raise Unsupported("strides")
+    if transposed:
+        return writer.emit("ConvTranspose", inputs, output_padding=list(output_padding), **attributes)
+    return writer.emit("Conv", inputs, **attributes)
+
+
+@_converts(aten._native_batch_norm_legit_no_training.default)
+def _batch_norm(writer, node):
+    _only_first_result(node)
+    x, scale, shift, mean, variance, _, epsilon = node.args
+    arrays = [writer.tensor(argument) for argument in (x, scale, shift, mean, variance)]
+    return [writer.emit("BatchNormalization", arrays, epsilon=epsilon)]
+
+
+@_converts(aten.native_layer_norm.default)
+def _layer_norm(writer, node):
+    _only_first_result(node)
+    x, normalized, scale, shift, epsilon = node.args
+    arrays = [writer.tensor(argument) for argument in (x, scale, shift)]
+    return [writer.emit("LayerNormalization", arrays, axis=-len(normalized), epsilon=epsilon)]
+
+
+def _windows(node) -> dict[str, list[int]]:
+    kernel = _pair(node.args[1])
+    stride = _argument(node, 2, "stride", [])
+    padding = _pair(_argument(node, 3, "padding", 0))
+    return {"kernel_shape": kernel, "strides": _pair(stride) if stride else kernel, "pads": padding * 2}
+
+
+@_converts(aten.max_pool2d_with_indices.default)
+def _max_pool(writer, node):
+    _only_first_result(node)
+    return [writer.emit("MaxPool", [writer.tensor(node.args[0])], dilations=_pair(_argument(node, 4, "dilation", 1)),
+                        ceil_mode=int(_argument(node, 5, "ceil_mode", False)), **_windows(node))]
+
+
+@_converts(aten.avg_pool2d.default)
+def _average_pool(writer, node):
+    if _argument(node, 4, "ceil_mode", False) or _argument(node, 6, "divisor_override", None) is not None:
+        raise Unsupported("ceil_mode or divisor_override")
+    return writer.emit("AveragePool", [writer.tensor(node.args[0])],
+                       count_include_pad=int(_argument(node, 5, "count_include_pad", True)), **_windows(node))
+
+
+@_converts(aten._adaptive_avg_pool2d.default)
+def _adaptive_pool(writer, node):
+    size, output = shape_of(node.args[0])[-2:], shape_of(node)[-2:]
+    if any(extent % count for extent, count in zip(size, output)):
+        raise Unsupported("windows of several sizes")
+    kernel = [extent // count for extent, count in zip(size, output)]
+    return writer.emit("AveragePool", [writer.tensor(node.args[0])], kernel_shape=kernel, strides=kernel)
+
+
+@_converts(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _attention(writer, node):
+    _only_first_result(node)
+    query, key, value = node.args[:3]
+    mask, scale = node.kwargs.get("attn_mask"), node.kwargs.get("scale")
+    if _argument(node, 3, "dropout_p", 0.0) or _argument(node, 4, "is_causal", False):
+        raise Unsupported("dropout or a causal mask")
+    transposed = writer.emit("Transpose", [writer.tensor(key)], perm=[0, 1, 3, 2])
+    factor = writer.constant(shape_of(query)[-1]**-0.5 if scale is None else scale, query.meta["val"].dtype)
+    scores = writer.emit("Mul", [writer.emit("MatMul", [writer.tensor(query), transposed]), factor])
+    if mask is not None:
+        scores = writer.emit("Add", [scores, writer.tensor(mask, query.meta["val"].dtype)])
+    return [writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), writer.tensor(value)])]
+
+
+@_converts(operator.getitem)
+def _item(writer, node):
+    source, index = node.args
+    if source.target not in _CONVERTERS or source.target is operator.getitem:
+        raise Unsupported("an item of what is not converted")
+    names = writer.names_of(source)
+    return names[index] if isinstance(names, list) else names
+
+
+# ---- whole graphs --------------------------------------------------------------------------------
+
+
+def _is_usable(value) -> bool:
+    """Whether it is a dense array of the processor whose shape is known and that has elements."""
+    return (isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.layout == torch.strided
+            and value.dtype in ELEMENT_TYPES and all(isinstance(extent, int) and extent > 0 for extent in value.shape))
+
+
+def _tensors_of(node: Node) -> Iterable[object]:
+    """The values of the node and of the nodes that it reads; of a tuple, the items that somebody uses."""
+    def used(source):
+        value = source.meta.get("val")
+        if not isinstance(value, (tuple, list)):
+            return [value]
+        return [user.meta.get("val") for user in source.users]
+    return [value for each in (node, *node.all_input_nodes) for value in used(each)]
+
+
+def why_unsupported(node: Node) -> str:
+    """Why the node cannot be part of an ONNX model; empty: it can."""
+    converter = _CONVERTERS.get(node.target)
+    if node.op != "call_function" or converter is None:
+        return "it is not implemented"
+    if not all(_is_usable(value) for value in _tensors_of(node)):
+        return "its tensors have a type, a device or a shape that is not implemented"
+    try:
+        converter(Writer(), node)
+    except Unsupported as reason:
+        return str(reason)
+    return ""
+
+
+def to_onnx(module: GraphModule, constants: Mapping[int, torch.Tensor]) -> bytes:
+    """The model of a graph of nodes that are supported. Its inputs are named x<i> after the numbers of the
+    placeholders, of which `constants` are constants instead, its outputs y<i>."""
+    writer, inputs, outputs = Writer(), [], []
+    for number, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        if number in constants:
+            writer.bind(node, writer.initializer(constants[number]))
+        else:
+            value = node.meta["val"]
+            inputs.append(onnx_writer.port(f"x{number}", ELEMENT_TYPES[value.dtype], value.shape))
+            writer.bind(node, f"x{number}")
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            writer.bind(node, _CONVERTERS[node.target](writer, node))
+    for number, node in enumerate(results_of(module)):
+        value = node.meta["val"]
+        writer.nodes.append(onnx_writer.node("Identity", [writer.tensor(node)], [f"y{number}"]))
+        outputs.append(onnx_writer.port(f"y{number}", ELEMENT_TYPES[value.dtype], value.shape))
+    return onnx_writer.model(writer.nodes, writer.initializers, inputs, outputs, OPSET)
+
+
+def results_of(module: GraphModule) -> list[Node]:
+    """The nodes that the graph returns."""
+    (result,) = module.graph.output_node().args
+    return [result] if isinstance(result, Node) else list(result)

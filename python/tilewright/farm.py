@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning on several machines, by Dask.distributed.
+
+    python -m tilewright.farm member tcp://scheduler:8786 --resources device,gpu:sm_90 -- STATION ...
+    python -m tilewright.farm client tcp://scheduler:8786
+
+A member is a machine that measures or builds: a Dask worker, which a nanny restarts when it dies. Its
+jobs go to stations, programs of C++ (tuner/station.h), each of them behind a limit. The client is
+started by `tilewright tune --workers`, and speaks with it on descriptor 3 (tuner/farm_link.h). Neither
+reads what jobs and replies say. What a member offers are Dask resources of amount 1 each, so that a
+device measures one kernel at a time.
+
+Dask pickles what it sends: whoever reaches the scheduler can run programs on the scheduler, the members
+and the clients. TLS and its certificates are Dask's, by Dask's configuration.
+"""
+from __future__ import annotations
+
+import argparse
+import asyncio
+import concurrent.futures
+import contextlib
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn
+
+# ---- frames, as in tuner/frame.h -----------------------------------------------------------------
+
+_MAGIC = b"twf1"
+HEADER = struct.Struct("<4sI16s")
+MOST_FRAME_BYTES = 64 << 20
+WORKER_FD = 3
+
+_ENDING_S = 5.0  # that a process takes to end once it has closed its connection
+
+ENVIRONMENT, TRY_LATER = 7, 75  # exit codes, as base/result.h has them
+
+
+class FrameError(Exception):
+    """Bytes that are no frame: the connection is of no use any more."""
+
+
+def encode_frame(payload: bytes) -> bytes:
+    if len(payload) > MOST_FRAME_BYTES:
+        raise FrameError(f"[farm] a message of {len(payload)} bytes, at most {MOST_FRAME_BYTES} expected")
+    checksum = hashlib.sha256(payload).hexdigest()[:16].encode()
+    return HEADER.pack(_MAGIC, len(payload), checksum) + payload
+
+
+def length_of(header: bytes) -> tuple[int, bytes]:
+    """The length of a frame's payload, bounded, and its checksum."""
+    magic, length, checksum = HEADER.unpack(header)
+    if magic != _MAGIC or length > MOST_FRAME_BYTES:
+        raise FrameError("[farm] bytes that start no frame")
+    return length, checksum
+
+
+def checked(payload: bytes, checksum: bytes) -> bytes:
+    """The payload, if the checksum holds."""
+    if hashlib.sha256(payload).hexdigest()[:16].encode() != checksum:
+        raise FrameError(f"[farm] a payload of {len(payload)} bytes with a wrong checksum")
+    return payload
+
+
+# ---- stations: what a member does its jobs with ----------------------------------------------------
+
+class Fault(Exception):
+    """A station ended, or was stopped, without a reply."""
+
+
+class _Ended(Fault):
+    """The station closed its connection, as it does when it ends."""
+
+
+class Station:
+    """A program that answers frames on its descriptor 3. One job at a time."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._pid = 0
+        self._channel: socket.socket | None = None
+
+    def ask(self, body: bytes, limit_s: float) -> bytes:
+        """The reply to a job. After a Fault the next job has a new process."""
+        deadline = time.monotonic() + limit_s
+        if self._channel is None:
+            self._start()
+        try:
+            self._send(encode_frame(body), deadline)
+            length, checksum = length_of(self._receive(HEADER.size, deadline))
+            return checked(self._receive(length, deadline), checksum)
+        except (Fault, FrameError, OSError) as error:
+            how = self.stop(_ENDING_S if isinstance(error, _Ended) else 0)
+            raise Fault(f"{error}{how}") from None
+
+    def stop(self, patience_s: float = 0) -> str:
+        """Kills the process unless it ends before that by itself; how it did that, as a clause."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._pid == 0:
+            return ""
+        pid, self._pid = self._pid, 0
+        if not _ends_within(pid, patience_s):
+            os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return ""
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        return f": it exited with code {code}" if code >= 0 else f": it died of signal {-code}"
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            # Out of the way of descriptor 3, onto which it is put.
+            passed = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, WORKER_FD + 1)
+            try:
+                self._pid = os.posix_spawn(
+                    self._command[0], self._command, dict(os.environ), setpgroup=0,
+                    file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                                  (os.POSIX_SPAWN_DUP2, passed, WORKER_FD)])
+            finally:
+                os.close(passed)
+        ours.setblocking(False)
+        self._channel = ours
+
+    def _wait(self, event: int, deadline: float) -> socket.socket:
+        assert self._channel is not None
+        poll = select.poll()
+        poll.register(self._channel, event)
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(1000 * left):
+            raise Fault("the station gave no answer before the limit")
+        return self._channel
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._wait(select.POLLOUT, deadline).send(view):]
+
+    def _receive(self, count: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            piece = self._wait(select.POLLIN, deadline).recv(min(count - len(data), 1 << 20))
+            if not piece:
+                raise _Ended("the station ended")
+            data += piece
+        return bytes(data)
+
+
+def _ends_within(pid: int, seconds: float) -> bool:
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
+    finally:
+        os.close(process)
+
+
+class _Stations:
+    """The stations of this process, one of each kind. A station dies with the thread that started it,
+    so that each has a thread of its own, which lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kinds: dict[str, tuple[Station, concurrent.futures.ThreadPoolExecutor]] = {}
+
+    def ask(self, kind: str, body: bytes, limit_s: float) -> bytes:
+        with self._lock:
+            if kind not in self._kinds:
+                command = json.loads(os.environ["TW_FARM_STATION"])
+                self._kinds[kind] = (Station(command),
+                                     concurrent.futures.ThreadPoolExecutor(1, "tilewright-" + kind))
+            station, thread = self._kinds[kind]
+        return thread.submit(station.ask, body, limit_s).result()
+
+
+_stations = _Stations()
+
+
+def perform(kind: str, body: bytes, limit_s: float) -> tuple[str, bytes]:
+    """Does a job on the member that Dask calls this on: what went wrong with its station, and the reply."""
+    try:
+        return "", _stations.ask(kind, body, limit_s)
+    except Fault as fault:
+        return str(fault), b""
+
+
+# ---- a member ----------------------------------------------------------------------------------------
+
+# A thread of Dask's that looks at the stack a hundred times a second would disturb what is measured, and
+# the variables that a nanny sets, OMP_NUM_THREADS among them, are for computing by Dask's workers.
+_MEMBER_CONFIGURATION = {"distributed.worker.profile.enabled": False, "distributed.nanny.pre-spawn-environ": {}}
+_BETWEEN_ATTEMPTS_S = 1.0
+_LEAVING_S = 5.0
+
+
+def _say(text: str) -> None:
+    print(f"tilewright: [farm] {text}", file=sys.stderr, flush=True)
+
+
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Waits for one of them and cancels the others; raises what the first to end raised."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _serve(address: str, resources: list[str], threads: int, command: list[str],
+                 stopped: asyncio.Event) -> None:
+    """Is a member until the scheduler goes, or until it is told to stop."""
+    import dask
+    import distributed
+
+    with dask.config.set(_MEMBER_CONFIGURATION), tempfile.TemporaryDirectory(prefix="tilewright-farm-") as folder:
+        async with distributed.Nanny(address, nthreads=threads, resources={name: 1 for name in resources},
+                                     local_directory=folder, memory_limit=None, dashboard_address=None,
+                                     silence_logs=logging.ERROR,
+                                     env={"TW_FARM_STATION": json.dumps(command)}) as nanny:
+            _say(f"joined {address}, offering {', '.join(resources)}")
+            await _first(nanny.finished(), stopped.wait())
+
+
+async def _long_after(stopped: asyncio.Event) -> None:
+    await stopped.wait()
+    await asyncio.sleep(_LEAVING_S)
+
+
+async def join(address: str, resources: list[str], threads: int, command: list[str]) -> int:
+    """Is a member until a signal ends it. A scheduler that goes is waited for."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    said = ""
+    while not stopped.is_set():
+        try:
+            # Dask tries for half a minute to reach a scheduler, and may be told to stop meanwhile.
+            await _first(_serve(address, resources, threads, command, stopped), _long_after(stopped))
+            news = "the scheduler is gone"
+        except (OSError, TimeoutError, RuntimeError) as error:
+            news = str(error) or type(error).__name__
+        if stopped.is_set():
+            break
+        if news != said:
+            _say(f"{address}: {news}; trying again until it is there")
+            said = news
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), _BETWEEN_ATTEMPTS_S)
+    _say(f"left {address}")
+    return 0
+
+
+# ---- the client ----------------------------------------------------------------------------------------
+
+_MOST_ATTEMPTS = 3  # to do a job whose scheduler or reply was lost
+_CONNECT_S = 10.0
+
+
+class Lost(Exception):
+    """There is no farm any more."""
+
+
+class Farm:
+    """Jobs of one run on the members of a farm.
+
+        async with Farm("tcp://scheduler:8786", patience_s=60) as farm:
+            fault, reply = await farm.perform("measure", body, ["device"], limit_s=30)
+
+    A member that dies has its job done by another, at most three times over. Where the scheduler goes, it
+    is waited for, and jobs are handed to its successor. Lost is raised once there is no scheduler, or no
+    member that a job asks for, for `patience_s`.
+    """
+
+    def __init__(self, address: str, patience_s: float = 60) -> None:
+        self._address, self._patience_s = address, patience_s
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+        self._waiting: dict[str, frozenset[str]] = {}  # resources that jobs under way ask for
+        self._name, self._count = uuid.uuid4().hex[:12], 0
+        self._watch: asyncio.Task[None] | None = None
+        self._lost: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Farm:
+        self._client = await self._connected(min(_CONNECT_S, self._patience_s))
+        self._watch = asyncio.create_task(self._look_after_members())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._lost.cancel()
+        await self._close()
+
+    async def members(self) -> list[dict[str, Any]]:
+        """Addresses and resources."""
+        identity = await self._client.scheduler.identity(n_workers=-1)
+        return [{"address": address, "resources": sorted(worker["resources"])}
+                for address, worker in identity["workers"].items()]
+
+    async def perform(self, kind: str, body: bytes, resources: list[str], limit_s: float) -> tuple[str, bytes]:
+        """As the function perform() of a member that has these resources."""
+        self._count += 1
+        name = f"tilewright-{self._name}-{self._count}"
+        self._waiting[name] = frozenset(resources)
+        attempt = asyncio.ensure_future(self._attempted(name, kind, body, resources, limit_s))
+        try:
+            await asyncio.wait([attempt, self._lost], return_when=asyncio.FIRST_COMPLETED)
+            if attempt.done():
+                return attempt.result()
+            raise Lost(str(self._lost.exception()))
+        finally:
+            attempt.cancel()
+            del self._waiting[name]
+
+    async def _attempted(self, name: str, kind: str, body: bytes, resources: list[str],
+                         limit_s: float) -> tuple[str, bytes]:
+        import distributed
+
+        for attempt in range(_MOST_ATTEMPTS):
+            client = self._client
+            try:
+                future = client.submit(perform, kind, body, limit_s, key=f"{name}-{attempt}", pure=False,
+                                       resources={resource: 1 for resource in resources})
+                try:
+                    fault, reply = await future
+                    return fault, reply
+                finally:
+                    future.release()
+            except distributed.scheduler.KilledWorker as killed:
+                return f"it was lost with the members that did it: {killed}", b""
+            except (asyncio.CancelledError, concurrent.futures.CancelledError, OSError, RuntimeError,
+                    distributed.comm.CommClosedError) as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                why = str(error) or type(error).__name__
+            await self._reconnect(client)
+        return f"it was lost {_MOST_ATTEMPTS} times: {why}", b""
+
+    async def _reconnect(self, lost: Any) -> None:
+        """Another client in place of the one that lost its scheduler."""
+        async with self._connecting:
+            if self._client is not lost or self._client.status == "running":
+                return
+            await self._close()
+            try:
+                self._client = await self._connected(self._patience_s)
+            except Lost as error:
+                self._give_up(str(error))
+                raise
+
+    async def _connected(self, patience_s: float) -> Any:
+        import distributed
+
+        deadline = time.monotonic() + patience_s
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return await distributed.Client(self._address, asynchronous=True, set_as_default=False,
+                                                timeout=max(left, 0.1))
+            except (OSError, TimeoutError) as error:
+                if time.monotonic() >= deadline:
+                    raise Lost(f"the scheduler at {self._address} cannot be reached: "
+                               f"{str(error) or type(error).__name__}") from None
+            await asyncio.sleep(0.2)
+
+    async def _close(self) -> None:
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._client.close(), 2)
+
+    def _give_up(self, why: str) -> None:
+        if not self._lost.done():
+            self._lost.set_exception(Lost(why))
+            self._lost.exception()  # it has been looked at
+
+    async def _look_after_members(self) -> None:
+        """Gives up once jobs have waited for longer than the patience for a member that there is not."""
+        missed_since: dict[frozenset[str], float] = {}
+        while True:
+            await asyncio.sleep(min(1.0, self._patience_s / 4))
+            client = self._client
+            if client.status != "running":
+                with contextlib.suppress(Lost):
+                    await self._reconnect(client)
+                continue
+            try:
+                members = [set(member["resources"]) for member in await self.members()]
+            except Exception:  # the connection is closing: the next look says more
+                continue
+            asked = set(self._waiting.values())
+            missed_since = {resources: missed_since.get(resources, time.monotonic()) for resources in asked
+                            if not any(resources <= member for member in members)}
+            for resources, since in missed_since.items():
+                if time.monotonic() - since > self._patience_s:
+                    self._give_up(f"no member offers {' and '.join(sorted(resources))} "
+                                  f"since {self._patience_s:.0f} s")
+
+
+class Connection:
+    """The client's end of tuner/farm_link.h: messages of a header in JSON and bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @staticmethod
+    async def open(descriptor: int = WORKER_FD) -> Connection:
+        return Connection(*await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor)))
+
+    async def receive(self) -> tuple[dict[str, Any], bytes] | None:
+        """None: the tuner is gone."""
+        try:
+            length, checksum = length_of(await self._reader.readexactly(HEADER.size))
+            payload = checked(await self._reader.readexactly(length), checksum)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        (size,) = struct.unpack_from("<I", payload)
+        return json.loads(payload[4:4 + size]), payload[4 + size:]
+
+    async def send(self, header: dict[str, Any], body: bytes = b"") -> None:
+        text = json.dumps(header).encode()
+        self._writer.write(encode_frame(struct.pack("<I", len(text)) + text + body))
+        await self._writer.drain()
+
+
+async def _answer(connection: Connection, farm: Farm, header: dict[str, Any], body: bytes,
+                  lose: Callable[[str], Awaitable[None]]) -> None:
+    try:
+        fault, reply = await farm.perform(header["kind"], body, header["resources"], header["limit_s"])
+        await connection.send({"id": header["id"], **({"fault": fault} if fault else {})}, reply)
+    except Lost as error:
+        await lose(str(error))
+    except ConnectionError:  # the tuner is gone
+        pass
+    except Exception as error:  # a job's misfortune is not the others'
+        with contextlib.suppress(ConnectionError):
+            await connection.send({"id": header["id"], "fault": f"{type(error).__name__}: {error}"})
+
+
+async def serve_tuner(address: str, patience_s: float) -> int:
+    """Hands the jobs of a tuner to the farm until the tuner closes the connection."""
+    connection = await Connection.open()
+    jobs: dict[int, asyncio.Task[None]] = {}
+    lost = asyncio.Event()
+
+    async def lose(why: str) -> None:
+        if not lost.is_set():
+            lost.set()
+            with contextlib.suppress(ConnectionError):
+                await connection.send({"lost": why})
+
+    try:
+        async with Farm(address, patience_s) as farm:
+            await connection.send({"members": await farm.members()})
+            while not lost.is_set() and (message := await connection.receive()) is not None:
+                header, body = message
+                if "cancel" in header:
+                    if (job := jobs.pop(header["cancel"], None)) is not None:
+                        job.cancel()
+                    continue
+                number = header["id"]
+                jobs[number] = asyncio.create_task(_answer(connection, farm, header, body, lose))
+                jobs[number].add_done_callback(lambda _, number=number: jobs.pop(number, None))
+    except Lost as error:
+        await lose(str(error))
+        return TRY_LATER
+    return 0
+
+
+# ---- the programs ----------------------------------------------------------------------------------------
+
+def dask_address(text: str) -> str:
+    """The scheduler's address as Dask has it: of dask://HOST:PORT, HOST:PORT, tcp://..., tls://..."""
+    scheme, found, rest = text.partition("://")
+    if not found:
+        return "tcp://" + text
+    return "tcp://" + rest if scheme == "dask" else text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tilewright.farm")
+    roles = parser.add_subparsers(dest="role", required=True)
+    member = roles.add_parser("member", help="be a member; started by `tilewright worker --join`")
+    member.add_argument("address")
+    member.add_argument("--resources", required=True, help="what it offers, with commas")
+    member.add_argument("--threads", type=int, default=1, help="jobs at a time")
+    member.add_argument("station", nargs="+", help="the command that does its jobs")
+    client = roles.add_parser("client", help="serve a tuner; started by `tilewright tune --workers`")
+    client.add_argument("address")
+    client.add_argument("--patience", type=float, default=60, help="seconds to wait for what is lost")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    given = _parser().parse_args(arguments)
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        _say("Dask is missing: install it by `pip install -r tools/requirements-farm.txt`, which ./tw does, or "
+             "`pip install tilewright[farm]`")
+        return ENVIRONMENT
+    # What happens to connections is told by messages of this module.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL if given.role == "client" else logging.ERROR)
+    address = dask_address(given.address)
+    if given.role == "client":
+        return asyncio.run(serve_tuner(address, given.patience))
+    return asyncio.run(join(address, given.resources.split(","), given.threads, given.station))
+
+
+if __name__ == "__main__":
+    # Dask finds perform() by the name of its module, which is not __main__.
+    from tilewright import farm
+
+    sys.exit(farm.main(sys.argv[1:]))

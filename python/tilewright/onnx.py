@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks from ONNX models: read here, tuned by the program, called as a Model.
+
+    network = tw.onnx.load("resnet18.onnx", dimensions={"batch": 1})
+    model = network.tune(budget=60)
+    scores = model(image)
+
+The package `onnx` is not needed.
+"""
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Union
+
+from tilewright import _tilewright, errors, paths
+
+# A value of a symbolic dimension, or several, each of which becomes a variant of the network.
+Dimension = Union[int, Sequence[int]]
+
+_CLASSES = {cls.code: cls for cls in (errors.UsageError, errors.UnsupportedError, errors.DatabaseError,
+                                      errors.InvalidError, errors.NoCandidateError, errors.MachineError,
+                                      errors.NotCompiledError, errors.TryLaterError)}
+_INTERRUPTED = 130
+
+
+class Network:
+    """An ONNX model that was read and found to be implemented; load() and loads() make it.
+
+    Attributes:
+      graph: the operators of the network, before they are fused; with several values of a dimension,
+        for the first of them.
+    """
+
+    def __init__(self, graph: _tilewright.Graph, name: str, path: str | None, content: bytes | None,
+                 dimensions: Mapping[str, Dimension]) -> None:
+        self.graph = graph
+        self.name = name
+        self._path, self._content, self._dimensions = path, content, dict(dimensions)
+
+    @property
+    def inputs(self) -> list[_tilewright.Argument]:
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> list[_tilewright.Argument]:
+        return self.graph.outputs
+
+    def __repr__(self) -> str:
+        return f"<Network {self.name}: {len(self.graph.workloads)} operators>"
+
+    def tune(self, *, output: str | os.PathLike[str] | None = None, db: str | os.PathLike[str] | None = None,
+             budget: float = 60, trials: int = 0, effort: str = "normal",
+             threads: int = 1, seed: int = 1, progress: bool = True) -> _tilewright.Model:
+        """Chooses layouts and kernels of all operators together, for this processor, and returns the
+        network, loaded.
+
+        It is what `tilewright tune --model` does (docs/networks.md), by that program.
+
+        Args:
+          output: file of the network, which Model.open() and the C interface open; None: none is kept.
+          db: path or address of the database; by default that of the program.
+          budget: seconds; effort "none" uses records and predictions only, and takes seconds.
+          trials: most new trials of each kernel; 0: as many as the budget allows.
+          threads: threads that the network will run on.
+          progress: whether the program shows on standard error what it does.
+
+        An interrupt from the keyboard ends the run; what was measured is kept in the database, and
+        the next run goes on from there. Raises the exceptions of tilewright.errors.
+        """
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            model, made = self._file(folder), str(output) if output else os.path.join(folder, f"{self.name}.twart")
+            arguments = ["--model", model, "--output", made, "--budget", f"{budget}s",
+                         "--effort", effort, "--threads", str(threads), "--seed", str(seed)]
+            for name, values in self._dimensions.items():
+                arguments += ["--dim", f"{name}={','.join(map(str, _several(values)))}"]
+            if trials:
+                arguments += ["--trials", str(trials)]
+            if db is not None:
+                arguments += ["--db", str(db)]
+            _run_program(["tune", *arguments], progress)
+            return _tilewright.Model.open(made)
+
+    def _file(self, folder: str) -> str:
+        if self._path is not None:
+            return self._path
+        assert self._content is not None
+        path = pathlib.Path(folder, f"{self.name}.onnx")
+        path.write_bytes(self._content)
+        return str(path)
+
+
+def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | None = None) -> Network:
+    """Reads an ONNX file.
+
+    Args:
+      dimensions: values of the symbolic dimensions by name; of several values, as in
+        {"batch": [1, 8]}, each becomes a variant of the network.
+
+    Raises MachineError where the file cannot be read, InvalidError where it is no valid model, UsageError
+    where a dimension has no value, UnsupportedError, which lists all of them, where operators are not
+    implemented.
+    """
+    given = dict(dimensions or {})
+    graphs = [_tilewright.read_onnx(str(path), values) for values in _combinations(given)]
+    return Network(graphs[0], pathlib.Path(path).stem, os.path.abspath(path), None, given)
+
+
+def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimension] | None = None) -> Network:
+    """The same for the bytes of a model, which has no external data."""
+    given = dict(dimensions or {})
+    graphs = [_tilewright.parse_onnx(model, values) for values in _combinations(given)]
+    return Network(graphs[0], name, None, model, given)
+
+
+def _several(values: Dimension) -> Sequence[int]:
+    return [values] if isinstance(values, int) else values
+
+
+def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:
+    return [dict(zip(dimensions, values)) for values in itertools.product(*map(_several, dimensions.values()))]
+
+
+def _run_program(arguments: list[str], progress: bool) -> None:
+    """Runs a verb of the program, and shows what it says on standard error; raises the exception of its
+    exit code with its message."""
+    environment = {**os.environ, "TILEWRIGHT_CODE_GENERATOR": paths.code_generator()}
+    with subprocess.Popen([paths.program(), *arguments], env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                          process_group=0) as process:
+        said = _watch(process, progress)
+    if process.returncode in (_INTERRUPTED, -signal.SIGINT):  # the latter before it watches for interrupts
+        raise KeyboardInterrupt
+    if process.returncode != 0:
+        message = said.rpartition("tilewright: [")[2]
+        cls = _CLASSES.get(process.returncode, errors.InternalError)
+        raise cls("[" + message.strip() if message else f"the program ended with exit code {process.returncode}")
+
+
+def _watch(process: subprocess.Popen[str], shown: bool) -> str:
+    """What the program says until it ends. An interrupt is passed on, once: the program stores what it
+    has, and ends."""
+    assert process.stderr is not None
+    said = []
+    while True:
+        try:
+            for line in process.stderr:
+                said.append(line)
+                if shown and not line.startswith("tilewright: ["):
+                    print(line, end="", file=sys.stderr, flush=True)
+            process.wait()
+            return "".join(said)
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/database.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "db/store.h"
+#include "tests/db/samples.h"
+
+namespace tw::bench {
+namespace {
+
+DatabaseOptions few_records(const db::Folder& folder) {
+  return {.folder = folder.path(), .records = 500, .merged = 130, .lookups = 20, .rounds = 3};
+}
+
+/// A clock that advances by a millisecond whenever it is asked.
+tuner::Clock ticking() {
+  return [now = int64_t{0}]() mutable { return now += 1'000'000; };
+}
+
+TEST(Database, FiguresAreTimesOfWhatWasDone) {
+  const db::Folder folder;
+  const DatabaseFigures figures = measure_database(few_records(folder), ticking()).value();
+  EXPECT_EQ(figures.records, 500);
+  EXPECT_EQ(figures.groups, 8);
+  EXPECT_DOUBLE_EQ(figures.opening_ms, 1);
+  EXPECT_DOUBLE_EQ(figures.lookup_us, 1'000 / 20.0);
+  EXPECT_DOUBLE_EQ(figures.lookup_alone_us, 1'000 / 20.0);
+  EXPECT_DOUBLE_EQ(figures.commit_ms, 1);
+  EXPECT_DOUBLE_EQ(figures.merged_per_s, 130'000);
+  EXPECT_EQ(as_json(figures)["database"]["records"], 500);
+  EXPECT_THAT(as_table(figures), testing::HasSubstr("130000 records a second"));
+  EXPECT_EQ(db::open_store(folder / "merge.db").info().value().records, 130);
+}
+
+TEST(Database, AFilledDatabaseIsUsedAgainAndOneOfSomebodyElseIsNot) {
+  const db::Folder folder;
+  DatabaseOptions options = few_records(folder);
+  ASSERT_TRUE(measure_database(options, ticking()));
+  std::filesystem::remove(folder / "merge.db");
+  EXPECT_EQ(measure_database(options, ticking()).value().records, 503);  // and the commits
+  options.database = folder / "own.db";
+  db::make_database(options.database, db::sample_records(0, 1));
+  const auto refused = measure_database(options, ticking());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Usage);
+}
+
+}  // namespace
+}  // namespace tw::bench

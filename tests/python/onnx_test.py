@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Networks from ONNX models: read, tuned, called; and what is wrong with models becomes which exception."""
+import contextlib
+import io
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+import time
+import unittest
+import unittest.mock
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import onnx_writer as writer
+
+M, K, N = 3, 8, 4
+
+
+def network(op="Relu", weights=None, port=writer.port):
+    """y = relu(x w)."""
+    weights = np.ones((K, N), np.float32) if weights is None else weights
+    return writer.model(
+        [writer.node("MatMul", ["x", "w"], ["p"]), writer.node(op, ["p"], ["y"])],
+        [writer.tensor("w", writer.FLOAT, weights.shape, weights.tobytes())],
+        [port("x", writer.FLOAT, [M, K])], [port("y", writer.FLOAT, [M, N])])
+
+
+class Onnx(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        # The program's database and predictions are not those of whoever runs the test.
+        places = {"XDG_DATA_HOME": folder.name, "XDG_CACHE_HOME": folder.name}
+        patch = unittest.mock.patch.dict(os.environ, places)
+        patch.start()
+        self.addCleanup(patch.stop)
+        random = np.random.default_rng(1)
+        self.weights = random.normal(size=(K, N)).astype(np.float32)
+        self.x = random.normal(size=(M, K)).astype(np.float32)
+
+    def written(self, model):
+        path = self.folder / "net.onnx"
+        path.write_bytes(model)
+        return path
+
+    def test_a_model_is_read_planned_and_called(self):
+        loaded = tw.onnx.load(self.written(network(weights=self.weights)))
+        self.assertEqual(repr(loaded), "<Network net: 2 operators>")
+        self.assertEqual([(a.name, a.shape, a.dtype) for a in loaded.inputs], [("x", [M, K], tw.Float32)])
+        self.assertEqual([(a.name, a.shape) for a in loaded.outputs], [("y", [M, N])])
+        self.assertIn("p = dense(x, w) m=3 n=4 k=8", str(loaded.graph))
+        self.assertEqual(len(loaded.graph.workloads), 2)
+        output = self.folder / "out.twart"
+        model = loaded.tune(effort="none", progress=False, db=self.folder / "none.db", output=output)
+        expected = np.maximum(self.x @ self.weights, 0)
+        np.testing.assert_allclose(model(self.x), expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(tw.Model.open(str(output))(self.x), model(self.x))
+
+    def test_bytes_serve_too_and_nothing_is_left_behind(self):
+        model = tw.onnx.loads(network(weights=self.weights), "mine").tune(effort="none", progress=False)
+        self.assertEqual(model.name, "mine")
+        np.testing.assert_allclose(model(self.x), np.maximum(self.x @ self.weights, 0), rtol=1e-4, atol=1e-5)
+
+    def test_tuning_shows_what_the_program_says(self):
+        database = self.folder / "tuning.db"
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            tw.onnx.loads(network()).tune(trials=1, budget=600, db=database)
+        self.assertIn("network", said.getvalue())
+        self.assertGreater(len(tw.Store(str(database))), 0)
+
+    def test_an_interrupt_ends_the_program_and_is_raised(self):
+        threading.Timer(1, lambda: signal.raise_signal(signal.SIGINT)).start()
+        begun = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            tw.onnx.loads(network()).tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
+        self.assertLess(time.monotonic() - begun, 250)  # the budget was 500
+
+    def test_dimensions_get_values_each_of_which_is_a_variant(self):
+        symbolic = self.written(network(weights=self.weights, port=with_symbolic_batch))
+        with self.assertRaisesRegex(tw.UsageError, "batch"):
+            tw.onnx.load(symbolic)
+        loaded = tw.onnx.load(symbolic, {"batch": [1, M]})
+        self.assertEqual(loaded.inputs[0].shape, [1, K])
+        model = loaded.tune(effort="none", progress=False)
+        for x in self.x, self.x[:1]:
+            np.testing.assert_allclose(model(x), np.maximum(x @ self.weights, 0), rtol=1e-4, atol=1e-5)
+
+    def test_what_is_wrong_has_its_exception(self):
+        with self.assertRaisesRegex(tw.UnsupportedError, "NonSuch"):
+            tw.onnx.loads(network(op="NonSuch"))
+        with self.assertRaises(tw.InvalidError):
+            tw.onnx.loads(network()[:-20])
+        with self.assertRaises(tw.MachineError):
+            tw.onnx.load(self.folder / "absent.onnx")
+        loaded = tw.onnx.loads(network())
+        with self.assertRaisesRegex(tw.UsageError, "^\\[.*effort"):
+            loaded.tune(effort="much", progress=False)
+        with self.assertRaisesRegex(tw.MachineError, "there is no directory"):
+            loaded.tune(effort="none", progress=False, output=self.folder / "absent" / "net.twart")
+
+    def test_what_is_written_is_what_the_package_onnx_reads(self):
+        import onnx
+        node = onnx.load_from_string(writer.model([writer.node(
+            "Op", ["a", ""], ["b", "c"], whole=-3, real=0.5, text="é", wholes=[1, -1], reals=[0.5, 1.5])], [], [],
+            [], opset=19)).graph.node[0]
+        self.assertEqual((node.op_type, list(node.input), list(node.output)), ("Op", ["a", ""], ["b", "c"]))
+        values = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        self.assertEqual(values, {"whole": -3, "real": 0.5, "text": "é".encode(), "wholes": [1, -1],
+                                  "reals": [0.5, 1.5]})
+        onnx.checker.check_model(onnx.load_from_string(network()))
+
+    def test_the_operators_are_listed(self):
+        self.assertIn("Conv", tw.onnx_operators())
+
+
+def with_symbolic_batch(name, element_type, shape):
+    """A port whose first dimension is named."""
+    part, whole = writer._part, writer._whole
+    dimensions = part(1, part(2, "batch")) + b"".join(part(1, whole(1, extent)) for extent in shape[1:])
+    return part(1, name) + part(2, part(1, whole(1, element_type) + part(2, dimensions)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning on a farm of this machine: schedulers and members are processes on loopback. Dask comes from the package
+index into a folder of the build tree, once; where it cannot, the tests are skipped."""
+
+import asyncio
+import hashlib
+import importlib
+import json
+import logging
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import onnx_files as onnx
+import program
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TW_TEST_BUILD", ROOT / "build" / "release"))
+REQUIREMENTS = ROOT / "tools" / "requirements-farm.txt"
+
+
+def dask():
+    """The folder that holds Dask and what it depends on."""
+    folder, stamp = BUILD / "farm-packages", BUILD / "farm-packages.sha256"
+    wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet",
+                           "--only-binary", ":all:", "--target", folder, "-r", REQUIREMENTS],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise unittest.SkipTest("[SKIP] Dask cannot be installed: " + done.stderr.strip().splitlines()[-1])
+    stamp.write_text(wanted)
+    return folder
+
+
+def setUpModule():
+    folder = dask()
+    importlib.invalidate_caches()
+    sys.path[1:1] = [str(ROOT / "bench"), str(BUILD / "python"), str(folder)]
+    os.environ["PYTHONPATH"] = f"{BUILD / 'python'}:{folder}"
+
+
+def command_of(process):
+    """Its command line; empty once it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{process}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, program.PATIENCE_S))
+
+
+class SleepingMembers(unittest.TestCase):
+    """What becomes of jobs; the stations only sleep (bench/farm.py)."""
+
+    @classmethod
+    def setUpClass(cls):
+        import distributed  # whose logging begins with the import
+        import farm as bench
+        from tilewright import farm
+        logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)
+        cls.bench, cls.farm = bench, farm
+
+    def farm_of(self, cluster, patience_s=60):
+        return self.farm.Farm(cluster.address, patience_s)
+
+    def test_Fault69_jobs_survive_members_and_schedulers_and_never_overlap(self):
+        async def jobs(cluster):
+            async with self.farm_of(cluster) as runner:
+                await self.bench.with_members(runner, 2)
+                replies = await self.bench.sleep_on(runner, 0.001, 400)
+                self.assertEqual(len(replies), 400)
+                self.assertEqual(len({name for name, _, _ in replies}), 2)
+
+                under_way = asyncio.ensure_future(self.bench.sleep_on(runner, 0.05, 20))
+                await asyncio.sleep(0.2)
+                cluster.kill_worker(0)
+                replies += await under_way
+                self.assertEqual(len(replies), 420)
+
+                under_way = asyncio.ensure_future(self.bench.sleep_on(runner, 0.05, 20))
+                await asyncio.sleep(0.2)
+                cluster.kill_scheduler()
+                cluster.start_scheduler()
+                replies += await under_way
+                self.assertEqual(len(replies), 440)
+                self.assertEqual(self.bench.overlaps(replies), 0)
+
+        with self.bench.Cluster() as cluster:
+            for name in ("first", "second"):
+                cluster.add_member(name)
+            run(jobs(cluster))
+
+    def test_Fault69_a_station_that_dies_or_hangs_is_its_jobs_fault_alone(self):
+        async def jobs(cluster):
+            async with self.farm_of(cluster) as runner:
+                died, _ = await runner.perform("measure", b"die", self.bench.RESOURCES, 60)
+                self.assertIn("exited with code 9", died)
+                began = time.monotonic()
+                hung, _ = await runner.perform("measure", b"1000", self.bench.RESOURCES, 0.5)
+                self.assertIn("before the limit", hung)
+                self.assertLess(time.monotonic() - began, 100)
+                self.assertEqual(len(await self.bench.sleep_on(runner, 0)), 1)
+
+        with self.bench.Cluster() as cluster:
+            cluster.add_member("only")
+            run(jobs(cluster))
+
+    def test_Fault69_a_farm_that_stays_away_is_lost(self):
+        async def jobs(cluster):
+            async with self.farm_of(cluster, patience_s=2) as runner:
+                with self.assertRaisesRegex(self.farm.Lost, "no member offers device and device:other since 2 s"):
+                    await runner.perform("measure", b"0", ["device", "device:other"], 60)
+            async with self.farm_of(cluster, patience_s=2) as runner:
+                await self.bench.sleep_on(runner, 0)
+                under_way = asyncio.ensure_future(self.bench.sleep_on(runner, 1000))
+                await asyncio.sleep(0.2)
+                cluster.kill_scheduler()
+                with self.assertRaisesRegex(self.farm.Lost, "cannot be reached"):
+                    await under_way
+            with self.assertRaisesRegex(self.farm.Lost, "cannot be reached"):
+                async with self.farm_of(cluster, patience_s=1):
+                    pass
+
+        with self.bench.Cluster() as cluster:
+            cluster.add_member("only")
+            run(jobs(cluster))
+
+    def test_Fault68_who_has_no_certificate_is_not_served(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=farm",
+                        "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
+        tls = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(folder / "cert.pem")}
+        for role in ("SCHEDULER", "WORKER", "CLIENT"):
+            tls[f"DASK_DISTRIBUTED__COMM__TLS__{role}__CERT"] = str(folder / "cert.pem")
+            tls[f"DASK_DISTRIBUTED__COMM__TLS__{role}__KEY"] = str(folder / "key.pem")
+        script = ("import asyncio, sys\nfrom tilewright import farm\nimport farm as bench\n"
+                  "async def go():\n"
+                  "    async with farm.Farm(sys.argv[1], float(sys.argv[2])) as runner:\n"
+                  "        await bench.with_members(runner, 1)\n"
+                  "        print(len(await bench.sleep_on(runner, 0)))\n"
+                  "asyncio.run(go())\n")
+
+        def ask(patience_s, environment):
+            path = f"{os.environ['PYTHONPATH']}:{ROOT / 'bench'}"
+            return subprocess.run([sys.executable, "-c", script, cluster.address, str(patience_s)], capture_output=True,
+                                  text=True, env={**os.environ, **environment, "PYTHONPATH": path},
+                                  timeout=program.PATIENCE_S)
+
+        with self.bench.Cluster("tls", environment=tls) as cluster:
+            cluster.add_member("only")
+            served = ask(60, tls)
+            self.assertEqual(served.stdout, "1\n", served.stderr + cluster.log())
+            refused = ask(1, {})
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertEqual(refused.stdout, "")
+
+
+class OnAFarm(program.ProgramTest):
+    """The program, on a farm whose members measure."""
+
+    def setUp(self):
+        super().setUp()
+        import farm as bench
+        self.environment.update({"PYTHONPATH": os.environ["PYTHONPATH"], "TILEWRIGHT_PYTHON": sys.executable})
+        self.cluster = self.enterContext(bench.Cluster())
+        self.address = self.cluster.address.replace("tcp", "dask")
+
+    def member(self, *arguments, environment=None):
+        process = self.start("worker", "--join", self.address, *arguments, environment=environment)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        for line in process.stderr:
+            if " joined " in line:
+                return process
+        self.fail(f"the member did not join: exit code {process.wait()}")
+
+    def farm(self, *arguments):
+        return ("--workers", self.address, "--patience", "5s", *arguments)
+
+    def test_a_run_on_members_that_measure_and_build(self):
+        # A processor with fewer features than that of the machine that tunes.
+        lesser = {"TILEWRIGHT_MAX_ISA": "sse41"}
+        self.member("--labels", "fast", "--offers", "both", environment=lesser)
+        result = self.tune(*self.farm("--label", "fast"))["results"][0]
+        self.assertEqual(result["ended"], "trials done")
+        self.assertTrue(pathlib.Path(result["artifact"]).is_file())
+        records = [json.loads(line) for line in self.succeed("db", "export", "-", "--db", self.db).out.splitlines()]
+        self.assertEqual(len(records), sum(result["trials"].values()))
+        self.assertFalse([record for record in records if "avx" in record["target"]])
+        # The records are of the member's target and device, which finds them.
+        again = self.tune("--effort", "none", environment=lesser)["results"][0]
+        self.assertEqual(again["record"], result["record"])
+
+        self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm("--label", "slow"),
+                       saying=["with the label slow; they have fast"])
+
+    def test_a_network_is_tuned_for_a_member(self):
+        (self.home / "net.onnx").write_bytes(onnx.model(
+            [onnx.node("MatMul", ["x", "w"], ["p"]), onnx.node("Relu", ["p"], ["y"])],
+            [onnx.tensor("w", [16, 16], [0.5] * 256)], [onnx.port("x", [8, 16])], [onnx.port("y", [8, 16])]))
+        self.member()
+        document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--trials", "2",
+                             "--output", "net.twart", "--format", "json", *self.farm())
+        self.assertEqual((document["unverified_kernels"], document["failures"]), (0, {}))
+        self.succeed("run", "net.twart")
+
+    def test_Fault69_a_killed_member_takes_its_workers_along_and_the_run_goes_on(self):
+        import farm as bench
+        member = self.member()
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "24", *program.AMPLE,
+                             "--workers", self.address)
+        while self.count() == 0:
+            self.assertIsNone(process.poll())
+            time.sleep(0.2)
+        worker = next(child for child in bench.children_of(member.pid)
+                      if any("station" in command_of(below) for below in bench.children_of(child)[:1]))
+        below = bench.children_of(worker)
+        self.assertGreaterEqual(len(below), 2)  # the station and its runner
+        os.kill(worker, 9)
+        while any(command_of(child) for child in below):
+            time.sleep(0.05)
+        _, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertGreaterEqual(self.count(), 24)
+
+    def test_Fault69_a_lost_farm_ends_the_run_and_keeps_what_was_measured(self):
+        self.member()
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--budget", "10m", "--effort", "full",
+                             *self.farm())
+        while self.count() == 0:
+            self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else "")
+            time.sleep(0.2)
+        self.cluster.kill_scheduler()
+        _, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertRegex(err[err.rfind("tilewright: ["):], program.ONE_ERROR)
+        self.assertIn("cannot be reached", err)
+        self.assertGreater(self.count(), 0)
+        self.succeed("db", "verify", "--db", self.db)
+
+    def count(self):
+        done = self.run_program("db", "info", "--db", self.db, "--format", "json")
+        return json.loads(done.out)["records"] if done.returncode == 0 else 0
+
+    def test_what_is_wrong_is_said_in_a_line(self):
+        self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm(), saying=["none of 0 members measures"])
+        self.fail_with(75, "tune", *program.SMALL, "--db", self.db, "--workers", "dask://127.0.0.1:1", "--patience", "1s",
+                       saying=["cannot be reached"])
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *self.farm("--python", "/usr/bin/false"),
+                       saying=["[farm]"])
+        self.fail_with(2, "worker", saying=["--join"])
+        self.fail_with(2, "worker", "--join", self.address, "--labels", "device", saying=["'device'"])
+        self.fail_with(2, "tune", *program.SMALL, *self.farm("--effort", "none"), saying=["--workers"])
+
+
+if __name__ == "__main__":
+    program.main()

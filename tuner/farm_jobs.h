@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a tuning run and the stations of a farm (station.h) say to each other: plain values, encoded
+// as CBOR. What lies between them moves bytes and reads none.
+//
+// A job is whole in itself: it carries the workload, the reference and the bytes of every kernel
+// that it names. So any member with such a device can do it, whatever it did before, and a job that
+// was lost with its member is done by another.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "tuner/jobs.h"
+
+namespace tw::tuner {
+
+/// Raised when the messages or the meaning of jobs change: members and tuners must agree.
+inline constexpr int64_t farm_protocol = 1;
+
+struct FarmJob {
+  int64_t protocol = farm_protocol;
+  std::string target = {};     ///< text; empty: that of the member's device
+  std::string processor = {};  ///< text of the target of the measuring machine's processor
+  int64_t threads = 1;
+  uint64_t seed = 1;
+  double timeout_s = 10;      ///< for one candidate to be verified and measured
+  bool is_reference = false;  ///< of a BuildJob: as BuildRequest::is_reference
+  /// What the runner is to be readied for before the job; a workload without text: nothing.
+  PrepareJob prepared = {};
+  std::vector<std::string> kernels = {};  ///< bytes of the kernels that the job names
+  Job job = DescribeJob{};
+};
+
+struct FarmReply {
+  std::optional<Error> error = {};  ///< why there is no reply
+  std::string reply =
+      {};  ///< as encode() of the reply to the job; of DescribeJob a FarmDescription
+  std::vector<std::string> kernels = {};  ///< bytes of the kernels that a BuildJob made
+  std::string host = {};  ///< hash of the name of the member's machine: provenance only
+};
+
+/// What a member measures on.
+struct FarmDescription {
+  std::string target, machine, device;  ///< texts of Target and Machine, and device_text()
+  std::string cpu;                      ///< Target::cpu
+  std::string processor;                ///< text of the target of the member's processor
+  std::string program_version;
+  int64_t codegen_abi = 0;
+};
+FarmDescription describe(const Target& target, const std::string& program_version);
+/// The target as the member has it. Environment where the member's program makes other kernels than
+/// this one; Invalid where the texts do not parse.
+Result<Target> described_target(const FarmDescription& description);
+
+/// The resource by which a farm knows devices that records call the same: "device:" and a hash.
+std::string device_resource(const Target& target);
+
+std::string encode(const FarmJob& job);
+std::string encode(const FarmReply& reply);
+std::string encode(const FarmDescription& description);
+/// Invalid when the bytes are no such message.
+Result<FarmJob> decode_farm_job(std::string_view bytes);
+Result<FarmReply> decode_farm_reply(std::string_view bytes);
+Result<FarmDescription> decode_farm_description(std::string_view bytes);
+
+}  // namespace tw::tuner

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a member of a farm starts to do its jobs: it measures on one device, or builds, by the
+// workers of its machine (worker_pool.h), with the limits, deadlines and locks that these have. It
+// believes the farm, as kernels that its members build are run, and a kernel as little as any run
+// does. Not thread-safe.
+//
+//   Station station(device, environment);
+//   const FarmReply reply = station.answer(job);
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "tuner/device_lock.h"
+#include "tuner/environment.h"
+#include "tuner/farm_jobs.h"
+#include "tuner/worker_pool.h"
+
+namespace tw::tuner {
+
+class Station {
+ public:
+  /// `own` is the target of the device that the station measures on, and environment.device its
+  /// index.
+  Station(Target own, Environment environment);
+
+  FarmReply answer(const FarmJob& job);
+  /// The target as the device is one. Environment where the station's machine cannot run kernels
+  /// for it. An empty text: the station's own.
+  Result<Target> target_of(const std::string& text);
+
+ private:
+  /// What workers were started for; others need workers of their own.
+  struct Key {
+    std::string target, processor;
+    int64_t threads = 1;
+    uint64_t seed = 1;
+    double timeout_s = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  /// Workers, and the bytes of kernels in their store.
+  struct Started {
+    Key key;
+    Workers workers;
+    int64_t bytes = 0;
+  };
+  static Key key_of(const FarmJob& job);
+  Result<FarmReply> perform(const FarmJob& job);
+  Result<FarmReply> build(const FarmJob& job);
+  Result<std::string> measure(const FarmJob& job);
+  Result<std::string> run(Runner& runner, const FarmJob& job);
+  Status start_building(const FarmJob& job);
+  Status start_measuring(const FarmJob& job);
+  Result<DeviceTurn> turn(const FarmJob& job);
+
+  Target own_;
+  Environment environment_;
+  std::optional<Started> building_, measuring_;
+  std::optional<DeviceLock> lock_;  ///< of the processor
+};
+
+/// The body of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA DIRECTORY
+/// ...]`: answers FarmJobs with FarmReplies, a frame each, until its parent closes the connection.
+int station_main(const std::vector<std::string>& arguments);
+
+}  // namespace tw::tuner
