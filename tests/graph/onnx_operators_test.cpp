@@ -644,6 +644,23 @@ TEST(OnnxOperators, GathersByKnownAndUnknownIndices) {
               ElementsAre(11, 10, 21, 20, 31, 30));
 }
 
+TEST(OnnxOperators, RunningTotalsGoBothWays) {
+  const auto total = [](const char* op_type, int opset, int64_t exclusive, int64_t reverse) {
+    return OneNode(op_type, opset)
+        .data({2, 3}, {1, 2, 3, 4, 5, 6})
+        .integers({1})
+        .set("exclusive", exclusive)
+        .set("reverse", reverse)
+        .values();
+  };
+  EXPECT_THAT(total("CumSum", 14, 0, 0), ElementsAre(1, 3, 6, 4, 9, 15));
+  EXPECT_THAT(total("CumSum", 14, 1, 0), ElementsAre(0, 1, 3, 0, 4, 9));
+  EXPECT_THAT(total("CumSum", 14, 0, 1), ElementsAre(6, 5, 3, 15, 11, 6));
+  EXPECT_THAT(total("CumSum", 14, 1, 1), ElementsAre(5, 3, 0, 11, 6, 0));
+  EXPECT_THAT(OneNode("CumSum", 14).data({2, 2}, {1, 2, 3, 4}, Float16).integers({0}).values(),
+              ElementsAre(1, 2, 4, 6));
+}
+
 TEST(OnnxOperators, SinesOfDataAndTheirInversesOfConstants) {
   EXPECT_THAT(OneNode("Cos", 7).data({2}, {0, 1}).values(),
               ElementsAre(1, DoubleNear(std::cos(1.0), 1e-6)));
