@@ -372,13 +372,17 @@ bool has_strict(const HStmt& body) {
 struct Masks {
   bool words = false;   ///< lanes of 32 and 64 bits
   bool narrow = false;  ///< lanes of 8 and 16 bits
+  int vector_bits = 128;
 
   bool cover(Halide::Type lane) const { return lane.bits() >= 32 ? words : narrow; }
 };
 
 Masks masks_of(const Target& target) {
   return {target.has("avx2") || target.has("avx512f"),
-          target.has("avx512bw") && target.has("avx512vl")};
+          target.has("avx512bw") && target.has("avx512vl"),
+          target.has("avx512f") ? 512
+          : target.has("avx")   ? 256
+                                : 128};
 }
 
 struct Access {
@@ -662,7 +666,7 @@ class PhaseTranslator {
           },
           [&](const Assign& assign) {
             return uses_vector_variable(assign.indices) &&
-                   (anywhere || is_dense(assign.buffer, assign.indices)) &&
+                   is_masked_whole(assign.buffer, assign.indices, anywhere) &&
                    reads_can_be_masked(assign.value, anywhere);
           },
           always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
@@ -734,6 +738,21 @@ class PhaseTranslator {
         schedules::to_affine(schedules::simplify(linear_index(accessed, indices), bounds_)));
   }
 
+  /// True if one access of all lanes can have a mask; with `anywhere`, lanes need not be
+  /// neighbours. Halide 21 cuts neighbours into native vectors and fails at a rest of one lane.
+  bool is_masked_whole(const std::string& buffer, const std::vector<Expr>& indices,
+                       bool anywhere) const {
+    if (!is_dense(buffer, indices)) return anywhere;
+    const int64_t native =
+        masks_.vector_bits / storage_type(accesses_.at(buffer).buffer.type).bits();
+    return std::ranges::none_of(variables_, [&](const auto& entry) {
+      if (entry.second.kind != LoopKind::Vector) return false;
+      const Range lanes = ranges_.of(dsl::var(entry.first));
+      const int64_t count = lanes.high - lanes.low + 1;
+      return count > native && count % native == 1;
+    });
+  }
+
   /// True if the reads of an expression can run under a mask: a read without a mask must be legal
   /// for lanes that do not take the branch, too.
   bool reads_can_be_masked(const Expr& expr, bool anywhere) const {
@@ -741,7 +760,7 @@ class PhaseTranslator {
     dsl::for_each(expr, [&](const Expr& e) {
       if (const auto* read = e.as<dsl::Read>())
         can &= uses_vector_variable(read->indices)
-                   ? anywhere || is_dense(read->tensor, read->indices)
+                   ? is_masked_whole(read->tensor, read->indices, anywhere)
                    : is_always_inside(accesses_.at(read->tensor).buffer, read->indices);
     });
     return can;

@@ -71,7 +71,7 @@ std::string share_text(double part, double whole) {
 
 bool is_file_operand(const std::string& operand) {
   return operand.find('/') != std::string::npos || operand.ends_with(".twart") ||
-         runtime::is_model_file(operand);
+         operand.ends_with(".onnx") || runtime::is_model_file(operand);
 }
 
 Facts facts_of(const ModelFile& model, size_t number) {
