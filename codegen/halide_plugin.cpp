@@ -502,7 +502,9 @@ class PhaseTranslator {
     auto [begin, end] = loop_bounds(loop.begin, loop.end);
     // Threads of a task run one after the other, and warp operations run as their loops.
     const bool is_plain = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
-    const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
+    const LoopKind kind = is_plain                   ? LoopKind::Serial
+                          : leaves_masked_lane(loop) ? LoopKind::Unrolled
+                                                     : loop.kind;
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();
     const auto whole = whole_vector(loop);
@@ -525,6 +527,25 @@ class PhaseTranslator {
                                      hi::ForType::Vectorized};
     return hi::For::make(name, begin, hi::simplify(end - begin), kinds[static_cast<int>(kind)],
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
+  }
+
+  /// Whether vectors under a branch would leave one lane beyond whole native vectors. Halide 21
+  /// masks their loads and stores, and fails at that lane.
+  bool leaves_masked_lane(const Loop& loop) const {
+    const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
+    if (loop.kind != LoopKind::Vector || !begin || !end) return false;
+    const int64_t lanes = *end - *begin;
+    bool branches = false, leaves_one = false;
+    schedules::for_each(*loop.body, [&](const Stmt& stmt) {
+      branches |= stmt.as<If>() != nullptr;
+      schedules::for_each_access(stmt, [&](const schedules::BufferAccess& access) {
+        const auto found = accesses_.find(access.buffer);
+        if (found == accesses_.end()) return;
+        const int64_t native = masks_.vector_bits / storage_type(found->second.buffer.type).bits();
+        leaves_one |= lanes > native && lanes % native == 1;
+      });
+    });
+    return branches && leaves_one;
   }
 
   // LLVM splits vectors of 12 lanes and keeps them in memory, so they become vectors of 16, of
@@ -666,7 +687,7 @@ class PhaseTranslator {
           },
           [&](const Assign& assign) {
             return uses_vector_variable(assign.indices) &&
-                   is_masked_whole(assign.buffer, assign.indices, anywhere) &&
+                   (anywhere || is_dense(assign.buffer, assign.indices)) &&
                    reads_can_be_masked(assign.value, anywhere);
           },
           always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
@@ -738,21 +759,6 @@ class PhaseTranslator {
         schedules::to_affine(schedules::simplify(linear_index(accessed, indices), bounds_)));
   }
 
-  /// True if one access of all lanes can have a mask; with `anywhere`, lanes need not be
-  /// neighbours. Halide 21 cuts neighbours into native vectors and fails at a rest of one lane.
-  bool is_masked_whole(const std::string& buffer, const std::vector<Expr>& indices,
-                       bool anywhere) const {
-    if (!is_dense(buffer, indices)) return anywhere;
-    const int64_t native =
-        masks_.vector_bits / storage_type(accesses_.at(buffer).buffer.type).bits();
-    return std::ranges::none_of(variables_, [&](const auto& entry) {
-      if (entry.second.kind != LoopKind::Vector) return false;
-      const Range lanes = ranges_.of(dsl::var(entry.first));
-      const int64_t count = lanes.high - lanes.low + 1;
-      return count > native && count % native == 1;
-    });
-  }
-
   /// True if the reads of an expression can run under a mask: a read without a mask must be legal
   /// for lanes that do not take the branch, too.
   bool reads_can_be_masked(const Expr& expr, bool anywhere) const {
@@ -760,7 +766,7 @@ class PhaseTranslator {
     dsl::for_each(expr, [&](const Expr& e) {
       if (const auto* read = e.as<dsl::Read>())
         can &= uses_vector_variable(read->indices)
-                   ? is_masked_whole(read->tensor, read->indices, anywhere)
+                   ? anywhere || is_dense(read->tensor, read->indices)
                    : is_always_inside(accesses_.at(read->tensor).buffer, read->indices);
     });
     return can;

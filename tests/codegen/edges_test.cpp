@@ -170,6 +170,26 @@ TEST(Edges, WindowsOfPaddingAlone) {
 }
 TEST(Edges, WindowsOfPaddingAloneOnThreads) { expect_threads_agree(padded_convolutions()); }
 
+TEST(Edges, MasksOfOneLaneMoreThanAVector) {
+  const dsl::Compute compute =
+      dsl::parse_compute("input a: i32[13]; out: i32[i=13] = a[i] * 2i32").value();
+  Random random(13);
+  for (const int lanes : {5, 9}) {  // SSE4.1 has vectors of 4 lanes, AVX2 8
+    const auto schedule = schedules::parse_schedule(
+        compute, fmt::format("tw1; split out i 4; fuse out i.0 i.1; split out i.0*i.1 {}; "
+                             "vectorize out i.0*i.1.1",
+                             lanes));
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const Program program = schedule->program().value();
+    const Case made = make_case(compute, program, random);
+    for (const Target& target : runnable_targets()) {
+      const auto object = run_object(program, made.inputs, target);
+      ASSERT_TRUE(object) << object.error().message;
+      EXPECT_EQ(wrong_element(program, made.expected, *object), "") << target.to_string();
+    }
+  }
+}
+
 TEST(Edges, ArgmaxOfNaN) {
   for (const dsl::Compute& compute : argmaxes()) expect_processors_agree(compute);
 }
