@@ -38,7 +38,7 @@ class Installed(program.ProgramTest):
         environment = {"TILEWRIGHT_SHIPPED": "", "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
         done = subprocess.run(["tilewright", "doctor", "--db", self.db], env={**self.environment, **environment},
                               capture_output=True, text=True)
-        self.assertRegex(done.stdout, r"(?m)^shipped records +.*/share/tilewright/shipped\.db, \d+ records of")
+        self.assertRegex(done.stdout, r"(?m)^ok +shipped records +.*/share/tilewright/shipped\.db, \d+ records of")
 
     def test_pkg_config_links_a_c_program(self):
         binary = outside.build_c_program(self.prefix, self.home)
