@@ -23,10 +23,11 @@ M, K, N = 3, 8, 4
 def network(op="Relu", weights=None, port=writer.port):
     """y = relu(x w)."""
     weights = np.ones((K, N), np.float32) if weights is None else weights
+    k, n = weights.shape
     return writer.model(
         [writer.node("MatMul", ["x", "w"], ["p"]), writer.node(op, ["p"], ["y"])],
         [writer.tensor("w", writer.FLOAT, weights.shape, weights.tobytes())],
-        [port("x", writer.FLOAT, [M, K])], [port("y", writer.FLOAT, [M, N])])
+        [port("x", writer.FLOAT, [M, k])], [port("y", writer.FLOAT, [M, n])])
 
 
 class Onnx(unittest.TestCase):
@@ -74,10 +75,11 @@ class Onnx(unittest.TestCase):
         self.assertGreater(len(tw.Store(str(database))), 0)
 
     def test_an_interrupt_ends_the_program_and_is_raised(self):
+        large = tw.onnx.loads(network(weights=np.ones((512, 512), np.float32)))  # has a space for minutes
         threading.Timer(1, lambda: signal.raise_signal(signal.SIGINT)).start()
         begun = time.monotonic()
         with self.assertRaises(KeyboardInterrupt):
-            tw.onnx.loads(network()).tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
+            large.tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
         self.assertLess(time.monotonic() - begun, 250)  # the budget was 500
 
     def test_dimensions_get_values_each_of_which_is_a_variant(self):
