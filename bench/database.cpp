@@ -165,9 +165,9 @@ Result<DatabaseFigures> measure_database(const DatabaseOptions& options,
       options.database.empty() ? options.folder + "/bench.db" : options.database;
   TW_TRY(const db::StoreInfo info, filled(path, options.records));
   DatabaseFigures figures;
-  figures.engine = info.server.empty()
-                       ? fmt::format("SQLite {}, {}", info.sqlite, info.journal_mode)
-                       : info.server;
+  const std::string version = info.sqlite.substr(0, info.sqlite.find(':'));  // "SQLite 3.40.1"
+  figures.engine = info.server.empty() ? fmt::format("{}, journal: {}", version, info.journal_mode)
+                                       : info.server;
   figures.records = info.records;
   figures.groups = info.best;
   figures.bytes = info.file_bytes;
