@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +37,10 @@ Json measurements(const Record& r) {
 
 std::string utc_text(int64_t milliseconds) {
   using namespace std::chrono;
-  const sys_time<std::chrono::milliseconds> time{std::chrono::milliseconds(milliseconds)};
+  // The years 1 to 9999, which have four digits: what is read may say anything.
+  constexpr int64_t first = -62'135'596'800'000, last = 253'402'300'799'999;
+  const sys_time<std::chrono::milliseconds> time{
+      std::chrono::milliseconds(std::clamp(milliseconds, first, last))};
   const auto day = floor<days>(time);
   const year_month_day date(day);
   const hh_mm_ss clock(time - day);

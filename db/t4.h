@@ -19,7 +19,7 @@ inline constexpr std::string_view t4_schema_version = "1.0.0";
 /// The value of "invalidity" for a status: "correct", or the phase that failed.
 std::string_view t4_invalidity(TrialStatus status);
 
-/// A time since 1970 in UTC: "2023-11-14T22:13:20.000Z".
+/// A time since 1970 in UTC, of the years 1 to 9999: "2023-11-14T22:13:20.000Z".
 std::string utc_text(int64_t milliseconds);
 
 /// One element of "results", without a line feed.

@@ -47,6 +47,12 @@ TEST(T4, EveryStatusGivesAResultOfTheSchema){
 #undef X
 }
 
+TEST(T4, TimesBeyondTheCalendarEndWithIt) {
+  EXPECT_EQ(utc_text(INT64_MIN), "0001-01-01T00:00:00.000Z");
+  EXPECT_EQ(utc_text(INT64_MAX), "9999-12-31T23:59:59.999Z");
+  EXPECT_EQ(utc_text(1'700'000'000'000), "2023-11-14T22:13:20.000Z");
+}
+
 TEST(T4, TimesAreMilliseconds) {
   const Json result = Json::parse(to_t4(sample_record(0)));
   EXPECT_EQ(result["timestamp"], "2023-11-14T22:13:20.000Z");
