@@ -9,11 +9,18 @@
 
 #include "cost_model/cost_model.h"
 #include "cost_model/features.h"
+#include "tuner/descent.h"
 #include "tuner/for_each_index.h"
 #include "tuner/search.h"
 
 namespace tw::tuner {
 namespace {
+
+using schedules::Point;
+
+// The best of so many samples is as far from the optimum of products as the default is; descents
+// from a few of them come to the best of twenty thousand samples or beyond it.
+constexpr Descent gpu_descent{.samples = 48, .starts = 4, .mutations = 32};
 
 struct Spelled {
   std::optional<schedules::Schedule> schedule;
@@ -87,8 +94,12 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
       if (candidates[i]) predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return predictions;
   };
-  TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   Random random(1);
+  if (target.is_gpu()) {
+    const Point first = space.default_point(stops);
+    return space.schedule(descend(space, {first}, score, gpu_descent, random, stops)).to_string();
+  }
+  TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   const auto preferred = search->propose(space, {{}, {}, stops}, score, 1, random);
   return space.schedule(preferred.empty() ? space.default_point(stops) : preferred[0]).to_string();
 }
