@@ -9,7 +9,6 @@
 
 #include "cost_model/cost_model.h"
 #include "cost_model/features.h"
-#include "tuner/descent.h"
 #include "tuner/for_each_index.h"
 #include "tuner/search.h"
 
@@ -17,10 +16,6 @@ namespace tw::tuner {
 namespace {
 
 using schedules::Point;
-
-// The best of so many samples is as far from the optimum of products as the default is; descents
-// from a few of them come to the best of twenty thousand samples or beyond it.
-constexpr Descent gpu_descent{.samples = 48, .starts = 4, .mutations = 32};
 
 struct Spelled {
   std::optional<schedules::Schedule> schedule;
@@ -82,7 +77,8 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 }
 
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
-                                       int kernel_threads, const std::function<bool()>& stops) {
+                                       int kernel_threads, const std::function<bool()>& stops,
+                                       const Descent& descent) {
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stops));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
@@ -97,7 +93,7 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
   Random random(1);
   if (target.is_gpu()) {
     const Point first = space.default_point(stops);
-    return space.schedule(descend(space, {first}, score, gpu_descent, random, stops)).to_string();
+    return space.schedule(descend(space, {first}, score, descent, random, stops)).to_string();
   }
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   const auto preferred = search->propose(space, {{}, {}, stops}, score, 1, random);
