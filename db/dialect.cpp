@@ -18,6 +18,7 @@ const Dialect& sqlite_dialect() {
       .best_key = ", PRIMARY KEY(workload_hash, target, threads, codegen_abi, device, layouts)",
       .best_index = "",
       .calibration_key = "target, device, hash",
+      .records_per_insert = 1,
   };
   return dialect;
 }
@@ -40,6 +41,7 @@ const Dialect& postgres_dialect() {
       .best_key = "",
       .best_index = "workload_hash, threads, codegen_abi",
       .calibration_key = "hash",
+      .records_per_insert = 64,
   };
   return dialect;
 }
