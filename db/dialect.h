@@ -19,7 +19,8 @@ struct Dialect {
   std::string_view table_end;        ///< after the columns of a table whose rows are long
   std::string_view keyed_table_end;  ///< after those of a table that is stored by its primary key
   std::string_view group_columns;    ///< index over the columns that name a group of trials
-  std::string_view op_index;         ///< method and columns of the index over operators
+  std::string_view op_index;         ///< columns of the index over operators
+  std::string_view op_condition;     ///< finds an operator's records by it, and perhaps some more
   std::string_view best_key;         ///< constraint of the table `best`, with its comma; or nothing
   std::string_view best_index;       ///< columns of an index over `best`; empty: the key serves
   std::string_view calibration_key;  ///< primary key of the calibrations

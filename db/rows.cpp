@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -62,7 +63,20 @@ std::string field_list(int version) {
   return list;
 }
 
-int digit(char hex) { return hex <= '9' ? hex - '0' : (hex | 32) - 'a' + 10; }
+/// The value of each hex digit.
+constexpr std::array<unsigned char, 256> make_digits() {
+  std::array<unsigned char, 256> values = {};
+  for (unsigned char value = 0; value < 16; ++value) {
+    values[static_cast<unsigned char>("0123456789abcdef"[value])] = value;
+    values[static_cast<unsigned char>("0123456789ABCDEF"[value])] = value;
+  }
+  return values;
+}
+
+int digit(char hex) {
+  static constexpr std::array<unsigned char, 256> values = make_digits();
+  return values[static_cast<unsigned char>(hex)];
+}
 
 }  // namespace
 

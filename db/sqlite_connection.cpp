@@ -30,7 +30,7 @@ constexpr std::pair<int, int> limits[] = {
 // No memory mapping: with several writers it turns an I/O error into a signal.
 constexpr const char* settings =
     "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
-    "PRAGMA synchronous=EXTRA; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-8000;";
+    "PRAGMA synchronous=EXTRA; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000;";
 
 struct Advice {
   ErrorCode code;

@@ -234,10 +234,10 @@ bool matches(const Record& record, const Filter& filter) {
          (!filter.codegen_abi || record.codegen_abi == *filter.codegen_abi);
 }
 
-std::string condition_of(const Filter& filter) {
+std::string condition_of(const Filter& filter, const Dialect& dialect) {
   std::string sql = " WHERE true";
   if (filter.workload) sql += " AND workload_hash = ?";
-  if (filter.op) sql += " AND op = ?";
+  if (filter.op) sql += fmt::format(" AND {}", dialect.op_condition);
   if (filter.target) sql += " AND target = ?";
   if (filter.device) sql += " AND device = ?";
   if (filter.session) sql += " AND session = ?";
@@ -274,7 +274,7 @@ std::string_view order_clause(Order order) {
 
 // The rows first, then the records one by one: a row that cannot be read costs only itself.
 Result<std::vector<int64_t>> rows_matching(Connection& connection, const Filter& filter) {
-  std::string sql = "SELECT seq FROM trials" + condition_of(filter);
+  std::string sql = "SELECT seq FROM trials" + condition_of(filter, connection.dialect());
   sql += order_clause(filter.order);
   TW_TRY(Statement statement, Statement::prepare(connection, sql));
   bind_condition(statement, filter);
