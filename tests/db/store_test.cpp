@@ -54,6 +54,16 @@ TEST_P(AnyStore, KeepsTheOrderAndCountsWhatItHas) {
   EXPECT_TRUE(store.verify().value().ok());
 }
 
+TEST_P(AnyStore, OperatorsThatBeginAlikeAreToldApart) {
+  Record one = sample_record(1), other = sample_record(2);
+  one.op = std::string(4'000, 'x') + "1";
+  other.op = std::string(4'000, 'x') + "2";
+  Store store = open_store(databases / "a.db");
+  ASSERT_TRUE(store.append({{seal(one), seal(other), sample_record(3)}}));
+  EXPECT_EQ(store.query({.op = other.op}).value(), std::vector<Record>{seal(other)});
+  EXPECT_EQ(store.query({.op = sample_record(3).op}).value(), sample_records(3, 1));
+}
+
 TEST_P(AnyStore, OnlyWhatIsBelievedWhereThatIsAsked) {
   Record one = sample_record(1), other = sample_record(2), alone = sample_record(3, 1);
   one.host = "host 1", one.session = "a";
