@@ -118,6 +118,8 @@ class SleepingMembers(unittest.TestCase):
 
     def test_Fault69_a_farm_that_stays_away_is_lost(self):
         async def jobs(cluster):
+            async with self.farm_of(cluster) as runner:
+                await self.bench.with_members(runner, 1)
             async with self.farm_of(cluster, patience_s=2) as runner:
                 with self.assertRaisesRegex(self.farm.Lost, "no member offers device and device:other since 2 s"):
                     await runner.perform("measure", b"0", ["device", "device:other"], 60)
