@@ -236,7 +236,7 @@ class OnAFarm(program.ProgramTest):
         self.succeed("run", "net.twart")
 
     def test_Fault69_a_network_whose_farm_is_lost_goes_on_with_the_same_command(self):
-        self.member()
+        member = self.member()
         process = self.started_and_measuring(*self.network("--effort", "full", "--patience", "5s"))
         self.cluster.kill_scheduler()
         err = self.assert_ends(process, 75)
@@ -247,7 +247,10 @@ class OnAFarm(program.ProgramTest):
         self.assertGreater(measured, 0)
         self.succeed("db", "verify", "--db", self.db)
 
+        member.terminate()
+        member.wait(program.PATIENCE_S)
         self.cluster.start_scheduler()
+        self.member()
         self.succeed(*self.network("--trials", "2"))
         self.assertGreaterEqual(self.count(), measured)
         self.succeed("run", "net.twart")
