@@ -410,7 +410,11 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
       TW_TRY(workers,
              start_workers(target, tuning.threads, tuning.seed, environment, tuning.timeout_s));
     }
-    return tune_all(tasks, target, tuning, store, environment, progress, *workers);
+    auto results = tune_all(tasks, target, tuning, store, environment, progress, *workers);
+    // Nor could another round measure anything.
+    const std::optional<Error> lost = workers->runner->lost();
+    if (lost && !environment.interrupted()) return tl::unexpected(*lost);
+    return results;
   };
   auto tuned = tune_network(graph, machine, options, store, environment, on_progress, services);
   // Without the file the next run is the same, and slower.

@@ -92,9 +92,9 @@ struct NetworkServices {
 };
 
 /// Plans and tunes the network. Errors: Unsupported if an operator cannot be scheduled; Interrupted
-/// before there was a plan; as tune_all() if workers cannot be started. A later interrupt ends the
-/// run with the plans of what is known by then (Ended::Interrupted). The graph must outlive the
-/// result.
+/// before there was a plan; as tune_all() if workers cannot be started; Runner::lost() once they
+/// are lost, with what was measured in the store. A later interrupt ends the run with the plans of
+/// what is known by then (Ended::Interrupted). The graph must outlive the result.
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress);
