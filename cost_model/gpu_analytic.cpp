@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/tensor_tiles.h"
+
 namespace tw::cost_model {
 namespace {
 
@@ -52,7 +54,8 @@ double global_latency(const GpuPhaseFacts& phase, const Gpu& gpu) {
 }
 
 /// Cycles of one execution of a section if its block is alone on a multiprocessor.
-double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memory_latency) {
+double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memory_latency,
+             bool has_producers) {
   // A warp stays with its scheduler, so few warps use only part of the multiprocessor.
   const double parts = std::min(gpu.schedulers * 1.0, s.warps) / gpu.schedulers;
   const double chain =
@@ -61,7 +64,10 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
   const double busy = std::max({p.arithmetic / parts, p.issue / parts, p.memory, chain});
-  return busy + std::max(loads, shared) / ahead;
+  // Where warpgroups do not meet at barriers, one computes while another one waits.
+  const bool overlaps = has_producers && s.warps > schedules::warpgroup_warps;
+  const double drain = overlaps ? 0 : s.drains * gpu.tensor_latency_cycles;
+  return busy + drain + std::max(loads, shared) / ahead;
 }
 
 /// Cycles that a block which is alone waits in a pipeline: for its first copies, and in each
@@ -105,7 +111,7 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
     block.arithmetic += s.executions * p.arithmetic;
     block.issue += s.executions * p.issue;
     block.memory += s.executions * p.memory;
-    cycles.push_back(s.executions * alone(s, p, gpu, latency));
+    cycles.push_back(s.executions * alone(s, p, gpu, latency, phase.has_producers));
     path += cycles.back();
   }
   for (const PipelineFacts& pipeline : phase.pipelines) path += waiting(pipeline, cycles, latency);

@@ -142,7 +142,9 @@ class GpuPhaseWalk {
     facts_.blocks = static_cast<double>(phase.tasks());
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
     facts_.warps = std::ceil(facts_.threads / warp_threads);
-    if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::tma_architecture)
+    facts_.has_producers =
+        phase.specialised && schedules::gpu_architecture(target_) >= schedules::tma_architecture;
+    if (facts_.has_producers)
       producer_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
@@ -184,7 +186,9 @@ class GpuPhaseWalk {
         [&](const Allocate& allocate) { return visit_allocate(allocate); },
         [&](const Barrier&) {
           barrier_copies_ = copies();
-          facts_.barriers += executions_ * barrier_copies_;
+          // Consumers wait for copies that arrived long ago, and not for each other.
+          if (!facts_.has_producers || !in_pipeline_)
+            facts_.barriers += executions_ * barrier_copies_;
           has_waited_ = false;
           return Status{};
         },
@@ -343,10 +347,11 @@ class GpuPhaseWalk {
     s.instructions.integer += instructions * descriptor_instructions;
     s.chain = std::max(s.chain, 1.0);
     s.tensor_chain = std::max(s.tensor_chain, 1.0);
+    s.drains = 1;
   }
 
-  /// Counts a TMA copy: one thread issues it, and the engine moves lines of 128 bytes to shared
-  /// memory without registers.
+  /// Counts a TMA copy: one thread issues it, and the engine moves lines of up to 128 bytes, which
+  /// are parts of the box's rows, to shared memory without registers.
   Status visit_tma_copy(const Loop& loop) {
     const size_t outside = levels_.size();
     double elements = 1;
@@ -364,7 +369,8 @@ class GpuPhaseWalk {
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
     const double bytes = elements * size_bytes(source->type) * share;
     s.instructions.integer += tma_instructions * share;
-    s.shared_cycles += bytes / shared_line_bytes;
+    const double row_bytes = levels_.back().trips * size_bytes(source->type);
+    s.shared_cycles += bytes / row_bytes * std::ceil(row_bytes / shared_line_bytes);
     is_asynchronous_ = true;
     WarpAccess line;
     line.executed = 1;
@@ -583,7 +589,8 @@ class GpuPhaseWalk {
       (is_store ? s.instructions.global_stores : s.instructions.global_loads) += count;
       add_global_traffic(s, access, is_store, count, warp, static_cast<double>(bytes));
     } else {
-      if (!is_asynchronous_) s.instructions.shared += count;
+      // cp.async writes 16 bytes to shared memory past L1, and fewer by way of it.
+      if (!is_asynchronous_ || bytes < widest_access) s.instructions.shared += count;
       s.shared_cycles += count * warp.bank_cycles;
     }
     for (const Expr& condition : conditions)

@@ -44,9 +44,10 @@ struct SectionFacts {
   double chain = 0;          ///< dependent updates of one sum
   double tensor_chain = 0;   ///< the part of `chain` by tensor tiles
   double tensor_fma = 0;     ///< tensor multiply-adds of a warp, in units of 16-bit ones
-  double operands = 0;       ///< registers for values in flight
-  double trips = 1;          ///< iterations of a thread's own innermost serial loop
-  double waits = 0;          ///< waits for the first global loads after a barrier
+  double drains = 0;    ///< times that a warpgroup waits until its tensor instructions are done
+  double operands = 0;  ///< registers for values in flight
+  double trips = 1;     ///< iterations of a thread's own innermost serial loop
+  double waits = 0;     ///< waits for the first global loads after a barrier
 };
 
 /// A loop whose iterations wait for asynchronous copies to shared memory that were started some
@@ -66,11 +67,12 @@ struct GpuPhaseFacts {
   double spills = 0;     ///< registers beyond those that a thread can have
   double shared_bytes = 0;
   double barriers = 0;
-  double resident = 0;        ///< blocks per multiprocessor at once; 0: a block does not fit
-  double occupancy = 0;       ///< resident threads / threads that fit
-  double waves = 0;           ///< blocks / blocks at once on all multiprocessors
-  double tail = 0;            ///< blocks of the busiest multiprocessor / of the average one
-  double pipeline_depth = 0;  ///< iterations that the deepest pipeline keeps in shared memory
+  double resident = 0;         ///< blocks per multiprocessor at once; 0: a block does not fit
+  double occupancy = 0;        ///< resident threads / threads that fit
+  double waves = 0;            ///< blocks / blocks at once on all multiprocessors
+  double tail = 0;             ///< blocks of the busiest multiprocessor / of the average one
+  bool has_producers = false;  ///< producer warps issue the copies; other warps never meet
+  double pipeline_depth = 0;   ///< iterations that the deepest pipeline keeps in shared memory
   std::vector<SectionFacts> sections;
   std::vector<PipelineFacts> pipelines;
   WarpInstructions instructions;  ///< all numbers from here on are of the whole phase

@@ -33,9 +33,13 @@ Result<std::vector<Job>> chosen_jobs(const TuneFlags& flags) {
     return jobs;
   }
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
+  TW_TRY(const DType dtype, parse_dtype(flags.workload.dtype));
   TW_TRY(const std::vector<SuiteItem> items, suite(flags.suite, accuracy));
-  for (const SuiteItem& item : items)
-    jobs.push_back({item.name, item.workload, static_cast<double>(item.count)});
+  for (const SuiteItem& item : items) {
+    const dsl::Workload& w = item.workload;
+    TW_TRY(dsl::Workload workload, dsl::make_workload(w.op, w.attributes, dtype, accuracy));
+    jobs.push_back({item.name, std::move(workload), static_cast<double>(item.count)});
+  }
   return jobs;
 }
 
@@ -426,8 +430,8 @@ Verb tune_verb() {
       schedule,
       {"suite",
        Text{&f->suite},
-       "tune a list of workloads, see `list suites`",
-       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "output"}},
+       "tune a list of workloads, see `list suites`; with --dtype, of that type",
+       {"op", "shape", "attr", "expr", "workload", "layout", "output"}},
       {"model",
        Path{&f->model},
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",

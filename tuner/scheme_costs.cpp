@@ -32,8 +32,8 @@ tl::unexpected<Error> interrupted_predicting() {
 Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& target, int threads,
                                    const std::function<bool()>& stops) {
   Predicted predicted;
-  TW_TRY(predicted.schedule,
-         predicted_schedule(schedules::problem_of(workload), target, threads, stops));
+  TW_TRY(predicted.schedule, predicted_schedule(schedules::problem_of(workload), target, threads,
+                                                stops, quick_descent));
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(workload.compute, predicted.schedule));
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));

@@ -15,6 +15,8 @@
 namespace tw::tuner {
 namespace {
 
+using schedules::Point;
+
 struct Spelled {
   std::optional<schedules::Schedule> schedule;
   std::string text;
@@ -75,7 +77,8 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 }
 
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
-                                       int kernel_threads, const std::function<bool()>& stops) {
+                                       int kernel_threads, const std::function<bool()>& stops,
+                                       const Descent& descent) {
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stops));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
@@ -87,8 +90,12 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
       if (candidates[i]) predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return predictions;
   };
-  TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   Random random(1);
+  if (target.is_gpu()) {
+    const Point first = space.default_point(stops);
+    return space.schedule(descend(space, {first}, score, descent, random, stops)).to_string();
+  }
+  TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   const auto preferred = search->propose(space, {{}, {}, stops}, score, 1, random);
   return space.schedule(preferred.empty() ? space.default_point(stops) : preferred[0]).to_string();
 }

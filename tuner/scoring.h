@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "schedules/space.h"
+#include "tuner/descent.h"
 
 namespace tw::tuner {
 
@@ -53,11 +54,18 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
+/// For one kernel: takes a few seconds, and comes to the best of twenty thousand samples of
+/// products.
+inline constexpr Descent thorough_descent{.samples = 96, .starts = 8, .mutations = 64};
+/// For the many kernels of a network: takes some tenths of a second.
+inline constexpr Descent quick_descent{.samples = 0, .starts = 1, .mutations = 0};
+
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
-/// default of the space where no point that it considers is legal. Deterministic unless `stops`
-/// cuts the search short. Errors as Space::derive().
+/// default of the space where no point that it considers is legal. On GPUs the search is `descent`.
+/// Deterministic unless `stops` cuts the search short. Errors as Space::derive().
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads,
-                                       const std::function<bool()>& stops = nullptr);
+                                       const std::function<bool()>& stops = nullptr,
+                                       const Descent& descent = thorough_descent);
 
 }  // namespace tw::tuner

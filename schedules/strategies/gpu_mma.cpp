@@ -29,7 +29,7 @@ class GpuMmaStage : public GpuTensorStage {
       const GpuProduct::Side& chosen = config.sides[side];
       fragments += chosen.block / config.warps[side] / 8 * 2 * (tile_.instructions > 1 ? 2 : 1);
       // The tiles of a block are a dimension of the TMA box, so the remainder must be whole tiles.
-      if (chosen.bulk == 1 && facts_.boxes[side] == TmaNeighbours::Terms && config.tiles > 1 &&
+      if (chosen.is_box && facts_.boxes[side] == TmaNeighbours::Terms && config.tiles > 1 &&
           facts_.terms % tile_.depth != 0)
         return false;
     }
@@ -42,7 +42,7 @@ class GpuMmaStage : public GpuTensorStage {
       score += preference(config.sides[side].block, 64, 1);
       score += preference(config.warps[side], 2, 1);
     }
-    score += preference(config.tiles, 2, 0.5);
+    score += preference(config.tiles, 2, 0.5) - static_cast<double>(config.copies);
     return score + (is_worth_it(tile_, compute_.target) ? far_better : -far_better);
   }
 };

@@ -40,14 +40,13 @@ int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
                       : extent_of(facts.stage, main) / config.split;
 }
 
-/// True if operands that TMA copies are boxes of whole 16-byte units, and no other choice for their
-/// copies is set.
+/// True if operands that TMA copies are boxes of whole 16-byte units.
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
+  if (config.copies == by_threads) return true;
+  if (config.stages <= 1) return false;
+  if (config.split > 1) return false;  // parts may begin at unaligned addresses
   for (size_t side = 0; side < product_sides; ++side) {
     const GpuProduct::Side& chosen = config.sides[side];
-    if (chosen.bulk == 0) continue;
-    if (config.stages <= 1 || chosen.copy != 0 || chosen.pad != 0) return false;
-    if (config.split > 1) return false;  // parts may begin at unaligned addresses
     if (facts.boxes[side] != TmaNeighbours::Rows) continue;
     const int64_t row_bytes = chosen.block * size_bytes(unwidened(facts.operands[side]).type());
     if (row_bytes % engine_bytes != 0 || config.kblock * row_bytes % tma_alignment != 0)
@@ -56,19 +55,16 @@ bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   return true;
 }
 
-/// True if there are no producer warps, or if TMA copies both operands and the block has room for
-/// the producers.
+/// True if there are no producer warps, or if the block has room for them.
 bool producers_fit(const ProductFacts& facts, const GpuProduct& config) {
-  if (config.specialise == 0) return true;
-  for (const GpuProduct::Side& side : config.sides)
-    if (side.bulk == 0) return false;
-  return config.threads % warp_threads == 0 &&
-         config.threads + producer_threads <= facts.compute.target.machine.gpu->block_threads;
+  return config.copies != by_producers ||
+         (config.threads % warp_threads == 0 &&
+          config.threads + producer_threads <= facts.compute.target.machine.gpu->block_threads);
 }
 
 }  // namespace
 
-ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned)
+ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned, UsableBoxes usable)
     : compute(of),
       plan(planned),
       stage(of.stage(planned)),
@@ -79,11 +75,9 @@ ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned)
       most_block(tensor_tile_for(of, planned, true) ? 256 : 128),
       operands(operands_of(stage)) {
   if (!has_copy_engine(of.target)) return;
-  // Only tensor tiles can use factors that are contiguous along the reduction.
-  const bool has_tiles = tensor_tile_for(of, planned, false);
   for (size_t side = 0; side < product_sides; ++side) {
     const TmaNeighbours neighbours = tma_neighbours(of, planned, side);
-    if (neighbours == TmaNeighbours::Rows || has_tiles) boxes[side] = neighbours;
+    if (neighbours == TmaNeighbours::Rows ? usable.rows : usable.terms) boxes[side] = neighbours;
   }
 }
 
@@ -114,15 +108,16 @@ const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& p
 
 void complete_product(const ProductFacts& facts, GpuProduct& config) {
   config.length = blocked_extent(facts, config);
-  for (size_t side = 0; side < product_sides; ++side)
-    config.blocks[side] = ceil_div(facts.extents[side], config.sides[side].block);
+  for (size_t side = 0; side < product_sides; ++side) {
+    GpuProduct::Side& chosen = config.sides[side];
+    config.blocks[side] = ceil_div(facts.extents[side], chosen.block);
+    chosen.is_box = config.copies != by_threads && facts.boxes[side] != TmaNeighbours::None;
+  }
 }
 
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
-  const bool has_boxes = std::any_of(config.sides.begin(), config.sides.end(),
-                                     [](const GpuProduct::Side& side) { return side.bulk == 1; });
   // The mbarriers take less than this; dynamic shared memory begins after them.
-  return config.stages * stage_bytes + (has_boxes ? dynamic_alignment : 0);
+  return config.stages * stage_bytes + (config.copies == by_threads ? 0 : dynamic_alignment);
 }
 
 bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
@@ -141,15 +136,11 @@ double preference(int64_t value, double wanted, double weight) {
 
 double product_prior(const ProductFacts& facts, const GpuProduct& config) {
   auto blocks = static_cast<double>(config.split * facts.batches);
-  double score = -static_cast<double>(config.specialise);
-  for (size_t side = 0; side < product_sides; ++side) {
-    blocks *= static_cast<double>(config.blocks[side]);
-    score -= static_cast<double>(config.sides[side].bulk);
-  }
+  for (const int64_t along : config.blocks) blocks *= static_cast<double>(along);
   const double idle = std::max(0.0, std::log2(facts.compute.target.machine.cores / blocks));
   const double split =
       config.split > 1 ? 1 + 0.5 * std::log2(static_cast<double>(config.split)) : 0;
-  return score - (2 * idle + split) + preference(config.raster, 1, 0.1);
+  return preference(config.raster, 1, 0.1) - (2 * idle + split);
 }
 
 bool reduces_along_memory(const ProductFacts& facts, size_t side) {
@@ -230,8 +221,8 @@ void ProductSteps::pipeline(const std::string& operand) {
 }
 
 void ProductSteps::bulk(size_t side, const std::string& operand) {
-  c_.uses(product_.sides[side].bulk);
-  if (product_.sides[side].bulk == 1) c_.schedule.add(Bulk{operand});
+  c_.uses(product_.copies);
+  if (product_.sides[side].is_box) c_.schedule.add(Bulk{operand});
 }
 
 void ProductSteps::share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
@@ -254,8 +245,8 @@ void ProductSteps::share_copy(const std::string& operand, const Loops& loops, co
 }
 
 void ProductSteps::specialise() {
-  c_.uses(product_.specialise);
-  if (product_.specialise == 1) c_.schedule.add(Specialise{name_});
+  c_.uses(product_.copies);
+  if (product_.copies == by_producers) c_.schedule.add(Specialise{name_});
 }
 
 void ProductSteps::sum_partials() {

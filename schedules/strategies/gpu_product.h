@@ -7,7 +7,9 @@
 // their use (pipeline). The strategies define how threads compute a block: gpu_simt.cpp,
 // gpu_mma.cpp, gpu_wgmma.cpp. Not thread-safe; const calls are.
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,21 +37,29 @@ inline constexpr int64_t pad_words = 4, word_bytes = 4;
 /// A term that outweighs all other terms of a stage's prior.
 inline constexpr double far_better = 100;
 
+/// Values of `copies`: what copies the operands to shared memory. TMA copies those operands that
+/// the strategy can use as boxes, and threads copy the others.
+enum ProductCopies : int64_t {
+  by_threads = 0,    ///< plain copies; with several stages cp.async, if the target has it
+  by_tma = 1,        ///< TMA, whose copies a thread of the block issues
+  by_producers = 2,  ///< TMA, whose copies producer warps issue (the step `specialise`)
+};
+
 /// The part of the configuration that strategies for products share.
 struct GpuProduct {
   struct Side {
-    int64_t block = 8;  ///< rows, or columns, of a block of threads
-    int64_t copy = 0;   ///< kind of copy to shared memory; values are the strategy's
-    int64_t pad = 0;    ///< padding words between rows in shared memory
-    int64_t bulk = 0;   ///< 1: TMA copies
+    int64_t block = 8;    ///< rows, or columns, of a block of threads
+    int64_t copy = 0;     ///< kind of copy by threads; values are the strategy's
+    int64_t pad = 0;      ///< padding words between rows in shared memory, of copies by threads
+    bool is_box = false;  ///< computed: TMA copies the operand
   };
   std::array<Side, product_sides> sides;
-  int64_t stages = 1;      ///< blocks of the reduction in shared memory at once
-  int64_t specialise = 0;  ///< 1: producer warps issue the TMA copies
-  int64_t unroll = 1;      ///< unroll factor within a block of the reduction
-  int64_t fused = 0;       ///< 1: the reduction is fused to one loop before it is blocked
-  int64_t raster = 1;      ///< number of neighbouring blocks of the outer side (rasterization)
-  int64_t split = 1;       ///< parts of the main reduction, each with sums of its own
+  int64_t stages = 1;           ///< blocks of the reduction in shared memory at once
+  int64_t copies = by_threads;  ///< a ProductCopies
+  int64_t unroll = 1;           ///< unroll factor within a block of the reduction
+  int64_t fused = 0;            ///< 1: the reduction is fused to one loop before it is blocked
+  int64_t raster = 1;           ///< number of neighbouring blocks of the outer side (rasterization)
+  int64_t split = 1;            ///< parts of the main reduction, each with sums of its own
   // Computed from these members, partly by the strategy:
   int64_t length = 1;  ///< extent of the reduction loop that is blocked
   std::array<int64_t, product_sides> blocks = {1, 1};  ///< blocks of threads along each side
@@ -59,9 +69,15 @@ struct GpuProduct {
   int64_t shared_bytes = 0;  ///< shared memory of a block: all stages, and the mbarriers
 };
 
+/// The boxes that a strategy can use in shared memory: those that are contiguous along the
+/// reduction, and those that are contiguous across it.
+struct UsableBoxes {
+  bool terms = true, rows = true;
+};
+
 /// Facts about the structure of a product, the same for every configuration.
 struct ProductFacts {
-  ProductFacts(const ComputePlan& compute, const StagePlan& plan);
+  ProductFacts(const ComputePlan& compute, const StagePlan& plan, UsableBoxes usable);
 
   const ComputePlan& compute;
   const StagePlan& plan;
@@ -76,8 +92,8 @@ struct ProductFacts {
   int64_t terms;       ///< terms of a sum
   int64_t most_block;  ///< largest block of rows or columns
   std::vector<Expr> operands;
-  /// For each operand, how TMA can copy it; None if the target has no TMA, or if no strategy would
-  /// use it.
+  /// For each operand, how TMA can copy it; None if the target has no TMA, or if the strategy
+  /// cannot use the copy.
   std::array<TmaNeighbours, product_sides> boxes = {TmaNeighbours::None, TmaNeighbours::None};
 };
 
@@ -86,15 +102,15 @@ struct ProductFacts {
 const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
                                   bool is_of_warpgroup);
 
-/// Computes `length` and `blocks`.
+/// Computes `length`, `blocks` and `is_box`.
 void complete_product(const ProductFacts& facts, GpuProduct& config);
 /// Bytes of shared memory of a block whose pipeline stages have `stage_bytes` bytes each.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
 /// True if the order of blocks divides their number, parts of a split reduction are long enough,
-/// TMA copies are of whole boxes and have no other choice set, the stages of the pipeline are
-/// filled, and a block stays within the target's threads and shared memory.
+/// TMA copies are of whole boxes, the stages of the pipeline are filled, and a block stays within
+/// the target's threads and shared memory.
 bool product_fits(const ProductFacts& facts, const GpuProduct& config);
-/// Heuristic prior: prefers few idle multiprocessors, unsplit sums and plain copies.
+/// Heuristic prior: prefers few idle multiprocessors and unsplit sums.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);
 /// Minus the distance of a value from the wanted one, in powers of two, times the weight.
 double preference(int64_t value, double wanted, double weight);
@@ -106,8 +122,8 @@ bool reduces_along_memory(const ProductFacts& facts, size_t side);
 template <typename Config>
 class ProductStrategy : public Configured<Config> {
  public:
-  ProductStrategy(const ComputePlan& compute, const StagePlan& plan)
-      : Configured<Config>(compute, plan), facts_(compute, plan) {}
+  ProductStrategy(const ComputePlan& compute, const StagePlan& plan, UsableBoxes usable)
+      : Configured<Config>(compute, plan), facts_(compute, plan, usable) {}
   bool can_be_climbed() const override { return true; }
 
  protected:
@@ -124,20 +140,16 @@ class ProductStrategy : public Configured<Config> {
   void add_copy(size_t side, std::vector<int64_t> values) {
     add_side_knob("copy", side, std::move(values),
                   [side](Config& c) -> int64_t& { return c.sides[side].copy; });
-    add_side_knob("pad", side, {0, pad_words},
-                  [side](Config& c) -> int64_t& { return c.sides[side].pad; });
   }
-  /// Adds the knobs of the pipeline, and of TMA copies for the operands that permit them.
+  /// Adds the knobs of the pipeline: its stages, and what copies if TMA can copy an operand.
+  /// Producers need both.
   void add_pipeline() {
     this->add_knob("stages", {1, 2, 3, 4}, &Config::stages);
-    size_t boxes = 0;
-    for (size_t side = 0; side < product_sides; ++side) {
-      if (facts_.boxes[side] == TmaNeighbours::None) continue;
-      ++boxes;
-      add_side_knob("bulk", side, {0, 1},
-                    [side](Config& c) -> int64_t& { return c.sides[side].bulk; });
-    }
-    if (boxes == product_sides) this->add_knob("specialise", {0, 1}, &Config::specialise);
+    const auto others = std::count(facts_.boxes.begin(), facts_.boxes.end(), TmaNeighbours::None);
+    if (others == 0)
+      this->add_knob("copies", {by_threads, by_tma, by_producers}, &Config::copies);
+    else if (others < static_cast<ptrdiff_t>(product_sides))
+      this->add_knob("copies", {by_threads, by_tma}, &Config::copies);
   }
   void add_unroll() { this->add_knob("unroll", {1, 2, 4, 8}, &Config::unroll); }
   /// Adds the knobs of the order of blocks, which every product has after its own knobs.
@@ -173,6 +185,7 @@ class ProductSteps {
   std::string cache_operand(size_t side, const Loops& loops);
   /// Pipelines the copies of an operand by the configuration's number of stages.
   void pipeline(const std::string& operand);
+  /// Lets TMA copy an operand, if the configuration says so.
   void bulk(size_t side, const std::string& operand);
   /// Distributes the loops of a copy, with vectors inside of them, over `threads` threads. The
   /// repeats of a thread are unrolled, up to `most_guarded` elements if each has its own condition.

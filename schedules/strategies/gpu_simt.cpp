@@ -110,8 +110,8 @@ class SimtSteps : ProductSteps {
     if (operand.empty()) return;
     const GpuProduct::Side& chosen = config_.sides[side];
     pipeline(operand);
-    c_.uses(chosen.bulk);
-    if (chosen.bulk == 1) {
+    c_.uses(config_.copies);
+    if (chosen.is_box) {
       fuse_all(c_, operand, reduction);
       fuse_all(c_, operand, loops_of.all());
       return bulk(side, operand);
@@ -143,7 +143,8 @@ class SimtSteps : ProductSteps {
 
 class GpuSimtStage : public ProductStrategy<GpuSimt> {
  public:
-  GpuSimtStage(const ComputePlan& compute, const StagePlan& plan) : ProductStrategy(compute, plan) {
+  GpuSimtStage(const ComputePlan& compute, const StagePlan& plan)
+      : ProductStrategy(compute, plan, {.terms = false}) {
     for (size_t side = 0; side < product_sides; ++side) {
       add_block(side);
       add_side_knob("tile", side, {1, 2, 4, 8},
@@ -151,6 +152,8 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
       add_side_knob("together", side, {1, 2, 4},
                     [side](GpuSimt& c) -> int64_t& { return c.tiles[side].vector; });
       add_copy(side, {0, 1});  // 1: copies neighbours along the reduction, whose rows may be padded
+      add_side_knob("pad", side, {0, pad_words},
+                    [side](GpuSimt& c) -> int64_t& { return c.sides[side].pad; });
     }
     add_pipeline();
     add_knob("kblock", powers(facts_.terms, 4, 32), &GpuSimt::kblock);
@@ -168,7 +171,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
       const GpuSimt::Tile& tile = config.tiles[side];
       config.threads *= chosen.block / tile.size;
       config.sums *= tile.size;
-      const int64_t padding = chosen.copy == 1 ? chosen.pad * word_bytes : 0;
+      const int64_t padding = chosen.copy == 1 && !chosen.is_box ? chosen.pad * word_bytes : 0;
       stage_bytes += config.kblock * (chosen.block * size_bytes(stage_.type) + padding);
     }
     config.shared_bytes = shared_bytes_of(config, stage_bytes);
@@ -178,8 +181,6 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuSimt::Tile& tile = config.tiles[side];
       if (tile.size > config.sides[side].block || tile.vector > tile.size) return false;
-      // Operands in shared memory are contiguous across the reduction; boxes of terms would not be.
-      if (config.sides[side].bulk == 1 && facts_.boxes[side] != TmaNeighbours::Rows) return false;
     }
     return config.threads >= least_threads && config.unroll <= config.kblock &&
            config.sums * config.unroll <= most_products && product_fits(facts_, config);
@@ -195,6 +196,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
     }
     score += preference(config.kblock, 8, 0.5);
     score += preference(config.stages, copies_asynchronously(compute_.target) ? 2.5 : 1, 1);
+    score -= static_cast<double>(config.copies);
     return score + preference(config.unroll, 4, 0.5);
   }
 

@@ -144,15 +144,16 @@ class TensorSteps : ProductSteps {
     const GpuProduct::Side& chosen = config_.sides[side];
     c_.uses(chosen.block, config_.warps[side]);
     if (mn_neighbours(facts_, tile_, config_, side) == 0) return false;
-    c_.uses(chosen.bulk, chosen.copy);
-    if (chosen.bulk == 1) return keeps_rows(side);
+    c_.uses(config_.copies);
+    if (chosen.is_box) return keeps_rows(side);
+    c_.uses(chosen.copy);
     return chosen.copy == copy_across && !reduces_along_memory(facts_, side);
   }
 
   /// True if a TMA copy, which keeps the order in memory, leaves rows as neighbours.
   bool keeps_rows(size_t side) {
-    c_.uses(config_.sides[side].bulk);
-    return config_.sides[side].bulk == 1 && facts_.boxes[side] == TmaNeighbours::Rows;
+    c_.uses(config_.copies);
+    return config_.sides[side].is_box && facts_.boxes[side] == TmaNeighbours::Rows;
   }
 
   /// Schedules the copy of an operand, by all threads of the block or by TMA. `outside` and `row`
@@ -162,9 +163,9 @@ class TensorSteps : ProductSteps {
     if (operand.empty()) return;
     const bool is_mn = is_mn_major(side);
     const GpuProduct::Side& chosen = config_.sides[side];
-    c_.uses(chosen.bulk);
-    if (is_mn) return copy_neighbours(operand, s, chosen.bulk == 1);
-    if (chosen.bulk == 1) return copy_box(side, operand, concat({outside, row}));
+    c_.uses(config_.copies);
+    if (is_mn) return copy_neighbours(operand, s, chosen.is_box);
+    if (chosen.is_box) return copy_box(side, operand, concat({outside, row}));
     c_.uses(chosen.copy);
     std::string depth = depth_;
     Loops loops, vector;
@@ -274,7 +275,9 @@ double tensor_prior(const ProductFacts& facts, const GpuTensor& config) {
 
 GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan,
                                const TensorTile& tile)
-    : ProductStrategy(compute, plan), tile_(tile) {
+    : ProductStrategy(compute, plan,
+                      {.rows = !tile.is_of_warpgroup || has_mn_major(tile, most_mn_neighbours)}),
+      tile_(tile) {
   for (size_t side = 0; side < product_sides; ++side)
     add_side_knob("warps", side, {1, 2, 4},
                   [side](GpuTensor& c) -> int64_t& { return c.warps[side]; });

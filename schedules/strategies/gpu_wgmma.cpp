@@ -24,12 +24,13 @@ class GpuWgmmaStage : public GpuTensorStage {
   /// box, so the last one must be complete.
   bool groups_fit(const GpuTensor& config, size_t side) const {
     const GpuProduct::Side& chosen = config.sides[side];
-    if (chosen.bulk == 0 || facts_.boxes[side] != TmaNeighbours::Rows) return true;
+    if (!chosen.is_box || facts_.boxes[side] != TmaNeighbours::Rows) return true;
     const int64_t group = mn_neighbours(facts_, tile_, config, side);
     return group > 0 && (chosen.block <= group || facts_.extents[side] % group == 0);
   }
 
-  /// Heuristic prior: prefers two warpgroups along the rows, and rows of 128 bytes; rates this
+  /// Heuristic prior: prefers two warpgroups along the rows, rows of 128 bytes, and copies by TMA
+  /// and producers, with which the warpgroups issue nothing but tensor instructions; rates this
   /// strategy above tiles of warps.
   double prior(const GpuTensor& config, bool /*placed*/) const override {
     double score = tensor_prior(facts_, config) + 2 * far_better;
@@ -37,7 +38,7 @@ class GpuWgmmaStage : public GpuTensorStage {
       score += preference(config.sides[side].block, 128, 1);
       score += preference(config.warps[side], side == facts_.outer() ? 2 : 1, 1);
     }
-    return score + preference(config.tiles, 4, 1);
+    return score + preference(config.tiles, 4, 1) + static_cast<double>(config.copies);
   }
 };
 

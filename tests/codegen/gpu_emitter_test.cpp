@@ -536,6 +536,7 @@ Program mn_major(bool a, bool b) {
                                        128,
                                        64,
                                        {{"stages", 1},
+                                        {"copies", 0},
                                         {"block.rows", 64},
                                         {"block.columns", 128},
                                         {"warps.rows", 1},
@@ -566,9 +567,9 @@ TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
   EXPECT_THAT(both, HasSubstr("*(uint4*)&"));
 }
 
-// In the default schedule no thread transposes a factor.
+// No thread transposes a factor.
 TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
-  const Schedule schedule = schedules::schedule_of({2048, 2048, 2048, {}});
+  const Schedule schedule = schedules::schedule_of({2048, 2048, 2048, {{"copies", 0}}});
   const std::string text =
       text_of(schedule.program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value());
   EXPECT_THAT(text, HasSubstr("tw_copy_async<16>(&a_c["));

@@ -297,6 +297,71 @@ TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
 
 TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(mn_major_cases()); }
 
+/// Blocks of 128 by 256 by producers, four stages, with tails: what is fastest on sm_90a. The
+/// second factor is K-major, then MN-major; producers release registers to 256 consumers.
+std::vector<GpuCase> large_blocks_by_producers() {
+  std::vector<GpuCase> cases;
+  for (const bool across : {false, true}) {
+    schedules::MnMajorProduct p{72, 320, 264,
+                                schedules::in_bulk(4, true,
+                                                   {{"block.rows", 128},
+                                                    {"block.columns", 256},
+                                                    {"warps.rows", 2},
+                                                    {"warps.columns", 1},
+                                                    {"tiles", 4}})};
+    p.across_b = across;
+    cases.push_back(warpgroup_case(title_of(p), compute_of(p), schedule_of(p), 6));
+  }
+  return cases;
+}
+
+TEST(Producers, LargeBlocksAgreeOnTheEmulator) {
+  expect_emulation_agrees(large_blocks_by_producers());
+}
+
+/// Runs the cases on the GPU of this machine if it is of sm_90, and says why if it does not.
+void expect_hopper_agrees(const std::vector<GpuCase>& cases) {
+  const auto device = runtime::open_cuda_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  if ((*device)->facts().architecture != "sm_90")
+    GTEST_SKIP() << (*device)->facts().architecture << " has no such instructions";
+  for (const GpuCase& each : cases) expect_cuda_agrees(**device, *nvrtc, {&each, 1});
+}
+
+TEST(Producers, LargeBlocksAgreeOnCuda) { expect_hopper_agrees(large_blocks_by_producers()); }
+
+TEST(MnMajor, ProductsAgreeOnCuda) { expect_hopper_agrees(mn_major_cases()); }
+
+// A tensor core truncates when it adds: the longer the sum, the more it loses of it.
+TEST(LongSums, OfSplitTf32AgreeOnCuda) {
+  const auto device = runtime::open_cuda_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const auto workload = dsl::parse_workload("dense m=64 n=64 k=4096 f32 fast");
+  const Target target = *parse_target("cuda:sm_90a");
+  const auto space = schedules::Space::derive(workload->compute, target);
+  const auto point = schedules::changed(space, space.default_point(), {{"split", 1}});
+  ASSERT_TRUE(point && space.allowed(*point));
+  const Schedule schedule = space.schedule(*point);
+  ASSERT_NE(schedule.to_string().find("3xtf32"), std::string::npos) << schedule.to_string();
+  const Program program = schedule.program(schedules::limits_of(target)).value();
+  Random random(5);
+  Storage inputs;
+  for (const auto& argument : program.arguments) {
+    if (argument.is_output) continue;
+    std::vector<float> values(static_cast<size_t>(argument.buffer.elements()));
+    for (float& value : values) value = static_cast<float>(random.unit() * 2 - 1);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    inputs[argument.buffer.name].assign(bytes, bytes + values.size() * sizeof(float));
+  }
+  // The slack is of 1 and of each sum, the tolerance of the largest sum, which is about 80.
+  const std::vector<GpuCase> cases = {gpu_case("3xTF32", program, inputs, 80 * 2e-5)};
+  expect_cuda_agrees(**device, *nvrtc, cases);
+}
+
 TEST(MnMajor, ProductsCompileForSm90aWithoutSpills) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;

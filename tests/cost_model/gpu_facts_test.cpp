@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost_model/gpu_facts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -159,6 +160,69 @@ bind b@out k.1*n.1)");
   EXPECT_GT(threads.instructions.global_loads, 0);
   EXPECT_LT(boxes.instructions.integer, threads.instructions.integer);
   EXPECT_LE(boxes.registers, threads.registers);
+}
+
+TEST(GpuFacts, ConsumersMeetAtNoBarrierOfThePipeline) {
+  const auto with = [](int copies) {
+    return phase_of(configured(
+        "dense m=512 n=512 k=1024 bf16 fast",
+        fmt::format("product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 block.rows=128 "
+                    "copy.rows=1 block.columns=128 copy.columns=2 stages=3 copies={} unroll=4 "
+                    "raster=1 split=1",
+                    copies)));
+  };
+  const GpuPhaseFacts alone = with(1), helped = with(2);
+  EXPECT_FALSE(alone.has_producers);
+  EXPECT_TRUE(helped.has_producers);
+  EXPECT_EQ(alone.barriers - helped.barriers, 1024 / 64);
+  EXPECT_NEAR(alone.l2_bytes, helped.l2_bytes, 0.01 * helped.l2_bytes);
+}
+
+/// The busiest shared memory of a section, in cycles of an execution.
+double copy_cycles(const GpuPhaseFacts& facts) {
+  return std::ranges::max_element(facts.sections, {}, &SectionFacts::shared_cycles)->shared_cycles;
+}
+
+// Rows of a box of tiles of f32 are 8 elements, and each takes a cycle as one of 128 bytes does.
+TEST(GpuFacts, ShortRowsOfBoxesCostWholeLines) {
+  const auto with = [](int64_t terms) {
+    return copy_cycles(
+        phase_of(scheduled("dense m=1024 n=1024 k=1024 f32 fast", fmt::format(R"(split out m 64
+split out n 4
+split out k {}
+reorder out m.0 n.0 k.0 m.1 n.1 k.1
+cache_write out n.0
+cache_operand out 1 k.0 m.1 k.1
+cache_operand out 2 k.0 k.1 n.1
+parallel out m.0
+parallel out n.0
+bind out m.1
+bind out n.1
+pipeline a@out 2
+bulk a@out
+pipeline b@out 2
+bulk b@out
+)",
+                                                                              terms))));
+  };
+  EXPECT_NEAR(with(32), 64 + 32, 1);  // rows of 128 bytes, and 32 of 16
+  EXPECT_NEAR(with(8), 64 + 8, 1);
+}
+
+TEST(GpuFacts, NarrowAsynchronousCopiesTakeTwoAccesses) {
+  const auto with = [](int copy) {
+    return phase_of(configured(
+        "dense m=512 n=512 k=512 f32 fast",
+        fmt::format("out: gpu_mma warps.rows=2 warps.columns=2 tiles=2 block.rows=64 copy.rows={} "
+                    "block.columns=64 copy.columns=2 stages=3 unroll=1 raster=1 split=1",
+                    copy),
+        gpu("cuda:sm_80")));
+  };
+  const GpuPhaseFacts narrow = with(0), wide = with(1);
+  const double elements = 512.0 / 64 * 512 * 512;  // each block of columns reads all of a
+  EXPECT_NEAR(narrow.instructions.global_loads - wide.instructions.global_loads,
+              elements / 32 * 3 / 4, 1);
+  EXPECT_NEAR(narrow.instructions.shared - wide.instructions.shared, elements / 32, 1);
 }
 
 TEST(GpuFacts, PaddingAvoidsConflicts) {

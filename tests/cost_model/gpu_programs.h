@@ -44,6 +44,18 @@ inline Program first_program(const std::string& workload, const Target& target =
   return space.schedule(space.default_point()).program(schedules::limits_of(target)).value();
 }
 
+/// The program of a configuration of the workload's space.
+inline Program configured(const std::string& workload, const std::string& configuration,
+                          const Target& target = gpu()) {
+  const auto parsed = dsl::parse_workload(workload);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  const auto space = schedules::Space::derive(parsed->compute, target);
+  const auto point = space.parse(configuration);
+  EXPECT_TRUE(point && space.allowed(*point)) << configuration;
+  if (!point) return {};
+  return space.schedule(*point).program(schedules::limits_of(target)).value_or(Program{});
+}
+
 /// Blocks of `rows` x `columns` x `depth` through shared memory, tiles of `tile_rows` x
 /// `tile_columns` a thread, neighbours in fours; so many `stages` of blocks are there at once, and
 /// rows of a block of the first operand are `padding` elements longer.

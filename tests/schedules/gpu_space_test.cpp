@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
@@ -217,34 +218,35 @@ TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
   EXPECT_GE(tasks("dense", "m=1 n=1000 k=2048"), 66);
 }
 
-/// The operands of a product that may be copied in bulk.
+/// The operands of a product that TMA copies in some of 200 samples, sorted.
 std::string boxes_in(std::string_view op, std::string_view shape, DType type = Float32,
                      const std::string& target = "cuda:sm_90a") {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;
-  std::vector<std::string> names;
   const Space space = Space::derive(workload->compute, *parse_target(target));
-  for (const Knob& knob : space.decisions())
-    if (const size_t at = knob.name.find(".bulk."); at != std::string::npos)
-      names.push_back(knob.name.substr(at + 6));
-  return join(names, " ");
+  Random random(1);
+  std::set<std::string> operands;
+  for (int i = 0; i < 200; ++i)
+    for (const std::string& operand : tma_operands(space.schedule(space.sample(random))))
+      operands.insert(operand.substr(0, operand.find('@')));
+  return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
 }
 
 TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   // The first operand is contiguous along the reduction, which tensor tiles take; the second
   // across.
-  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64"), "rows columns");
-  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_120"), "rows columns");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64"), "a b");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_120"), "a b");
   EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_80"), "");
   EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "opencl"), "");
-  EXPECT_EQ(boxes_in("dense", "m=64 n=66 k=68"), "rows");
-  EXPECT_EQ(boxes_in("dense", "m=64 n=68 k=66"), "columns");
-  EXPECT_EQ(boxes_in("dense", "m=8 n=64 k=64"), "columns");  // too small for tiles
+  EXPECT_EQ(boxes_in("dense", "m=64 n=66 k=68"), "a");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=68 k=66"), "b");
+  EXPECT_EQ(boxes_in("dense", "m=8 n=64 k=64"), "b");  // too small for tiles
   EXPECT_EQ(boxes_in("dense", "m=64 n=72 k=72", Int8), "");
-  EXPECT_EQ(boxes_in("batch_matmul", "b=3 m=64 n=64 k=64"), "rows columns");
-  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1"), "rows columns");
-  EXPECT_EQ(boxes_in("conv2d", "n=2 c=64 h=14 w=14 k=64 r=1 s=1"), "columns");
-  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1 stride=2"), "columns");
+  EXPECT_EQ(boxes_in("batch_matmul", "b=3 m=64 n=64 k=64"), "a b");
+  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1"), "in w");
+  EXPECT_EQ(boxes_in("conv2d", "n=2 c=64 h=14 w=14 k=64 r=1 s=1"), "w");
+  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1 stride=2"), "w");
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
 }
 
@@ -261,13 +263,7 @@ bool allows(std::string_view op, std::string_view shape, DType type, KnobChanges
 TEST(GpuSpaceOfProducts, WarpgroupsReadBothOperandsAsTheyAreCopied) {
   const auto dense = [](std::string_view shape, DType type, int64_t block, int64_t warps) {
     return allows("dense", shape, type,
-                  {{"bulk.rows", 1},
-                   {"bulk.columns", 1},
-                   {"copy.rows", 0},
-                   {"copy.columns", 0},
-                   {"pad.rows", 0},
-                   {"pad.columns", 0},
-                   {"specialise", 1},
+                  {{"copies", 2},
                    {"stages", 2},
                    {"tiles", 4},
                    {"block.rows", 128},
@@ -288,6 +284,59 @@ TEST(GpuSpaceOfProducts, WarpgroupsReadBothOperandsAsTheyAreCopied) {
   EXPECT_TRUE(dense("m=256 n=328 k=256", BFloat16, 64, 1));
   // The instruction transposes 16 bits alone.
   EXPECT_FALSE(dense("m=256 n=256 k=256", Int8, 128, 1));
+}
+
+/// A large product of bf16 on sm_90a, and its configuration with copies by producers, blocks of 128
+/// by 256 and four stages, which is the fastest shape of CUTLASS's kernels for it.
+struct LargeProduct {
+  Space space = Space::derive(dsl::parse_workload("dense m=4096 n=4096 k=4096 bf16 fast")->compute,
+                              *parse_target("cuda:sm_90a"));
+  Point first = space.default_point();
+  Point fast = changed(space, first,
+                       {{"block.rows", 128}, {"block.columns", 256}, {"stages", 4}, {"copies", 2}})
+                   .value();
+  /// Number of chains of mutations, out of `chains`, that come to that block by producers.
+  int reached(const Point& from, int chains, int mutations) const {
+    Random random(1);
+    int count = 0;
+    for (int chain = 0; chain < chains; ++chain) {
+      Point at = from;
+      for (int i = 0; i < mutations && !is_alike(at); ++i) at = space.mutate(at, random);
+      count += is_alike(at);
+    }
+    return count;
+  }
+  bool is_alike(const Point& point) const {
+    const auto is = [&](const std::string& knob, int64_t value) {
+      return value_of(space, point, knob) == value;
+    };
+    return space.to_string(point).find("gpu_wgmma") != std::string::npos && is("copies", 2) &&
+           is("block.rows", 128) && is("block.columns", 256);
+  }
+};
+
+TEST(GpuSpaceOfProducts, DefaultsOfWarpgroupsCopyByProducers) {
+  const LargeProduct product;
+  const std::string steps = product.space.schedule(product.first).to_string();
+  EXPECT_NE(steps.find(" wgmma_m64k16_bf16"), steps.npos) << steps;
+  EXPECT_NE(steps.find("\nspecialise "), steps.npos) << steps;
+  EXPECT_EQ(tma_operands(product.space.schedule(product.first)).size(), 2u);
+}
+
+TEST(GpuSpaceOfProducts, LargeBlocksByProducersAreNearTheDefault) {
+  const LargeProduct product;
+  ASSERT_TRUE(product.space.allowed(product.fast));
+  EXPECT_TRUE(product.space.schedule(product.fast).program(limits_of(product.space.target())));
+  int differences = 0;
+  for (size_t d = 0; d < product.fast.choices.size(); ++d)
+    differences += product.fast.choices[d] != product.first.choices[d];
+  EXPECT_LE(differences, 2);
+  // Two decisions of some twenty: one chain in a few hundred gets there by two mutations.
+  EXPECT_GE(product.reached(product.first, 2000, 2), 10);
+  // From copies by threads it is one decision more.
+  const Point plain = changed(product.space, product.first, {{"copies", 0}}).value();
+  ASSERT_TRUE(product.space.allowed(plain));
+  EXPECT_GE(product.reached(plain, 2000, 4), 10);
 }
 
 TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {

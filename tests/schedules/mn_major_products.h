@@ -55,10 +55,8 @@ inline Schedule schedule_of(const MnMajorProduct& p) {
 }
 
 /// Knob values with which TMA copies both operands.
-inline KnobChanges in_bulk(int64_t stages, int64_t specialise, KnobChanges more = {}) {
-  KnobChanges knobs = {{"bulk.rows", 1},    {"bulk.columns", 1},       {"copy.rows", 0},
-                       {"copy.columns", 0}, {"pad.rows", 0},           {"pad.columns", 0},
-                       {"stages", stages},  {"specialise", specialise}};
+inline KnobChanges in_bulk(int64_t stages, bool specialise, KnobChanges more = {}) {
+  KnobChanges knobs = {{"stages", stages}, {"copies", specialise ? 2 : 1}};
   knobs.insert(knobs.end(), more.begin(), more.end());
   return knobs;
 }
@@ -73,7 +71,7 @@ inline std::vector<MnMajorProduct> mn_major_products() {
                        {"tiles", tiles}};
   };
   const auto threads = [&](int64_t stages, auto more) {
-    more.insert(more.end(), {{"copy.columns", 2}, {"stages", stages}});
+    more.insert(more.end(), {{"copy.columns", 2}, {"stages", stages}, {"copies", 0}});
     return more;
   };
   std::vector<MnMajorProduct> products = {
@@ -87,17 +85,17 @@ inline std::vector<MnMajorProduct> mn_major_products() {
       {70, 72, 104, threads(3, blocks(64, 16, 1, 1, 1))},
       {128, 104, 80, threads(2, blocks(64, 64, 1, 2, 2))},
       // With TMA copies.
-      {64, 72, 136, in_bulk(3, 1, blocks(64, 32, 1, 1, 2))},
-      {64, 96, 136, in_bulk(2, 1, blocks(64, 64, 1, 2, 4))},
-      {64, 72, 64, in_bulk(2, 0, blocks(64, 16, 1, 1, 1))},
-      {128, 128, 128, in_bulk(2, 0, blocks(64, 64, 1, 1, 1))},
-      {128, 128, 128, in_bulk(2, 1, blocks(128, 128, 2, 1, 4))},
-      {256, 128, 256, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))},
-      {100, 192, 200, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))},
-      {100, 192, 104, in_bulk(4, 0, blocks(64, 128, 1, 2, 1))},
-      {64, 256, 264, in_bulk(4, 1, blocks(64, 256, 1, 1, 4))},
-      {70, 72, 200, in_bulk(4, 1, blocks(64, 64, 1, 1, 2))},
-      {70, 264, 136, in_bulk(2, 1, blocks(128, 64, 2, 1, 4))},
+      {64, 72, 136, in_bulk(3, true, blocks(64, 32, 1, 1, 2))},
+      {64, 96, 136, in_bulk(2, true, blocks(64, 64, 1, 2, 4))},
+      {64, 72, 64, in_bulk(2, false, blocks(64, 16, 1, 1, 1))},
+      {128, 128, 128, in_bulk(2, false, blocks(64, 64, 1, 1, 1))},
+      {128, 128, 128, in_bulk(2, true, blocks(128, 128, 2, 1, 4))},
+      {256, 128, 256, in_bulk(3, true, blocks(128, 128, 2, 1, 4))},
+      {100, 192, 200, in_bulk(3, true, blocks(128, 128, 2, 1, 4))},
+      {100, 192, 104, in_bulk(4, false, blocks(64, 128, 1, 2, 1))},
+      {64, 256, 264, in_bulk(4, true, blocks(64, 256, 1, 1, 4))},
+      {70, 72, 200, in_bulk(4, true, blocks(64, 64, 1, 1, 2))},
+      {70, 264, 136, in_bulk(2, true, blocks(128, 64, 2, 1, 4))},
   };
   // The first factor is MN-major, or both are.
   const auto add = [&](MnMajorProduct p, bool across_b, DType type) {
@@ -112,9 +110,9 @@ inline std::vector<MnMajorProduct> mn_major_products() {
   rows = threads(3, blocks(128, 64, 1, 1, 2));
   rows.insert(rows.end(), {{"copy.rows", 2}, {"copy.columns", 1}});
   add({136, 72, 104, rows}, false, BFloat16);
-  add({128, 128, 192, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))}, true, Float16);
-  add({192, 128, 72, in_bulk(2, 0, blocks(128, 64, 1, 1, 1))}, false, BFloat16);
-  add({72, 128, 200, in_bulk(4, 1, blocks(64, 128, 1, 1, 2))}, true, BFloat16);
+  add({128, 128, 192, in_bulk(3, true, blocks(128, 128, 2, 1, 4))}, true, Float16);
+  add({192, 128, 72, in_bulk(2, false, blocks(128, 64, 1, 1, 1))}, false, BFloat16);
+  add({72, 128, 200, in_bulk(4, true, blocks(64, 128, 1, 1, 2))}, true, BFloat16);
   return products;
 }
 

@@ -18,13 +18,19 @@
 
 namespace tw::schedules {
 
+/// The operands that TMA copies, in the order of the steps.
+inline std::vector<std::string> tma_operands(const Schedule& schedule) {
+  std::vector<std::string> operands;
+  for (const Step& step : schedule.steps())
+    if (const auto* bulk = std::get_if<Bulk>(&step)) operands.push_back(bulk->stage);
+  return operands;
+}
+
 /// A point of a space whose product copies so many operands in bulk; none where hardly any does.
 inline std::optional<Point> bulk_point(const Space& space, Random& random, int operands = 1) {
   for (int tries = 0; tries < 2000 * operands * operands; ++tries) {
     Point point = space.sample(random);
-    const std::string text = space.to_string(point);
-    const int64_t found = value_of(text, "bulk.rows") + value_of(text, "bulk.columns");
-    if (found >= operands) return point;
+    if (tma_operands(space.schedule(point)).size() >= static_cast<size_t>(operands)) return point;
   }
   return std::nullopt;
 }

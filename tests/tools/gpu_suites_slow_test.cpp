@@ -127,16 +127,7 @@ TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
       if (!workload) continue;
       const auto space = schedules::Space::derive(workload->compute, target);
       const auto point = schedules::changed(space, space.default_point(),
-                                            {{"bulk.rows", 1},
-                                             {"bulk.columns", 1},
-                                             {"specialise", 1},
-                                             {"copy.rows", 0},
-                                             {"copy.columns", 0},
-                                             {"pad.rows", 0},
-                                             {"pad.columns", 0},
-                                             {"split", 1},
-                                             {"stages", 3}},
-                                            true);
+                                            {{"copies", 2}, {"split", 1}, {"stages", 3}}, true);
       ASSERT_TRUE(point) << item.name;
       const auto schedule = space.schedule(*point);
       const std::string steps = schedule.to_string();

@@ -265,6 +265,12 @@ class Tuning(program.ProgramTest):
                          [r["name"] for r in document["results"] if r["status"] == "ok"])
         self.assertEqual(known.err.count("has no kernel of the workload"), 1)
 
+    def test_a_suite_has_the_type_that_is_asked_for(self):
+        for dtype, more in (("f32", []), ("bf16", ["--dtype", "bf16"])):
+            results = self.json("tune", "--suite", "gemm", "--db", self.db, "--target", "cuda:sm_90a", "--dry-run",
+                                "--format", "json", *more)["results"]
+            self.assertEqual({result["workload"].split()[-2] for result in results}, {dtype})
+
     def test_a_suite_of_which_nothing_is_known(self):
         self.tune()
         self.assertEqual(self.run_program("tune", "--suite", "gemm", "--db", self.db, "--effort", "none").returncode, 6)

@@ -8,9 +8,8 @@ namespace {
 
 constexpr const char* half_product = "dense m=256 n=256 k=256 bf16 fast";
 constexpr const char* warpgroups =
-    "product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 block.rows=128 copy.rows=0 pad.rows=0 "
-    "block.columns=128 copy.columns=0 pad.columns=0 stages=2 bulk.rows=1 bulk.columns=1 "
-    "specialise=1 unroll=4 raster=1 split=1";
+    "product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 block.rows=128 copy.rows=0 "
+    "block.columns=128 copy.columns=0 stages=2 copies=2 unroll=4 raster=1 split=1";
 
 TEST(GpuWgmma, WarpgroupsReadSwizzledBlocksThatTheCopyEngineMoves) {
   EXPECT_EQ(steps_of(space_of_workload(half_product, "cuda:sm_90a"), warpgroups),
@@ -61,8 +60,10 @@ TEST(GpuWgmma, BlocksAreWholeInstructionsAndFitTheTarget) {
   EXPECT_FALSE(allows(space, with(warpgroups, "block.rows=128", "block.rows=64")));
   EXPECT_FALSE(allows(space, with(warpgroups, "stages=2", "stages=1")));  // no pipeline to ask for
   EXPECT_FALSE(allows(space, with(warpgroups, "split=1", "split=2")));
-  EXPECT_FALSE(allows(
-      space, with(warpgroups, "bulk.rows=1", "bulk.rows=0")));  // producers need both operands
+  // Producers need boxes for both operands: rows of b have 258 elements, no multiple of 16 bytes.
+  const Space ragged = space_of_workload("dense m=256 n=258 k=256 bf16 fast", "cuda:sm_90a");
+  EXPECT_FALSE(allows(ragged, warpgroups));
+  EXPECT_TRUE(allows(ragged, with(warpgroups, "copies=2", "copies=1")));
   // Sums of 128 by 256 by one warpgroup are 256 registers.
   EXPECT_FALSE(allows(space, with(with(warpgroups, "warps.rows=2", "warps.rows=1"),
                                   "block.columns=128", "block.columns=256")));

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Descends on a score: the point of a space that a model prefers before anything is measured. From
+// each of several starts the values of one decision after the other are compared, the others kept,
+// until no single change is better; then a few mutations, which change two decisions at once, are
+// tried as a way on. Pure but for the score; deterministic in the random source.
+//
+//   const Descent descent{.samples = 64, .starts = 4};
+//   const Point best = descend(space, {space.default_point()}, score, descent, random);
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "base/random.h"
+#include "schedules/space.h"
+#include "tuner/search.h"
+
+namespace tw::tuner {
+
+struct Descent {
+  size_t samples = 0;  ///< random points, the best of which are starts
+  size_t starts =
+      1;  ///< the given points and the best samples, at most so many unless more are given
+  size_t mutations = 0;  ///< tried where no single change is better
+};
+
+/// The best point by the score's mean of all that were looked at. Once `stops` is true, the best so
+/// far. Requires: `given` is not empty.
+schedules::Point descend(const schedules::Space& space, const std::vector<schedules::Point>& given,
+                         const Score& score, const Descent& descent, Random& random,
+                         const std::function<bool()>& stops = nullptr);
+
+}  // namespace tw::tuner
