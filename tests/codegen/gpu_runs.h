@@ -19,8 +19,8 @@ namespace tw::codegen {
 struct GpuCase {
   std::string title;  ///< shown if the case fails
   Program program;
-  Storage inputs;
-  Storage expected;  ///< inputs may be among them
+  Storage inputs = {};
+  Storage expected = {};  ///< inputs may be among them
   double slack = 0;  ///< relative and absolute
 };
 

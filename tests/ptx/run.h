@@ -27,7 +27,7 @@ struct Launch {
   int64_t blocks = 1;
   int threads = 1;
   int64_t dynamic_shared_bytes = 0;
-  std::vector<std::byte> parameters;  ///< as the kernel's declaration lays them out
+  std::vector<std::byte> parameters = {};  ///< as the kernel's declaration lays them out
   /// Arrays in global memory that the kernel may access.
   std::vector<std::span<std::byte>> global = {};
 };
