@@ -106,9 +106,13 @@ bool has_ended(Thread& t, I i) {
   return (barrier.phase & 1) != static_cast<int64_t>(t.read(i[2]) & 1);
 }
 void test_wait(Thread& t, I i) { t.write(i[0], Type::Pred, has_ended(t, i)); }
-/// May wait for a while: here until some phase ends, so that a loop around it does not spin.
+/// May give up at any time: the first try does, the next one in a row waits until some phase ends,
+/// so that a loop around it does not spin.
 void try_wait(Thread& t, I i) {
-  if (has_ended(t, i)) return t.write(i[0], Type::Pred, 1);
+  const bool ended = has_ended(t, i), is_again = t.tried == &i;
+  t.tried = ended || is_again ? nullptr : &i;
+  if (ended || !is_again) return t.write(i[0], Type::Pred, ended);
+  t.tried = &i;
   --t.pc;
   t.waiting = Waiting::Mbarrier;
   t.at = &i;

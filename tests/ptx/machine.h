@@ -51,6 +51,7 @@ struct Thread {
   std::vector<std::byte> local;
   std::deque<std::vector<PendingCopy>> copy_groups;  ///< committed, oldest first
   std::vector<PendingCopy> copies;                   ///< not yet committed
+  const Instruction* tried = nullptr;                ///< the try_wait that failed last
   uint32_t step = 0;  ///< how often it has made its accesses visible to others
 
   uint64_t read(const Operand& operand) const {

@@ -141,9 +141,10 @@ uint64_t accumulator(Thread& thread, const Operand& operand) {
   return thread.registers[reg];
 }
 
-void check_warpgroup(std::span<Thread* const> threads, I i, uint64_t first) {
-  for (Thread* thread : threads)
-    if (first != thread->read(i[1]))
+void check_descriptors(std::span<Thread* const> threads, I i) {
+  for (const Thread* thread : threads)
+    if (thread->read(i[1]) != threads.front()->read(i[1]) ||
+        thread->read(i[2]) != threads.front()->read(i[2]))
       throw Fault("threads of a warpgroup have different descriptors");
 }
 
@@ -154,7 +155,7 @@ void wgmma(std::span<Thread* const> threads, I i) {
     throw Fault("this shape, type or place of a factor of wgmma is not interpreted");
   Thread& first = *threads.front();
   const uint64_t a_bits = first.read(i[1]), b_bits = first.read(i[2]);
-  check_warpgroup(threads, i, a_bits);
+  check_descriptors(threads, i);
   const bool is_float_sum = i.types[0] == Type::F32;
   if (is_float_sum && (first.read(i[4]) != 1 || first.read(i[5]) != 1))
     throw Fault("wgmma with a negated factor is not interpreted");

@@ -108,7 +108,6 @@ enum SpecialRegister {
   NCtaZ,
   LaneId,
   WarpId,
-  Zero64,
   DynamicShared,
   special_registers
 };

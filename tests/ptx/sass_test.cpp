@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "codegen/gpu_emitter.h"
+#include "dsl/workload.h"
 #include "schedules/legality.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/spaces.h"
