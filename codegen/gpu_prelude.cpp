@@ -298,7 +298,9 @@ INLINE void tw_more_registers() {
 )"},
 };
 
-// Tensor tiles that are more than one instruction, in the words of those that follow.
+// Tensor tiles that are more than one instruction, in the words of those that follow. Tensor cores
+// truncate what they add to, so that a long sum of theirs loses a bit of its f32 for each doubling
+// of its terms: split tf32 is summed outside of them (Ootomo and Yokota, arXiv 2203.03341).
 constexpr PreludeFunction tile_functions[] = {
     {"tw_mma_m16n8k8_tf32(", R"(INLINE void tw_mma_m16n8k8_tf32(
     float& c0, float& c1, float& c2, float& c3,
@@ -313,10 +315,15 @@ constexpr PreludeFunction tile_functions[] = {
   const unsigned big_a0 = tw_big(a0), big_a1 = tw_big(a1);
   const unsigned big_a2 = tw_big(a2), big_a3 = tw_big(a3);
   const unsigned big_b0 = tw_big(b0), big_b1 = tw_big(b1);
-  tw_mma_tf32(c0, c1, c2, c3, tw_small(a0), tw_small(a1), tw_small(a2), tw_small(a3),
+  float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
+  tw_mma_tf32(d0, d1, d2, d3, tw_small(a0), tw_small(a1), tw_small(a2), tw_small(a3),
               big_b0, big_b1);
-  tw_mma_tf32(c0, c1, c2, c3, big_a0, big_a1, big_a2, big_a3, tw_small(b0), tw_small(b1));
-  tw_mma_tf32(c0, c1, c2, c3, big_a0, big_a1, big_a2, big_a3, big_b0, big_b1);
+  tw_mma_tf32(d0, d1, d2, d3, big_a0, big_a1, big_a2, big_a3, tw_small(b0), tw_small(b1));
+  tw_mma_tf32(d0, d1, d2, d3, big_a0, big_a1, big_a2, big_a3, big_b0, big_b1);
+  c0 += d0;
+  c1 += d1;
+  c2 += d2;
+  c3 += d3;
 }
 )"},
 };

@@ -157,8 +157,25 @@ static void tw_call(void (*kernel)(A...), void* const* arguments) {
 // hardware's layout says (PTX ISA, "Matrix Fragments for mma.m16n8k8" and those after it).
 constexpr std::string_view tensor_prelude = R"(
 static unsigned tw_factors[1024][6];  // registers of each thread: a0 to a3, b0 and b1
-static inline void tw_add(float& sum, float term) { sum += term; }
-static inline void tw_add(int& sum, int term) { sum = (int)((unsigned)sum + (unsigned)term); }
+
+// What an instruction adds up. Of floats the products are exact, and the sum is cut off to an f32.
+template <typename Sum> struct tw_total;
+template <> struct tw_total<float> {
+  double value;
+  void add(float a, float b) { value += (double)a * b; }
+  float sum() const {
+    const float nearest = (float)value;
+    if (!(fabs((double)nearest) > fabs(value)) || __builtin_isinf(nearest)) return nearest;
+    unsigned bits;
+    memcpy(&bits, &nearest, sizeof bits);
+    return __uint_as_float(bits - 1);
+  }
+};
+template <> struct tw_total<int> {
+  unsigned value;
+  void add(int a, int b) { value += (unsigned)(a * b); }
+  int sum() const { return (int)value; }
+};
 
 // `packed` elements in a register; `element` takes one from it.
 template <int packed, typename Sum, typename Element>
@@ -171,12 +188,14 @@ static void tw_mma(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,
   Sum* const sums[4] = {&c0, &c1, &c2, &c3};
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    tw_total<Sum> total{(decltype(tw_total<Sum>::value))*sums[i]};
     for (unsigned k = 0; k < 8 * packed; ++k) {
       const unsigned of_four = k / packed % 4, half = k / (4 * packed);
       const unsigned a = tw_factors[warp + row % 8 * 4 + of_four][row / 8 + half * 2];
       const unsigned b = tw_factors[warp + column * 4 + of_four][4 + half];
-      tw_add(*sums[i], element(a, k % packed) * element(b, k % packed));
+      total.add(element(a, k % packed), element(b, k % packed));
     }
+    *sums[i] = total.sum();
   }
   tw_warp_barrier(2, 32);
 }
@@ -373,13 +392,18 @@ static void tw_wgmma_run(void* sums, tw_matrix a, tw_matrix b, unsigned thread) 
       rows[h][k] = Type::element(
 a.at(warp * 16 + h * 8 + lane / 4, k, Type::bytes));
   for (unsigned j = 0; j < pairs; ++j)
-    for (unsigned e = 0; e < 2; ++e)
+    for (unsigned e = 0; e < 2; ++e) {
+      using Total = tw_total<typename Type::sum>;
+      using Value = decltype(Total::value);
+      auto &upper = d[j * 2 + e], &lower = d[2 * pairs + j * 2 + e];
+      Total totals[2] = {{(Value)upper}, {(Value)lower}};
       for (unsigned k = 0; k < terms; ++k) {
-        const auto term =
-            Type::element(b.at(j * 8 + lane % 4 * 2 + e, k, Type::bytes));
-        for (unsigned h = 0; h < 2; ++h)
-          tw_add(d[h * 2 * pairs + j * 2 + e], rows[h][k] * term);
+        const auto factor = Type::element(b.at(j * 8 + lane % 4 * 2 + e, k, Type::bytes));
+        for (unsigned h = 0; h < 2; ++h) totals[h].add(rows[h][k], factor);
       }
+      upper = totals[0].sum();
+      lower = totals[1].sum();
+    }
 }
 template <int columns, typename Type>
 static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned long long b,

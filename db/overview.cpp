@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "db/best.h"
 #include "db/rows.h"
@@ -35,6 +36,10 @@ std::string groups_sql() {
       shortened("g.device"), shortened("g.layouts", most_key_characters), columns_of_a_group,
       columns_of_a_group);
 }
+
+constexpr const char* places_sql =
+    "SELECT t.workload, b.target, b.device, b.layouts FROM best b JOIN trials t ON t.seq = b.trial "
+    "WHERE t.op = ? AND b.threads = ? AND b.codegen_abi = ?";
 
 std::string trials_sql() {
   return fmt::format(
@@ -104,6 +109,23 @@ Result<std::vector<GroupSummary>> Store::groups(int64_t limit) {
     return true;
   }));
   return groups;
+}
+
+Result<std::vector<Place>> Store::places(const std::string& op, int64_t threads,
+                                         int64_t codegen_abi) {
+  TW_TRY(Statement statement, Statement::prepare(state_->connection, places_sql));
+  statement.bind(std::string_view(op)).bind(threads).bind(codegen_abi);
+  std::set<Place> places;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    places.insert({row.text(0), row.text(1), row.text(2), row.text(3)});
+    return true;
+  }));
+  state_->each_layer([&](OpenLayer& layer) -> Status {
+    TW_TRY(const std::vector<Place> lower, layer.store.places(op, threads, codegen_abi));
+    places.insert(lower.begin(), lower.end());
+    return {};
+  });
+  return std::vector<Place>(places.begin(), places.end());
 }
 
 Result<std::vector<TrialSummary>> Store::trials(const std::string& workload_hash,

@@ -31,6 +31,12 @@ struct GroupSummary {
   double efficiency = 0;  ///< of the best one; 0 where it is unknown
 };
 
+/// What trials are of; latencies of one place compare.
+struct Place {
+  std::string workload, target, device, layouts;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
 /// One trial, without what was run.
 struct TrialSummary {
   std::string hash;

@@ -199,6 +199,9 @@ class Store {
   /// Every group of trials with its answer, by indexes and without reading the trials: of a group
   /// one row. The group whose trial was stored last comes first; at most `limit`.
   Result<std::vector<GroupSummary>> groups(int64_t limit);
+  /// The places at which an operator has an answer for this number of threads, by indexes and
+  /// without reading the trials, also of layers below; in order.
+  Result<std::vector<Place>> places(const std::string& op, int64_t threads, int64_t codegen_abi);
   /// The trials of a workload, given by the hash of its key, under these layouts: those that were
   /// stored last, at most `limit`, the oldest of them first. Each is judged by all of its group.
   /// They are not checked against their hashes.

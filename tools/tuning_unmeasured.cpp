@@ -13,6 +13,7 @@
 #include "tools/report.h"
 #include "tools/tuning.h"
 #include "tuner/experience.h"
+#include "tuner/first_pick.h"
 #include "tuner/reference.h"
 
 namespace tw::tools {
@@ -148,6 +149,17 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
                           compiled, all));
 }
 
+/// What a search would begin with.
+Result<std::string> unmeasured_schedule(std::optional<db::Store>& store,
+                                        const dsl::Workload& workload, const Target& target,
+                                        int threads, const std::function<bool()>& stops) {
+  if (!store) return preferred_schedule(workload, target, threads, stops);
+  TW_TRY(std::string picked, tuner::first_pick(*store, workload, target, threads, stops));
+  const auto schedule = schedules::parse_schedule(workload.compute, picked);
+  if (schedule && schedule->program(schedules::limits_of(target))) return picked;
+  return default_schedule(workload, target);
+}
+
 }  // namespace
 
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
@@ -171,8 +183,8 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     if (best) {
       schedule = best->schedule;
     } else {
-      TW_TRY(schedule, preferred_schedule(job.workload, target.target, threads,
-                                          [&] { return interrupts.load() > 0; }));
+      TW_TRY(schedule, unmeasured_schedule(store, job.workload, target.target, threads,
+                                           [&] { return interrupts.load() > 0; }));
     }
     auto artifact = tuner::build_schedule(job.workload, schedule, target.target, threads,
                                           target.missing.empty(), environment);

@@ -37,4 +37,39 @@ Target described_by(Target target, std::string_view device) {
   return target;
 }
 
+namespace {
+
+// More is no device: texts of records are strangers'.
+constexpr int64_t most_cores = 1 << 16, most_cache_units = 1 << 20;
+
+// "AMD EPYC; 2 cores; L1 48 KiB; L2 1024 KiB; L3 32 MiB"
+void take_cores_and_caches(std::string_view device, Machine& machine) {
+  const std::vector<std::string> parts = split(device, ';');
+  if (parts.size() != 5) return;
+  const auto number = [](const std::vector<std::string>& words, size_t i) {
+    const auto value = i < words.size() ? parse_int(words[i]) : std::nullopt;
+    return value.value_or(0);
+  };
+  if (const int64_t cores = number(words(parts[1]), 0); cores > 0 && cores <= most_cores)
+    machine.cores = static_cast<int>(cores);
+  for (size_t level = 0; level < machine.caches.size(); ++level) {
+    const std::vector<std::string> cache = words(parts[level + 2]);
+    const int64_t size = number(cache, 1);
+    if (size > 0 && size <= most_cache_units)
+      machine.caches[level].bytes = size << (cache.back() == "MiB" ? 20 : 10);
+  }
+}
+
+}  // namespace
+
+Result<Target> target_of(const db::Record& record) {
+  TW_TRY(Target target, parse_target(record.target));
+  if (target.is_gpu()) return described_by(std::move(target), record.device);
+  const std::string name(split(record.machine, ';')[0]);
+  if (auto machine = machine_by_name(name, vector_sizes(target)))
+    target.machine = std::move(*machine);
+  take_cores_and_caches(record.device, target.machine);
+  return target;
+}
+
 }  // namespace tw::tuner

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/target.h"
+#include "db/record.h"
 #include "runtime/device_target.h"
 
 namespace tw::tuner {
@@ -20,5 +21,9 @@ using runtime::with_facts;
 
 /// The target of a GPU as a record's device text has it; unchanged where the text is of no GPU.
 Target described_by(Target target, std::string_view device);
+
+/// The target of a record, with its machine as the record's texts tell it: of a processor the
+/// microarchitecture, the cores and the caches. Errors as parse_target().
+Result<Target> target_of(const db::Record& record);
 
 }  // namespace tw::tuner

@@ -2,8 +2,8 @@
 #pragma once
 // What a database knows that helps a new run: trials of the same workload, under the same layouts,
 // on the same device, which are not tried again and whose best are parents, and trials of others
-// like it, under other layouts or on other devices, which teach the cost model and whose fastest
-// schedules are worth a try here. Not thread-safe.
+// like it, under other layouts, on other devices or for other instruction sets, which teach the cost
+// model and whose fastest schedules are worth a try here. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -37,6 +37,9 @@ struct Experience {
   /// Number of schedules of this workload on this device that the database has, also of those that
   /// could not be timed undisturbed.
   int64_t known = 0;
+  /// Number of samples, also of earlier questions, of this workload on other devices or for other
+  /// instruction sets, under other layouts or in another state of the caches.
+  int64_t known_elsewhere = 0;
   std::set<std::string> tried;       ///< texts of those that need no other trial
   std::vector<Tried> parents;        ///< the fastest of them, as points
   std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
@@ -44,6 +47,9 @@ struct Experience {
   /// under other layouts or in another state of the caches, nearest first.
   std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
+
+  /// By how many trials of its own the workload is known, for a model that learned from the samples.
+  int64_t trusted() const;
 };
 
 /// What cannot be read is not known: a damaged database costs help, not the run.
@@ -58,11 +64,11 @@ Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, con
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
 /// Group of trials whose latencies can be compared: those of one workload under the same layouts
-/// in the same state of the caches on one device.
+/// in the same state of the caches on one device for one instruction set.
 size_t ranking_group(const db::Record& record);
 
-/// The model's sample of a record; nullopt where its schedule does not apply to the workload, or
-/// where it could not be timed undisturbed.
+/// The model's sample of a record, which `target` measured, with its machine; nullopt where its
+/// schedule does not apply to the workload, or where it could not be timed undisturbed.
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads);
 

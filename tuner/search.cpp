@@ -124,8 +124,10 @@ class Evolution : public Search {
     const bool widens = is_stuck(history, count);
     const size_t asked = count - part(widens ? widened_random_share : random_share);
     std::vector<Rated> picked;
-    add_best(rate(known.seeds, score), likely, (count + 1) / 2, picked);
-    const std::vector<Rated> rated = rate(std::move(pool), score);
+    const std::vector<Rated> seeds = rate(known.seeds, score);
+    add_best(seeds, likely, count / 2, picked);
+    std::vector<Rated> rated = rate(std::move(pool), score);
+    rated.insert(rated.end(), seeds.begin(), seeds.end());
     add_best(rated, likely, asked - part(hopeful_share), picked);
     add_best(rated, hopeful, asked, picked);
     add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count, picked);

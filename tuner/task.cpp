@@ -182,6 +182,7 @@ void Task::learn_from_database(const std::function<bool()>& stops) {
   const auto best = run_.best_known(workload());
   if (best && *best && (*best)->device != device_text(run_.target)) elsewhere_ = **best;
   progress_.known_trials = known.known;
+  trusted_trials_ = known.trusted();
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
   run_.learner.learn(std::exchange(known.samples, {}), true);
   proposer_.learn(std::move(known));
@@ -197,9 +198,9 @@ std::vector<Point> Task::propose(const Score& predict) {
   learn_from_database(stops);
   if (run_.interrupted()) return {};
   int64_t count = run_.options.batch;
-  if (run_.options.trials > 0)
-    count = std::clamp<int64_t>(run_.options.trials - proposed_, 0, count);
-  if (count == 0) return {};
+  const int64_t most =
+      run_.options.trials > 0 ? std::max<int64_t>(run_.options.trials - proposed_, 0) : count;
+  if (most == 0) return {};
   // Where a candidate takes as long as the reference, more than fit into the time would be built in
   // vain, and nothing measured before all are.
   if (counts_.total() == 0 && reference_s_ > 0)
@@ -208,12 +209,17 @@ std::vector<Point> Task::propose(const Score& predict) {
   if (batches_ == 0)
     count = static_cast<int64_t>(
         std::clamp(usual_trials_per_s * first_batch_s_, 1.0, static_cast<double>(count)));
-  if (proposer_.has_first() && --count == 0) return {};
-  return proposer_.propose(predict, static_cast<size_t>(count));
+  const int64_t first = proposer_.has_first() ? 1 : 0;
+  if (std::min(count, most) == first) return {};
+  std::vector<Point> points = proposer_.propose(predict, static_cast<size_t>(count - first));
+  // Few trials are the first of many: they are chosen from as large a pool.
+  if (std::ssize(points) > most - first)
+    points.erase(points.begin() + (most - first), points.end());
+  return points;
 }
 
 std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
-  return proposer_.predict(points, run_.learner.model(), progress_.known_trials + counts_.total());
+  return proposer_.predict(points, run_.learner.model(), trusted_trials_ + counts_.total());
 }
 
 Batch Task::choose(const std::vector<Point>& points) {

@@ -143,6 +143,7 @@ class Task {
   double reference_s_ = 0;   ///< time to build and check it
 
   bool recalled_ = false;                ///< the database has been asked
+  int64_t trusted_trials_ = 0;           ///< Experience::trusted()
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
   int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed
   int64_t under_way_ = 0;                ///< candidates proposed and not yet back from the builder

@@ -1441,6 +1441,59 @@ TEST(HostEmulator, TensorTilesRoundToTf32) {
   }
 }
 
+// Tensor cores truncate their sums: 8,192 terms that are summed inside of them, here as `inside`,
+// are beyond what `fast` allows.
+TEST(HostEmulator, Fault81_SplitTf32IsFastF32AlsoInLongSums) {
+  constexpr int terms = 8192, rows = 16, columns = 8;
+  const std::string text =
+      R"(extern "C" __global__ void k(float* out, float* a, float* b, unsigned char* scratch) {
+  const int lane = threadIdx.x, row = lane / 4, of_four = lane % 4;
+  float split[4] = {}, inside[4] = {};
+  for (int k = 0; k < 8192; k += 8) {
+    const float a0 = a[row * 8192 + k + of_four], a1 = a[(row + 8) * 8192 + k + of_four];
+    const float a2 = a[row * 8192 + k + of_four + 4], a3 = a[(row + 8) * 8192 + k + of_four + 4];
+    const float b0 = b[(k + of_four) * 8 + row], b1 = b[(k + of_four + 4) * 8 + row];
+    tw_mma_m16n8k8_3xtf32(split[0], split[1], split[2], split[3], a0, a1, a2, a3, b0, b1);
+    tw_mma_tf32(inside[0], inside[1], inside[2], inside[3], tw_small(a0), tw_small(a1), tw_small(a2),
+                tw_small(a3), tw_big(b0), tw_big(b1));
+    tw_mma_tf32(inside[0], inside[1], inside[2], inside[3], tw_big(a0), tw_big(a1), tw_big(a2),
+                tw_big(a3), tw_small(b0), tw_small(b1));
+    tw_mma_tf32(inside[0], inside[1], inside[2], inside[3], tw_big(a0), tw_big(a1), tw_big(a2),
+                tw_big(a3), tw_big(b0), tw_big(b1));
+  }
+  for (int i = 0; i < 4; ++i) {
+    const int at = (row + i / 2 * 8) * 8 + of_four * 2 + i % 2;
+    out[at] = split[i];
+    out[128 + at] = inside[i];
+  }
+}
+)";
+  Random random(7);
+  const auto normal = [&] {  // Box and Muller
+    const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
+    return static_cast<float>(radius * std::cos(2 * M_PI * random.unit()));
+  };
+  std::vector<float> a(rows * terms), b(terms * columns), out(2 * rows * columns);
+  std::ranges::generate(a, normal);
+  std::ranges::generate(b, normal);
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 32};
+  ASSERT_EQ(emulator_error(cuda_functions_for(text) + text, kernel,
+                           {out.data(), a.data(), b.data(), nullptr}),
+            "");
+  double largest = 0, split = 0, inside = 0;
+  for (int y = 0; y < rows; ++y)
+    for (int x = 0; x < columns; ++x) {
+      double sum = 0;
+      for (int k = 0; k < terms; ++k)
+        sum += static_cast<double>(a[y * terms + k]) * b[k * columns + x];
+      largest = std::max(largest, std::abs(sum));
+      split = std::max(split, std::abs(out[y * columns + x] - sum));
+      inside = std::max(inside, std::abs(out[rows * columns + y * columns + x] - sum));
+    }
+  EXPECT_LT(split / largest, 2e-6);
+  EXPECT_GT(inside / largest, 2e-5);
+}
+
 TEST(HostEmulator, WritesPastDynamicSharedMemoryAreAnError) {
   const Program program = neighbours(64 << 10);
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();

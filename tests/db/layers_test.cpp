@@ -90,6 +90,22 @@ TEST_F(Layers, RecordsOfLayersAreNoneOfTheDatabase) {
   EXPECT_EQ(open_store(folder_ / "shipped.db", OpenMode::ReadOnly).info().value().records, 1);
 }
 
+TEST_F(Layers, PlacesAreThoseOfAllThatHaveAnAnswer) {
+  Record wrong = measured_on(other_model, 3);
+  wrong.workload = "another workload";
+  wrong.status = TrialStatus::Wrong;
+  wrong.latency_ns = 0;
+  wrong.samples_ns.clear();
+  const Record own = measured_on(own_device, 1);
+  Store store = open({own, measured_on(own_device, 2), seal(wrong)}, {measured_on(own_device, 3)},
+                     {measured_on(same_model, 4)});
+  const std::vector<Place> expected = {{own.workload, own.target, own_device, own.layouts},
+                                       {own.workload, own.target, same_model, own.layouts}};
+  EXPECT_EQ(store.places(own.op, own.threads, own.codegen_abi).value(), expected);
+  EXPECT_TRUE(store.places(own.op, own.threads + 1, own.codegen_abi).value().empty());
+  EXPECT_TRUE(store.places("another", own.threads, own.codegen_abi).value().empty());
+}
+
 TEST_F(Layers, Fault28_ALayerIsJudgedAsADatabaseIs) {
   Record impossible = measured_on(own_device, 0);
   impossible.bytes = 4 * impossible.latency_ns;

@@ -40,5 +40,27 @@ TEST(Device, AGpuIsWhatARecordSaysOfIt) {
     EXPECT_EQ(device_text(described_by(target, other)), device_text(target)) << other;
 }
 
+TEST(Device, AProcessorIsWhatARecordSaysOfIt) {
+  db::Record record;
+  record.target = parse_target("x86-64-v4").value().to_string();
+  record.machine = "Zen 5; table; 8fbb0143a227ba28";
+  record.device = "AMD EPYC; 24 cores; L1 48 KiB; L2 2048 KiB; L3 96 MiB";
+  const Target target = target_of(record).value();
+  EXPECT_EQ(target.to_string(), record.target);
+  EXPECT_EQ(target.machine.name, "Zen 5");
+  EXPECT_EQ(target.machine.core.vector_bytes, 64);
+  EXPECT_EQ(target.machine.cores, 24);
+  EXPECT_EQ(target.machine.l1_bytes(), 48 << 10);
+  EXPECT_EQ(target.machine.l2_bytes(), 2 << 20);
+  EXPECT_EQ(target.machine.l3_bytes(), 96 << 20);
+  // What a stranger wrote is not believed beyond what a device can be.
+  record.machine = "Zen 55; table";
+  record.device = "X; 99999999999999999999 cores; L1 -1 KiB; L2 9223372036854775807 KiB; L3";
+  const tw::Machine generic = parse_target(record.target).value().machine;
+  EXPECT_EQ(target_of(record).value().machine, generic);
+  record.target = "a target";
+  EXPECT_FALSE(target_of(record));
+}
+
 }  // namespace
 }  // namespace tw::tuner

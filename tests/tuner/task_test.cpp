@@ -12,6 +12,8 @@
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
+#include "tuner/first_pick.h"
+#include "tuner/scoring.h"
 #include "tuner/worker_pool.h"
 
 namespace tw::tuner {
@@ -441,6 +443,82 @@ TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
   const Experience under_free = recalled(store, free, space);
   EXPECT_EQ(under_free.tried, std::set{space.schedule(twin).to_string()});
   EXPECT_EQ(under_free.samples.size(), 2u);
+}
+
+// The same choices mean vectors of another width there.
+TEST(Experience, TrialsForAnotherInstructionSetTeachAndAreSeeds) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Target here = parse_target("x86-64-v3").value(), other = parse_target("x86-64-v4").value();
+  const Space space = Space::derive(workload.compute, here),
+              wide = Space::derive(workload.compute, other);
+  Random random(5);
+  Point point, twin;
+  for (int i = 0; i < 500 && twin.choices.empty(); ++i) {
+    point = wide.sample(random);
+    const auto same = space.parse(wide.to_string(point));
+    if (!same || !space.allowed(*same)) continue;
+    const schedules::Schedule steps = space.schedule(*same), wider = wide.schedule(point);
+    if (steps.program() && wider.program() && steps.to_string() != wider.to_string()) twin = *same;
+  }
+  ASSERT_FALSE(twin.choices.empty());
+  db::Record record = stored_trial(workload, wide.schedule(point).to_string(), 1e5);
+  record.target = other.to_string();
+  record.configuration = wide.to_string(point);
+  db::Record arm = record;  // of another architecture: nothing that is there is here
+  arm.target = parse_target("arm-64-linux").value().to_string();
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record)), db::seal(std::move(arm))}));
+  const Experience known =
+      warm_start(store, {&workload, &space, here, 1, nullptr, [] { return false; }});
+  EXPECT_TRUE(known.tried.empty());
+  EXPECT_EQ(known.seeds, std::vector{twin});
+  ASSERT_EQ(known.samples.size(), 1u);
+  EXPECT_FALSE(known.samples[0].same_machine);
+  EXPECT_EQ(known.known_elsewhere, 1);
+  EXPECT_EQ(known.trusted(), 0);
+}
+
+TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Target target = parse_target("x86-64-v3").value();
+  const Space space = Space::derive(workload.compute, target);
+  const auto never = [] { return false; };
+  db::Store store = open_store(folder / "t.db");
+  const std::string alone = first_pick(store, workload, target, 1, never).value();
+  EXPECT_EQ(alone, predicted_schedule({workload.compute}, target, 1, never).value());
+
+  // On another device all schedules but those of the smallest rows of tiles were a hundred times
+  // slower than the cost model thinks.
+  const size_t rows = static_cast<size_t>(
+      std::ranges::find_if(space.decisions(),
+                           [](const auto& d) { return d.name.ends_with("tile.m"); }) -
+      space.decisions().begin());
+  ASSERT_LT(rows, space.decisions().size());
+  const auto usual = space.point_of(schedules::parse_schedule(workload.compute, alone).value());
+  ASSERT_TRUE(usual);
+  ASSERT_NE(usual->choices[rows], 0) << alone;
+  std::vector<db::Record> trials;
+  Random random(11);
+  while (trials.size() < 120) {
+    Point point = space.sample(random);
+    if (trials.size() % 2 == 0) point.choices[rows] = 0;
+    const schedules::Schedule schedule = space.schedule(point);
+    if (!space.allowed(point) || !schedule.program(schedules::limits_searched(target))) continue;
+    db::Record record =
+        stored_trial(workload, schedule.to_string(), point.choices[rows] == 0 ? 1e5 : 1e7);
+    record.target = target.to_string();
+    record.device = other_device;
+    record.configuration = space.to_string(point);
+    trials.push_back(db::seal(std::move(record)));
+  }
+  ASSERT_TRUE(store.append(trials));
+  const std::string taught = first_pick(store, workload, target, 1, never).value();
+  EXPECT_EQ(taught, first_pick(store, workload, target, 1, never).value());
+  const auto picked = space.point_of(schedules::parse_schedule(workload.compute, taught).value());
+  ASSERT_TRUE(picked);
+  EXPECT_EQ(picked->choices[rows], 0) << taught;
 }
 
 TEST(Experience, Fault75_AnExpressionsTrialsOfAnotherDeviceAreSeedsToo) {

@@ -22,10 +22,15 @@ static __device__ inline void tw_mma_m16n8k8_3xtf32(
   const unsigned big_a0 = tw_big(a0), big_a1 = tw_big(a1);
   const unsigned big_a2 = tw_big(a2), big_a3 = tw_big(a3);
   const unsigned big_b0 = tw_big(b0), big_b1 = tw_big(b1);
-  tw_mma_tf32(c0, c1, c2, c3, tw_small(a0), tw_small(a1), tw_small(a2), tw_small(a3),
+  float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
+  tw_mma_tf32(d0, d1, d2, d3, tw_small(a0), tw_small(a1), tw_small(a2), tw_small(a3),
               big_b0, big_b1);
-  tw_mma_tf32(c0, c1, c2, c3, big_a0, big_a1, big_a2, big_a3, tw_small(b0), tw_small(b1));
-  tw_mma_tf32(c0, c1, c2, c3, big_a0, big_a1, big_a2, big_a3, big_b0, big_b1);
+  tw_mma_tf32(d0, d1, d2, d3, big_a0, big_a1, big_a2, big_a3, tw_small(b0), tw_small(b1));
+  tw_mma_tf32(d0, d1, d2, d3, big_a0, big_a1, big_a2, big_a3, big_b0, big_b1);
+  c0 += d0;
+  c1 += d1;
+  c2 += d2;
+  c3 += d3;
 }
 
 // c: 3 blocks x 64 threads

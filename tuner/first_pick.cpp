@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/first_pick.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "schedules/problem.h"
+#include "schedules/space.h"
+#include "tuner/experience.h"
+#include "tuner/proposer.h"
+#include "tuner/scoring.h"
+#include "tuner/search.h"
+
+namespace tw::tuner {
+namespace {
+
+// As many as a run's first batch, whose pool a single pick would not have.
+constexpr size_t batch = 8;
+
+}  // namespace
+
+Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
+                               const Target& target, int threads,
+                               const std::function<bool()>& stops) {
+  const schedules::Problem problem = schedules::problem_of(workload);
+  TW_TRY(schedules::Space space, schedules::Space::derive(problem, target, stops));
+  Experience known = warm_start(store, {&workload, &space, target, threads, nullptr, stops, stops});
+  if (known.samples.empty() && known.seeds.empty())
+    return predicted_schedule(problem, target, threads, stops);
+  cost_model::CostModel model;
+  TW_RETURN_IF_ERROR(model.update(known.samples));
+  const int64_t trusted = known.trusted();
+  TW_TRY(std::unique_ptr<Search> search, make_search("evolution"));
+  Proposer proposer(std::move(space), std::move(search), threads, 1, workload.state);
+  proposer.learn(std::move(known));
+  proposer.begin(stops);
+  const std::vector<schedules::Point> points = proposer.propose(
+      [&](const auto& pool) { return proposer.predict(pool, model, trusted); }, batch);
+  const std::vector<Candidate> candidates = proposer.choose(points);
+  if (candidates.empty()) return predicted_schedule(problem, target, threads, stops);
+  return candidates.front().schedule;
+}
+
+}  // namespace tw::tuner
