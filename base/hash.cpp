@@ -5,6 +5,7 @@
 #include <openssl/sha.h>
 
 #include <array>
+#include <memory>
 #include <new>
 
 namespace tw {
@@ -17,13 +18,26 @@ const EVP_MD* implementation() {
   return found;
 }
 
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+/// The context of this thread, which is used again: making one takes as long as to hash some
+/// hundred bytes.
+EVP_MD_CTX* context() {
+  static thread_local const std::unique_ptr<EVP_MD_CTX, FreeContext> own(EVP_MD_CTX_new());
+  return own.get();
+}
+
 }  // namespace
 
 std::string sha256_hex(std::string_view bytes) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  EVP_MD_CTX* const hashing = context();
   // Only memory can be short here.
-  const EVP_MD* sha256 = implementation();
-  if (!sha256 || !EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, sha256, nullptr))
+  if (!hashing || !EVP_DigestInit_ex2(hashing, implementation(), nullptr) ||
+      !EVP_DigestUpdate(hashing, bytes.data(), bytes.size()) ||
+      !EVP_DigestFinal_ex(hashing, digest.data(), nullptr))
     throw std::bad_alloc();
   constexpr char digits[] = "0123456789abcdef";
   std::string hex;

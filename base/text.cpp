@@ -70,13 +70,23 @@ std::optional<double> parse_double(std::string_view text) {
   return value;
 }
 
+void append_double(std::string& text, double value) {
+  if (std::isnan(value)) {
+    text += "nan";
+  } else if (std::isinf(value)) {
+    text += value > 0 ? "inf" : "-inf";
+  } else {
+    char buffer[64];
+    const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+    (void)error;
+    text.append(buffer, end);
+  }
+}
+
 std::string format_double(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char buffer[64];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
-  (void)error;
-  return std::string(buffer, end);
+  std::string text;
+  append_double(text, value);
+  return text;
 }
 
 std::string graphviz_quoted(std::string_view text) {

@@ -29,6 +29,8 @@ std::optional<double> parse_double(std::string_view text);
 
 /// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
 std::string format_double(double value);
+/// Appends format_double(value).
+void append_double(std::string& text, double value);
 
 /// The text as a quoted string of Graphviz' dot language; newlines become line breaks of labels.
 std::string graphviz_quoted(std::string_view text);

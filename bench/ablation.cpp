@@ -118,7 +118,7 @@ class AblationRun {
     TW_RETURN_IF_ERROR(planned);
     TW_TRY(tuner::BuiltModel built,
            tuner::build_model(graph_, tuned_, *planned, ablation_.network, target_,
-                              options_.tuning.threads, environment_));
+                              options_.tuning.threads, environment_, kernels_));
     TW_RETURN_IF_ERROR(check_interrupt());
     if (built.unverified > 0)
       return fail(ErrorCode::NoCandidate,
@@ -177,6 +177,7 @@ class AblationRun {
   tuner::TunedNetwork tuned_;
   tuner::ModelArrays arrays_;  ///< of all models: pages that lie differently make a difference
   dsl::Arrays expected_;       ///< outputs of the first row
+  tuner::BuiltKernels kernels_;
   std::vector<std::unique_ptr<ModelContender>> models_;  ///< of the rows without an error
   Ablation ablation_;
 };

@@ -67,18 +67,6 @@ Result<std::string> link_with_c(const RelocatableKernel& kernel, const Target& t
   return output.content();
 }
 
-/// Unlike artifacts, what is exported is for others to read too.
-Status replace_public_file(const std::string& path, std::string_view bytes) {
-  using std::filesystem::perms;
-  TW_RETURN_IF_ERROR(runtime::replace_file(path, bytes));
-  std::error_code error;
-  std::filesystem::permissions(path, perms::group_read | perms::others_read,
-                               std::filesystem::perm_options::add, error);
-  if (!error) return {};
-  return fail(ErrorCode::Environment,
-              fmt::format("[export] {} cannot be made readable: {}", path, error.message()));
-}
-
 }  // namespace
 
 Result<ExportedKernel> export_kernel(const KernelSpec& spec, const Target& target,
@@ -121,8 +109,8 @@ Status check_export(const std::string& library_path, const std::string& name) {
 }
 
 Status write_exported(const std::string& library_path, const ExportedKernel& exported) {
-  TW_RETURN_IF_ERROR(replace_public_file(library_path, exported.library));
-  return replace_public_file(header_path(library_path), exported.header);
+  TW_RETURN_IF_ERROR(runtime::replace_file(library_path, exported.library));
+  return runtime::replace_file(header_path(library_path), exported.header);
 }
 
 }  // namespace tw::codegen

@@ -62,8 +62,13 @@ Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::stri
   TW_TRY(const GpuCode code, emit_gpu(program, prefix, GpuDialect::Cuda));
   TW_TRY(const Nvrtc compiler, nvrtc(options));
   TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu, is_portable(target.gpu)));
+  for (const std::string& advice : cuda.advice)
+    if (is_loss(advice))
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[nvrtc] ptxas does not do what the schedule asks for: {}", advice));
   GpuCompiled compiled;
   compiled.phases = launches_of(code);
+  compiled.advice = std::move(cuda.advice);
   compiled.spills = spills_of(cuda);
   compiled.object = std::move(cuda.code.binary);
   compiled.ptx = std::move(cuda.code.text);

@@ -22,10 +22,11 @@ struct GpuCompiled {
   /// Launch parameters of each phase; symbols are phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;
   std::vector<CudaFunctionFacts> functions;  ///< ptxas's report on each phase; empty for OpenCL
+  std::vector<std::string> advice = {};      ///< ptxas's, where it is no loss (codegen/nvrtc.h)
 };
 
 /// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the
-/// text does not compile. Requires: a legal program, a GPU.
+/// text does not compile, or loses in the compiler what the schedule is fast by. Requires: a legal program, a GPU.
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options);
 

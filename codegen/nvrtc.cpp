@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 
 #include "base/text.h"
 #include "codegen/installation.h"
@@ -243,9 +244,31 @@ Result<CudaCode> Nvrtc::compile(const std::string& text, const std::string& arch
   CudaCode result;
   result.code = {architecture, compilation.cubin(), ptx ? compilation.ptx() : "", version()};
   result.functions = parse_ptxas_log(compilation.log());
+  result.advice = parse_ptxas_advice(compilation.log());
   if (result.code.binary.empty())
     return fail(ErrorCode::Internal, "[nvrtc] the compiler succeeded and gave no binary");
   return result;
+}
+
+// ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler ...
+std::vector<std::string> parse_ptxas_advice(std::string_view log) {
+  constexpr std::string_view mark = "(C7";
+  std::vector<std::string> advice;
+  std::set<std::string> codes;
+  for (const std::string& line : split(log, '\n')) {
+    const size_t begin = line.find(mark), end = line.find(')', begin);
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    const std::string code = line.substr(begin + 1, end - begin - 1);
+    if (codes.insert(code).second)
+      advice.push_back(fmt::format("{}:{}", code, line.substr(end + 1)));
+  }
+  return advice;
+}
+
+bool is_loss(std::string_view advice) {
+  // C7519 is a loss of a part of what may overlap.
+  return advice.find("Potential Performance Loss") != std::string_view::npos &&
+         !advice.starts_with("C7519");
 }
 
 // ptxas info    : Compiling entry function 'f_p0' for 'sm_90a'

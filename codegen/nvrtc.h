@@ -46,6 +46,7 @@ struct CudaFunctionFacts {
 struct CudaCode {
   runtime::DeviceCode code;  ///< `text` is PTX, where it was asked for
   std::vector<CudaFunctionFacts> functions;
+  std::vector<std::string> advice = {};  ///< of parse_ptxas_advice()
 };
 
 class Nvrtc {
@@ -73,6 +74,14 @@ class Nvrtc {
 
   std::shared_ptr<const Library> library_;
 };
+
+/// What ptxas has done to the text's instructions, or not done, each once: "C7508: Potential
+/// Performance Loss: 'setmaxnreg' ignored; ...". The numbers of lines are of PTX.
+std::vector<std::string> parse_ptxas_advice(std::string_view log);
+
+/// Whether such a sentence says that a kernel lacks what its schedule is fast by: warpgroups'
+/// instructions run one by one, or registers do not go to the warpgroups that need them.
+bool is_loss(std::string_view advice);
 
 /// The functions that the log of --ptxas-options=-v names, in its order.
 std::vector<CudaFunctionFacts> parse_ptxas_log(std::string_view log);

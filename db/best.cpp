@@ -118,9 +118,9 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const Bes
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     const auto status = parse_trial_status(row.text(3));
     if (status)
-      candidates.push_back({row.integer(0), row.blob(1), row.blob(2), *status, row.real(4),
-                            row.real(5), row.real(6), row.text(7), row.text(8), row.real(9),
-                            row.real(10), row.text(11)});
+      candidates.push_back({row.integer(0), std::string(row.blob(1)), std::string(row.blob(2)),
+                            *status, row.real(4), row.real(5), row.real(6), row.text(7),
+                            row.text(8), row.real(9), row.real(10), row.text(11)});
     return true;
   }));
   return candidates;

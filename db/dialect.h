@@ -4,6 +4,7 @@
 // once: `?` for parameters, which the connection to a server numbers, ON CONFLICT, and SQL that
 // both understand. Thread-safe.
 
+#include <cstddef>
 #include <string_view>
 
 namespace tw::db {
@@ -18,10 +19,13 @@ struct Dialect {
   std::string_view table_end;        ///< after the columns of a table whose rows are long
   std::string_view keyed_table_end;  ///< after those of a table that is stored by its primary key
   std::string_view group_columns;    ///< index over the columns that name a group of trials
-  std::string_view op_index;         ///< method and columns of the index over operators
+  std::string_view op_index;         ///< columns of the index over operators
+  std::string_view op_condition;     ///< finds an operator's records by it, and perhaps some more
   std::string_view best_key;         ///< constraint of the table `best`, with its comma; or nothing
   std::string_view best_index;       ///< columns of an index over `best`; empty: the key serves
   std::string_view calibration_key;  ///< primary key of the calibrations
+  /// Records that one INSERT adds where many are added: a server answers each statement by itself.
+  size_t records_per_insert;
 };
 
 /// As it stands in files: opening compares their schema with this text, letter by letter.

@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/fields.h"
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace tw::db {
 namespace {
+
+/// The number of bytes of ASCII that the text begins with, counted in whole words: most text is
+/// nothing else.
+size_t ascii_bytes(std::string_view text) {
+  constexpr uint64_t high_bits = 0x8080'8080'8080'8080;
+  size_t bytes = 0;
+  for (uint64_t word = 0; bytes + sizeof word <= text.size(); bytes += sizeof word) {
+    std::memcpy(&word, text.data() + bytes, sizeof word);
+    if (word & high_bits) break;
+  }
+  return bytes;
+}
 
 bool is_between(char c, unsigned char low, unsigned char high) {
   const auto byte = static_cast<unsigned char>(c);
@@ -35,12 +49,13 @@ void append_field(std::string& text, std::string_view name, std::string_view val
 
 bool is_valid_text(std::string_view text) {
   if (text.find('\0') != std::string_view::npos) return false;
-  while (!text.empty()) {
+  while (true) {
+    text.remove_prefix(ascii_bytes(text));
+    if (text.empty()) return true;
     const size_t bytes = character_bytes(text);
     if (bytes == 0) return false;
     text.remove_prefix(bytes);
   }
-  return true;
 }
 
 }  // namespace tw::db

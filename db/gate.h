@@ -35,9 +35,13 @@ class Gate {
 
   /// TryLater when the wait was longer than allowed.
   Result<Hold> enter();
+  /// Removes the file of the lock, where there is no database to guard. Others that wait for it
+  /// make a new one when it is their turn. Requires: the hold is this gate's.
+  void remove_file(const Hold& hold);
 
  private:
   Gate(int descriptor, std::string path, Waiting waiting);
+  Status lock();
   int descriptor_;
   std::string path_;
   LockWait lock_wait_;

@@ -49,20 +49,30 @@ Status prepare_directory(const std::string& path, const StoreOptions& options) {
   return {};
 }
 
+void remove_unfinished(const std::string& fresh) {
+  std::error_code ignored;
+  fs::remove(fresh, ignored);
+  fs::remove(fresh + "-journal", ignored);
+}
+
+Status create_unnamed(const std::string& fresh, const StoreOptions& options) {
+  TW_TRY(const auto connection,
+         SqliteConnection::open(
+             fresh,
+             {.create = true, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
+  return create_schema(*connection);
+}
+
 // The file gets its name when it is complete, so that a process killed here leaves nothing under
 // it.
 Status create_file(const std::string& path, const StoreOptions& options) {
   const std::string fresh = path + ".new";
-  std::error_code error;
-  fs::remove(fresh, error);
-  fs::remove(fresh + "-journal", error);
-  {
-    TW_TRY(const auto connection,
-           SqliteConnection::open(
-               fresh,
-               {.create = true, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
-    TW_RETURN_IF_ERROR(create_schema(*connection));
+  remove_unfinished(fresh);
+  if (const Status created = create_unnamed(fresh, options); !created) {
+    remove_unfinished(fresh);
+    return created;
   }
+  std::error_code error;
   fs::rename(fresh, path, error);
   if (error) return tl::unexpected(unwritable(path, error.message()));
   sync_directory_of(path);
@@ -72,7 +82,10 @@ Status create_file(const std::string& path, const StoreOptions& options) {
 Status create_if_absent(const std::string& path, Gate& gate, const StoreOptions& options) {
   if (fs::exists(path)) return {};
   TW_TRY(const Gate::Hold hold, gate.enter());
-  return fs::exists(path) ? Status() : create_file(path, options);
+  if (fs::exists(path)) return {};
+  const Status created = create_file(path, options);
+  if (!created) gate.remove_file(hold);  // on a full disk nothing stays
+  return created;
 }
 
 Status check_file(const std::string& path) {

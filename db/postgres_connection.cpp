@@ -102,7 +102,7 @@ class PostgresRow final : public Row {
     return bytes.size() == 8 ? std::bit_cast<double>(from_big_endian(bytes)) : 0;
   }
   std::string text(int column) const override { return std::string(reply_.bytes(row_, column)); }
-  std::string blob(int column) const override { return text(column); }
+  std::string_view blob(int column) const override { return reply_.bytes(row_, column); }
 
  private:
   const PostgresReply& reply_;

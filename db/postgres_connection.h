@@ -53,6 +53,8 @@ class PostgresConnection final : public Connection {
   Status begin(Access access) override;
   Status commit() override;
   void roll_back() override;
+  bool is_in_transaction() const override { return in_transaction_; }
+  bool locks_each_read() const override { return false; }
   Result<std::optional<int64_t>> schema_version() override;
   /// Makes the schema `tilewright` where it is absent.
   Status set_schema_version(int64_t version) override;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -26,17 +27,26 @@ constexpr double impossible_bandwidth = 10;
 constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule, configuration
 constexpr size_t max_samples = 10'000;
 
-std::string real_text(double value) { return format_double(value == 0 ? 0.0 : value); }
+void append_real(std::string& text, double value) { append_double(text, value == 0 ? 0.0 : value); }
 
 std::string_view text_of(const std::string& value) { return value; }
 std::string text_of(int64_t value) { return std::to_string(value); }
-std::string text_of(double value) { return real_text(value); }
+std::string text_of(double value) {
+  std::string text;
+  append_real(text, value);
+  return text;
+}
 std::string_view text_of(TrialStatus value) { return to_string(value); }
+
+// The longest text of a double: a sign, 17 digits, a point and an exponent; with a space.
+constexpr size_t longest_real = 25;
+
 std::string text_of(const std::vector<double>& values) {
   std::string text;
+  text.reserve(values.size() * longest_real);
   for (const double value : values) {
     if (!text.empty()) text += ' ';
-    text += real_text(value);
+    append_real(text, value);
   }
   return text;
 }
@@ -205,8 +215,12 @@ int record_version_of(const Record& record) {
 }
 
 std::string canonical_text(const Record& record) {
+  constexpr size_t usual_bytes = 1024;  // of all but the long fields
   const int version = record_version_of(record);
-  std::string text = fmt::format("tilewright-record {}\n", version);
+  std::string text;
+  text.reserve(usual_bytes + record.workload.size() + record.schedule.size() +
+               record.configuration.size() + record.samples_ns.size() * longest_real);
+  fmt::format_to(std::back_inserter(text), "tilewright-record {}\n", version);
   visit_fields(
       record,
       [&](const char* name, const auto& member) { append_field(text, name, text_of(member)); },

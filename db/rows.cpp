@@ -2,7 +2,9 @@
 #include "db/rows.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -47,7 +49,7 @@ bool read(const Row& row, int column, TrialStatus& out) {
   return status.has_value();
 }
 bool read(const Row& row, int column, std::vector<double>& out) {
-  const std::string bytes = row.blob(column);
+  const std::string_view bytes = row.blob(column);
   out.resize(bytes.size() / sizeof(double));
   if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(double));
   return bytes.size() % sizeof(double) == 0;
@@ -61,23 +63,36 @@ std::string field_list(int version) {
   return list;
 }
 
-int digit(char hex) { return hex <= '9' ? hex - '0' : (hex | 32) - 'a' + 10; }
+/// The value of each hex digit.
+constexpr std::array<unsigned char, 256> make_digits() {
+  std::array<unsigned char, 256> values = {};
+  for (unsigned char value = 0; value < 16; ++value) {
+    values[static_cast<unsigned char>("0123456789abcdef"[value])] = value;
+    values[static_cast<unsigned char>("0123456789ABCDEF"[value])] = value;
+  }
+  return values;
+}
+
+int digit(char hex) {
+  static constexpr std::array<unsigned char, 256> values = make_digits();
+  return values[static_cast<unsigned char>(hex)];
+}
 
 }  // namespace
 
 std::string bytes_of_hex(std::string_view hex) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
+  std::string bytes(hex.size() / 2, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>(digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]));
   return bytes;
 }
 
 std::string hex_of_bytes(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : bytes) {
-    hex += digits[static_cast<unsigned char>(c) >> 4];
-    hex += digits[c & 15];
+  std::string hex(2 * bytes.size(), '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    hex[2 * i] = digits[static_cast<unsigned char>(bytes[i]) >> 4];
+    hex[2 * i + 1] = digits[bytes[i] & 15];
   }
   return hex;
 }
@@ -109,12 +124,15 @@ std::vector<std::string> columns_of_version_3(const Dialect& d) {
           fmt::format("peak_gb_per_s {} NOT NULL DEFAULT 0", d.real)};
 }
 
-std::string insert_trial_sql() {
-  std::string marks = "?, ?, ?";
+std::string insert_trials_sql(size_t records) {
+  std::string marks = "(?, ?, ?";
   Record record;
   visit_fields(record, [&](const char*, auto&) { marks += ", ?"; });
-  return "INSERT INTO trials(hash, workload_hash, schedule_hash" + field_list(record_version) +
-         ") VALUES(" + marks + ") ON CONFLICT(hash) DO NOTHING";
+  const std::vector<std::string> rows(records, marks + ")");
+  return fmt::format(
+      "INSERT INTO trials(hash, workload_hash, schedule_hash{}) VALUES{} ON "
+      "CONFLICT(hash) DO NOTHING{}",
+      field_list(record_version), fmt::join(rows, ", "), records > 1 ? " RETURNING hash" : "");
 }
 
 void bind_record(Statement& statement, const Record& record) {
@@ -124,9 +142,15 @@ void bind_record(Statement& statement, const Record& record) {
   visit_fields(record, [&](const char*, const auto& member) { bind(statement, member); });
 }
 
-std::string select_trial_sql(int version) {
-  return "SELECT hash, workload_hash, schedule_hash" + field_list(version) +
-         " FROM trials WHERE seq = ?";
+const std::string& select_trial_sql(int version) {
+  static const std::vector<std::string> of_versions = [] {
+    std::vector<std::string> all;
+    for (int of = 1; of <= record_version; ++of)
+      all.push_back(fmt::format(
+          "SELECT hash, workload_hash, schedule_hash{} FROM trials WHERE seq = ?", field_list(of)));
+    return all;
+  }();
+  return of_versions.at(static_cast<size_t>(version) - 1);
 }
 
 Result<Record> record_of(const Row& row, int version) {

@@ -4,6 +4,7 @@
 // that name. The columns of `trials` are the fields of TW_RECORD_FIELDS after seq, hash,
 // workload_hash and schedule_hash.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,13 +27,14 @@ std::string create_trials_sql(const Dialect& dialect);
 std::vector<std::string> columns_of_version_2(const Dialect& dialect);
 /// The same of version 3.
 std::vector<std::string> columns_of_version_3(const Dialect& dialect);
-/// INSERT of one record that does nothing where its hash is present; bind with bind_record.
-std::string insert_trial_sql();
+/// INSERT of so many records, each of which does nothing where its hash is present; bind them with
+/// bind_record, one after the other. Of several the hashes of those that were missing are returned.
+std::string insert_trials_sql(size_t records);
 void bind_record(Statement& statement, const Record& record);
 
 /// SELECT of one record by seq from a table with the fields of that record version; read with
 /// record_of.
-std::string select_trial_sql(int version = record_version);
+const std::string& select_trial_sql(int version = record_version);
 /// The record, or why it cannot be believed: it does not agree with its hash.
 Result<Record> record_of(const Row& row, int version = record_version);
 

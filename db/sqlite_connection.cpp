@@ -27,10 +27,11 @@ constexpr std::pair<int, int> limits[] = {
     {SQLITE_LIMIT_WORKER_THREADS, 0},
 };
 
-// No memory mapping: with several writers it turns an I/O error into a signal.
+// No memory mapping: with several writers it turns an I/O error into a signal. The page cache, 32
+// MB where so much is read or written, holds what a merge writes in one transaction.
 constexpr const char* settings =
     "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
-    "PRAGMA synchronous=EXTRA; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-8000;";
+    "PRAGMA synchronous=EXTRA; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000;";
 
 struct Advice {
   ErrorCode code;
@@ -92,9 +93,9 @@ class SqliteRow final : public Row {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
     return text ? std::string(text, bytes(column)) : std::string();
   }
-  std::string blob(int column) const override {
+  std::string_view blob(int column) const override {
     const auto* blob = static_cast<const char*>(sqlite3_column_blob(statement_, column));
-    return blob ? std::string(blob, bytes(column)) : std::string();
+    return blob ? std::string_view(blob, bytes(column)) : std::string_view();
   }
 
  private:
@@ -256,9 +257,10 @@ Status SqliteConnection::begin(Access access) {
 Status SqliteConnection::commit() { return execute("COMMIT"); }
 
 void SqliteConnection::roll_back() {
-  if (!sqlite3_get_autocommit(handle_))
-    sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);
+  if (is_in_transaction()) sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
+
+bool SqliteConnection::is_in_transaction() const { return !sqlite3_get_autocommit(handle_); }
 
 Result<std::optional<int64_t>> SqliteConnection::schema_version() {
   TW_TRY(const int64_t application, integer("PRAGMA application_id"));

@@ -52,6 +52,8 @@ class SqliteConnection final : public Connection {
   Status begin(Access access) override;
   Status commit() override;
   void roll_back() override;
+  bool is_in_transaction() const override;
+  bool locks_each_read() const override { return true; }
   Result<std::optional<int64_t>> schema_version() override;
   Status set_schema_version(int64_t version) override;
   Result<EngineInfo> engine() override;

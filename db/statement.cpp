@@ -71,6 +71,7 @@ Result<Transaction> Transaction::begin(Connection& connection) {
 }
 
 Result<Transaction> Transaction::begin_reading(Connection& connection) {
+  if (connection.is_in_transaction()) return Transaction(nullptr);
   TW_RETURN_IF_ERROR(connection.begin(Access::Read));
   return Transaction(&connection);
 }
@@ -80,6 +81,7 @@ Transaction::~Transaction() {
 }
 
 Status Transaction::commit() {
+  TW_CHECK(connection_, "only what writes is committed");
   TW_RETURN_IF_ERROR(connection_->commit());
   connection_ = nullptr;
   return {};

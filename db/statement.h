@@ -30,7 +30,8 @@ class Row {
   virtual int64_t integer(int column) const = 0;
   virtual double real(int column) const = 0;
   virtual std::string text(int column) const = 0;
-  virtual std::string blob(int column) const = 0;
+  /// Valid as long as the row is.
+  virtual std::string_view blob(int column) const = 0;
 };
 
 /// What an engine keeps of a statement. Parameters are bound by the order of the calls; each run
@@ -79,6 +80,10 @@ class Connection {
   virtual Status commit() = 0;
   /// Ends a transaction that is open without a trace; else does nothing.
   virtual void roll_back() = 0;
+  virtual bool is_in_transaction() const = 0;
+  /// Each read outside a transaction takes a lock and frees it, which takes longer than to read a
+  /// row.
+  virtual bool locks_each_read() const = 0;
 
   /// Version of the schema; nullopt where the database holds none of ours.
   virtual Result<std::optional<int64_t>> schema_version() = 0;
@@ -119,8 +124,9 @@ class Statement {
 /// Rolled back unless commit() succeeded.
 class Transaction {
  public:
-  static Result<Transaction> begin(Connection& connection);          ///< for writing
-  static Result<Transaction> begin_reading(Connection& connection);  ///< one state for all reads
+  static Result<Transaction> begin(Connection& connection);  ///< for writing
+  /// One state for all reads: that of the transaction which is open already, else of a new one.
+  static Result<Transaction> begin_reading(Connection& connection);
   Transaction(Transaction&& other) noexcept
       : connection_(std::exchange(other.connection_, nullptr)) {}
   Transaction& operator=(Transaction&&) = delete;
@@ -129,7 +135,7 @@ class Transaction {
 
  private:
   explicit Transaction(Connection* connection) : connection_(connection) {}
-  Connection* connection_;
+  Connection* connection_;  ///< null: a transaction around this one ends it
 };
 
 }  // namespace tw::db

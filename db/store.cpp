@@ -40,18 +40,70 @@ Status add_quarantined(Connection& connection, std::span<const Quarantined> bad)
   return {};
 }
 
+/// Adds records to the table of trials, and knows which of them it lacked.
+class TrialInsertion {
+ public:
+  explicit TrialInsertion(Connection& connection) : connection_(connection) {}
+
+  Status insert(std::span<const Record> records) {
+    const size_t at_once = connection_.dialect().records_per_insert;
+    const size_t together = at_once > 1 ? records.size() / at_once * at_once : 0;
+    TW_RETURN_IF_ERROR(insert_together(records.first(together), at_once));
+    return insert_each(records.subspan(together));
+  }
+
+  int64_t inserted() const { return inserted_; }
+  /// The groups of the records that were lacking.
+  const std::set<BestKey>& touched() const { return touched_; }
+
+ private:
+  Status insert_each(std::span<const Record> records) {
+    if (records.empty()) return {};
+    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trials_sql(1)));
+    for (const Record& record : records) {
+      bind_record(insert, record);
+      TW_RETURN_IF_ERROR(insert.run());
+      if (connection_.changes() == 1) count(record);
+    }
+    return {};
+  }
+
+  Status insert_together(std::span<const Record> records, size_t at_once) {
+    if (records.empty()) return {};
+    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trials_sql(at_once)));
+    for (; !records.empty(); records = records.subspan(at_once)) {
+      const std::span<const Record> some = records.first(at_once);
+      for (const Record& record : some) bind_record(insert, record);
+      std::set<std::string, std::less<>> lacking;
+      TW_RETURN_IF_ERROR(insert.each([&](const Row& row) {
+        lacking.emplace(row.blob(0));
+        return true;
+      }));
+      // A record that is there twice is inserted once.
+      for (const Record& record : some)
+        if (lacking.erase(bytes_of_hex(record.hash)) > 0) count(record);
+    }
+    return {};
+  }
+
+  void count(const Record& record) {
+    ++inserted_;
+    touched_.insert(best_key_of(record));
+  }
+
+  Connection& connection_;
+  int64_t inserted_ = 0;
+  std::set<BestKey> touched_;
+};
+
 Status insert_records(Connection& connection, std::span<const Record> records,
                       AppendSummary& summary) {
-  TW_TRY(Statement insert, Statement::prepare(connection, insert_trial_sql()));
-  std::set<BestKey> touched;
-  for (const Record& record : records) {
-    bind_record(insert, record);
-    TW_RETURN_IF_ERROR(insert.run());
-    const bool inserted = connection.changes() == 1;
-    ++(inserted ? summary.inserted : summary.duplicates);
-    if (inserted) touched.insert(best_key_of(record));
-  }
-  for (const BestKey& group : touched) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  TrialInsertion insertion(connection);
+  TW_RETURN_IF_ERROR(insertion.insert(records));
+  summary.inserted += insertion.inserted();
+  summary.duplicates += std::ssize(records) - insertion.inserted();
+  for (const BestKey& group : insertion.touched())
+    TW_RETURN_IF_ERROR(refresh_best(connection, group));
   return {};
 }
 
@@ -147,18 +199,26 @@ bool answers(const Record& record, const Key& key) {
 }
 
 // Where the record that `best` names is damaged: the best of the rest of its group.
-Result<std::optional<Record>> next_best(Store::State& state, Statement& by_seq, const Key& key,
-                                        const Served& served) {
+Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Served& served) {
   const BestKey group{sha256_hex(key.workload), key.target,    key.threads,
                       key.codegen_abi,          served.device, key.layouts};
   TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, group));
   std::erase_if(rest, [&](const RankedTrial& trial) { return trial.trial == served.trial; });
+  TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   while (const auto best = best_of(rest)) {
     TW_TRY(std::optional<Record> record, state.read(by_seq, rest[best->index].trial));
     if (record && answers(*record, key)) return record;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(best->index));
   }
   return std::optional<Record>();
+}
+
+/// Nothing where the row is gone or cannot be read.
+std::optional<std::string> hash_of_row(Connection& connection, int64_t seq) {
+  auto statement = Statement::prepare(connection, "SELECT hash FROM trials WHERE seq = ?");
+  std::optional<std::string> hash;
+  if (statement) (void)statement->bind(seq).one([&](const Row& row) { hash.emplace(row.blob(0)); });
+  return hash;
 }
 
 bool matches(const Record& record, const Filter& filter) {
@@ -174,10 +234,10 @@ bool matches(const Record& record, const Filter& filter) {
          (!filter.codegen_abi || record.codegen_abi == *filter.codegen_abi);
 }
 
-std::string condition_of(const Filter& filter) {
+std::string condition_of(const Filter& filter, const Dialect& dialect) {
   std::string sql = " WHERE true";
   if (filter.workload) sql += " AND workload_hash = ?";
-  if (filter.op) sql += " AND op = ?";
+  if (filter.op) sql += fmt::format(" AND {}", dialect.op_condition);
   if (filter.target) sql += " AND target = ?";
   if (filter.device) sql += " AND device = ?";
   if (filter.session) sql += " AND session = ?";
@@ -212,10 +272,9 @@ std::string_view order_clause(Order order) {
   return "";
 }
 
-// The rows first, then the records one by one: a row that cannot be read costs only itself, and no
-// lock is held while the caller works.
+// The rows first, then the records one by one: a row that cannot be read costs only itself.
 Result<std::vector<int64_t>> rows_matching(Connection& connection, const Filter& filter) {
-  std::string sql = "SELECT seq FROM trials" + condition_of(filter);
+  std::string sql = "SELECT seq FROM trials" + condition_of(filter, connection.dialect());
   sql += order_clause(filter.order);
   TW_TRY(Statement statement, Statement::prepare(connection, sql));
   bind_condition(statement, filter);
@@ -226,6 +285,52 @@ Result<std::vector<int64_t>> rows_matching(Connection& connection, const Filter&
   }));
   return rows;
 }
+
+// Records that are read under one lock, and are in memory then.
+constexpr int64_t rows_at_once = 64;
+
+/// Reads the records that match a filter, some rows at a time. No lock is held in between, while
+/// the caller works.
+class Matching {
+ public:
+  Matching(Store::State& state, const Filter& filter) : state_(state), filter_(filter) {}
+
+  Result<std::vector<Record>> read(std::span<const int64_t> rows) {
+    std::optional<Transaction> one_lock;
+    if (state_.connection.locks_each_read()) {
+      TW_TRY(Transaction begun, Transaction::begin_reading(state_.connection));
+      one_lock.emplace(std::move(begun));
+    }
+    TW_TRY(Statement by_seq, Statement::prepare(state_.connection, select_trial_sql()));
+    std::vector<Record> records;
+    for (const int64_t seq : rows) {
+      TW_TRY(std::optional<Record> record, state_.read(by_seq, seq));
+      if (!record || !matches(*record, filter_)) continue;
+      if (filter_.believed) {
+        TW_TRY(const bool is_believed, believes(*record, seq));
+        if (!is_believed) continue;
+      }
+      records.push_back(std::move(*record));
+    }
+    return records;
+  }
+
+ private:
+  /// Judged by all trials of the record's group, which are read once.
+  Result<bool> believes(const Record& record, int64_t seq) {
+    const auto [known, is_new] = believed_.try_emplace(best_key_of(record));
+    if (is_new) {
+      TW_TRY(const JudgedGroup group, judged_group(state_.connection, known->first));
+      for (size_t i = 0; i < group.trials.size(); ++i)
+        if (group.judgements[i].doubt == Doubt::None) known->second.insert(group.trials[i].trial);
+    }
+    return known->second.contains(seq);
+  }
+
+  Store::State& state_;
+  const Filter& filter_;
+  std::map<BestKey, std::set<int64_t>> believed_;  ///< rows, of the groups that were asked about
+};
 
 }  // namespace
 
@@ -248,6 +353,16 @@ Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq)
   say(fmt::format("{}: record {} is damaged and left out; look with `tilewright db verify`", path,
                   seq));
   return std::optional<Record>();
+}
+
+Result<std::optional<Record>> Store::State::read_again(int64_t seq) {
+  // Where the hash cannot be read, the record cannot either, which says what is wrong.
+  if (const ReadRecords::Kept* kept = read_records.find(seq))
+    if (hash_of_row(connection, seq) == kept->hash) return std::optional(kept->record);
+  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
+  TW_TRY(std::optional<Record> record, read(by_seq, seq));
+  if (record) read_records.keep(seq, *record);
+  return record;
 }
 
 Status Store::State::write(const std::function<Status()>& work) {
@@ -353,12 +468,10 @@ Result<std::vector<Calibration>> Store::calibrations() {
 
 Result<std::optional<Record>> Store::State::best(const Key& key) {
   TW_TRY(const std::vector<Served> rows, served_for(connection, key));
-  if (rows.empty()) return std::optional<Record>();
-  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
   for (const Served& served : rows) {
-    TW_TRY(std::optional<Record> record, read(by_seq, served.trial));
+    TW_TRY(std::optional<Record> record, read_again(served.trial));
     if (record && answers(*record, key)) return record;
-    TW_TRY(record, next_best(*this, by_seq, key, served));
+    TW_TRY(record, next_best(*this, key, served));
     if (record) return record;
   }
   return std::optional<Record>();
@@ -376,14 +489,15 @@ Result<Store::Reading> Store::read_together() {
 
 Status Store::for_each(const Filter& filter, const std::function<bool(const Record&)>& visit) {
   TW_TRY(const std::vector<int64_t> rows, rows_matching(state_->connection, filter));
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
-  int64_t visited = 0;
-  for (const int64_t seq : rows) {
-    if (filter.limit > 0 && visited == filter.limit) break;
-    TW_TRY(const std::optional<Record> record, state_->read(by_seq, seq));
-    if (!record || !matches(*record, filter)) continue;
-    ++visited;
-    if (!visit(*record)) break;
+  Matching matching(*state_, filter);
+  std::span<const int64_t> rest(rows);
+  for (int64_t left = filter.limit > 0 ? filter.limit : INT64_MAX; left > 0 && !rest.empty();) {
+    const auto count = static_cast<size_t>(std::min({left, rows_at_once, std::ssize(rest)}));
+    TW_TRY(const std::vector<Record> records, matching.read(rest.first(count)));
+    rest = rest.subspan(count);
+    left -= std::ssize(records);
+    for (const Record& record : records)
+      if (!visit(record)) return {};
   }
   return {};
 }

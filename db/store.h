@@ -103,6 +103,8 @@ struct Filter {
   std::optional<TrialStatus> status = {};
   std::optional<int64_t> threads = {};
   std::optional<int64_t> codegen_abi = {};
+  /// Only records that are believed (trust.h), by all that their group measured.
+  bool believed = false;
   Order order = Order::Oldest;
   int64_t limit = 0;  ///< 0: all
 };

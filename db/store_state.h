@@ -10,6 +10,7 @@
 
 #include "db/gate.h"
 #include "db/opening.h"
+#include "db/read_records.h"
 #include "db/statement.h"
 #include "db/store.h"
 
@@ -28,6 +29,7 @@ struct Store::State {
   Opened opened;
   Connection& connection;  ///< that of `opened`
   int64_t damaged = 0;
+  ReadRecords read_records = {};
   std::vector<OpenLayer> below = {};
 
   State(std::string path_, OpenMode mode_, StoreOptions options_, Opened opened_)
@@ -43,6 +45,8 @@ struct Store::State {
 
   /// The record of a row, or nullopt where it is damaged; says so and counts it.
   Result<std::optional<Record>> read(Statement& by_seq, int64_t seq);
+  /// The same for a row that may be asked for many times.
+  Result<std::optional<Record>> read_again(int64_t seq);
 
   /// The answers of this database alone.
   Result<std::optional<Record>> best(const Key& key);

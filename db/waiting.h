@@ -11,6 +11,8 @@ namespace tw::db {
 
 using OnMessage = std::function<void(std::string_view)>;
 
+/// A merge reads on a thread of its own, which asks for the time and sleeps there; on_message is
+/// called on the thread of who merges.
 struct Waiting {
   int64_t limit_ms = 60'000;
   std::function<int64_t()> now_ms = {};        ///< monotonic; empty: the steady clock

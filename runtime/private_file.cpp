@@ -6,11 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace tw::runtime {
@@ -68,6 +69,29 @@ Result<std::string> read_all(const PrivateFile& file, const std::string& path) {
   return bytes;
 }
 
+// Code is no secret, and nobody but its owner may change it: check_owner() refuses other files.
+constexpr mode_t most_permissions = 0755, usual_permissions = 0644;
+
+/// The permissions of the regular file at `path`, without those of others to write; nullopt if
+/// there is none.
+std::optional<mode_t> permissions_of(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return status.st_mode & most_permissions;
+}
+
+/// Creates a file beside `path`, under a name that no other file has, and returns its name in
+/// `temporary`. mkstemp() would give it mode 0600 whatever the umask.
+Descriptor create_beside(const std::string& path, mode_t permissions, std::string& temporary) {
+  static std::atomic<unsigned> next{0};
+  for (;;) {
+    temporary = fmt::format("{}.{}-{}", path, getpid(), next++);
+    Descriptor file(
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, permissions));
+    if (file || errno != EEXIST) return file;
+  }
+}
+
 Status write_and_sync(int descriptor, const std::string& path,
                       std::span<const std::string_view> parts) {
   for (const std::string_view part : parts) TW_RETURN_IF_ERROR(write_all(descriptor, path, part));
@@ -116,11 +140,13 @@ Status replace_file(const std::string& path, std::string_view bytes) {
 }
 
 Status replace_file(const std::string& path, std::span<const std::string_view> parts) {
-  std::string temporary = path + ".XXXXXX";
-  const Descriptor file(
-      mkostemp(temporary.data(), O_CLOEXEC));  // mkostemp creates it with mode 0600
+  const std::optional<mode_t> former = permissions_of(path);
+  std::string temporary;
+  const Descriptor file = create_beside(path, former.value_or(usual_permissions), temporary);
   if (!file) return system_error("create", temporary);
   Status written = write_and_sync(file.get(), temporary, parts);
+  if (written && former && fchmod(file.get(), *former) != 0)
+    written = system_error("change the mode of", temporary);
   if (written && std::rename(temporary.c_str(), path.c_str()) != 0)
     written = system_error("replace", path);
   if (!written) {

@@ -27,7 +27,7 @@ namespace {
 
 struct ExplainFlags {
   SelectionFlags selection;
-  bool dot = false;  ///< of a network
+  bool dot = false, svg = false;  ///< of a network
   std::string format = "table";
 };
 
@@ -317,8 +317,11 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
 
 Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
   TW_TRY(const bool is_network, names_network(flags.selection));
-  if (is_network) return explain_model(flags.selection.hash, flags.dot, flags.format, here);
-  if (flags.dot) return fail(ErrorCode::Usage, "[explain] --dot draws a network: name its file");
+  const std::string form = flags.dot ? "dot" : flags.svg ? "svg" : flags.format;
+  if (is_network) return explain_model(flags.selection.hash, form, here);
+  if (flags.dot || flags.svg)
+    return fail(ErrorCode::Usage,
+                fmt::format("[explain] --{} draws a network: name its file", form));
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const Analysis analysis,
          analyse(s, tuning_environment(flags.selection.place, here, s.device)));
@@ -356,6 +359,10 @@ Verb explain_verb() {
           .flags = concatenated(
               {flags_of(f->selection),
                {{"dot", Switch{&f->dot}, "of a network: its steps for Graphviz", {"format"}},
+                {"svg",
+                 Switch{&f->svg},
+                 "of a network: its steps, drawn by Graphviz",
+                 {"format", "dot"}},
                 format_flag(f->format)}}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return explain_command(*f, here); }};

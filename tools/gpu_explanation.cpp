@@ -115,13 +115,14 @@ double GpuExplanation::spilled_bytes() const {
 
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc) {
-  GpuExplanation explanation{target.machine, "", "", {}};
+  GpuExplanation explanation{target.machine, "", "", {}, {}};
   const auto compiled = codegen::compile_for_gpu(program, "kernel", target, nvrtc);
   const bool is_told = compiled && compiled->functions.size() == facts.phases.size();
   if (is_told) {
     codegen::CompileOptions compiling;
     compiling.nvrtc = nvrtc;
     explanation.compiler = codegen::toolchain(target, compiling).value_or("");
+    explanation.advice = compiled->advice;
   } else {
     explanation.estimated_because = compiled ? "the driver compiles it" : compiled.error().message;
   }
@@ -144,6 +145,7 @@ Facts as_facts(const GpuExplanation& explanation) {
   for (size_t i = 0; i < explanation.phases.size(); ++i)
     for (auto& [name, text] : as_facts(explanation.phases[i], explanation))
       all.emplace_back(several ? fmt::format("phase {}: {}", i, name) : name, std::move(text));
+  for (const std::string& advice : explanation.advice) all.emplace_back("compiler", advice);
   return all;
 }
 
@@ -151,6 +153,7 @@ nlohmann::json as_json(const GpuExplanation& explanation) {
   nlohmann::json json = {{"architecture", explanation.machine.name},
                          {"multiprocessors", explanation.machine.cores},
                          {"compiler", explanation.compiler},
+                         {"advice", explanation.advice},
                          {"phases", nlohmann::json::array()}};
   if (!explanation.estimated_because.empty())
     json["estimated_because"] = explanation.estimated_because;

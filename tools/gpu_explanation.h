@@ -35,6 +35,7 @@ struct GpuExplanation {
   Machine machine;
   std::string compiler;  ///< "nvrtc-13.0"; empty: there is none to ask
   std::string estimated_because;
+  std::vector<std::string> advice;  ///< the compiler's (codegen/nvrtc.h)
   std::vector<GpuPhase> phases;
 
   double spilled_bytes() const;

@@ -8,11 +8,12 @@
 namespace tw::tools {
 namespace {
 
-std::atomic<int> interrupts{0};
+std::atomic<int> interrupts{0}, later{0};
 static_assert(std::atomic<int>::is_always_lock_free, "the handler stores to it");
 
 void on_interrupt(int) {
   if (interrupts.fetch_add(1) == 0) return;
+  later.fetch_add(2);
   alarm(3);
 }
 
@@ -29,6 +30,8 @@ void handle(int signal, void (*handler)(int)) {
 }  // namespace
 
 const std::atomic<int>& interrupts_so_far() { return interrupts; }
+
+const std::atomic<int>& later_interrupts() { return later; }
 
 const std::atomic<int>& watch_interrupts() {
   handle(SIGALRM, on_alarm);

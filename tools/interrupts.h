@@ -11,7 +11,11 @@ namespace tw::tools {
 /// Installs the handlers, once; the counter lives as long as the process.
 const std::atomic<int>& watch_interrupts();
 
-/// The same count, whether watched or not yet.
+/// The interrupts after the first one, each of which counts as two: for work that the first one
+/// shall not stop, and the second one at once. Requires: watch_interrupts() was called.
+const std::atomic<int>& later_interrupts();
+
+/// The same count as that of watch_interrupts(), whether watched or not yet.
 const std::atomic<int>& interrupts_so_far();
 
 }  // namespace tw::tools

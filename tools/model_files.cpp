@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "codegen/command.h"
 #include "tools/gpu_targets.h"
 
 namespace tw::tools {
@@ -63,6 +64,13 @@ std::string ports(const ModelVariant& model, const std::vector<int>& tensors) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
+std::string arguments_text(const ModelVariant& variant, const ModelStep& step) {
+  std::vector<std::string> arguments;
+  for (const int argument : step.arguments)
+    arguments.push_back(type_text(variant.tensors[static_cast<size_t>(argument)]));
+  return join(arguments, ", ");
+}
+
 std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : "-";
 }
@@ -93,12 +101,8 @@ Table table_of_steps(const ModelFile& model, size_t number) {
   Table table{{"step", "computes", "time", "% of all", "arguments"}, {}};
   const double all = total_ns(variant);
   for (const ModelStep& step : variant.steps) {
-    std::vector<std::string> arguments;
-    for (const int argument : step.arguments)
-      arguments.push_back(type_text(variant.tensors[static_cast<size_t>(argument)]));
     table.rows.push_back({step.name, kind_of(model, step), show_time(step.predicted_ns),
-                          share_text(step.predicted_ns, all),
-                          fmt::format("{}", fmt::join(arguments, ", "))});
+                          share_text(step.predicted_ns, all), arguments_text(variant, step)});
   }
   return table;
 }
@@ -190,17 +194,22 @@ std::string of_each_variant(const ModelFile& model, const Text& text) {
 
 }  // namespace
 
-Table table_of_all_steps(const ModelFile& model) {
-  Table all = table_of_steps(model, 0);
-  if (model.variants.size() == 1) return all;
-  all.header.insert(all.header.begin(), "variant");
-  all.rows.clear();
-  for (size_t number = 0; number < model.variants.size(); ++number)
-    for (std::vector<std::string>& row : table_of_steps(model, number).rows) {
-      row.insert(row.begin(), std::to_string(number));
-      all.rows.push_back(std::move(row));
+Table sheet_of_steps(const ModelFile& model) {
+  const bool has_variants = model.variants.size() > 1;
+  Table sheet{{"step", "computes", "predicted_ns", "share", "arguments"}, {}};
+  if (has_variants) sheet.header.insert(sheet.header.begin(), "variant");
+  for (size_t number = 0; number < model.variants.size(); ++number) {
+    const ModelVariant& variant = model.variants[number];
+    const double all = total_ns(variant);
+    for (const ModelStep& step : variant.steps) {
+      std::vector<std::string> row = {
+          step.name, kind_of(model, step), format_double(step.predicted_ns),
+          all > 0 ? format_double(step.predicted_ns / all) : "", arguments_text(variant, step)};
+      if (has_variants) row.insert(row.begin(), std::to_string(number));
+      sheet.rows.push_back(std::move(row));
     }
-  return all;
+  }
+  return sheet;
 }
 
 std::string variant_heading(const ModelFile& model, size_t number) {
@@ -250,20 +259,25 @@ class MemoryWriters {
   std::vector<Written> written_;
 };
 
-std::string dot_of(const ModelFile& model, size_t number) {
-  const ModelVariant& variant = model.variants[number];
-  std::string dot = "digraph network {\n  node [shape=box];\n";
+namespace {
+
+/// Nodes and edges of a variant. Nodes of different variants have different names by the prefix.
+std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
+                           const std::string& prefix) {
+  const auto node = [&](const std::string& name) { return graphviz_quoted(prefix + name); };
+  std::string dot;
   MemoryWriters writers;
   for (const int input : variant.inputs) {
     const ModelTensor& tensor = variant.tensors[static_cast<size_t>(input)];
     writers.write(tensor, tensor.name);
-    dot += fmt::format("  {} [shape=ellipse];\n", graphviz_quoted(tensor.name));
+    dot += fmt::format("  {} [shape=ellipse, label={}];\n", node(tensor.name),
+                       graphviz_quoted(tensor.name));
   }
   for (const ModelStep& step : variant.steps) {
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
     const std::string label =
         fmt::format("{}\n{}\n{}", kind_of(model, step), step.name, show_time(step.predicted_ns));
-    dot += fmt::format("  {} [label={}];\n", graphviz_quoted(step.name), graphviz_quoted(label));
+    dot += fmt::format("  {} [label={}];\n", node(step.name), graphviz_quoted(label));
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (i < arguments.size() && arguments[i].is_output) {
@@ -271,30 +285,58 @@ std::string dot_of(const ModelFile& model, size_t number) {
         continue;
       }
       for (const std::string& writer : writers.of(tensor))
-        dot += fmt::format("  {} -> {} [label={}];\n", graphviz_quoted(writer),
-                           graphviz_quoted(step.name), graphviz_quoted(type_text(tensor)));
+        dot += fmt::format("  {} -> {} [label={}];\n", node(writer), node(step.name),
+                           graphviz_quoted(type_text(tensor)));
     }
   }
+  return dot;
+}
+
+// The largest standing models are drawn in seconds.
+constexpr int64_t drawing_timeout_ns = 120'000'000'000;
+
+Result<std::string> svg_of(const ModelFile& model) {
+  if (!codegen::run_command({"dot", "-V"}, drawing_timeout_ns))
+    return fail(ErrorCode::Environment,
+                "[explain] --svg is drawn by the program `dot` of Graphviz, which cannot be "
+                "started: install it (Debian: graphviz), or draw what --dot prints elsewhere");
+  TW_TRY(const auto file, codegen::MemoryFile::create("network.dot", dot_of(model)));
+  return codegen::run_command({"dot", "-Tsvg", file.path()}, drawing_timeout_ns);
+}
+
+Result<std::string> explanation_of(const ModelFile& model, const std::string& form,
+                                   const Surroundings& here) {
+  if (form == "dot") return dot_of(model);
+  if (form == "svg") return svg_of(model);
+  if (form == "csv") return as_csv(sheet_of_steps(model));
+  return of_each_variant(model, [&](size_t number) {
+    return model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
+  });
+}
+
+}  // namespace
+
+std::string dot_of(const ModelFile& model) {
+  std::string dot = "digraph network {\n  node [shape=box];\n";
+  if (model.variants.size() == 1)
+    return dot + dot_of_variant(model, model.variants.front(), "") + "}\n";
+  for (size_t number = 0; number < model.variants.size(); ++number)
+    dot += fmt::format("  subgraph cluster_{} {{\n  label={};\n{}  }}\n", number,
+                       graphviz_quoted(variant_heading(model, number)),
+                       dot_of_variant(model, model.variants[number], fmt::format("{}: ", number)));
   return dot + "}\n";
 }
 
-Result<int> explain_model(const std::string& path, bool as_dot, const std::string& format,
+Result<int> explain_model(const std::string& path, const std::string& form,
                           const Surroundings& here) {
   TW_TRY(const ModelFile model, runtime::read_model(path));
-  if (as_dot) {
-    std::string dot;
-    for (size_t number = 0; number < model.variants.size(); ++number) dot += dot_of(model, number);
-    TW_RETURN_IF_ERROR(print(dot));
-  } else if (format == "json") {
+  if (form == "json") {
     TW_RETURN_IF_ERROR(
         print_json("explain", with_texts(as_json(model), model, "plan", &ModelVariant::plan)));
-  } else if (format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(table_of_all_steps(model))));
-  } else {
-    TW_RETURN_IF_ERROR(print(of_each_variant(model, [&](size_t number) {
-      return model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
-    })));
+    return 0;
   }
+  TW_TRY(const std::string text, explanation_of(model, form, here));
+  TW_RETURN_IF_ERROR(print(text));
   return 0;
 }
 

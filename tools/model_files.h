@@ -33,8 +33,9 @@ struct ModelRunFlags {
 /// Runs a network on as many threads as its kernels were chosen for, or on its device, and times
 /// it.
 Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here);
-/// Prints the plan of a network, or its steps as a graph in the language of Graphviz' dot.
-Result<int> explain_model(const std::string& path, bool as_dot, const std::string& format,
+/// Prints the plan of a network ("table", "json"), its steps ("csv"), or a drawing of its steps, in
+/// the language of Graphviz ("dot") or by Graphviz ("svg"; Environment if that is not installed).
+Result<int> explain_model(const std::string& path, const std::string& form,
                           const Surroundings& here);
 /// Prints what is in the file.
 Result<int> show_model(const std::string& path, const std::string& format,
@@ -47,12 +48,14 @@ Facts facts_of(const runtime::ModelFile& model, size_t variant);
 /// One row for each step: its operator, its predicted or measured time, its share of the sum, and
 /// its arguments.
 Table table_of_steps(const runtime::ModelFile& model, size_t variant);
-/// The same for all variants; if there are several, the first column is the variant.
-Table table_of_all_steps(const runtime::ModelFile& model);
+/// The steps of all variants as numbers without units; if there are several, the first column is
+/// the variant.
+Table sheet_of_steps(const runtime::ModelFile& model);
 /// The number of steps and their time by operator, the one that takes the most time first.
 Table table_of_costs(const runtime::ModelFile& model, size_t variant);
-/// The steps in the language of Graphviz' dot: steps are nodes, arrays with their layouts edges.
-std::string dot_of(const runtime::ModelFile& model, size_t variant);
+/// The steps in the language of Graphviz' dot: steps are nodes, arrays with their layouts edges,
+/// and variants, if there are several, clusters.
+std::string dot_of(const runtime::ModelFile& model);
 
 /// The model with its first variant; if there are several, the field "variants" lists all.
 nlohmann::json as_json(const runtime::ModelFile& model);

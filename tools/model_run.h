@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/target.h"
+#include "db/store.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
 #include "runtime/model_file.h"
@@ -57,5 +59,10 @@ std::string dimensions_text(const Dimensions& dimensions);
 /// Prints results in the format of the flags: table, json or csv. Of several variants JSON has the
 /// first one, and all of them in "variants". Environment if stdout cannot be written.
 Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here);
+
+/// Prints the plans that tuning would begin with, and what is known of their kernels. Of several
+/// variants JSON has the first one, and all of them in "variants". Requires: each run has a plan.
+Status print_dry_run(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here,
+                     const Target& target, db::Store& store);
 
 }  // namespace tw::tools

@@ -102,7 +102,10 @@ Status make_model(const std::string& name, int64_t batch, const fs::path& path,
 Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
                               const PlaceFlags& place, const Surroundings& here) {
   std::error_code ignored;
-  if (fs::is_regular_file(model, ignored)) return OnnxFile{model, std::move(dimensions)};
+  // The reader says what is wrong with folders and devices; a folder does not hide a standing
+  // model.
+  if (fs::is_regular_file(model, ignored) || (!is_model_name(model) && fs::exists(model, ignored)))
+    return OnnxFile{model, std::move(dimensions)};
   if (!is_model_name(model))
     return fail(ErrorCode::Environment,
                 fmt::format("[model] there is no file {}", shell_quoted(model)));

@@ -359,8 +359,10 @@ Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
-  TW_RETURN_IF_ERROR(check_measurable(flags, target));
-  return tune_model(flags, here, target, farm);
+  TuneFlags own = flags;
+  if (flags.dry_run || flags.compile_only) own.effort = "none";
+  TW_RETURN_IF_ERROR(check_measurable(own, target));
+  return tune_model(own, here, target, farm);
 }
 
 /// Reads the schedule that the search begins with into the only job.
@@ -433,8 +435,7 @@ Verb tune_verb() {
       {"model",
        Path{&f->model},
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",
-       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume", "dry-run",
-        "compile-only"}},
+       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume"}},
       {"dim", Texts{&f->dimensions},
        "of --model: NAME=VALUE of a symbolic dimension, batch=1; a variant of the network for each "
        "value of batch=1,8"},

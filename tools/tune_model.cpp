@@ -36,10 +36,24 @@ struct Site {
   const tuner::Environment& environment;
 };
 
+/// What building and measuring whole networks needs.
+struct Workshop {
+  const TuneFlags& flags;
+  const ChosenTarget& target;
+  const tuner::Environment& environment;
+  int64_t ends_ns = 0;  ///< end of the budget on the clock of the environment
+  tuner::BuiltKernels kernels = {};
+
+  double left_s() const { return static_cast<double>(ends_ns - environment.clock()) / 1e9; }
+};
+
 // The share of the budget that each measurement of whole networks takes, and that is kept for
 // building the best plans.
 constexpr double race_share = 0.05, longest_race_s = 10;
-constexpr double building_share = 0.1, longest_building_s = 5;
+constexpr double building_share = 0.15, longest_building_s = 5;
+// Bound on the time in which a run plans and builds after an interrupt: networks of some hundred
+// distinct kernels are built in it on two cores.
+constexpr double longest_closing_s = 20;
 // The share of the budget in which a network without one of its fusions is tuned, whose kernels are
 // mostly those that it has with it; and the time in which new ones would not be measured.
 constexpr double fusion_share = 0.1, least_fusion_s = 4;
@@ -86,6 +100,15 @@ double race_s(const TuneFlags& flags) {
 /// one and on all of them, and the network before and after that.
 int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
 
+bool measures(const TuneFlags& flags) { return options_of(flags).effort != tuner::Effort::None; }
+
+/// The environment of what is left to do after an interrupt: time ends it, or the next interrupt.
+tuner::Environment closing(tuner::Environment environment) {
+  environment.interrupts = &later_interrupts();
+  environment.ends_ns = environment.clock() + static_cast<int64_t>(longest_closing_s * 1e9);
+  return environment;
+}
+
 tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings& here,
                                       const Site& site) {
   tuner::NetworkOptions options;
@@ -97,7 +120,7 @@ tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings
                                   tuning.timeout_s);
     };
   // Where whole networks are not measured, plans are chosen by their costs.
-  if (options.tuning.effort == tuner::Effort::None || site.farm)
+  if (!measures(flags) || site.farm)
     options.plans = 1;
   else
     options.tuning.budget_s -= race_count(flags) * race_s(flags) +
@@ -135,49 +158,52 @@ Status tune_watched(ModelRun& run, const tuner::NetworkOptions& options, const T
   return {};
 }
 
-Result<runtime::ModelFile> build(ModelRun& run, size_t plan, const TuneFlags& flags,
-                                 const Target& target, const tuner::Environment& environment) {
+Result<runtime::ModelFile> build(ModelRun& run, size_t plan, Workshop& shop,
+                                 const tuner::Environment& environment) {
   const int64_t before = environment.clock();
-  TW_TRY(tuner::BuiltModel built,
-         tuner::build_model(*run.graph, run.tuned, plan, run.name, target,
-                            static_cast<int>(flags.target.threads), environment));
+  TW_TRY(
+      tuner::BuiltModel built,
+      tuner::build_model(*run.graph, run.tuned, plan, run.name, shop.target.target,
+                         static_cast<int>(shop.flags.target.threads), environment, shop.kernels));
   run.building_s += static_cast<double>(environment.clock() - before) / 1e9;
   run.unverified.push_back(built.unverified);
   return std::move(built.file);
 }
 
-tuner::RaceOptions race_options(const TuneFlags& flags, const tuner::Environment& environment) {
+tuner::RaceOptions race_options(const Workshop& shop) {
   tuner::RaceOptions options;
-  options.threads = static_cast<int>(flags.target.threads);
-  options.budget_s = race_s(flags);
-  options.stops = [&] { return environment.interrupted(); };
+  options.threads = static_cast<int>(shop.flags.target.threads);
+  options.budget_s = std::clamp(shop.left_s(), 0.0, race_s(shop.flags));
+  options.stops = [&shop] { return shop.environment.interrupted(); };
   return options;
 }
 
 /// Measures the best plans as wholes, by turns, and keeps the fastest. Plans with kernels that were
-/// never run behind a worker's limits do not take part.
-Status race_plans(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
-                  const tuner::Environment& environment) {
+/// never run behind a worker's limits do not take part, nor do those that there is no time to
+/// build.
+Status race_plans(ModelRun& run, Workshop& shop) {
   std::vector<runtime::ModelFile> files = {run.model};
   std::vector<size_t> plans = {0};
   for (size_t plan = 1; plan < run.tuned.plans.size(); ++plan) {
-    TW_TRY(runtime::ModelFile file, build(run, plan, flags, target.target, environment));
+    if (shop.left_s() < race_s(shop.flags)) break;
+    TW_TRY(runtime::ModelFile file, build(run, plan, shop, shop.environment));
     if (run.unverified.back() > 0) continue;
     files.push_back(std::move(file));
     plans.push_back(plan);
   }
+  const Target& target = shop.target.target;
   runtime::ModelOptions loading;
   tuner::DeviceTurn turn;
-  if (target.target.is_gpu()) {
-    TW_TRY(loading.device, codegen::backend_of(target.target).open({.index = target.device}));
-    TW_TRY(turn, turn_on(*loading.device, environment.clock));
+  if (target.is_gpu()) {
+    TW_TRY(loading.device, codegen::backend_of(target).open({.index = shop.target.device}));
+    TW_TRY(turn, turn_on(*loading.device, shop.environment.clock));
   }
   std::vector<runtime::Model> models;
   for (const runtime::ModelFile& file : files) {
     TW_TRY(runtime::Model model, runtime::Model::load(file, loading));
     models.push_back(std::move(model));
   }
-  TW_TRY(run.measured_ns, tuner::race(models, environment.clock, race_options(flags, environment)));
+  TW_TRY(run.measured_ns, tuner::race(models, shop.environment.clock, race_options(shop)));
   const auto fastest =
       static_cast<size_t>(std::ranges::min_element(run.measured_ns) - run.measured_ns.begin());
   run.written = plans[fastest];
@@ -188,11 +214,11 @@ Status race_plans(ModelRun& run, const TuneFlags& flags, const ChosenTarget& tar
 
 /// Limits steps that are faster on one thread to one, unless the whole network becomes slower by
 /// it.
-Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environment& environment) {
-  if (flags.target.threads == 1) return {};
-  const tuner::RaceOptions options = race_options(flags, environment);
+Status limit_threads(ModelRun& run, const Workshop& shop) {
+  if (shop.flags.target.threads == 1 || shop.left_s() <= 0) return {};
+  const tuner::Clock& clock = shop.environment.clock;
   TW_TRY(const runtime::Model model, runtime::Model::load(run.model));
-  TW_TRY(const std::vector<int> limits, tuner::step_threads(model, environment.clock, options));
+  TW_TRY(const std::vector<int> limits, tuner::step_threads(model, clock, race_options(shop)));
   runtime::ModelFile limited = run.model;
   std::vector<runtime::ModelStep>& steps = limited.variants.front().steps;
   for (size_t step = 0; step < steps.size(); ++step)
@@ -200,7 +226,7 @@ Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environ
   if (limited == run.model) return {};
   TW_TRY(const runtime::Model other, runtime::Model::load(limited));
   TW_TRY(const std::vector<double> times,
-         tuner::race(std::vector{model, other}, environment.clock, options));
+         tuner::race(std::vector{model, other}, clock, race_options(shop)));
   if (times[1] > times[0]) return {};
   run.model = std::move(limited);
   run.measured_ns[run.measured] = times[1];
@@ -208,12 +234,12 @@ Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environ
 }
 
 /// Makes the decisions that need runs of the whole network: which plan, and how many threads for
-/// each step.
-Status measure_whole(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
-                     const tuner::Environment& environment) {
-  if (run.unverified.front() > 0) return {};
-  TW_RETURN_IF_ERROR(race_plans(run, flags, target, environment));
-  return limit_threads(run, flags, environment);
+/// each step. An interrupt and the end of the budget leave the rest of them out.
+Status measure_whole(ModelRun& run, Workshop& shop) {
+  if (run.unverified.front() > 0 || shop.left_s() <= 0) return {};
+  Status measured = race_plans(run, shop);
+  if (measured) measured = limit_threads(run, shop);
+  return measured || measured.error().code != ErrorCode::Interrupted ? measured : Status();
 }
 
 /// Replaces the file by one with all variants as they are now.
@@ -229,8 +255,7 @@ double fusion_s(const TuneFlags& flags) { return fusion_share * flags.budget_s; 
 /// The passes that changed the graph and that the network may be faster without; none where no time
 /// is to be spent on that.
 std::vector<std::string> passes_to_doubt(const ModelRun& run, const TuneFlags& flags) {
-  if (options_of(flags).effort == tuner::Effort::None || fusion_s(flags) < least_fusion_s)
-    return {};
+  if (!measures(flags) || fusion_s(flags) < least_fusion_s) return {};
   std::vector<std::string> doubted;
   for (const graph::Pass& pass : graph::passes())
     if (pass.is_optional && std::ranges::any_of(run.passes, [&](const graph::PassRun& applied) {
@@ -275,7 +300,8 @@ Status tune_variant(ModelRun& run, const TuneFlags& flags, const Surroundings& h
                     const Site& site) {
   const std::vector<std::string> doubted = passes_to_doubt(run, flags);
   tuner::NetworkOptions options = network_options(flags, here, site);
-  options.tuning.budget_s -= static_cast<double>(doubted.size()) * fusion_s(flags);
+  options.tuning.budget_s -=
+      run.importing_s + static_cast<double>(doubted.size()) * fusion_s(flags);
   TW_RETURN_IF_ERROR(tune_watched(run, options, flags, here, site));
   for (const std::string& pass : doubted) {
     if (site.environment.interrupted()) return {};
@@ -284,34 +310,65 @@ Status tune_variant(ModelRun& run, const TuneFlags& flags, const Surroundings& h
   return {};
 }
 
-/// Tunes the variants one after the other, each with an even share of the budget.
+/// Plans a network that an interrupt left without a plan from what is known, as with effort none.
+Status plan_interrupted(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
+                        const Site& site) {
+  const tuner::Environment environment = closing(site.environment);
+  tuner::NetworkOptions options = network_options(flags, here, site);
+  options.tuning.effort = tuner::Effort::None;
+  TW_TRY(run.tuned,
+         tuner::tune_network(*run.graph, site.target, options, site.store, environment, nullptr));
+  run.tuned.ended = tuner::Ended::Interrupted;
+  return {};
+}
+
+/// Tunes the variants one after the other, each with an even share of the budget. All of them have
+/// plans in the end: an interrupt leaves out measuring only.
 Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const Surroundings& here,
                      const Site& site) {
   for (ModelRun& run : runs) {
-    TW_RETURN_IF_ERROR(tune_variant(run, flags, here, site));
+    const bool is_skipped = measures(flags) && site.environment.interrupted();
+    const Status tuned = is_skipped ? Status() : tune_variant(run, flags, here, site);
+    const bool is_interrupted = !tuned && tuned.error().code == ErrorCode::Interrupted;
+    if (!tuned && !(is_interrupted && measures(flags))) return tuned;
+    if (run.tuned.plans.empty()) TW_RETURN_IF_ERROR(plan_interrupted(run, flags, here, site));
     for (const auto& [reason, workloads] : run.tuned.failures)
       note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
-    if (site.environment.interrupted())
-      return fail(ErrorCode::Interrupted, "[tune] interrupted before the network was built");
   }
   return {};
 }
 
+/// The environment in which the plans that are written are built: the first interrupt of a run that
+/// measures ends measuring, not this.
+tuner::Environment building_environment(const Workshop& shop) {
+  if (!measures(shop.flags)) return shop.environment;
+  if (shop.environment.interrupted()) {
+    note("interrupted: building the network from what is known; a second interrupt leaves it out");
+    return closing(shop.environment);
+  }
+  tuner::Environment environment = shop.environment;
+  environment.interrupts = &later_interrupts();
+  return environment;
+}
+
 /// Builds the cheapest plan of each variant and writes them; then measures the best plans as
 /// wholes. A kernel that crashes in this process takes no result with it.
-Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTarget& target,
-                      const std::optional<tuner::Farm>& farm,
-                      const tuner::Environment& environment) {
+Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tuner::Farm>& farm) {
+  const tuner::Environment environment = building_environment(shop);
   for (ModelRun& run : tuned.runs) {
-    TW_TRY(run.model, build(run, 0, flags, target.target, environment));
+    TW_TRY(run.model, build(run, 0, shop, environment));
   }
   TW_RETURN_IF_ERROR(write_joined(tuned));
-  if (options_of(flags).effort == tuner::Effort::None || farm) return {};
-  for (ModelRun& run : tuned.runs) {
-    const Status measured = measure_whole(run, flags, target, environment);
-    if (!measured && measured.error().code != ErrorCode::Interrupted) return measured;
-  }
+  if (!measures(shop.flags) || farm || shop.environment.interrupted()) return {};
+  for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(measure_whole(run, shop));
   return write_joined(tuned);
+}
+
+/// Tunes all variants, builds them and writes the file, unless the run is a dry one.
+Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundings& here,
+                      const Site& site, Workshop& shop) {
+  TW_RETURN_IF_ERROR(tune_variants(tuned.runs, flags, here, site));
+  return flags.dry_run ? Status() : build_variants(tuned, shop, site.farm);
 }
 
 }  // namespace
@@ -320,10 +377,13 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
                        const std::optional<tuner::Farm>& farm) {
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
-  TW_RETURN_IF_ERROR(check_output(tuned.path));
-  TW_RETURN_IF_ERROR(check_keeps(flags.model, tuned.path));
+  if (!flags.dry_run) {
+    TW_RETURN_IF_ERROR(check_output(tuned.path));
+    TW_RETURN_IF_ERROR(check_keeps(flags.model, tuned.path));
+  }
   TW_RETURN_IF_ERROR(check_page(flags));
   const std::atomic<int>& interrupts = watch_interrupts();
+  const int64_t started_ns = here.environment.clock();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   for (const Dimensions& dimensions : sets) {
     TW_TRY(ModelRun run, imported_run(flags, dimensions, here, interrupts));
@@ -334,18 +394,18 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   environment.interrupts = &interrupts;
   TuneFlags share = flags;
   share.budget_s /= static_cast<double>(sets.size());
-  // An interrupt is answered at once: what was measured is stored, and the line that goes on
-  // builds.
   const Site site{target.target, farm, store, environment};
-  const Status done = tune_variants(tuned.runs, share, here, site);
+  Workshop shop{share, target, environment,
+                started_ns + static_cast<int64_t>(flags.budget_s * 1e9)};
+  const Status done = tune_and_build(tuned, share, here, site, shop);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
     note_missing_page(flags);
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(done);
-  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, farm, environment));
-  TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
+  TW_RETURN_IF_ERROR(flags.dry_run ? print_dry_run(tuned, flags, here, target.target, store)
+                                   : print_model(tuned, flags, here));
   if (interrupts.load() > 0) {
     note_missing_page(flags);
     return interrupted(here);

@@ -98,8 +98,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const ChosenTarget& target);
 
-/// --model: tunes a network and writes it as a file that the runtime loads. On a farm kernels are
-/// measured by its members, and whole networks are not.
+/// --model: tunes a network and writes it as a file that the runtime loads; with --dry-run prints
+/// its plan only. On a farm kernels are measured by its members, and whole networks are not.
+/// Requires: effort none with --dry-run and --compile-only.
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const ChosenTarget& target,
                        const std::optional<tuner::Farm>& farm);
 

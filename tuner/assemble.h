@@ -4,7 +4,7 @@
 // packed for these kernels, and the place of every other array in the memory of a call.
 //
 //   TW_TRY(const Script script, make_script(graph, planned));
-//   TW_TRY(const auto kernels, build_kernels(script.kernels, target, environment));
+//   TW_TRY(const auto kernels, build_kernels(script.kernels, target, environment, built));
 //   TW_TRY(runtime::ModelFile model, assemble(graph, script, kernels));
 //
 // The result of an operator that moves nothing, such as a reshape, is a view: it shares the storage

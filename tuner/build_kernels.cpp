@@ -33,29 +33,51 @@ Result<std::vector<runtime::Artifact>> build_side_by_side(std::span<const Kernel
   return artifacts;
 }
 
+std::pair<std::string, std::string> key_of(const KernelRequest& request) {
+  return {request.workload.key(), request.schedule};
+}
+
+std::vector<KernelRequest> missing_in(const BuiltKernels& built,
+                                      std::span<const KernelRequest> requests) {
+  std::vector<KernelRequest> missing;
+  for (const KernelRequest& request : requests)
+    if (!built.contains(key_of(request))) missing.push_back(request);
+  return missing;
+}
+
+std::vector<runtime::Artifact> taken_from(const BuiltKernels& built,
+                                          std::span<const KernelRequest> requests) {
+  std::vector<runtime::Artifact> artifacts;
+  for (const KernelRequest& request : requests) artifacts.push_back(built.at(key_of(request)));
+  return artifacts;
+}
+
 }  // namespace
 
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,
-                                                     const Builders& builders) {
-  std::vector<runtime::Artifact> artifacts;
-  while (artifacts.size() < requests.size()) {
+                                                     const Builders& builders,
+                                                     BuiltKernels& built) {
+  const std::vector<KernelRequest> missing = missing_in(built, requests);
+  std::span<const KernelRequest> left = missing;
+  while (!left.empty()) {
     if (environment.interrupted())
       return fail(ErrorCode::Interrupted, "[compile] interrupted before all kernels were built");
-    const size_t count = std::min(builders.each.size(), requests.size() - artifacts.size());
-    TW_TRY(auto built,
-           build_side_by_side(requests.subspan(artifacts.size(), count), target, builders));
-    std::ranges::move(built, std::back_inserter(artifacts));
+    const auto next = left.first(std::min(builders.each.size(), left.size()));
+    TW_TRY(auto artifacts, build_side_by_side(next, target, builders));
+    for (size_t i = 0; i < next.size(); ++i) built[key_of(next[i])] = std::move(artifacts[i]);
+    left = left.subspan(next.size());
   }
-  return artifacts;
+  return taken_from(built, requests);
 }
 
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
-                                                     const Environment& environment) {
+                                                     const Environment& environment,
+                                                     BuiltKernels& built) {
   TW_TRY(const Builders builders, start_builders(target, environment, build_timeout_s));
-  return build_kernels(requests, target, environment, builders);
+  return build_kernels(requests, target, environment, builders, built);
 }
 
 }  // namespace tw::tuner

@@ -2,8 +2,10 @@
 #pragma once
 // Many kernels built at once, on all cores: those of a network. Not thread-safe.
 
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -21,17 +23,23 @@ struct KernelRequest {
   std::string schedule;
 };
 
+/// Kernels that were built for one target, by the key of their workload and their schedule: plans
+/// of one network share most of theirs.
+using BuiltKernels = std::map<std::pair<std::string, std::string>, runtime::Artifact>;
+
 /// The kernels of these schedules, in order, without packing kernels where they are not part of
 /// what is called. They are not verified. Invalid for a schedule that does not apply, naming the
 /// workload; Environment where the compiler is missing or fails; Interrupted where the user stops
-/// it.
+/// it. Those in `built` are taken from there, and those that are built are added to it, also if
+/// others fail.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
-                                                     const Environment& environment);
+                                                     const Environment& environment,
+                                                     BuiltKernels& built);
 /// The same with builders of the caller's.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,
-                                                     const Builders& builders);
+                                                     const Builders& builders, BuiltKernels& built);
 
 }  // namespace tw::tuner

@@ -36,9 +36,14 @@ struct Environment {
   std::string session;              ///< names this run in its records
   std::string program_version;
   const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
+  /// The time on the clock from which on the run behaves as if the user had interrupted it once.
+  int64_t ends_ns = INT64_MAX;
 
-  /// Whether the user has asked the run to stop.
-  bool interrupted() const { return interrupts != nullptr && interrupts->load() > 0; }
+  /// Whether the user, or the time, has asked the run to stop.
+  bool interrupted() const {
+    return (interrupts != nullptr && interrupts->load() > 0) ||
+           (ends_ns != INT64_MAX && clock() >= ends_ns);
+  }
 };
 
 /// The environment of this process: this program is the worker program (see above), NVRTC is looked

@@ -108,6 +108,7 @@ class FarmRunner : public Runner {
   Result<Target> machine() override { return run_.farm.target; }
   Result<Machine> calibrate(double budget_s) override;
   Result<double> peak_gflops() override;
+  std::optional<Error> lost() const override { return run_.farm.link->lost(); }
 
  private:
   /// A job that was sent.

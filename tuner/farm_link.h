@@ -71,6 +71,8 @@ class FarmLink {
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, const Deadline& deadline);
   /// Takes a job back: its reply is not waited for.
   void cancel(uint64_t number);
+  /// Why there is no farm any more; nullopt as long as there is one.
+  const std::optional<Error>& lost() const { return lost_; }
 
  private:
   struct Message;
@@ -87,7 +89,7 @@ class FarmLink {
   uint64_t next_ = 1;
   std::map<uint64_t, tl::expected<FarmReply, FarmFault>> arrived_;
   std::set<uint64_t> under_way_;
-  std::optional<Error> lost_;  ///< why there is no farm any more
+  std::optional<Error> lost_;
   Clock clock_;
 };
 

@@ -23,8 +23,6 @@ namespace {
 
 // A shorter round would measure nothing: workers have to start, and references have to be built.
 constexpr double least_round_s = 1;
-// A round with less time for each task would end before the turn of the last.
-constexpr double least_task_s = 0.5;
 // A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
 // The schemes of one operator mostly gain alike, so the best two of each group represent the
@@ -410,7 +408,11 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
       TW_TRY(workers,
              start_workers(target, tuning.threads, tuning.seed, environment, tuning.timeout_s));
     }
-    return tune_all(tasks, target, tuning, store, environment, progress, *workers);
+    auto results = tune_all(tasks, target, tuning, store, environment, progress, *workers);
+    // Nor could another round measure anything.
+    const std::optional<Error> lost = workers->runner->lost();
+    if (lost && !environment.interrupted()) return tl::unexpected(*lost);
+    return results;
   };
   auto tuned = tune_network(graph, machine, options, store, environment, on_progress, services);
   // Without the file the next run is the same, and slower.
@@ -420,18 +422,19 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
-                               const Environment& environment) {
-  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment);
+                               const Environment& environment, BuiltKernels& kernels) {
+  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment, kernels);
 }
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const std::string& name,
-                               const Target& target, int threads, const Environment& environment) {
+                               const Target& target, int threads, const Environment& environment,
+                               BuiltKernels& kernels) {
   TW_TRY(const Script script, make_script(graph, planned));
-  TW_TRY(const std::vector<runtime::Artifact> kernels,
-         build_kernels(script.kernels, target, environment));
+  TW_TRY(const std::vector<runtime::Artifact> artifacts,
+         build_kernels(script.kernels, target, environment, kernels));
   BuiltModel built;
-  TW_TRY(built.file, assemble(graph, script, kernels,
+  TW_TRY(built.file, assemble(graph, script, artifacts,
                               {.name = name,
                                .target = target.to_string(),
                                .threads = threads,

@@ -4,7 +4,9 @@
 // on which that choice or its time depends.
 //
 //   TW_TRY(TunedNetwork tuned, tune_network(graph, target, options, store, environment, progress));
-//   TW_TRY(const BuiltModel built, build_model(graph, tuned, 0, name, target, 1, environment));
+//   BuiltKernels kernels;
+//   TW_TRY(const BuiltModel built,
+//          build_model(graph, tuned, 0, name, target, 1, environment, kernels));
 //   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
 //
 // First the times of all schemes of all operators are predicted. Then each round of tuning finds
@@ -26,6 +28,7 @@
 #include "graph/plan.h"
 #include "runtime/model_file.h"
 #include "tuner/assemble.h"
+#include "tuner/build_kernels.h"
 #include "tuner/scheme_costs.h"
 #include "tuner/tune.h"
 #include "tuner/workers.h"
@@ -52,6 +55,10 @@ struct NetworkOptions {
 /// Share of the budget that the rounds leave for kernels that the last plan turns out to need;
 /// twice as much if ways of choosing are compared, because their plans have more such kernels.
 inline constexpr double closing_share = 0.1;
+
+/// Seconds that a round has for each of its tasks at the least, if the budget has them: a shorter
+/// round would end before the turn of the last task.
+inline constexpr double least_task_s = 0.5;
 
 /// A round of tuning and its result.
 struct NetworkRound {
@@ -92,9 +99,9 @@ struct NetworkServices {
 };
 
 /// Plans and tunes the network. Errors: Unsupported if an operator cannot be scheduled; Interrupted
-/// before there was a plan; as tune_all() if workers cannot be started. A later interrupt ends the
-/// run with the plans of what is known by then (Ended::Interrupted). The graph must outlive the
-/// result.
+/// before there was a plan; as tune_all() if workers cannot be started; Runner::lost() once they
+/// are lost, with what was measured in the store. A later interrupt ends the run with the plans of
+/// what is known by then (Ended::Interrupted). The graph must outlive the result.
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress);
@@ -111,13 +118,15 @@ struct BuiltModel {
   /// device.
   size_t unverified = 0;
 };
-/// Builds the kernels of tuned.plans[plan] and assembles the model. Errors as build_kernels().
+/// Builds the kernels of tuned.plans[plan], except those in `kernels`, and assembles the model. The
+/// new ones are added to `kernels`. Errors as build_kernels().
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
-                               const Environment& environment);
+                               const Environment& environment, BuiltKernels& kernels);
 /// The same for a plan that was chosen from tuned.schemes.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const std::string& name,
-                               const Target& target, int threads, const Environment& environment);
+                               const Target& target, int threads, const Environment& environment,
+                               BuiltKernels& kernels);
 
 }  // namespace tw::tuner

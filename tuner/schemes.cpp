@@ -463,6 +463,7 @@ Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const Operator
   filter.threads = threads;
   filter.codegen_abi = codegen::codegen_abi;
   filter.status = db::TrialStatus::Ok;
+  filter.believed = true;
   filter.order = db::Order::Fastest;
   filter.limit = most_records;
   TW_TRY(std::vector<db::Record> records, store.query(filter));

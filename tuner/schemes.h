@@ -91,7 +91,7 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
                                           const std::vector<LayoutChoice>& known = {});
 
 /// The layouts of the fastest schedules that the database has for the operator, measured under any
-/// layouts and on any device. Fails as Store::query() does.
+/// layouts and on any device, and believed (db/trust.h). Fails as Store::query() does.
 Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const OperatorGroup& group,
                                                 const Target& target, int threads);
 

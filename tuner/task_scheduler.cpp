@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/task_scheduler.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
-
-#include "base/text.h"
 
 namespace tw::tuner {
 namespace {
@@ -159,9 +155,7 @@ Result<Tuned> TaskScheduler::finish(Entry& entry, double seconds) {
   return run_->interrupted()
              ? interrupted_at_start()
              : fail(ErrorCode::NoCandidate,
-                    fmt::format("[tune] the budget ended before its turn: give more than "
-                                "{} s (--budget)",
-                                format_double(run_->options.budget_s)));
+                    "[tune] the budget ended before its turn: give more time (--budget)");
 }
 
 bool TaskScheduler::never_began(size_t spec) const {

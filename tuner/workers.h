@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,8 @@ class Runner {
   /// Peak of the machine on the kernel's threads, measured anew now and then, as clocks move by
   /// 30 % within minutes on some machines.
   virtual Result<double> peak_gflops() = 0;
+  /// Why nothing can be measured any more, whatever is asked; nullopt as long as it can.
+  virtual std::optional<Error> lost() const { return std::nullopt; }
 };
 
 /// Time in which workers were busy; overlap counts once.

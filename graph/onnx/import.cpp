@@ -245,6 +245,57 @@ class Importer {
     return type;
   }
 
+  /// The declared type of an output with this type of elements, such as "f32[batch, 10]".
+  static std::string text_of(const ValueInfoProto& output, DType dtype) {
+    std::vector<std::string> extents;
+    for (const auto& dimension : output.type().tensor_type().shape().dim())
+      extents.push_back(dimension.has_dim_value()       ? std::to_string(dimension.dim_value())
+                        : dimension.dim_param().empty() ? "?"
+                                                        : printable(dimension.dim_param()));
+    return fmt::format("{}[{}]", to_string(dtype), fmt::join(extents, ", "));
+  }
+
+  /// Whether a tensor may have the shape; a symbolic dimension may be anything.
+  static bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) {
+    if (shape.dim_size() != std::ssize(extents)) return false;
+    for (int i = 0; i < shape.dim_size(); ++i)
+      if (shape.dim(i).has_dim_value() &&
+          shape.dim(i).dim_value() != extents[static_cast<size_t>(i)])
+        return false;
+    return true;
+  }
+
+  /// An output need not have a declared type, element type or shape.
+  static Status check_declared(const ValueInfoProto& output, const TensorType& type) {
+    const auto contradiction = [&](const std::string& declared, const std::string& computed) {
+      return invalid_model(fmt::format("the output '{}' is declared as {}, but its nodes give {}",
+                                       printable(output.name()), declared, computed));
+    };
+    if (!output.type().has_tensor_type()) return {};
+    const auto& declared = output.type().tensor_type();
+    DType dtype = type.dtype;
+    if (declared.elem_type() != TensorProto::UNDEFINED) {
+      const auto known = element_type(declared.elem_type());
+      if (!known)
+        return contradiction(fmt::format("elements of type {}", declared.elem_type()),
+                             type.to_string());
+      dtype = *known;
+    }
+    if (!declared.has_shape())
+      return dtype == type.dtype ? Status()
+                                 : contradiction(std::string(to_string(dtype)), type.to_string());
+    if (dtype == type.dtype && admits(declared.shape(), type.shape)) return {};
+    return contradiction(text_of(output, dtype), type.to_string());
+  }
+
+  Status check_declared_outputs(Scope& scope) {
+    for (const ValueInfoProto& output : model_.graph().output()) {
+      TW_TRY(const auto tensor, find(output.name(), scope));
+      TW_RETURN_IF_ERROR(check_declared(output, builder_.value(*tensor).type));
+    }
+    return {};
+  }
+
   Result<Graph> finish(Scope& scope) {
     std::vector<GraphBuilder::Output> outputs;
     bool is_complete = true;
@@ -259,7 +310,10 @@ class Importer {
     for (const ValueInfoProto& input : model_.graph().input())
       if (const auto tensor = scope.tensors.find(input.name()); tensor != scope.tensors.end())
         is_complete = is_complete && builder_.knows(tensor->second);
-    if (is_complete) return builder_.finish(outputs);
+    if (is_complete) {
+      TW_RETURN_IF_ERROR(check_declared_outputs(scope));
+      return builder_.finish(outputs);
+    }
     if (failures_.size() == 1) return fail(ErrorCode::Unsupported, "[onnx] " + failures_.front());
     return fail(ErrorCode::Unsupported,
                 fmt::format("[onnx] {} parts of the model are not implemented:\n  {}",
@@ -574,12 +628,16 @@ Result<std::string> read_file(const std::string& path) {
   const auto unreadable = [&](const std::string& why) {
     return fail(ErrorCode::Environment, fmt::format("[onnx] {}: {}", path, why));
   };
-  const bool is_file = std::filesystem::is_regular_file(path, error);
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (error) return unreadable(error.message());
-  if (!is_file) return unreadable("it is no regular file");
+  if (std::filesystem::is_directory(status))
+    return unreadable("it is a folder, expected an ONNX file");
+  if (!std::filesystem::is_regular_file(status))
+    return unreadable("it is no regular file, expected an ONNX file");
   std::ifstream file(path, std::ios::binary);
   std::string bytes(std::filesystem::file_size(path, error), '\0');
   if (error || !file.read(bytes.data(), std::ssize(bytes))) return unreadable("it cannot be read");
+  if (bytes.empty()) return invalid_model(fmt::format("{} is empty, expected an ONNX file", path));
   return bytes;
 }
 

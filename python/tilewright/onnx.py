@@ -71,8 +71,9 @@ class Network:
           threads: threads that the network will run on.
           progress: whether the program shows on standard error what it does.
 
-        An interrupt from the keyboard ends the run; what was measured is kept in the database, and
-        the next run goes on from there. Raises the exceptions of tilewright.errors.
+        An interrupt from the keyboard ends the run with the network that is the best by then; what was
+        measured is kept in the database, and the next run goes on from there. A second interrupt ends
+        it at once, with a KeyboardInterrupt. Raises the exceptions of tilewright.errors.
         """
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             model, made = self._file(folder), str(output) if output else os.path.join(folder, f"{self.name}.twart")
@@ -129,12 +130,16 @@ def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:
 
 def _run_program(arguments: list[str], progress: bool) -> None:
     """Runs a verb of the program, and shows what it says on standard error; raises the exception of its
-    exit code with its message."""
+    exit code with its message. An interrupted run that prints its result all the same has one."""
     environment = {**os.environ, "TILEWRIGHT_CODE_GENERATOR": paths.code_generator()}
-    with subprocess.Popen([paths.program(), *arguments], env=environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-                          process_group=0) as process:
-        said = _watch(process, progress)
+    with tempfile.TemporaryFile() as result:
+        with subprocess.Popen([paths.program(), *arguments], env=environment, stdin=subprocess.DEVNULL,
+                              stdout=result, stderr=subprocess.PIPE, text=True, errors="replace",
+                              process_group=0) as process:
+            said = _watch(process, progress)
+        has_result = os.fstat(result.fileno()).st_size > 0
+    if process.returncode == _INTERRUPTED and has_result:
+        return
     if process.returncode in (_INTERRUPTED, -signal.SIGINT):  # the latter before it watches for interrupts
         raise KeyboardInterrupt
     if process.returncode != 0:
@@ -144,8 +149,8 @@ def _run_program(arguments: list[str], progress: bool) -> None:
 
 
 def _watch(process: subprocess.Popen[str], shown: bool) -> str:
-    """What the program says until it ends. An interrupt is passed on, once: the program stores what it
-    has, and ends."""
+    """What the program says until it ends. Interrupts are passed on: after the first one the program
+    writes what it has, and ends; after the second it ends at once."""
     assert process.stderr is not None
     said = []
     while True:

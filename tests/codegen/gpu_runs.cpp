@@ -17,13 +17,6 @@ namespace {
 
 using schedules::Argument;
 
-std::vector<NamedProgram> named(std::span<const GpuCase> cases) {
-  std::vector<NamedProgram> programs;
-  for (size_t i = 0; i < cases.size(); ++i)
-    programs.push_back({fmt::format("k{}", i), &cases[i].program});
-  return programs;
-}
-
 std::vector<std::string> names_of(const GpuCode& code) {
   std::vector<std::string> names;
   for (const GpuKernel& kernel : code.kernels) names.push_back(kernel.name);
@@ -115,6 +108,15 @@ Status for_each_case(std::span<const GpuCase> cases, const GpuCode& code, F&& ru
   return {};
 }
 
+}  // namespace
+
+std::vector<NamedProgram> named(std::span<const GpuCase> cases) {
+  std::vector<NamedProgram> programs;
+  for (size_t i = 0; i < cases.size(); ++i)
+    programs.push_back({fmt::format("k{}", i), &cases[i].program});
+  return programs;
+}
+
 void expect_equal(std::span<const GpuCase> cases, const Result<std::vector<Storage>>& results,
                   const char* way) {
   ASSERT_TRUE(results) << way << ": " << results.error().message;
@@ -126,8 +128,6 @@ void expect_equal(std::span<const GpuCase> cases, const Result<std::vector<Stora
         << to_string(c.program);
   }
 }
-
-}  // namespace
 
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs, double slack) {
   GpuCase c{std::move(title), program, inputs, inputs, slack};

@@ -19,8 +19,8 @@ namespace tw::codegen {
 struct GpuCase {
   std::string title;  ///< shown if the case fails
   Program program;
-  Storage inputs;
-  Storage expected;  ///< inputs may be among them
+  Storage inputs = {};
+  Storage expected = {};  ///< inputs may be among them
   double slack = 0;  ///< relative and absolute
 };
 
@@ -28,6 +28,16 @@ struct GpuCase {
 /// test.
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs,
                  double slack = 0);
+
+/// The cases' programs, k0, k1 and so on, which emit_gpu() makes one text of.
+std::vector<NamedProgram> named(std::span<const GpuCase> cases);
+/// The outputs of each case on a device that has loaded `loaded`, the compiled text.
+Result<std::vector<Storage>> run_on(runtime::Device& device, const GpuCode& code,
+                                    const runtime::DeviceCode& loaded,
+                                    std::span<const GpuCase> cases);
+/// The outputs are the expected ones; `way` is for the message.
+void expect_equal(std::span<const GpuCase> cases, const Result<std::vector<Storage>>& results,
+                  const char* way);
 
 /// Forwards, backwards and shuffled, threads compute what is expected.
 void expect_emulation_agrees(std::span<const GpuCase> cases);

@@ -205,6 +205,36 @@ TEST(Nvrtc, Fault50_WithoutTheLibraryTheMessageNamesThePackage) {
               AllOf(HasSubstr("cuda-toolkit[nvrtc,cudart]==13.0.*"), Not(HasSubstr("\n"))));
 }
 
+TEST(PtxasLog, EachAdviceIsToldOnce) {
+  const auto advice = parse_ptxas_advice(
+      "ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler\n"
+      "ptxas info    : (C7517) warpgroup.wait is injected in around line 73 by compiler\n"
+      "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unknown\n"
+      "ptxas info    : Compiling entry function 's' for 'sm_90a'\n");
+  ASSERT_EQ(advice.size(), 2);
+  EXPECT_EQ(advice[0], "C7517: warpgroup.wait is injected in around line 62 by compiler");
+  EXPECT_FALSE(is_loss(advice[0]));
+  EXPECT_EQ(advice[1], "C7508: Potential Performance Loss: 'setmaxnreg' ignored; unknown");
+  EXPECT_TRUE(is_loss(advice[1]));
+  EXPECT_FALSE(is_loss("C7519: Potential Performance Loss: some wait for others"));
+}
+
+// The real compiler: the registers of a thread are unknown without launch bounds.
+TEST(Nvrtc, SaysWhereRegistersDoNotGoToOtherWarpgroups) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const auto compiled = nvrtc->compile(R"(extern "C" __global__ void k(float* out) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+  out[threadIdx.x] = 1;
+}
+)",
+                                       "sm_90a");
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  ASSERT_EQ(compiled->advice.size(), 1);
+  EXPECT_THAT(compiled->advice[0], HasSubstr("'setmaxnreg' ignored"));
+  EXPECT_TRUE(is_loss(compiled->advice[0]));
+}
+
 TEST(PtxasLog, FactsOfEveryEntry) {
   const auto functions = parse_ptxas_log(
       "ptxas info    : 0 bytes gmem\n"

@@ -231,6 +231,13 @@ TEST(Record, TextIsUtf8WithoutNul) {
             static_cast<char>(0x7e + random.below(70)), static_cast<char>(0x7e + random.below(70))};
     ASSERT_EQ(is_valid_text(text), is_utf8(text)) << lead << " and three more, round " << i;
   }
+  // Characters of several bytes at every place of texts that are read a word at a time.
+  for (size_t at = 0; at < 20; ++at)
+    for (const char* character : {"\xc3\xa9", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\xff", "\x80"}) {
+      const std::string text = std::string(at, 'a') + character + std::string(20 - at, 'b');
+      ASSERT_EQ(is_valid_text(text), is_utf8(text)) << at;
+      ASSERT_EQ(is_valid_text(text.substr(0, at + 1)), is_utf8(text.substr(0, at + 1))) << at;
+    }
   for (const char* text : {"", "plain", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
     EXPECT_TRUE(is_valid_text(text)) << text;
   for (const char* text : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "a\xff"})

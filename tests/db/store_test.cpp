@@ -40,6 +40,49 @@ TEST_P(AnyStore, TheSameRecordIsKeptOnce) {
   EXPECT_EQ(store.info().value().records, 4);
 }
 
+// More than a server gets in one statement, some of them twice.
+TEST_P(AnyStore, KeepsTheOrderAndCountsWhatItHas) {
+  std::vector<Record> records = sample_records(0, 150);
+  const std::vector<Record> expected = records;
+  records.insert(records.begin() + 60, expected.begin(), expected.begin() + 50);
+  Store store = open_store(databases / "a.db");
+  EXPECT_EQ(store.append(records).value(), (AppendSummary{150, 50, 0}));
+  EXPECT_EQ(store.query({}).value(), expected);
+  EXPECT_EQ(store.append(sample_records(100, 100)).value(), (AppendSummary{50, 50, 0}));
+  EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value(), sample_records(199, 1));
+  EXPECT_EQ(store.query({.limit = 90}).value(), sample_records(0, 90));
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
+TEST_P(AnyStore, OperatorsThatBeginAlikeAreToldApart) {
+  Record one = sample_record(1), other = sample_record(2);
+  one.op = std::string(4'000, 'x') + "1";
+  other.op = std::string(4'000, 'x') + "2";
+  Store store = open_store(databases / "a.db");
+  ASSERT_TRUE(store.append({{seal(one), seal(other), sample_record(3)}}));
+  EXPECT_EQ(store.query({.op = other.op}).value(), std::vector<Record>{seal(other)});
+  EXPECT_EQ(store.query({.op = sample_record(3).op}).value(), sample_records(3, 1));
+}
+
+TEST_P(AnyStore, OnlyWhatIsBelievedWhereThatIsAsked) {
+  Record one = sample_record(1), other = sample_record(2), alone = sample_record(3, 1);
+  one.host = "host 1", one.session = "a";
+  other.host = "host 2", other.session = "b";
+  Record unconfirmed = with_latency(sample_record(0), 4'000);
+  Record wrong = sample_record(4);
+  wrong.status = TrialStatus::Wrong;
+  Store store = open_store(databases / "a.db");
+  const std::vector<Record> believed = {seal(one), seal(other), seal(alone)};
+  ASSERT_TRUE(store.append({{unconfirmed, seal(wrong)}}));
+  ASSERT_TRUE(store.append(believed));
+  EXPECT_EQ(store.query({}).value().size(), 5u);
+  EXPECT_EQ(store.query({.believed = true}).value(), believed);
+  EXPECT_EQ(store.query({.believed = true, .limit = 2}).value(),
+            (std::vector<Record>{believed[0], believed[1]}));
+  EXPECT_EQ(store.query({.session = "b", .believed = true}).value(),
+            std::vector<Record>{believed[1]});
+}
+
 // A file's writers wait meanwhile; a server's do not.
 TEST_P(AnyStore, QuestionsThatAreAskedTogetherSeeOneState) {
   FakeTime time;
@@ -55,6 +98,9 @@ TEST_P(AnyStore, QuestionsThatAreAskedTogetherSeeOneState) {
     const auto appended = writer.append(faster);
     EXPECT_TRUE(appended || appended.error().code == ErrorCode::TryLater);
     EXPECT_EQ(best(), sample_record(0));
+    EXPECT_EQ(reader.explain(key_of(sample_record(0))).value()->record, sample_record(0));
+    EXPECT_EQ(reader.query({}).value(), sample_records(0, 3));
+    EXPECT_EQ(best(), sample_record(0)) << "those that were asked in between did not end it";
   }
   EXPECT_TRUE(writer.append(faster));
   EXPECT_EQ(best(), faster[0]);

@@ -48,6 +48,29 @@ TEST(Waiting, Fault17_ALockedDatabaseIsWaitedForThenTryLater) {
   EXPECT_TRUE(store.append(sample_records(1, 1)));
 }
 
+TEST(Waiting, ALockFileThatWasRemovedIsMadeAnew) {
+  const Folder folder;
+  make_database(folder / "a.db", sample_records(0, 1));
+  FakeTime time;
+  Store store = open_store(folder / "a.db", OpenMode::ReadWrite, {.waiting = time.waiting(2'000)});
+  std::filesystem::remove(folder / "a.db.lock");
+  HeldGate held(folder / "a.db");
+  EXPECT_EQ(store.append(sample_records(1, 1)).error().code, ErrorCode::TryLater)
+      << "the lock on the removed file excludes nobody";
+  held.release();
+  EXPECT_TRUE(store.append(sample_records(1, 1)));
+}
+
+TEST(Waiting, Fault18_ADatabaseThatCannotBeMadeLeavesNoLockFile) {
+  const Folder folder;
+  std::filesystem::create_directories(folder / "a.db.new/inside");  // where it is made first
+  const auto store = Store::open(folder / "a.db", OpenMode::ReadWrite, {});
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, ErrorCode::Database);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.db"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.db.lock"));
+}
+
 TEST(Waiting, Fault17_ASqlLockIsWaitedForToo) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 1));

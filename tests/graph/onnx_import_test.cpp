@@ -485,6 +485,49 @@ TEST(OnnxImport, Fault59_NamesThatAreGivenTwice) {
   expect_invalid(model, "the initializer 'w' is given twice");
 }
 
+/// y = x, of f32[1, 2, 3], whose output is declared so; a negative extent stands for a symbol.
+ModelProto model_with_output(const std::vector<int64_t>& shape, int32_t type = TensorProto::FLOAT) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {1, 2, 3});
+  add_node(model, "Identity", {"x"}, {"y"}, "same");
+  add_output(model, "y");
+  auto& tensor = *model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type();
+  tensor.set_elem_type(type);
+  for (const int64_t extent : shape) {
+    auto& dimension = *tensor.mutable_shape()->add_dim();
+    if (extent < 0)
+      dimension.set_dim_param("batch");
+    else
+      dimension.set_dim_value(extent);
+  }
+  return model;
+}
+
+TEST(OnnxImport, Fault59_OutputsThatAreDeclaredOtherwise) {
+  expect_invalid(model_with_output({1, 2, 4}),
+                 "the output 'y' is declared as f32[1, 2, 4], but its nodes give f32[1, 2, 3]");
+  expect_invalid(model_with_output({-1, 6}), "declared as f32[batch, 6]");
+  expect_invalid(model_with_output({1, 2, 3}, TensorProto::INT64),
+                 "declared as i64[1, 2, 3], but its nodes give f32[1, 2, 3]");
+  ModelProto shapeless = model_with_output({}, TensorProto::FLOAT16);
+  expect_invalid(shapeless, "declared as f16, but its nodes give f32[1, 2, 3]");
+}
+
+TEST(OnnxImport, OutputsNeedNoTypeAndMayHaveSymbolicDimensions) {
+  const auto accepts = [](const ModelProto& model) { return imported(model).has_value(); };
+  EXPECT_TRUE(accepts(model_with_output({1, 2, 3})));
+  EXPECT_TRUE(accepts(model_with_output({-1, 2, -1})));
+  EXPECT_TRUE(accepts(model_with_output({}, TensorProto::UNDEFINED)));
+  ModelProto unknown = model_with_output({-1, 2, 3});
+  auto& shape = *unknown.mutable_graph()
+                     ->mutable_output(0)
+                     ->mutable_type()
+                     ->mutable_tensor_type()
+                     ->mutable_shape();
+  shape.mutable_dim(0)->clear_dim_param();
+  EXPECT_TRUE(accepts(unknown));
+}
+
 TEST(OnnxImport, Fault59_NamesThatNothingGives) {
   ModelProto model = identity_model();
   model.mutable_graph()->mutable_node(0)->set_input(0, "z");

@@ -74,13 +74,25 @@ class Onnx(unittest.TestCase):
         self.assertIn("network", said.getvalue())
         self.assertGreater(len(tw.Store(str(database))), 0)
 
-    def test_an_interrupt_ends_the_program_and_is_raised(self):
-        large = tw.onnx.loads(network(weights=np.ones((512, 512), np.float32)))  # has a space for minutes
-        threading.Timer(1, lambda: signal.raise_signal(signal.SIGINT)).start()
+    def test_an_interrupt_returns_the_best_network_so_far(self):
+        weights = np.ones((512, 512), np.float32)
+        large = tw.onnx.loads(network(weights=weights))  # has a space for minutes
+        threading.Timer(3, lambda: signal.raise_signal(signal.SIGINT)).start()
         begun = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
-            large.tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
+        model = large.tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
         self.assertLess(time.monotonic() - begun, 250)  # the budget was 500
+        x = np.ones((M, 512), np.float32)
+        np.testing.assert_allclose(model(x), x @ weights, rtol=1e-4)
+
+    def test_a_run_that_is_interrupted_without_a_result_raises(self):
+        program = self.folder / "program"
+        program.write_text("#!/bin/sh\nexit 130\n")
+        program.chmod(0o755)
+        old = self.folder / "old.twart"
+        old.write_bytes(b"of an earlier run")
+        with unittest.mock.patch("tilewright.paths.program", lambda: str(program)):
+            with self.assertRaises(KeyboardInterrupt):
+                tw.onnx.loads(network()).tune(output=old, progress=False)
 
     def test_dimensions_get_values_each_of_which_is_a_variant(self):
         symbolic = self.written(network(weights=self.weights, port=with_symbolic_batch))

@@ -72,12 +72,35 @@ TEST_F(ArtifactTest, ReadsWhatItWrote) {
   EXPECT_EQ(*read, small_artifact());
 }
 
-TEST_F(ArtifactTest, IsReadableByItsOwnerOnlyAndLeavesNoTemporaryFile) {
-  struct stat status;
-  ASSERT_EQ(stat(path_.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 07777, 0600u);
+TEST_F(ArtifactTest, LeavesNoTemporaryFile) {
   const auto entries = std::filesystem::directory_iterator(directory_.path());
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+}
+
+mode_t artifact_mode(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+}
+
+TEST_F(ArtifactTest, HasTheModeThatTheUmaskLeaves) {
+  for (const auto& [mask, mode] : {std::pair{022, 0644u}, {077, 0600u}, {027, 0640u}, {0, 0644u}}) {
+    const mode_t before = umask(static_cast<mode_t>(mask));
+    const std::string path = directory_ / fmt::format("{:o}.twart", mask);
+    const Status written = write_artifact(path, small_artifact());
+    umask(before);
+    ASSERT_TRUE(written) << written.error().message;
+    EXPECT_EQ(artifact_mode(path), mode) << path;
+    EXPECT_TRUE(read_artifact(path)) << path;
+  }
+}
+
+TEST_F(ArtifactTest, KeepsTheModeOfTheFileThatItReplacesButForOthersWhoMayWrite) {
+  for (const auto& [former, mode] :
+       {std::pair{0600, 0600u}, {0755, 0755u}, {0444, 0444u}, {0666, 0644u}}) {
+    ASSERT_EQ(chmod(path_.c_str(), static_cast<mode_t>(former)), 0);
+    ASSERT_TRUE(write_artifact(path_, small_artifact()));
+    EXPECT_EQ(artifact_mode(path_), mode);
+  }
 }
 
 TEST_F(ArtifactTest, ReplacesAnOldFile) {

@@ -55,11 +55,12 @@ inline dsl::Arrays exact_inputs(const dsl::Compute& compute, uint64_t seed) {
   return arrays;
 }
 
-/// The bytes of `array` in the argument's layout; what rounding adds holds 77s, which no result may
-/// show.
-inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array& array) {
+/// The bytes of `array` in the argument's layout. Elements that the layout's rounding adds hold
+/// `padding`: 77s in inputs, which no result may show.
+inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array& array,
+                                     int64_t padding = 77) {
   dsl::Array storage = dsl::Array::make(argument.buffer.type, argument.buffer.extents).value();
-  for (int64_t i = 0; i < storage.size(); ++i) set(storage, i, 77);
+  for (int64_t i = 0; i < storage.size(); ++i) set(storage, i, padding);
   const auto bytes = static_cast<size_t>(size_bytes(array.type));
   for_each_index(argument.shape, [&](const std::vector<int64_t>& indices, int64_t position) {
     const int64_t at = argument.layout.offset(argument.shape, indices);

@@ -3,6 +3,7 @@
 index into a folder of the build tree, once; where it cannot, the tests are skipped."""
 
 import asyncio
+import contextlib
 import hashlib
 import importlib
 import json
@@ -117,6 +118,8 @@ class SleepingMembers(unittest.TestCase):
 
     def test_Fault69_a_farm_that_stays_away_is_lost(self):
         async def jobs(cluster):
+            async with self.farm_of(cluster) as runner:
+                await self.bench.with_members(runner, 1)
             async with self.farm_of(cluster, patience_s=2) as runner:
                 with self.assertRaisesRegex(self.farm.Lost, "no member offers device and device:other since 2 s"):
                     await runner.perform("measure", b"0", ["device", "device:other"], 60)
@@ -204,14 +207,64 @@ class OnAFarm(program.ProgramTest):
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm("--label", "slow"),
                        saying=["with the label slow; they have fast"])
 
-    def test_a_network_is_tuned_for_a_member(self):
+    def network(self, *arguments):
+        """The command that tunes a small network on the farm."""
         (self.home / "net.onnx").write_bytes(onnx.model(
             [onnx.node("MatMul", ["x", "w"], ["p"]), onnx.node("Relu", ["p"], ["y"])],
             [onnx.tensor("w", [16, 16], [0.5] * 256)], [onnx.port("x", [8, 16])], [onnx.port("y", [8, 16])]))
+        return ("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--output", "net.twart",
+                "--workers", self.address, *arguments)
+
+    def started_and_measuring(self, *arguments):
+        """The process of a run that has stored a record."""
+        process = self.start(*arguments)
+        while self.count() == 0:
+            self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else "")
+            time.sleep(0.2)
+        return process
+
+    def assert_ends(self, process, code):
+        """What it said on stderr."""
+        _, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, code, err)
+        return err
+
+    def test_a_network_is_tuned_for_a_member(self):
         self.member()
-        document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--trials", "2",
-                             "--output", "net.twart", "--format", "json", *self.farm())
+        document = self.json(*self.network("--trials", "2", "--format", "json"))
         self.assertEqual((document["unverified_kernels"], document["failures"]), (0, {}))
+        self.succeed("run", "net.twart")
+
+    def test_Fault69_a_network_whose_farm_is_lost_goes_on_with_the_same_command(self):
+        member = self.member()
+        process = self.started_and_measuring(*self.network("--effort", "full", "--patience", "5s"))
+        self.cluster.kill_scheduler()
+        err = self.assert_ends(process, 75)
+        self.assertRegex(err[err.rfind("tilewright: ["):], program.ONE_ERROR)
+        self.assertIn("cannot be reached", err)
+        self.assertFalse((self.home / "net.twart").exists())
+        measured = self.count()
+        self.assertGreater(measured, 0)
+        self.succeed("db", "verify", "--db", self.db)
+
+        member.terminate()
+        member.wait(program.PATIENCE_S)
+        self.cluster.start_scheduler()
+        self.member()
+        self.succeed(*self.network("--trials", "2"))
+        self.assertGreaterEqual(self.count(), measured)
+        self.succeed("run", "net.twart")
+
+    def test_Fault69_a_network_survives_a_killed_member_and_another_scheduler(self):
+        import farm as bench
+        member = self.member()
+        process = self.started_and_measuring(*self.network("--trials", "12"))
+        for child in bench.children_of(member.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, 9)
+        self.cluster.kill_scheduler()
+        self.cluster.start_scheduler()
+        self.assert_ends(process, 0)
         self.succeed("run", "net.twart")
 
     def test_Fault69_a_killed_member_takes_its_workers_along_and_the_run_goes_on(self):
@@ -235,14 +288,10 @@ class OnAFarm(program.ProgramTest):
 
     def test_Fault69_a_lost_farm_ends_the_run_and_keeps_what_was_measured(self):
         self.member()
-        process = self.start("tune", *program.SMALL, "--db", self.db, "--budget", "10m", "--effort", "full",
-                             *self.farm())
-        while self.count() == 0:
-            self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else "")
-            time.sleep(0.2)
+        process = self.started_and_measuring("tune", *program.SMALL, "--db", self.db, "--budget", "10m", "--effort",
+                                             "full", *self.farm())
         self.cluster.kill_scheduler()
-        _, err = process.communicate(timeout=program.PATIENCE_S)
-        self.assertEqual(process.returncode, 75, err)
+        err = self.assert_ends(process, 75)
         self.assertRegex(err[err.rfind("tilewright: ["):], program.ONE_ERROR)
         self.assertIn("cannot be reached", err)
         self.assertGreater(self.count(), 0)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks from an ONNX file to results, as a person would run them."""
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -26,7 +28,8 @@ class Network:
         self.last = weights(CHANNELS * CLASSES)
         self.image = [source.uniform(-1, 1) for _ in range(CHANNELS * SIZE * SIZE)]
 
-    def onnx(self, batch=1):
+    def onnx(self, batch=1, classes=CLASSES):
+        """The model, whose output is declared to have so many classes."""
         image, filters = [batch, CHANNELS, SIZE, SIZE], [CHANNELS, CHANNELS, 3, 3]
         window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
         return onnx.model(
@@ -36,7 +39,7 @@ class Network:
              onnx.node("Flatten", ["p"], ["f"], axis=1), onnx.node("MatMul", ["f", "v"], ["y"])],
             [onnx.tensor("w1", filters, self.first), onnx.tensor("w2", filters, self.second),
              onnx.tensor("v", [CHANNELS, CLASSES], self.last)],
-            [onnx.port("x", image)], [onnx.port("y", [batch, CLASSES])])
+            [onnx.port("x", image)], [onnx.port("y", [batch, classes])])
 
     def convolved(self, image, weights):
         at = lambda c, y, x: image[(c * SIZE + y) * SIZE + x] if 0 <= y < SIZE and 0 <= x < SIZE else 0.0
@@ -305,6 +308,13 @@ class NetworksTest(program.ProgramTest):
     def test_errors_are_one_line(self):
         none = ["--effort", "none", "--db", self.db]
         self.fail_with(7, "tune", "--model", "missing.onnx", *none, saying=["missing.onnx"])
+        self.fail_with(7, "tune", "--model", ".", *none, saying=[".: it is a folder, expected an ONNX file"])
+        self.fail_with(7, "tune", "--model", "/dev/null", *none, saying=["no regular file"])
+        (self.home / "empty.onnx").touch()
+        self.fail_with(5, "tune", "--model", "empty.onnx", *none, saying=["empty.onnx is empty"])
+        (self.home / "other.onnx").write_bytes(self.network.onnx(classes=CLASSES + 1))
+        self.fail_with(5, "tune", "--model", "other.onnx", *none,
+                       saying=["the output 'y' is declared as f32[1, 6], but its nodes give f32[1, 5]"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--op", "conv2d", saying=["--op"])
         self.fail_with(2, "tune", "--op", "conv2d", "--dim", "batch=1", saying=["--model"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--dim", "batch", *none, saying=["batch"])
@@ -339,7 +349,93 @@ class NetworksTest(program.ProgramTest):
         out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("to go on:", err)
-        self.assertGreater(self.plan()["measured_schemes"], -1)
+        self.assertRegex(out, r"(?m)^result +interrupted$")
+        self.assertRegex(out, r"(?m)^file +net.twart$")
+        self.expect_right_result()
+        self.assertGreater(self.plan()["measured_schemes"], 0)
+
+    def test_an_interrupt_before_anything_is_measured_leaves_a_network_too(self):
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        process = self.start("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--effort", "full",
+                             "--dim", "batch=1,2", "--format", "json")
+        self.assertIn("tuning ", process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+        document = json.loads(out)
+        self.assertEqual([run["ended"] for run in document["variants"]], ["interrupted"] * 2)
+        self.expect_right_result()
+
+    def test_a_second_interrupt_ends_the_run_at_once(self):
+        process = self.start("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--effort", "full")
+        self.assertIn("tuning ", process.stderr.readline())
+        for number in signal.SIGINT, signal.SIGTERM:  # two that cannot become one
+            process.send_signal(number)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(out, "")
+        self.assertFalse((self.home / "net.twart").exists())
+
+    def test_a_dry_run_says_what_would_be_tuned(self):
+        dry = ["tune", "--model", "net.onnx", "--db", self.db, "--dry-run"]
+        document = self.json(*dry, "--format", "json")
+        self.assertEqual(set(os.listdir(self.home)), {"net.onnx", "x.npy", ".cache"})
+        self.assertTrue(document["dry_run"])
+        self.assertEqual(document["measured_schemes"], 0)
+        self.assertEqual(len(document["kernels"]), len({kernel["schedule"] + kernel["workload"] for kernel in document["kernels"]}))
+        self.assertGreaterEqual(sum(kernel["calls"] for kernel in document["kernels"]), document["operators"] - 1)
+        self.assertEqual({kernel["known_trials"] for kernel in document["kernels"]}, {0})
+        self.assertEqual(document["least_tuning_s"], 0.5 * len(document["kernels"]))
+        text = self.succeed(*dry).out
+        self.assertRegex(text, r"(?m)^tuning takes +at most 60 s \(--budget\); about \d+ s to measure each of \d+ kernels")
+        self.assertIn(" predicted", text)
+        self.succeed("tune", "--model", "net.onnx", "--db", self.db, "--trials", "2", *program.AMPLE)
+        again = self.json(*dry, "--format", "json")
+        self.assertEqual({kernel["is_measured"] for kernel in again["kernels"]}, {True})
+        self.assertGreater(min(kernel["known_trials"] for kernel in again["kernels"]), 0)
+        rows = list(csv.DictReader(io.StringIO(self.succeed(*dry, "--format", "csv").out)))
+        self.assertEqual([float(row["call_ns"]) for row in rows], [kernel["call_ns"] for kernel in again["kernels"]])
+
+    def test_compile_only_measures_nothing(self):
+        document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--compile-only", "--format", "json")
+        self.assertEqual(document["ended"], "from the database")
+        self.assertFalse(pathlib.Path(self.db).exists())
+        self.expect_right_result()
+        foreign = "arm-64-linux" if os.uname().machine == "x86_64" else "x86-64-linux"
+        document = self.json("tune", "--model", "net.onnx", "--target", foreign, "--compile-only", "--format", "json")
+        self.assertTrue(document["model"]["target"].startswith(foreign))
+
+    def test_csv_holds_numbers(self):
+        self.plan()
+        sheet = self.succeed("explain", "net.twart", "--format", "csv").out
+        rows = list(csv.DictReader(io.StringIO(sheet)))
+        self.assertEqual(list(rows[0]), ["step", "computes", "predicted_ns", "share", "arguments"])
+        self.assertTrue(all(float(row["predicted_ns"]) > 0 for row in rows))
+        self.assertAlmostEqual(sum(float(row["share"]) for row in rows), 1)
+        tuned = self.succeed("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db, "--format", "csv").out
+        self.assertEqual(tuned, sheet)
+
+    def test_a_drawing_is_made_by_graphviz(self):
+        self.plan()
+        folder = self.home / "bin"
+        folder.mkdir()
+        nothing = {"PATH": str(folder)}
+        self.fail_with(7, "explain", "net.twart", "--svg", environment=nothing, saying=["Graphviz", "--dot"])
+        (folder / "dot").write_text('#!/bin/sh\nif [ "$1" = -Tsvg ]; then echo "<svg>"; /bin/cat "$2"; fi\n')
+        (folder / "dot").chmod(0o755)
+        drawn = self.succeed("explain", "net.twart", "--svg", environment=nothing).out
+        self.assertEqual(drawn, "<svg>\n" + self.succeed("explain", "net.twart", "--dot").out)
+        self.fail_with(2, "explain", *program.SMALL, "--svg", saying=["--svg draws a network"])
+
+    def test_variants_are_drawn_side_by_side(self):
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        self.plan("--dim", "batch=1,3")
+        drawn = self.succeed("explain", "net.twart", "--dot").out
+        self.assertEqual(drawn.count("digraph"), 1)
+        self.assertIn('subgraph cluster_1 {\n  label="variant 1: x [3, 16, 6, 6]";', drawn)
+        self.assertIn('"0: x" [shape=ellipse, label="x"]', drawn)
+        if shutil.which("dot"):
+            self.assertIn("</svg>", self.succeed("explain", "net.twart", "--svg").out)
 
 
 if __name__ == "__main__":

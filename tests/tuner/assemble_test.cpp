@@ -49,7 +49,7 @@ class Assembling : public testing::Test {
     ASSERT_TRUE(valid) << valid.error().message;
     const auto tuned = planned(graph, times);
     ASSERT_TRUE(tuned) << tuned.error().message;
-    const auto file = build_model(graph, *tuned, 0, "test", target_, 1, environment_);
+    const auto file = build_model(graph, *tuned, 0, "test", target_, 1, environment_, kernels_);
     ASSERT_TRUE(file) << file.error().message;
     model_ = file->file;
     EXPECT_EQ(file->unverified, model_.kernels.size());
@@ -68,6 +68,7 @@ class Assembling : public testing::Test {
   db::Store store_ = open_store(folder_ / "t.db");
   const Target target_ = host_target();
   Environment environment_ = test_environment();
+  BuiltKernels kernels_;
   runtime::ModelFile model_;
 };
 
@@ -108,7 +109,7 @@ TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
   ASSERT_TRUE(tuned) << tuned.error().message;
   ASSERT_TRUE(tuned->choices.at(0)) << tuned->choices[0].error().message;
   const auto built =
-      build_model(graph, *tuned, *tuned->choices[0], "test", target_, 1, environment_);
+      build_model(graph, *tuned, *tuned->choices[0], "test", target_, 1, environment_, kernels_);
   ASSERT_TRUE(built) << built.error().message;
   model_ = built->file;
   const auto model = runtime::Model::load(built->file);
@@ -344,7 +345,7 @@ TEST_F(Assembling, VariantsThatAreJoinedShareTheirConstantsAndCompute) {
 TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
   const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\nsplit nothing x 4\n"}};
-  const auto built = build_kernels(requests, target_, environment_);
+  const auto built = build_kernels(requests, target_, environment_, kernels_);
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, ErrorCode::Invalid);
   EXPECT_THAT(built.error().message, HasSubstr("dense m=16"));
@@ -354,9 +355,30 @@ TEST_F(Assembling, Fault31_AnInterruptEndsBuilding) {
   std::atomic<int> interrupts = 1;
   environment_.interrupts = &interrupts;
   const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\n"}};
-  const auto built = build_kernels(requests, target_, environment_);
+  const auto built = build_kernels(requests, target_, environment_, kernels_);
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, Fault31_TimeEndsBuildingAsAnInterruptDoes) {
+  environment_.ends_ns = environment_.clock();
+  const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\n"}};
+  const auto built = build_kernels(requests, target_, environment_, kernels_);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, KernelsAreBuiltOnce) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+  const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\n"}};
+  const auto built = build_kernels(requests, target_, environment_, kernels_);
+  ASSERT_TRUE(built) << built.error().message;
+  environment_.ends_ns = environment_.clock();  // nothing more can be built
+  const auto again = build_kernels(requests, target_, environment_, kernels_);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *built);
+  const std::vector<KernelRequest> other = {{workload_of(small), "tw1\nparallel out m\n"}};
+  EXPECT_FALSE(build_kernels(other, target_, environment_, kernels_));
 }
 
 // ---- scripts --------------------------------------------------------------------------------

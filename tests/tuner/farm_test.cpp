@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/tuner/networks.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
+#include "tuner/network.h"
 
 namespace tw::tuner {
 namespace {
@@ -110,6 +112,24 @@ TEST_F(OnAFarm, Fault69_WhereTheFarmIsLostWhatWasMeasuredIsStored) {
     EXPECT_THAT(tuned.error().message, HasSubstr("what was measured is stored"));
     EXPECT_EQ(stored().size(), before + 3);
   }
+}
+
+// No other round is tried, and nothing is built from predictions.
+TEST_F(OnAFarm, Fault69_ANetworkWhoseFarmIsLostEndsWithWhatWasMeasuredStored) {
+  const auto farm = open_farm(options_of(measures, "lose", 3), environment_, 60);
+  ASSERT_TRUE(farm) << farm.error().message;
+  NetworkOptions options;
+  options.tuning = {.budget_s = 600, .trials = 8, .timeout_s = 60};
+  options.start_workers = [&](const TuneOptions& tuning) {
+    return start_workers(*farm, 1, tuning.seed, environment_, tuning.timeout_s);
+  };
+  const graph::Graph graph = two_convolutions();
+  db::Store store = open_store(folder_ / "t.db");
+  const auto tuned = tune_network(graph, farm->target, options, store, environment_, {});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::TryLater) << tuned.error().message;
+  EXPECT_THAT(tuned.error().message, HasSubstr("what was measured is stored"));
+  EXPECT_EQ(store.query({}).value().size(), 3u);
 }
 
 TEST_F(OnAFarm, AFarmThatIsNotThereIsAnErrorAtOnce) {

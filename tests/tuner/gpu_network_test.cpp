@@ -33,7 +33,9 @@ class GpuNetwork : public testing::Test {
     options.plans = 1;
     TW_TRY(const TunedNetwork tuned, tune_network(graph_, target_, options, store_, environment_,
                                                   {}, predicting(target_, times)));
-    TW_TRY(BuiltModel model, build_model(graph_, tuned, 0, "test", target_, 1, environment_));
+    BuiltKernels kernels;
+    TW_TRY(BuiltModel model,
+           build_model(graph_, tuned, 0, "test", target_, 1, environment_, kernels));
     return std::move(model.file);
   }
 

@@ -151,6 +151,30 @@ TEST(Schemes, RecordsUnderAnyLayoutsSayWhichOnesAreGood) {
   EXPECT_THAT(known_layouts(store, group, host_target(), 2).value(), SizeIs(0));
 }
 
+TEST(Schemes, Fault29_LayoutsOfDoubtedRecordsAreNotOffered) {
+  const Folder folder;
+  db::Store store = open_store(folder / "t.db");
+  OperatorGroup group = group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false});
+  const auto measured_under = [&](const std::string& layout, double latency_ns) {
+    return measured_record(
+        dsl::with_layouts(group.workload, {{"a", layout}, {"b", layout}, {"out", layout}}).value(),
+        host_target(), latency_ns);
+  };
+  db::Record impossible = measured_under("NCHW4c", 400);
+  impossible.peak_gb_per_s = impossible.bytes / impossible.latency_ns / 4;
+  db::Record refuted = measured_under("NCHW2c", 450), wrong = refuted;
+  wrong.status = db::TrialStatus::Wrong;
+  wrong.trial = 1;
+  const db::Record good = measured_under("NCHW8c", 500);
+  const auto added = store.append({{db::seal(impossible), refuted, db::seal(wrong), good}});
+  ASSERT_TRUE(added) << added.error().message;
+  ASSERT_EQ(added->inserted, 4);
+  const auto known = known_layouts(store, group, host_target(), 1);
+  ASSERT_TRUE(known) << known.error().message;
+  ASSERT_THAT(*known, SizeIs(1));
+  EXPECT_EQ(known->front().outputs[0].to_string("NCHW"), "NCHW8c");
+}
+
 TEST(Schemes, OperatorsThatComputeTheSameAreOneGroup) {
   graph::Graph graph = two_convolutions();
   const auto groups = group_operators(graph);

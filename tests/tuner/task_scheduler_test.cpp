@@ -112,7 +112,8 @@ TEST_F(TaskScheduling, ABudgetThatEndsBeforeATasksTurnIsSaid) {
       {.budget_s = 600, .batch = 4}, [&](const Progress&) { late = true; }, environment);
   ASSERT_FALSE(results[2]);
   EXPECT_EQ(results[2].error().code, ErrorCode::NoCandidate);
-  EXPECT_THAT(results[2].error().message, HasSubstr("the budget ended before its turn"));
+  EXPECT_THAT(results[2].error().message,
+              HasSubstr("the budget ended before its turn: give more time (--budget)"));
 }
 
 TEST_F(TaskScheduling, ATaskWhoseTurnDidNotComeHasWhatIsKnown) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The table of instructions that are interpreted. A row has the beginning of a mnemonic, the
+// modifiers that may follow it beside types, and what it does: for one thread, or for all threads
+// of a warp or warpgroup together. A mnemonic without a row, or with a modifier that its row does
+// not list, is an error of the parser.
+
+#include <span>
+#include <string_view>
+
+#include "tests/ptx/machine.h"
+
+namespace tw::ptx {
+
+/// The threads that execute an instruction together.
+enum class Scope : uint8_t { Thread, Warp, Warpgroup };
+
+struct Row {
+  std::string_view name;
+  std::string_view modifiers;
+  void (*execute)(Thread&, const Instruction&) = nullptr;
+  Scope scope = Scope::Thread;
+  void (*together)(std::span<Thread* const>, const Instruction&) = nullptr;
+};
+
+/// The tables, by their files.
+std::span<const Row> arithmetic_rows();
+std::span<const Row> memory_rows();
+std::span<const Row> asynchronous_rows();
+std::span<const Row> matrix_rows();
+
+/// The row with the longest name that the mnemonic begins with; null if there is none.
+const Row* find_row(std::string_view mnemonic);
+
+}  // namespace tw::ptx

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels as NVRTC compiles them, on the interpreter of PTX, under a driver of our own: what they
+// compute is what the declared expression means, and nothing that they do is undefined.
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <regex>
+
+#include "codegen/abi.h"
+#include "dsl/workload.h"
+#include "schedules/legality.h"
+#include "tests/codegen/gpu_runs.h"
+#include "tests/nightly.h"
+#include "tests/ptx/run.h"
+#include "tests/runtime/fake_cuda.h"
+#include "tests/schedules/mn_major_products.h"
+#include "tests/schedules/property.h"
+#include "tests/schedules/random_bulk_product.h"
+#include "tests/schedules/random_tensor_product.h"
+
+namespace tw::ptx {
+namespace {
+
+using codegen::GpuCase;
+using codegen::GpuKernel;
+using schedules::Program;
+using schedules::Schedule;
+using schedules::Storage;
+
+runtime::FakeCuda& fake_driver() {
+  static runtime::FakeCuda* const fake = [] {
+    void* library = dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    TW_CHECK(library != nullptr, "the build makes it");
+    return reinterpret_cast<runtime::FakeCudaControl*>(dlsym(library, "fake_cuda"))();
+  }();
+  return *fake;
+}
+
+/// What the driver copies of a launch's arguments: pointers, and tensor maps as it encoded them.
+std::vector<std::byte> parameters_of(const Kernel& kernel, size_t pointers, void* const* given) {
+  std::vector<std::byte> bytes(static_cast<size_t>(kernel.parameter_bytes));
+  for (size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Variable& parameter = kernel.parameters[i];
+    const void* from = i < pointers ? static_cast<const void*>(&given[i]) : given[i];
+    std::memcpy(&bytes[static_cast<size_t>(parameter.offset)], from,
+                static_cast<size_t>(parameter.bytes));
+  }
+  return bytes;
+}
+
+/// Cases as one text, compiled for sm_90a.
+struct Compiled {
+  codegen::GpuCode code;
+  runtime::DeviceCode loaded;
+  std::string ptx;
+};
+
+Result<Compiled> compile(const codegen::Nvrtc& nvrtc, std::span<const GpuCase> cases) {
+  TW_TRY(codegen::GpuCode code, emit_gpu(codegen::named(cases), codegen::GpuDialect::Cuda));
+  TW_TRY(codegen::CudaCode compiled, nvrtc.compile(code.text, "sm_90a", true));
+  const std::string ptx = compiled.code.text;
+  return Compiled{std::move(code), std::move(compiled.code), ptx};
+}
+
+/// What the driver does with a launch of phase `phase` of a case: the kernel is interpreted.
+Status interpret(const Module& module, const GpuCase& c, const GpuKernel& launched,
+                 void* const* arguments, const RunOptions& options) {
+  const Kernel& kernel = module.kernels.at(launched.name);
+  const size_t pointers = c.program.arguments.size() + 1;
+  Launch launch{.blocks = launched.blocks,
+                .threads = launched.threads,
+                .dynamic_shared_bytes = launched.dynamic_shared_bytes,
+                .parameters = parameters_of(kernel, pointers, arguments)};
+  const auto add = [&](void* data, int64_t bytes) {
+    launch.global.emplace_back(static_cast<std::byte*>(data), static_cast<size_t>(bytes));
+  };
+  for (size_t i = 0; i + 1 < pointers; ++i)
+    add(arguments[i], c.program.arguments[i].buffer.bytes());
+  add(arguments[pointers - 1], codegen::scratch_layout(c.program).bytes);
+  const Status status = run(kernel, module, launch, options);
+  if (status) return {};
+  return fail(status.error().code,
+              fmt::format("{}\n{}\n{}", status.error().message, c.title, to_string(c.program)));
+}
+
+/// Runs the compiled text through the device of CUDA, whose driver interprets its kernels.
+Result<std::vector<Storage>> outputs_of(const Compiled& compiled, std::span<const GpuCase> cases,
+                                        const RunOptions& options) {
+  TW_TRY(const Module module, parse(compiled.ptx));
+  runtime::FakeCuda& fake = fake_driver();
+  fake = {.driver_version = 13000, .max_threads = 1024};
+  Status status;
+  size_t at = 0;
+  for (const GpuCase& c : cases)
+    for (size_t phase = 0; phase < c.program.phases.size(); ++phase) {
+      const GpuKernel& launched = compiled.code.kernels[at++];
+      const auto run_kernel = [&](void* const* arguments) {
+        if (status) status = interpret(module, c, launched, arguments, options);
+      };
+      fake.kernels[launched.name] = {static_cast<int>(c.program.arguments.size() + 1), run_kernel,
+                                     static_cast<int>(launched.maps.size())};
+    }
+  TW_TRY(const auto device, runtime::open_cuda_device({.library = TW_FAKE_CUDA}));
+  const auto outputs = codegen::run_on(*device, compiled.code, compiled.loaded, cases);
+  fake.kernels.clear();
+  TW_RETURN_IF_ERROR(status);
+  return outputs;
+}
+
+/// Two orders of threads compute what is expected.
+void expect_ptx_agrees(const codegen::Nvrtc& nvrtc, std::span<const GpuCase> cases) {
+  const auto compiled = compile(nvrtc, cases);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  const std::pair<const char*, Order> ways[] = {{"forward", Order::Forward},
+                                                {"shuffled", Order::Shuffled}};
+  for (const auto& [way, order] : ways)
+    codegen::expect_equal(cases, outputs_of(*compiled, cases, {order, cases.size()}), way);
+}
+
+/// What the interpreter says of a case whose PTX is changed: its error, "differs", or nothing.
+std::string verdict(const Compiled& compiled, const GpuCase& c, const std::string& from,
+                    const std::string& to) {
+  Compiled changed = compiled;
+  changed.ptx = std::regex_replace(compiled.ptx, std::regex(from), to);
+  EXPECT_NE(changed.ptx, compiled.ptx) << from;
+  const auto outputs = outputs_of(changed, {&c, 1}, {});
+  if (!outputs) return outputs.error().message;
+  return codegen::difference(c.program, c.expected, (*outputs)[0], c.slack, c.slack).empty()
+             ? ""
+             : "differs";
+}
+
+/// A case whose expected outputs are what the declared expression means.
+GpuCase case_of(const std::string& title, const dsl::Compute& compute, const Schedule& schedule,
+                uint64_t seed, double tolerance) {
+  GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, title, schedule.to_string()),
+            .program = schedule.program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value(),
+            .slack = std::max(tolerance, 4e-6)};
+  const dsl::Arrays inputs = schedules::exact_inputs(compute, seed);
+  const auto outputs = dsl::interpret(compute, inputs);
+  EXPECT_TRUE(outputs) << c.title << outputs.error().message;
+  for (const auto& argument : c.program.arguments) {
+    const std::string& name = argument.buffer.name;
+    if (argument.is_output)
+      c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
+    else
+      c.inputs[name] = schedules::packed(argument, inputs.at(name));
+  }
+  return c;
+}
+
+GpuCase plain_case(uint64_t seed) {
+  Random random(seed);
+  const auto [compute, tolerance] = schedules::random_compute(random);
+  schedules::Tally tally;
+  const Schedule schedule =
+      schedules::random_schedule(random, compute, tally, schedules::Favour::Threads);
+  return case_of(dsl::to_text(compute), compute, schedule, seed, tolerance);
+}
+GpuCase tensor_core_case(uint64_t seed) {
+  Random random(seed);
+  const auto [workload, schedule] = schedules::random_tensor_product(random);
+  return case_of(workload.key(), workload.compute, schedule, seed, 1e-3);
+}
+GpuCase tma_case(uint64_t seed) {
+  Random random(seed);
+  const auto [compute, schedule] = schedules::random_bulk_product(random);
+  return case_of(dsl::to_text(compute), compute, schedule, seed, 0);
+}
+GpuCase warpgroup_case(uint64_t seed) {
+  Random random(seed);
+  const auto [workload, schedule] = schedules::random_warpgroup_product(random);
+  return case_of(workload.key(), workload.compute, schedule, seed, 1e-3);
+}
+
+class PtxKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = codegen::open_nvrtc();
+    if (!opened) GTEST_SKIP() << "[SKIP] " << opened.error().message;
+    nvrtc_.emplace(*opened);
+  }
+
+  /// Several kernels in a text, which compiles faster than one by one.
+  void run(GpuCase (*make)(uint64_t), uint64_t first_seed, int count) {
+    std::vector<GpuCase> cases;
+    for (int i = 0; i < count; ++i) cases.push_back(make(first_seed + static_cast<uint64_t>(i)));
+    if (!HasFailure()) expect_ptx_agrees(*nvrtc_, cases);
+  }
+
+  std::optional<codegen::Nvrtc> nvrtc_;
+};
+
+TEST_F(PtxKernels, OfRandomComputesAgree) {
+  run(plain_case, 1, 25);
+  run(plain_case, 101, 25);
+}
+TEST_F(PtxKernels, OfTensorCoresAgree) { run(tensor_core_case, 1, 24); }
+TEST_F(PtxKernels, OfTheCopyEngineAgree) { run(tma_case, 1, 24); }
+TEST_F(PtxKernels, OfWarpgroupsAgree) { run(warpgroup_case, 1, 6); }
+TEST_F(PtxKernels, OfMnMajorFactorsAgree) {
+  std::vector<GpuCase> cases;
+  for (const schedules::MnMajorProduct& p : due(schedules::mn_major_products(), 2))
+    cases.push_back(case_of(title_of(p), compute_of(p), schedule_of(p), 5, 0));
+  expect_ptx_agrees(*nvrtc_, cases);
+}
+
+// Each of these defects of the text in inline assembler goes unnoticed by the host emulator, which
+// skips it.
+TEST_F(PtxKernels, WrongInstructionsShow) {
+  const auto products = schedules::mn_major_products();
+  const auto find = [&](const char* copies) {
+    return *std::ranges::find_if(products, [&](const schedules::MnMajorProduct& p) {
+      return title_of(p).find("stages=2") != std::string::npos &&
+             title_of(p).find(copies) != std::string::npos;
+    });
+  };
+  struct Defect {
+    const char *from, *to, *shows;
+  };
+  const Defect of_threads[] = {
+      {"wgmma.wait_group.sync.aligned 0;", "", "wgmma"},
+      {"wgmma.commit_group.sync.aligned;", "", "wgmma"},
+      {"p, 1, 1, 0, 1;", "p, 1, 1, 0, 0;", "that a wgmma still reads"},
+      {"cp.async.wait_group [0-9]+;", "", "asynchronous copy still writes"},
+      {"fence.proxy.async.shared::cta;", "", "without fence.proxy.async"},
+      {"bar.sync[ \\t]+0;", "", "without a barrier"},
+  };
+  const Defect of_boxes[] = {
+      {"wgmma.wait_group.sync.aligned 0;", "", "wgmma"},
+      {"p, 1, 1, 0, 1;", "p, 1, 1, 0, 0;", "differs"},
+      {"mbarrier.init.shared::cta.b64 (.*), (.*);", "mbarrier.init.shared::cta.b64 $1, 2;",
+       "never comes"},
+      {"mbarrier.expect_tx[^;]*;", "", "asynchronous copy still writes"},
+      {"selp.u32 (%r[0-9]+), 1, 0, p;", "mov.u32 $1, 1;", "asynchronous copy still writes"},
+  };
+  const auto expect_shown = [&](const schedules::MnMajorProduct& p, std::span<const Defect> some) {
+    const GpuCase c = case_of(title_of(p), compute_of(p), schedule_of(p), 5, 0);
+    const auto compiled = compile(*nvrtc_, {&c, 1});
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    for (const Defect& defect : some)
+      EXPECT_THAT(verdict(*compiled, c, defect.from, defect.to), testing::HasSubstr(defect.shows))
+          << defect.from;
+  };
+  expect_shown(find("copies=0"), of_threads);
+  expect_shown(find("copies=1"), of_boxes);
+}
+
+// Products by split TF32 add their partial sums outside of the tensor core, which cuts off: their
+// error is less than the documented 2e-5 of the largest result.
+TEST_F(PtxKernels, SplitTf32IsAccurateInLongSums) {
+  constexpr int64_t rows = 32, columns = 32, terms = 4096;
+  const auto workload =
+      dsl::parse_workload(fmt::format("dense m={} n={} k={} f32 fast", rows, columns, terms));
+  ASSERT_TRUE(workload) << workload.error().message;
+  const auto space = schedules::Space::derive(workload->compute, *parse_target("cuda:sm_90a"));
+  const auto point = schedules::changed(space, space.default_point(), {{"split", 1}});
+  ASSERT_TRUE(point && space.allowed(*point));
+  const Schedule schedule = space.schedule(*point);
+  ASSERT_NE(schedule.to_string().find("3xtf32"), std::string::npos) << schedule.to_string();
+  GpuCase c{.title = schedule.to_string(), .program = schedule.program().value()};
+  c.inputs = codegen::real_inputs(c.program, 1);
+  const auto compiled = compile(*nvrtc_, {&c, 1});
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  const auto outputs = outputs_of(*compiled, {&c, 1}, {});
+  ASSERT_TRUE(outputs) << outputs.error().message;
+  const auto value = [&](const Storage& storage, const char* name, int64_t i) {
+    return load_float(Float32, storage.at(name).data(), i);
+  };
+  double error = 0, largest = 0;
+  for (int64_t m = 0; m < rows; ++m)
+    for (int64_t n = 0; n < columns; ++n) {
+      double want = 0;
+      for (int64_t k = 0; k < terms; ++k)
+        want += value(c.inputs, "a", m * terms + k) * value(c.inputs, "b", k * columns + n);
+      largest = std::max(largest, std::fabs(want));
+      error = std::max(error, std::fabs(want - value((*outputs)[0], "out", m * columns + n)));
+    }
+  EXPECT_LT(error, 2e-5 * largest) << error / largest;
+}
+
+}  // namespace
+}  // namespace tw::ptx

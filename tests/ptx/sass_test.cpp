@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code of large products, as ptxas makes it for sm_90a, by NVIDIA's disassembler: it has
+// the instructions that its schedule asks for, and keeps its accumulators in registers.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "base/text.h"
+#include "codegen/gpu_emitter.h"
+#include "dsl/workload.h"
+#include "schedules/legality.h"
+#include "tests/codegen/gpu_runs.h"
+#include "tests/schedules/spaces.h"
+
+namespace tw::ptx {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// nvdisasm of the Python package in .venv, else of a toolkit; empty if there is none.
+std::string disassembler() {
+  std::vector<fs::path> places;
+  std::error_code error;
+  for (const auto& python : fs::directory_iterator(TW_SOURCE_DIR "/.venv/lib", error))
+    places.push_back(python.path() / "site-packages/nvidia/cu13/bin");
+  if (const char* home = getenv("CUDA_HOME")) places.push_back(fs::path(home) / "bin");
+  places.emplace_back("/usr/local/cuda/bin");
+  for (const fs::path& place : places)
+    if (fs::exists(place / "nvdisasm", error)) return (place / "nvdisasm").string();
+  return {};
+}
+
+/// The instructions of a kernel, one a line, with their operands.
+std::vector<std::string> disassembled(const std::string& program, const std::string& cubin) {
+  std::string path = (fs::temp_directory_path() / "tw_sass_XXXXXX").string();
+  close(mkstemp(path.data()));
+  std::ofstream(path, std::ios::binary) << cubin;
+  std::string text;
+  const std::string command = fmt::format("'{}' -c '{}'", program, path);
+  if (FILE* pipe = popen(command.c_str(), "r")) {
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) text.append(part, n);
+    EXPECT_EQ(pclose(pipe), 0) << command;
+  }
+  fs::remove(path);
+  std::vector<std::string> lines;
+  for (const std::string& line :
+       split(text, '\n')) {  // "  /*01a0*/  HGMMA.64x128x16... ;  /* ... */"
+    const size_t begin = line.find("/*"), end = line.find("*/");
+    const bool has_address = end != std::string::npos && end > begin + 5 &&
+                             line.find_first_not_of("0123456789abcdef", begin + 2) == end;
+    if (has_address && line.find(';') != std::string::npos) lines.push_back(line.substr(end + 2));
+  }
+  return lines;
+}
+
+class Sass : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto nvrtc = codegen::open_nvrtc();
+    if (!nvrtc) GTEST_SKIP() << "[SKIP] " << nvrtc.error().message;
+    nvrtc_ = std::make_unique<codegen::Nvrtc>(*nvrtc);
+    disassembler_ = disassembler();
+    if (disassembler_.empty())
+      GTEST_SKIP() << "[SKIP] no nvdisasm: install tools/requirements-test.txt into .venv";
+  }
+
+  void compile(const char* type, const schedules::KnobChanges& changes) {
+    const Target target = *parse_target("cuda:sm_90a");
+    const auto workload =
+        dsl::parse_workload(fmt::format("dense m=4096 n=4096 k=4096 {} fast", type));
+    ASSERT_TRUE(workload) << workload.error().message;
+    const auto space = schedules::Space::derive(workload->compute, target);
+    const auto point = schedules::changed(space, space.default_point(), changes);
+    ASSERT_TRUE(point && space.allowed(*point));
+    schedule_ = space.schedule(*point).to_string();
+    const auto program = space.schedule(*point).program(schedules::limits_of(target));
+    ASSERT_TRUE(program) << program.error().message;
+    const auto code = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
+    ASSERT_TRUE(code) << code.error().message;
+    const auto compiled = nvrtc_->compile(code->text, "sm_90a");
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    lines_ = disassembled(disassembler_, compiled->code.binary);
+    ASSERT_GT(lines_.size(), 100u);
+  }
+
+  /// What the schedule splits a loop by: `product k` for "split product k 64".
+  int64_t factor(const std::string& loop) const {
+    const std::string step = "split " + loop + " ";
+    const size_t at = schedule_.find(step);
+    EXPECT_NE(at, std::string::npos) << step << schedule_;
+    return at == std::string::npos ? 1 : std::stoll(schedule_.substr(at + step.size()));
+  }
+
+  /// Nothing that belongs into registers is in local memory.
+  void expect_no_spills() const {
+    EXPECT_EQ(count("STL"), 0) << schedule_;
+    EXPECT_EQ(count("LDL"), 0) << schedule_;
+  }
+
+  int64_t count(const std::string& what) const {
+    return std::ranges::count_if(
+        lines_, [&](const auto& line) { return line.find(what) != std::string::npos; });
+  }
+
+  std::unique_ptr<codegen::Nvrtc> nvrtc_;
+  std::string disassembler_, schedule_;
+  std::vector<std::string> lines_;
+};
+
+/// Knob values with which threads copy both operands into tiles of 128 x 128.
+schedules::KnobChanges copied_by_threads() { return {{"copies", 0}, {"block.columns", 128}}; }
+
+/// Knob values with which TMA copies both operands, for warps of their own, into tiles of 128 x
+/// 256.
+schedules::KnobChanges copied_in_bulk() {
+  return {{"copies", 2}, {"stages", 4}, {"block.columns", 256}};
+}
+
+TEST_F(Sass, WarpgroupProductsHaveOneInstructionATile) {
+  ASSERT_NO_FATAL_FAILURE(compile("bf16", copied_by_threads()));
+  const int64_t terms = factor("product k") / factor("product k.1");
+  const int64_t rows = factor("product m.1") / 64;
+  EXPECT_EQ(count("HGMMA.64x" + std::to_string(factor("product n")) + "x16.F32.BF16"), terms * rows)
+      << schedule_;
+  EXPECT_EQ(count("HGMMA"), terms * rows);
+  EXPECT_EQ(count("UTMALDG"), 0);
+  EXPECT_EQ(count("USETMAXREG"), 0);
+  EXPECT_GT(count("LDGSTS"), 0);
+  expect_no_spills();
+}
+
+TEST_F(Sass, SpecialisedProductsCopyInBulkAndMoveRegisters) {
+  ASSERT_NO_FATAL_FAILURE(compile("bf16", copied_in_bulk()));
+  EXPECT_EQ(count("HGMMA.64x256x16.F32.BF16"), factor("product k") / factor("product k.1"));
+  // Both boxes are as wide as their swizzle, 64 elements: one of the rows, four of the columns,
+  // which a loop may ask for.
+  EXPECT_GE(count("UTMALDG"), 2);
+  EXPECT_EQ(count("USETMAXREG"), 2);
+  EXPECT_EQ(count("LDGSTS"), 0);
+  EXPECT_GE(count("SYNCS"), 4);
+  expect_no_spills();
+}
+
+TEST_F(Sass, SplitTf32HasThreeInstructionsATile) {
+  ASSERT_NO_FATAL_FAILURE(compile("f32", {}));
+  const int64_t rows = factor("out m.1") / factor("out m.1.1");
+  const int64_t columns = factor("out n.1") / factor("out n.1.1");
+  const int64_t terms = factor("out k") / factor("out k.1");
+  EXPECT_EQ(count("HMMA.1688.F32.TF32"), 3 * rows * columns * terms) << schedule_;
+  EXPECT_EQ(count("HGMMA"), 0);
+  expect_no_spills();
+}
+
+// Enable this by removing DISABLED_, once the epilogue of 16-bit outputs packs pairs of results.
+TEST_F(Sass, DISABLED_OutputsOf16BitsAreStoredInPairs) {
+  for (const auto& changes : {copied_by_threads(), copied_in_bulk()}) {
+    ASSERT_NO_FATAL_FAILURE(compile("bf16", changes));
+    EXPECT_EQ(count("STG.E.U16"), 0) << schedule_;
+    EXPECT_GT(count("STG.E"), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tw::ptx
