@@ -17,6 +17,7 @@
 #include "codegen/c_printer.h"
 #include "codegen/gpu_prelude.h"
 #include "codegen/vector_accesses.h"
+#include "schedules/nest.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
@@ -47,6 +48,10 @@ using schedules::ThreadNest;
 using schedules::tile_part;
 using schedules::TmaCopy;
 using schedules::Wait;
+
+/// Iterations of a loop over rows that are unrolled, so that their loads do not wait for each
+/// other. The analytic model of GPUs assumes as many (cost_model/gpu_analytic.cpp).
+constexpr int64_t loads_in_flight = 4;
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
@@ -523,12 +528,40 @@ class KernelPrinter : public CPrinter {
                            loop.kind == LoopKind::Bulk;
     const bool is_unrolled =
         loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part) : !is_rolled;
-    line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
+    line(indent, is_unrolled         ? "#pragma unroll"
+                 : is_row_loop(loop) ? fmt::format("#pragma unroll {}", loads_in_flight)
+                                     : "#pragma unroll 1");
     if (loop.pipeline && loop.pipeline->slots < *dsl::as_int(loop.end))
       return print_pipeline(loop, indent);
     line(indent, for_head(loop) + " {");
     print_body(*loop.body, indent + 1);
     line(indent, "}");
+  }
+
+  /// True for an innermost loop of a thread that reads global memory and does not fill shared
+  /// memory, as those over rows. Partly unrolled, the loads of several iterations are in flight.
+  bool is_row_loop(const Loop& loop) const {
+    if (loop.kind != LoopKind::Serial && loop.kind != LoopKind::Reduce) return false;
+    const auto end = dsl::as_int(loop.end);
+    if (loop.pipeline || (end && *end < loads_in_flight)) return false;
+    bool reads_global = false, is_plain = true;
+    const auto see = [&](const Stmt& stmt) {
+      const Assign* assign = stmt.as<Assign>();
+      is_plain &= assign && buffer(assign->buffer).scope != Scope::Shared;
+      if (!assign) return;
+      schedules::for_each_read(assign->value, [&](const dsl::Read& read) {
+        reads_global |= is_global(buffer(read.tensor).scope);
+      });
+    };
+    for (const Stmt& stmt : *loop.body) {
+      const Loop* vector = stmt.as<Loop>();
+      if (!vector || vector->kind != LoopKind::Vector) {
+        see(stmt);
+      } else {
+        for (const Stmt& inner : *vector->body) see(inner);
+      }
+    }
+    return is_plain && reads_global;
   }
 
   static bool is_of_warpgroup(const Stmt& stmt) {

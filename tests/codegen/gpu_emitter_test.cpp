@@ -691,6 +691,30 @@ TEST(GpuEmitter, OneThreadDoesWhatStandsOutsideOfNests) {
   expect_emulation_agrees(cases);
 }
 
+/// out[t] = the sum of a row of in, and doubled = the rows twice, by four threads.
+Program rows(int64_t columns) {
+  const Expr t = var("t"), k = var("k"), j = var("j");
+  return single_phase(
+      {argument("in", Float32, {4, columns}, false), argument("out", Float32, {4}, true),
+       argument("doubled", Float32, {4, columns}, true)},
+      {},
+      {threads("t", 4,
+               {assign("out", {t}, f32("in", {t, 0})),
+                serial("k", columns, {assign("out", {t}, f32("in", {t, k}), Combine::Sum)}),
+                serial("j", columns,
+                       {assign("doubled", {t, j}, f32("in", {t, j}) + f32("in", {t, j}))})})});
+}
+
+TEST(GpuEmitter, LoopsOverRowsHaveFourLoadsInFlight) {
+  const std::string text = text_of(rows(9));
+  EXPECT_THAT(text, HasSubstr("#pragma unroll 4\n    for (int k "));
+  EXPECT_THAT(text, HasSubstr("#pragma unroll 4\n    for (int j "));
+  EXPECT_THAT(text_of(rows(9), GpuDialect::OpenCl), HasSubstr("#pragma unroll 4\n"));
+  EXPECT_THAT(text_of(rows(3)), Not(HasSubstr("#pragma unroll 4")));
+  const std::vector<GpuCase> cases = {gpu_case("", rows(9), integer_inputs(rows(9), 1))};
+  expect_emulation_agrees(cases);
+}
+
 /// out[t * stride + v] = in[t * stride + v] for v < lanes, by threads t.
 Program copies(DType type, int64_t stride, int64_t lanes, int64_t offset = 0) {
   const Expr t = var("t"), v = var("v");

@@ -16,7 +16,7 @@ k_p0(const float* __restrict__ a, float* r, unsigned char* scratch) {
     const int r_rf_j_rf = thread;
     float r_rf_acc[1];
     r_rf_acc[0] = 0.0f;
-    #pragma unroll 1
+    #pragma unroll 4
     for (int r_rf_j = 0; r_rf_j < (100 - r_rf_j_rf) / 40 + 1; ++r_rf_j) {
       r_rf_acc[0] += a[i * 101 + r_rf_j * 40 + r_rf_j_rf];
     }
