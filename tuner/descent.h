@@ -20,8 +20,8 @@ namespace tw::tuner {
 
 struct Descent {
   size_t samples = 0;  ///< random points, the best of which are starts
-  size_t starts =
-      1;  ///< the given points and the best samples, at most so many unless more are given
+  /// The given points and the best samples, at most so many unless more are given.
+  size_t starts = 1;
   size_t mutations = 0;  ///< tried where no single change is better
 };
 

@@ -98,7 +98,7 @@ class GpuSession(program.ProgramTest):
     def test_figures_have_schedules_of_their_own(self):
         for name in ("gemm_4096_bf16", "gemm_8192_bf16"):
             schedule = (self.folder / "figures" / f"{name}.tw1").read_text()
-            self.assertIn("\nspecialise ", schedule)
+            self.assertIn(" wgmma_", schedule)
         out = self.home / "out"
         done = self.stage("figures", out)
         self.assertEqual(done.returncode, 7, done.stderr)  # no GPU; not 2, which is of wrong flags

@@ -117,7 +117,9 @@ class Trust(program.ProgramTest):
         again = self.json("db", "verify", "--top", "5", "--db", self.db, "--format", "json")["retimed"]
         self.assertEqual([r["stored"]["record"] for r in again], [best["hash"]])
         self.assertIn(again[0]["verdict"], ("agrees", "slower", "faster"))
-        self.assertEqual(self.explain()["agreement"]["sessions"], 2)
+        # The answer may be another schedule now, where this one was slower the second time.
+        sessions = {r["session"] for r in self.exported() if r["schedule"] == best["schedule"]}
+        self.assertEqual(len(sessions), 2)
         self.assertTrue(self.json("db", "verify", "--db", self.db, "--format", "json")["ok"])
 
     def test_prune_says_first_what_it_would_delete(self):
