@@ -404,16 +404,7 @@ TEST(Cuda, RunsTensorTiles) { expect_gpu_agrees(tensor_tiles(), 80); }
 // which is above 1 here.
 TEST(HostEmulator, SplitTf32IsFastF32) {
   const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"));
-  Random random(5);
-  Storage inputs;
-  for (const auto& argument : program.arguments) {
-    if (argument.is_output) continue;
-    std::vector<float> values(static_cast<size_t>(argument.buffer.elements()));
-    for (float& value : values) value = static_cast<float>(random.unit() * 2 - 1);
-    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
-    inputs[argument.buffer.name].assign(bytes, bytes + values.size() * sizeof(float));
-  }
-  const std::vector<GpuCase> cases = {gpu_case("", program, inputs, 2e-5)};
+  const std::vector<GpuCase> cases = {gpu_case("", program, real_inputs(program, 5), 2e-5)};
   expect_emulation_agrees(cases);
 }
 
