@@ -80,6 +80,9 @@ class CPrinter {
                                        const std::vector<schedules::TaskAxis>& variables);
 
   std::string value(const Expr& expr) { return print(expr).text; }
+  /// The f32 that is rounded when the value is stored as a 16-bit float of the type. A conversion
+  /// to that type is not printed: rounding once more changes nothing.
+  std::string before_rounding(DType type, const Expr& value);
   std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
   std::string int64_literal(int64_t value) const;
 
@@ -106,6 +109,7 @@ class CPrinter {
 
   static Text loaded(DType type, const std::string& element);
   static std::string stored(DType type, const Text& value);
+  Text as_float(const Expr& expr);
 
   void print(const schedules::Stmt& stmt, bool is_last, int indent);
 

@@ -145,6 +145,9 @@ class KernelPrinter : public CPrinter {
   virtual std::string copied(DType type, int64_t lanes, const std::string& to,
                              const std::string& from) const = 0;
   virtual std::string zeroed(DType type, int64_t lanes, const std::string& to) const = 0;
+  /// Stores f32 values, one a lane, rounded to 16-bit floats of the type.
+  virtual std::string packed(DType type, const std::vector<std::string>& values,
+                             const std::string& to) const = 0;
   /// Prints a vector loop that reads at once what it stores one by one; false: it is a loop.
   virtual bool print_scatter(const Loop&, int) { return false; }
   /// Prints a tile of the nest; false: it is loops like others.
@@ -518,7 +521,7 @@ class KernelPrinter : public CPrinter {
     if (runs_warpgroups_ && issued_sums_.empty() && is_warpgroup_tiles(loop))
       return print_warpgroup_tiles(loop, indent);
     if (loop.kind == LoopKind::Vector &&
-        (print_vectors(loop, indent) || print_scatter(loop, indent)))
+        (print_vectors(loop, indent) || print_scatter(loop, indent) || print_packed(loop, indent)))
       return;
     if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
     if (loop.kind == LoopKind::Bulk && print_tma_copy(loop, indent)) return;
@@ -638,6 +641,48 @@ class KernelPrinter : public CPrinter {
     }
     if (vectors->needs_loop) line(indent - 1, "}");
     return true;
+  }
+
+  /// Prints a store of 16-bit floats to memory that others see as stores of pairs or more; false if
+  /// the loop is none. Where lanes have conditions of their own and not all of them hold, the
+  /// elements are stored one by one:
+  ///   if ((i < 7) && (i + 1 < 7)) {
+  ///     *(unsigned*)&c[i] = tw_pack_bf16(acc[0], acc[1]);
+  ///   } else {
+  ///     if (i < 7) { c[i] = tw_to_bf16(acc[0]); }
+  ///     if (i + 1 < 7) { c[i + 1] = tw_to_bf16(acc[1]); }
+  ///   }
+  bool print_packed(const Loop& loop, int indent) {
+    const auto store =
+        find_packed_store(loop, [&](const std::string& name) { return vector_buffer(name); });
+    if (!store || !is_in_memory(store->assigns[0].buffer)) return false;
+    const Buffer& b = buffer(store->assigns[0].buffer);
+    std::vector<std::string> values, conditions;
+    for (const Assign& lane : store->assigns) values.push_back(before_rounding(b.type, lane.value));
+    for (const Expr& condition : store->conditions) conditions.push_back(value(condition));
+    if (store->needs_loop) {
+      line(indent, "#pragma unroll");
+      line(indent++, for_head(loop, store->lanes) + " {");
+    }
+    const bool is_guarded = !conditions.empty();
+    if (is_guarded)
+      line(indent++, conditions.size() == 1
+                         ? fmt::format("if ({}) {{", conditions[0])
+                         : fmt::format("if (({})) {{", fmt::join(conditions, ") && (")));
+    line(indent, packed(b.type, values, element(b, store->to)));
+    if (is_guarded) line(--indent, conditions.size() == 1 ? "}" : "} else {");
+    if (conditions.size() > 1) {
+      for (size_t i = 0; i < conditions.size(); ++i)
+        print_if({store->conditions[i], schedules::block({{store->assigns[i]}})}, indent + 1);
+      line(indent, "}");
+    }
+    if (store->needs_loop) line(indent - 1, "}");
+    return true;
+  }
+
+  /// True for global memory, and for shared memory of all threads.
+  bool is_in_memory(const std::string& name) const {
+    return is_global(buffer(name).scope) || std::ranges::count(shared_, name, &Buffer::name) > 0;
   }
 
   std::optional<VectorAccess> vector_access_of(const Loop& loop) const {
@@ -966,6 +1011,14 @@ class CudaPrinter final : public KernelPrinter {
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
     return fmt::format("*({0}*)&{1} = {{}};", vector_type(type, lanes), to);
   }
+  std::string packed(DType type, const std::vector<std::string>& values,
+                     const std::string& to) const override {
+    std::vector<std::string> pairs;
+    for (size_t i = 0; i < values.size(); i += 2)
+      pairs.push_back(fmt::format("tw_pack_{}({}, {})", to_string(type), values[i], values[i + 1]));
+    if (pairs.size() == 1) return fmt::format("*(unsigned*)&{} = {};", to, pairs[0]);
+    return fmt::format("*(uint{}*)&{} = {{{}}};", pairs.size(), to, fmt::join(pairs, ", "));
+  }
   bool has_asynchronous_copies() const override { return true; }
   bool can_shuffle(DType type) const override { return type == Float32 || type == Int32; }
   bool has_tma_copies() const override { return true; }
@@ -1127,6 +1180,14 @@ class OpenClPrinter final : public KernelPrinter {
   }
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
     return fmt::format("vstore{0}(({1}{0})(0), 0, &{2});", lanes, storage_type(type), to);
+  }
+  std::string packed(DType type, const std::vector<std::string>& values,
+                     const std::string& to) const override {
+    std::vector<std::string> rounded;
+    for (const std::string& value : values)
+      rounded.push_back(fmt::format("tw_to_{}({})", to_string(type), value));
+    return fmt::format("vstore{0}(({1}{0})({2}), 0, &{3});", rounded.size(), storage_type(type),
+                       fmt::join(rounded, ", "), to);
   }
   bool has_asynchronous_copies() const override { return false; }
   bool has_tma_copies() const override { return false; }

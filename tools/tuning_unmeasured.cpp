@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "codegen/gpu_compile.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
 #include "tools/report.h"
@@ -186,8 +187,18 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
       TW_TRY(schedule, unmeasured_schedule(store, job.workload, target.target, threads,
                                            [&] { return interrupts.load() > 0; }));
     }
-    auto artifact = tuner::build_schedule(job.workload, schedule, target.target, threads,
-                                          target.missing.empty(), environment);
+    const auto build = [&] {
+      return tuner::build_schedule(job.workload, schedule, target.target, threads,
+                                   target.missing.empty(), environment);
+    };
+    auto artifact = build();
+    const Status spills = artifact && !best ? codegen::check_spills(*artifact) : Status();
+    if (!spills) {
+      note(spills.error().message + "; the default schedule takes its place");
+      TW_TRY(schedule, default_schedule(job.workload, target.target));
+      artifact = build();
+      if (artifact) TW_RETURN_IF_ERROR(codegen::check_spills(*artifact));
+    }
     if (!artifact && interrupts.load() > 0)
       return interrupted_after(table.rows.size(), jobs.size());
     TW_RETURN_IF_ERROR(artifact);
