@@ -59,6 +59,26 @@ bool is_read(const std::string& buffer, const schedules::Block& body) {
   return found;
 }
 
+std::string_view storage_type(DType type, const CSpelling& spelling) {
+  switch (type) {
+    case Float32:
+      return "float";
+    case Float16:
+    case BFloat16:
+      return spelling.uint16;
+    case Int8:
+      return spelling.int8;
+    case UInt8:
+    case Bool:
+      return spelling.uint8;
+    case Int32:
+      return spelling.int32;
+    case Int64:
+      return spelling.int64;
+  }
+  TW_CHECK(false);
+}
+
 CPrinter::CPrinter(const schedules::Program& program, const schedules::Phase& phase,
                    const CSpelling& spelling)
     : program_(program), phase_(phase), spelling_(spelling) {
@@ -114,26 +134,6 @@ const std::string& CPrinter::identifier(const std::string& name) {
 const std::string& CPrinter::buffer_identifier(const std::string& name) {
   touched_.insert(name);
   return identifier(name);
-}
-
-std::string_view CPrinter::storage_type(DType type) const {
-  switch (type) {
-    case Float32:
-      return "float";
-    case Float16:
-    case BFloat16:
-      return spelling_.uint16;
-    case Int8:
-      return spelling_.int8;
-    case UInt8:
-    case Bool:
-      return spelling_.uint8;
-    case Int32:
-      return spelling_.int32;
-    case Int64:
-      return spelling_.int64;
-  }
-  TW_CHECK(false);
 }
 
 // ---- statements -----------------------------------------------------------------------------

@@ -35,6 +35,9 @@ struct CSpelling {
   bool (*is_reserved)(std::string_view word);
 };
 
+/// The type in memory: 16-bit floats are stored as their bits.
+std::string_view storage_type(DType type, const CSpelling& spelling);
+
 class CPrinter {
  public:
   CPrinter(const schedules::Program& program, const schedules::Phase& phase,
@@ -86,7 +89,7 @@ class CPrinter {
   std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
   std::string int64_literal(int64_t value) const;
 
-  std::string_view storage_type(DType type) const;
+  std::string_view storage_type(DType type) const { return codegen::storage_type(type, spelling_); }
   const Buffer& buffer(const std::string& name) const;
   const std::string& identifier(const std::string& name);
   /// Buffers are named apart from variables: "x" may be both.
