@@ -433,6 +433,28 @@ HExpr rounded_to_odd(const HExpr& x) {
   return Halide::reinterpret(x.type(), (bits & word(~lost)) | sticky);
 }
 
+HExpr is_nan_f32(const HExpr& bits) {
+  return (bits & hi::make_const(bits.type(), 0x7fffffff)) > hi::make_const(bits.type(), 0x7f800000);
+}
+
+/// f64 as an f32 that rounds to f16 and bf16 as the f64 would. Every NaN becomes one that survives
+/// rounding; that also keeps LLVM from joining this conversion with the next one, to f16, for which
+/// it would call a function of the compiler's library.
+HExpr to_odd_f32(const HExpr& x) {
+  const Halide::Type narrow = Halide::Float(32), word = Halide::UInt(32);
+  const HExpr bits = Halide::reinterpret(word, Halide::cast(narrow, rounded_to_odd(x)));
+  const HExpr quiet = hi::make_const(word, 0x7fc00000);
+  return Halide::reinterpret(narrow, Halide::select(is_nan_f32(bits), quiet, bits));
+}
+
+/// f32 to f16 by Halide's integer arithmetic, which makes an infinity of NaN.
+HExpr to_f16_with_nan(const HExpr& x) {
+  const Halide::Type half = Halide::Float(16), word = Halide::UInt(16);
+  const HExpr bits = Halide::reinterpret(word, Halide::cast(half, x));
+  const HExpr is_nan = is_nan_f32(Halide::reinterpret(Halide::UInt(32), x));
+  return Halide::reinterpret(half, Halide::select(is_nan, hi::make_const(word, 0x7e00), bits));
+}
+
 bool is_double(const HExpr& x) { return x.type().bits() == 64; }
 
 /// Division of integers, rounded towards minus infinity, by any number: 0 where that is 0. Halide's
@@ -617,6 +639,7 @@ struct Masks {
   bool words = false;   ///< lanes of 32 and 64 bits
   bool narrow = false;  ///< lanes of 8 and 16 bits
   int vector_bits = 128;
+  bool has_f16 = true;  ///< an instruction rounds f32 to f16
 
   bool cover(Halide::Type lane) const { return lane.bits() >= 32 ? words : narrow; }
 };
@@ -626,7 +649,8 @@ Masks masks_of(const Target& target) {
           target.has("avx512bw") && target.has("avx512vl"),
           target.has("avx512f") ? 512
           : target.has("avx")   ? 256
-                                : 128};
+                                : 128,
+          target.architecture != Architecture::X86_64 || target.has("f16c")};
 }
 
 struct Access {
@@ -1085,7 +1109,8 @@ class PhaseTranslator {
     if (type == Bool) return stored != hi::make_zero(stored.type());
     return Halide::cast(value_type(type), stored);
   }
-  static HExpr to_storage(DType type, const HExpr& value) {
+  HExpr to_storage(DType type, const HExpr& value) const {
+    if (type == Float16 && !masks_.has_f16) return to_f16_with_nan(value);
     return Halide::cast(storage_type(type), value);
   }
 
@@ -1184,13 +1209,30 @@ class PhaseTranslator {
   }
 
   /// A load that happens only where the condition holds: masked where lanes are neighbours in
-  /// memory; elsewhere lanes that fail the condition read element 0.
+  /// memory, and Halide can; elsewhere lanes that fail the condition read element 0.
   HExpr load_under(const HExpr& condition, const Access& access, const std::vector<Expr>& indices,
                    const HExpr& index) const {
-    if (uses_vector_variable(indices) && is_dense(access.buffer.name, indices))
+    if (uses_vector_variable(indices) && is_dense(access.buffer.name, indices) &&
+        !leaves_one_lane(access.buffer.type, indices))
       return load(access, index, condition);
     return load(access, Halide::select(condition, index, hi::make_zero(index.type())),
                 hi::const_true());
+  }
+
+  /// Halide 21 fails at a masked load of one lane, which is what is left of seven lanes of f64
+  /// where native vectors have two.
+  bool leaves_one_lane(DType type, const std::vector<Expr>& indices) const {
+    const int64_t native = masks_.vector_bits / storage_type(type).bits();
+    bool leaves = false;
+    for (const Expr& index : indices)
+      dsl::for_each(index, [&](const Expr& e) {
+        const auto* v = e.as<dsl::Var>();
+        if (!v || variables_.at(v->name).kind != LoopKind::Vector) return;
+        const Range range = ranges_.of(e);
+        const int64_t lanes = range.high - range.low + 1;
+        leaves |= lanes > native && lanes % native == 1;
+      });
+    return leaves;
   }
 
   bool uses_vector_variable(const std::vector<Expr>& indices) const {
@@ -1401,9 +1443,8 @@ class PhaseTranslator {
     const HExpr a = from == Int64 ? integer(c.a, width(c.a)) : value(c.a);
     if (c.type == Bool) return a != hi::make_zero(a.type());
     if (c.type == Float16 || c.type == BFloat16) {  // rounded here, computed on in 32 bits
-      const HExpr in_32_bits =
-          Halide::cast(Halide::Float(32), from == Float64 ? rounded_to_odd(a) : a);
-      return Halide::cast(Halide::Float(32), Halide::cast(storage_type(c.type), in_32_bits));
+      const HExpr in_32_bits = from == Float64 ? to_odd_f32(a) : Halide::cast(Halide::Float(32), a);
+      return Halide::cast(Halide::Float(32), to_storage(c.type, in_32_bits));
     }
     if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
     return Halide::cast(value_type(c.type), a);

@@ -101,6 +101,7 @@ class Operations : public testing::Test {
   }
 
   void TearDown() override {
+    if (cases_.empty()) return;
     expect_emulation_agrees(cases_);
     if (const auto device = opencl_device()) expect_opencl_agrees(**device, cases_);
     if (const auto nvrtc = open_nvrtc()) expect_nvrtc_compiles(*nvrtc, cases_);
@@ -399,7 +400,7 @@ TEST_F(Operations, FunctionsOfDoublesAreAccurateOverTheirRange) {
     arguments.push_back(argument(name, Float64, {points}, true));
     body.push_back(assign(name, {var("i")}, value));
   }
-  const Program program = single_phase(arguments, {}, {vector("i", points, body)});
+  const Program program = single_phase(arguments, {}, {serial("i", points, body)});
   Storage inputs = integer_inputs(program, 16);
   for (int64_t i = 0; i < points; ++i) {
     const double t = static_cast<double>(i - points / 2) / (points / 2.0);
