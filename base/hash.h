@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Content hashes: SHA-256 in lower-case hex. The same bytes give the same text on every machine, so
-// a hash may be stored, compared and merged. mix() is for hashes within a process. Thread-safe.
+// a hash may be stored, compared and merged. What is not of text is for hashes within a process.
+// Thread-safe.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,14 @@ inline size_t mix(size_t seed, size_t value) {
   size_t h = (seed + 0x9e3779b97f4a7c15ull) ^ (value * 0xd6e8feb86659fd93ull);
   h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93ull;
   return h ^ (h >> 32);
+}
+
+/// Spreads a number over all bits: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA'14),
+/// which is a bijection.
+constexpr uint64_t scrambled(uint64_t value) {
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  return value ^ value >> 31;
 }
 
 }  // namespace tw

@@ -60,10 +60,11 @@ db::Key synthetic_key(const db::Record& record) {
   return {.workload = record.workload, .target = record.target, .device = record.device};
 }
 
-Status fill(db::Store& store, int64_t records) {
-  for (int64_t first = 0; first < records; first += filled_at_once) {
+/// Appends the records `begin` to `end`.
+Status fill(db::Store& store, int64_t begin, int64_t end) {
+  for (int64_t first = begin; first < end; first += filled_at_once) {
     std::vector<db::Record> batch;
-    for (int64_t i = first; i < std::min(records, first + filled_at_once); ++i)
+    for (int64_t i = first; i < std::min(end, first + filled_at_once); ++i)
       batch.push_back(synthetic_record(i));
     TW_RETURN_IF_ERROR(store.append(batch));
   }
@@ -74,7 +75,7 @@ Status fill(db::Store& store, int64_t records) {
 Result<db::StoreInfo> filled(const std::string& path, int64_t records) {
   TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadWrite));
   TW_TRY(const std::vector<db::Record> any, store.query({.limit = 1}));
-  if (any.empty()) TW_RETURN_IF_ERROR(fill(store, records));
+  if (any.empty()) TW_RETURN_IF_ERROR(fill(store, 0, records));
   if (!any.empty() && any[0].session != bench_session)
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] --database {} holds records of its own; an empty database was "
@@ -144,11 +145,16 @@ Status measure_commits(const std::string& path, const DatabaseOptions& options,
   return {};
 }
 
-Status measure_merge(const DatabaseOptions& options, const tuner::Clock& clock,
-                     DatabaseFigures& figures) {
-  const std::string from = options.folder + "/merged.db", to = options.folder + "/merge.db";
-  TW_RETURN_IF_ERROR(filled(from, options.merged));
-  TW_TRY(db::Store store, db::Store::open(to, db::OpenMode::ReadWrite));
+/// Into a new file, or into a server with what it lacks.
+Status measure_merge(const std::string& path, bool is_server, const DatabaseOptions& options,
+                     const tuner::Clock& clock, DatabaseFigures& figures) {
+  const std::string from = options.folder + "/merged.db", new_file = options.folder + "/merge.db";
+  {
+    TW_TRY(db::Store lacking, db::Store::open(from, db::OpenMode::ReadWrite));
+    const int64_t first = figures.records + options.rounds;
+    TW_RETURN_IF_ERROR(fill(lacking, first, first + options.merged));
+  }
+  TW_TRY(db::Store store, db::Store::open(is_server ? path : new_file, db::OpenMode::ReadWrite));
   int64_t merged = 0;
   TW_TRY(const std::vector<double> times, timed(1, clock, [&](int64_t) -> Status {
            TW_TRY(const db::AppendSummary added, store.merge_from(from));
@@ -183,7 +189,7 @@ Result<DatabaseFigures> measure_database(const DatabaseOptions& options,
     TW_RETURN_IF_ERROR(measure_lookups(store, options, clock, figures));
   }
   TW_RETURN_IF_ERROR(measure_commits(path, options, clock, figures));
-  TW_RETURN_IF_ERROR(measure_merge(options, clock, figures));
+  TW_RETURN_IF_ERROR(measure_merge(path, !info.server.empty(), options, clock, figures));
   return figures;
 }
 

@@ -17,7 +17,7 @@ struct DatabaseOptions {
   std::string database;
   std::string folder;           ///< for databases of this run, which stay there
   int64_t records = 1'000'000;  ///< in the database that is asked
-  int64_t merged = 100'000;     ///< records of the database that is merged into an empty one
+  int64_t merged = 100'000;     ///< records of the file that is merged into another database
   int64_t lookups = 1'000;      ///< different keys
   int64_t rounds = 10;
   uint64_t seed = 1;
@@ -32,7 +32,7 @@ struct DatabaseFigures {
   double lookup_alone_us = 0;  ///< one best record asked by itself, the fastest round
   double commit_ms = 0;        ///< appending one record durably, the median of the rounds
   double slow_commit_ms = 0;   ///< the slowest of these
-  double merged_per_s = 0;     ///< records a second, from a file into a new file
+  double merged_per_s = 0;     ///< records a second, from a file into a new file or into the server
 };
 
 /// Fills the database where it is empty. Usage where it holds records that no such run wrote.

@@ -59,6 +59,28 @@ bool is_read(const std::string& buffer, const schedules::Block& body) {
   return found;
 }
 
+std::string_view storage_type(DType type, const CSpelling& spelling) {
+  switch (type) {
+    case Float32:
+      return "float";
+    case Float64:
+      return "double";
+    case Float16:
+    case BFloat16:
+      return spelling.uint16;
+    case Int8:
+      return spelling.int8;
+    case UInt8:
+    case Bool:
+      return spelling.uint8;
+    case Int32:
+      return spelling.int32;
+    case Int64:
+      return spelling.int64;
+  }
+  TW_CHECK(false);
+}
+
 CPrinter::CPrinter(const schedules::Program& program, const schedules::Phase& phase,
                    const CSpelling& spelling)
     : program_(program), phase_(phase), spelling_(spelling) {
@@ -114,28 +136,6 @@ const std::string& CPrinter::identifier(const std::string& name) {
 const std::string& CPrinter::buffer_identifier(const std::string& name) {
   touched_.insert(name);
   return identifier(name);
-}
-
-std::string_view CPrinter::storage_type(DType type) const {
-  switch (type) {
-    case Float32:
-      return "float";
-    case Float64:
-      return "double";
-    case Float16:
-    case BFloat16:
-      return spelling_.uint16;
-    case Int8:
-      return spelling_.int8;
-    case UInt8:
-    case Bool:
-      return spelling_.uint8;
-    case Int32:
-      return spelling_.int32;
-    case Int64:
-      return spelling_.int64;
-  }
-  TW_CHECK(false);
 }
 
 // ---- statements -----------------------------------------------------------------------------
@@ -209,6 +209,7 @@ void CPrinter::print_assign(const Assign& assign, int indent) {
   Text result = print(assign.value);
   switch (assign.combine) {
     case Combine::None:
+      if (is_half(b.type)) result.text = before_rounding(b.type, assign.value);
       break;
     case Combine::Sum:
       result = arithmetic(BinaryOp::Add, b.type, old, result, true);
@@ -253,6 +254,20 @@ std::string CPrinter::stored(DType type, const Text& value) {
   if (type == Float16) return fmt::format("tw_to_f16({})", value.text);
   if (type == BFloat16) return fmt::format("tw_to_bf16({})", value.text);
   return value.text;
+}
+
+std::string CPrinter::before_rounding(DType type, const Expr& value) {
+  const auto* cast = value.as<dsl::Cast>();
+  return cast && cast->type == type ? as_float(cast->a).text : print(value).text;
+}
+
+/// 16-bit floats are computed on in float. The double becomes a float that rounds to 16 bits as the
+/// double would.
+CPrinter::Text CPrinter::as_float(const Expr& expr) {
+  const Text text = print(expr);
+  if (expr.type() == Float64) return {fmt::format("tw_to_odd({})", text.text), atom_level};
+  if (is_float(expr.type())) return text;
+  return {"(float)" + at_level(text, unary_level), unary_level};
 }
 
 std::string CPrinter::int64_literal(int64_t value) const {
@@ -444,15 +459,12 @@ CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const T
 }
 
 CPrinter::Text CPrinter::print(const dsl::Cast& c) {
-  const Text a = print(c.a);
-  const DType from = c.a.type();
   if (is_half(c.type)) {  // rounded here, computed on in float
     const std::string_view suffix = c.type == Float16 ? "f16" : "bf16";
-    const std::string as_float = from == Float64  ? fmt::format("tw_to_odd({})", a.text)
-                                 : is_float(from) ? a.text
-                                                  : "(float)" + at_level(a, unary_level);
-    return {fmt::format("tw_from_{0}(tw_to_{0}({1}))", suffix, as_float), atom_level};
+    return {fmt::format("tw_from_{0}(tw_to_{0}({1}))", suffix, as_float(c.a).text), atom_level};
   }
+  const Text a = print(c.a);
+  const DType from = c.a.type();
   if (is_half(from) && c.type == Float32) return a;
   if (is_float(from) && !is_float(c.type))
     return {fmt::format("tw_to_{}({})", tw::to_string(c.type), a.text), atom_level};

@@ -35,6 +35,9 @@ struct CSpelling {
   bool (*is_reserved)(std::string_view word);
 };
 
+/// The type in memory: 16-bit floats are stored as their bits.
+std::string_view storage_type(DType type, const CSpelling& spelling);
+
 class CPrinter {
  public:
   CPrinter(const schedules::Program& program, const schedules::Phase& phase,
@@ -80,10 +83,13 @@ class CPrinter {
                                        const std::vector<schedules::TaskAxis>& variables);
 
   std::string value(const Expr& expr) { return print(expr).text; }
+  /// The f32 that is rounded when the value is stored as a 16-bit float of the type. A conversion
+  /// to that type is not printed: rounding once more changes nothing.
+  std::string before_rounding(DType type, const Expr& value);
   std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
   std::string int64_literal(int64_t value) const;
 
-  std::string_view storage_type(DType type) const;
+  std::string_view storage_type(DType type) const { return codegen::storage_type(type, spelling_); }
   const Buffer& buffer(const std::string& name) const;
   const std::string& identifier(const std::string& name);
   /// Buffers are named apart from variables: "x" may be both.
@@ -106,6 +112,7 @@ class CPrinter {
 
   static Text loaded(DType type, const std::string& element);
   static std::string stored(DType type, const Text& value);
+  Text as_float(const Expr& expr);
 
   void print(const schedules::Stmt& stmt, bool is_last, int indent);
 

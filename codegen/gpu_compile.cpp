@@ -91,6 +91,16 @@ Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std
   return backend_of(target).gpu_code(program, prefix, target, options);
 }
 
+Status check_spills(const runtime::Artifact& artifact) {
+  const runtime::KernelInfo& info = artifact.info;
+  const auto target = parse_target(info.target);
+  if (!target || !target->is_gpu() || info.spills == 0) return {};
+  return fail(ErrorCode::Invalid,
+              fmt::format("[nvrtc] ptxas spills registers of the kernel of '{}' ({} accesses of 4 "
+                          "bytes), which is chosen by prediction and not measured",
+                          info.workload, info.spills));
+}
+
 Result<std::string> cuda_toolchain(const NvrtcOptions& options) {
   TW_TRY(const Nvrtc compiler, nvrtc(options));
   return fmt::format("nvrtc-{}.{}", compiler.version() / 1000, compiler.version() % 1000 / 10);

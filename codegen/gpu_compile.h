@@ -26,7 +26,8 @@ struct GpuCompiled {
 };
 
 /// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the
-/// text does not compile, or loses in the compiler what the schedule is fast by. Requires: a legal program, a GPU.
+/// text does not compile, or loses in the compiler what the schedule is fast by. Requires: a legal
+/// program, a GPU.
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options);
 
@@ -35,6 +36,11 @@ Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::stri
                               const Target& target, const NvrtcOptions& options);
 Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
                                 const Target& target, const NvrtcOptions& options);
+
+/// Invalid if the compiler spilled registers of the kernel, which is for a GPU. For kernels that
+/// are chosen by prediction and not measured: in a search, a kernel that is slow because of its
+/// spills loses by its time, and some are fast in spite of them.
+Status check_spills(const runtime::Artifact& artifact);
 
 /// The compiler for CUDA and its version: "nvrtc-13.0". Environment: as above.
 Result<std::string> cuda_toolchain(const NvrtcOptions& options);

@@ -17,7 +17,7 @@ namespace tw::codegen {
 namespace {
 
 // Each dialect defines INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT. No function calls another,
-// except those of tensor tiles.
+// except those of tensor tiles and those that pack.
 constexpr PreludeFunction shared_functions[] = {
     {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
   return a / b - (a % b < 0);
@@ -71,12 +71,6 @@ constexpr PreludeFunction shared_functions[] = {
 )"},
     {"tw_from_bf16(", R"(INLINE float tw_from_bf16(unsigned short bits) {
   return BITS_FLOAT((unsigned)bits << 16);
-}
-)"},
-    {"tw_to_bf16(", R"(INLINE unsigned short tw_to_bf16(float value) {
-  const unsigned bits = FLOAT_BITS(value);
-  if (value != value) return (unsigned short)((bits >> 16) | 0x40);
-  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 )"},
     {"tw_to_i64(", R"(INLINE LONG tw_to_i64(float v) {
@@ -298,6 +292,45 @@ INLINE void tw_more_registers() {
 )"},
 };
 
+// Conversions to 16-bit floats that GPUs have from sm_80 on. A pair is in one register, the first
+// number in the lower half. The instructions make one NaN of all NaNs.
+constexpr PreludeFunction rounding_functions[] = {
+    {"tw_to_bf16(", R"(INLINE unsigned short tw_to_bf16(float value) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return rounded;
+#else
+  const unsigned bits = FLOAT_BITS(value);
+  if (value != value) return (unsigned short)((bits >> 16) | 0x40);
+  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
+}
+)"},
+};
+constexpr PreludeFunction packing_functions[] = {
+    {"tw_pack_bf16(", R"(INLINE unsigned tw_pack_bf16(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return tw_to_bf16(low) | (unsigned)tw_to_bf16(high) << 16;
+#endif
+}
+)"},
+    {"tw_pack_f16(", R"(INLINE unsigned tw_pack_f16(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return tw_to_f16(low) | (unsigned)tw_to_f16(high) << 16;
+#endif
+}
+)"},
+};
+
 // Tensor tiles that are more than one instruction, in the words of those that follow. Tensor cores
 // truncate what they add to, so that a long sum of theirs loses a bit of its f32 for each doubling
 // of its terms: split tf32 is summed outside of them (Ootomo and Yokota, arXiv 2203.03341).
@@ -450,6 +483,12 @@ INLINE void tw_wgmma_wait(Sum (&sums)[count]) {
 };
 
 constexpr PreludeFunction opencl_functions[] = {
+    {"tw_to_bf16(", R"(INLINE unsigned short tw_to_bf16(float value) {
+  const unsigned bits = FLOAT_BITS(value);
+  if (value != value) return (unsigned short)((bits >> 16) | 0x40);
+  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+)"},
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   return vload_half(0, (const half*)&bits);
 }
@@ -673,11 +712,14 @@ std::string warpgroup_instructions_for(std::string_view body) {
 
 std::string cuda_functions_for(std::string_view body) {
   const std::string tiles = functions_for(body, tile_functions, cuda_words);
-  const std::string own = functions_for(body, cuda_functions, cuda_words) +
+  const std::string packing = functions_for(body, packing_functions, cuda_words);
+  const std::string rounded = packing + std::string(body);
+  const std::string own = functions_for(rounded, cuda_functions, cuda_words) +
                           functions_for(tiles + std::string(body), tile_instructions, cuda_words) +
                           functions_for(body, warpgroup_functions, cuda_words) +
                           warpgroup_instructions_for(body);
   std::string text = functions_for(body, shared_functions, cuda_words) +
+                     functions_for(rounded, rounding_functions, cuda_words) + packing +
                      functions_for(body, descriptor_functions, cuda_words) +
                      functions_for(tiles, tile_parts, cuda_words) + tiles;
   if (!own.empty()) text.insert(0, fmt::format("#ifndef TW_HOST_TWIN\n{}#endif\n", own));

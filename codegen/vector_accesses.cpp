@@ -14,6 +14,7 @@ using dsl::BinaryOp;
 using schedules::Affine;
 using schedules::Assign;
 using schedules::Expr;
+using schedules::If;
 using schedules::Loop;
 
 const std::string lane = "%lane";  // no variable of a program is named so
@@ -52,6 +53,23 @@ class LaneIndex {
       if (!distance.is_constant() || distance.constant != i) return std::nullopt;
     }
     return of_lane(0);
+  }
+
+  /// True if the condition has the same value for all lanes, since its comparisons change at
+  /// multiples of the lanes: with a multiple r, `r + lane >= 0` means `r >= 0`, and
+  /// `r - 1 - lane >= 0` means `r > 0`.
+  bool is_shared(const Expr& condition) const {
+    const schedules::Constraints constraints = schedules::split_condition(condition);
+    const auto uses_lane = [](const Expr& e) { return dsl::uses_var(e, lane); };
+    if (std::ranges::any_of(constraints.opaque, uses_lane)) return false;
+    return std::ranges::all_of(constraints.affine, [&](const Affine& at_least_zero) {
+      Affine rest = schedules::to_affine(resolved(schedules::to_expr(at_least_zero)));
+      const int64_t step = rest.coefficient(dsl::var(lane));
+      rest.add(dsl::var(lane), -step);
+      if (uses_lane(schedules::to_expr(rest))) return false;
+      if (step == -1) rest.constant += 1;
+      return step == 0 || (std::abs(step) == 1 && divisor(schedules::to_expr(rest)) % lanes_ == 0);
+    });
   }
 
  private:
@@ -117,29 +135,79 @@ class LaneIndex {
   std::string stepped_;
 };
 
-std::optional<VectorAccess> with_lanes(
-    const Assign& assign, const Loop& loop, int64_t lanes,
-    const std::function<VectorBuffer(const std::string&)>& buffer) {
-  const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
-  const bool needs_loop = end - begin > lanes;
-  if ((end - begin) % lanes != 0 || (needs_loop && begin % lanes != 0)) return std::nullopt;
-  const Expr start = needs_loop ? dsl::var(loop.variable) : Expr(begin);
-  const LaneIndex index(lanes, needs_loop ? loop.variable : "");
-  const auto first = [&](const std::string& name, const std::vector<Expr>& indices) {
-    const std::vector<Expr> of_lanes =
-        dsl::substitute(indices, {{loop.variable, start + dsl::var(lane)}});
-    const auto all = index.first(buffer(name), of_lanes);
-    return all ? all : index.first_of_each(buffer(name), of_lanes);
-  };
-  const auto to = first(assign.buffer, assign.indices);
+using Buffers = std::function<VectorBuffer(const std::string&)>;
+
+/// The lanes of an access, which are all of a loop's or some of them at a time.
+class Lanes {
+ public:
+  /// nullopt: the loop has no such number of lanes.
+  static std::optional<Lanes> of(const Loop& loop, int64_t lanes) {
+    const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
+    const bool needs_loop = end - begin > lanes;
+    if ((end - begin) % lanes != 0 || (needs_loop && begin % lanes != 0)) return std::nullopt;
+    return Lanes(loop, lanes, needs_loop);
+  }
+
+  bool needs_loop() const { return needs_loop_; }
+  const LaneIndex& index() const { return index_; }
+
+  /// The value of the loop's variable in a lane.
+  dsl::Substitution at(const Expr& lane) const {
+    const Expr start = needs_loop_ ? dsl::var(loop_.variable) : loop_.begin;
+    return {{loop_.variable, start + lane}};
+  }
+
+  /// The indices of the first lane, if the lanes are contiguous and aligned.
+  std::optional<std::vector<Expr>> first(const VectorBuffer& buffer,
+                                         const std::vector<Expr>& indices) const {
+    const std::vector<Expr> of_lanes = dsl::substitute(indices, at(dsl::var(lane)));
+    const auto all = index_.first(buffer, of_lanes);
+    return all ? all : index_.first_of_each(buffer, of_lanes);
+  }
+
+ private:
+  Lanes(const Loop& loop, int64_t lanes, bool needs_loop)
+      : loop_(loop), needs_loop_(needs_loop), index_(lanes, needs_loop ? loop.variable : "") {}
+
+  const Loop& loop_;
+  bool needs_loop_;
+  LaneIndex index_;
+};
+
+std::optional<VectorAccess> with_lanes(const Assign& assign, const Loop& loop, int64_t count,
+                                       const Buffers& buffer) {
+  const auto lanes = Lanes::of(loop, count);
+  if (!lanes) return std::nullopt;
+  const auto to = lanes->first(buffer(assign.buffer), assign.indices);
   if (!to) return std::nullopt;
-  VectorAccess vectors{lanes, needs_loop, *to, {}};
+  VectorAccess vectors{count, lanes->needs_loop(), *to, {}};
   if (const auto* read = assign.value.as<dsl::Read>()) {
-    const auto from = first(read->tensor, read->indices);
+    const auto from = lanes->first(buffer(read->tensor), read->indices);
     if (!from) return std::nullopt;
     vectors.from = *from;
   }
   return vectors;
+}
+
+std::optional<PackedStore> packed_lanes(const Assign& assign, const If* branch, const Loop& loop,
+                                        int64_t count, const Buffers& buffer) {
+  const auto lanes = Lanes::of(loop, count);
+  if (!lanes) return std::nullopt;
+  const auto to = lanes->first(buffer(assign.buffer), assign.indices);
+  if (!to) return std::nullopt;
+  PackedStore packed{count, lanes->needs_loop(), *to, {}, {}};
+  const auto condition = [&](const Expr& of_lane) {
+    return dsl::substitute(branch->condition, lanes->at(of_lane));
+  };
+  const bool is_shared = branch && lanes->index().is_shared(condition(dsl::var(lane)));
+  for (int64_t i = 0; i < count; ++i) {
+    Assign of_lane = assign;
+    of_lane.indices = dsl::substitute(assign.indices, lanes->at(Expr(i)));
+    of_lane.value = dsl::substitute(assign.value, lanes->at(Expr(i)));
+    packed.assigns.push_back(std::move(of_lane));
+    if (branch && (i == 0 || !is_shared)) packed.conditions.push_back(condition(Expr(i)));
+  }
+  return packed;
 }
 
 }  // namespace
@@ -181,6 +249,27 @@ std::optional<VectorAccess> find_vector_access(
   if (bytes > 4) return std::nullopt;
   for (int64_t lanes = 16 / bytes; lanes > 1; lanes /= 2)
     if (auto vectors = with_lanes(*assign, loop, lanes, buffer)) return vectors;
+  return std::nullopt;
+}
+
+std::optional<PackedStore> find_packed_store(
+    const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
+  const auto only = [](const schedules::Block& body) {
+    return body.size() == 1 ? &body.front() : nullptr;
+  };
+  const schedules::Stmt* stmt = only(*loop.body);
+  const If* branch = stmt ? stmt->as<If>() : nullptr;
+  if (branch) stmt = only(*branch->body);
+  const Assign* assign = stmt ? stmt->as<Assign>() : nullptr;
+  if (!assign || assign->combine != schedules::Combine::None || assign->guard ||
+      assign->asynchronous)
+    return std::nullopt;
+  const DType type = buffer(assign->buffer).buffer.type;
+  const auto* read = assign->value.as<dsl::Read>();
+  if ((type != Float16 && type != BFloat16) || (read && buffer(read->tensor).buffer.type == type))
+    return std::nullopt;
+  for (int64_t lanes = 8; lanes > 1; lanes /= 2)
+    if (auto packed = packed_lanes(*assign, branch, loop, lanes, buffer)) return packed;
   return std::nullopt;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds vector loops that can be vector loads and stores of a GPU: dense copies and fills with
-// zeros at addresses that are proved to be aligned, i.e. multiples of the number of lanes.
-// Thread-safe.
+// Finds vector loops that can be vector loads and stores of a GPU: dense copies, fills with zeros
+// and stores of 16-bit floats, at addresses that are proved to be aligned, i.e. multiples of the
+// number of lanes. Thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -38,6 +38,24 @@ std::optional<std::vector<schedules::Expr>> first_lane_indices(
 /// The widest accesses, of at most 16 bytes, that are proved to be dense and aligned; nullopt if
 /// the loop is no dense copy or fill with zeros.
 std::optional<VectorAccess> find_vector_access(
+    const schedules::Loop& loop,
+    const std::function<VectorBuffer(const std::string& name)>& buffer);
+
+/// `vector v in 0..4: to[..., v] = f16(...)`, whose values are computed one by one and stored
+/// together; the assignment may be under a condition.
+struct PackedStore {
+  int64_t lanes = 0;
+  bool needs_loop = false;          ///< loop over the variable in steps of `lanes`
+  std::vector<schedules::Expr> to;  ///< indices of the first lane
+  /// The assignment of each lane, without its condition.
+  std::vector<schedules::Assign> assigns;
+  /// The condition of each lane: none if there is no condition, one if it is the same for all.
+  std::vector<schedules::Expr> conditions;
+};
+
+/// The widest stores, of at most 16 bytes, that are proved to be dense and aligned; nullopt if the
+/// loop does not store 16-bit floats, or copies them.
+std::optional<PackedStore> find_packed_store(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
 

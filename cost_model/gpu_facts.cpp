@@ -53,6 +53,8 @@ constexpr int64_t widest_access = 16;
 constexpr double shift_instructions = 1, division_instructions = 8;
 // Instructions that round an f32 to tf32, or split it into two of them.
 constexpr double split_instructions = 4;
+// Accumulators of a lane in a tensor tile of a warp.
+constexpr double lane_sums = schedules::tile_part * schedules::tile_part;
 // Instructions that compute the two descriptors of a warpgroup's tensor tile.
 constexpr double descriptor_instructions = 4;
 // Instructions that issue a TMA copy, after which the copy engine works alone; and the bytes that
@@ -318,6 +320,9 @@ class GpuPhaseWalk {
       return {};
     }
     const size_t outside = levels_.size();
+    // A product that takes several instructions is added to the accumulators outside of the tensor
+    // cores (codegen/gpu_prelude.cpp).
+    if (tile.instructions > 1) s.instructions.arithmetic += copies() * lane_sums * share;
     for (const Loop* part : {nest.part, nest.column})
       levels_.push_back(
           make_level(levels_, part->variable, part->begin, part->end, LoopKind::Unrolled));

@@ -298,9 +298,9 @@ std::string artifact_name(std::string_view workload, std::string_view schedule,
 }
 
 Status check_info(const KernelInfo& info) {
-  if (info.scratch_bytes < 0)
-    return invalid(
-        fmt::format("[artifact] scratch_bytes is {}: expected 0 or more", info.scratch_bytes));
+  if (info.scratch_bytes < 0 || info.scratch_bytes > most_memory_bytes)
+    return invalid(fmt::format("[artifact] scratch_bytes is {}: expected 0 to {}",
+                               info.scratch_bytes, most_memory_bytes));
   const auto target = parse_target(info.target);
   if (!target) return invalid(fmt::format("[artifact] {}", target.error().message));
   TW_RETURN_IF_ERROR(check_phases("the kernel", info.phases));

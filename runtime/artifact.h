@@ -115,6 +115,10 @@ Status check_target(std::string_view target, const Target& machine);
 int64_t storage_bytes(const ArgumentInfo& argument);
 int64_t logical_bytes(const ArgumentInfo& argument);
 
+/// The largest scratch memory of a kernel and the largest arena of a network: more than any machine
+/// can address, and sums of some of them are still numbers.
+inline constexpr int64_t most_memory_bytes = int64_t{1} << 56;
+
 /// The largest file of an artifact.
 inline constexpr int64_t most_artifact_bytes = 12 + (int64_t{4} << 20) + (int64_t{256} << 20);
 

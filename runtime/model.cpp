@@ -120,9 +120,6 @@ class LoadedVariant {
   LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
                 const std::vector<Kernel>& kernels);
 
-  /// Invalid where a call would need more memory than 64 bits can say.
-  Status lay_out(const std::string& network);
-
   int64_t call_bytes() const { return memory_.bytes; }
   /// Requires: one array for each argument.
   Status run(const CallContext& context, std::span<const Buffer> buffers) const;
@@ -142,6 +139,24 @@ class LoadedVariant {
   CallMemory memory_;
 };
 
+CallMemory laid_out(int64_t arena_bytes, const std::vector<LoadedStep>& steps, int64_t arrays) {
+  int64_t scratch = 0, pointers = 0;
+  for (const LoadedStep& step : steps) {
+    scratch = std::max(scratch, step.kernel.info().scratch_bytes);
+    pointers = std::max(pointers, std::ssize(step.arguments));
+  }
+  constexpr int64_t pointer_bytes = sizeof(void*);
+  CallMemory memory;
+  const auto add = [&](int64_t bytes) {
+    return std::exchange(memory.bytes, memory.bytes + round_up(bytes, arena_alignment));
+  };
+  add(arena_bytes);
+  memory.scratch_at = add(scratch);
+  memory.pointers_at = add(pointers * pointer_bytes);
+  memory.arrays_at = add(arrays * pointer_bytes);
+  return memory;
+}
+
 LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
                              const std::vector<Kernel>& kernels)
     : info_(&info), arguments_(arguments) {
@@ -151,34 +166,7 @@ LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentI
     for (const int tensor : step.arguments)
       to.arguments.push_back(pointer_to(info.tensors[static_cast<size_t>(tensor)], info));
   }
-}
-
-Status LoadedVariant::lay_out(const std::string& network) {
-  int64_t scratch = 0, pointers = 0;
-  for (const LoadedStep& step : steps_) {
-    scratch = std::max(scratch, step.kernel.info().scratch_bytes);
-    pointers = std::max(pointers, std::ssize(step.arguments));
-  }
-  std::optional<int64_t> end = 0;
-  const auto add = [&](int64_t bytes) {
-    const int64_t at = *end;
-    end = checked_add(at, bytes);
-    if (end) end = checked_add(*end, arena_alignment - 1);
-    if (end) *end -= *end % arena_alignment;
-    return at;
-  };
-  constexpr int64_t pointer_bytes = sizeof(void*);
-  add(info_->arena_bytes);
-  if (end) memory_.scratch_at = add(scratch);
-  if (end) memory_.pointers_at = add(pointers * pointer_bytes);
-  if (end) memory_.arrays_at = add(std::ssize(arguments_) * pointer_bytes);
-  if (!end)
-    return fail(ErrorCode::Invalid,
-                fmt::format("[model] the network '{}' needs an arena of {} and a scratch of {} "
-                            "bytes, which do not fit 64 bits",
-                            network, info_->arena_bytes, scratch));
-  memory_.bytes = *end;
-  return {};
+  memory_ = laid_out(info.arena_bytes, steps_, std::ssize(arguments));
 }
 
 Status LoadedVariant::run_step(const CallContext& context, size_t number, char* memory) const {
@@ -306,8 +294,7 @@ Status Model::State::load(std::vector<Artifact> kernels, const ModelOptions& opt
     loaded.push_back(std::move(callable));
   }
   for (size_t variant = 0; variant < arguments.size(); ++variant)
-    TW_RETURN_IF_ERROR(variants.emplace_back(info.variants[variant], arguments[variant], loaded)
-                           .lay_out(info.name));
+    variants.emplace_back(info.variants[variant], arguments[variant], loaded);
   return {};
 }
 

@@ -334,9 +334,9 @@ Status check_order(const Network& model) {
 }
 
 Status check_variant(const Network& model, int64_t constant_bytes) {
-  if (model.arena_bytes < 0)
-    return defect(
-        fmt::format("it has an arena of {} bytes: expected 0 or more", model.arena_bytes));
+  if (model.arena_bytes < 0 || model.arena_bytes > most_memory_bytes)
+    return defect(fmt::format("it has an arena of {} bytes: expected 0 to {}", model.arena_bytes,
+                              most_memory_bytes));
   TW_RETURN_IF_ERROR(check_tensors(model, constant_bytes));
   for (const ModelStep& step : model.steps) TW_RETURN_IF_ERROR(check_step(model, step));
   return check_order(model);

@@ -17,7 +17,7 @@ namespace {
 /// A distinct kernel of a plan, an operator's or a transform's.
 struct PlannedKernel {
   tuner::KernelRequest request;
-  std::string name;  ///< that of the first call
+  std::string name = {};  ///< that of the first call
   int64_t calls = 0;
   double cost_ns = 0;  ///< of one call: measured, or else predicted
   bool is_measured = false;

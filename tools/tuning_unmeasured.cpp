@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "codegen/gpu_compile.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
 #include "tools/report.h"
@@ -186,13 +187,24 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
       TW_TRY(schedule, unmeasured_schedule(store, job.workload, target.target, threads,
                                            [&] { return interrupts.load() > 0; }));
     }
-    auto artifact = tuner::build_schedule(job.workload, schedule, target.target, threads,
-                                          target.missing.empty(), environment);
+    std::string source = best ? best->hash.substr(0, 16) : "cost model";
+    const auto build = [&] {
+      return tuner::build_schedule(job.workload, schedule, target.target, threads,
+                                   target.missing.empty(), environment);
+    };
+    auto artifact = build();
+    const Status spills = artifact && !best ? codegen::check_spills(*artifact) : Status();
+    if (!spills) {
+      note(spills.error().message + "; the default schedule takes its place");
+      source = "default schedule";
+      TW_TRY(schedule, default_schedule(job.workload, target.target));
+      artifact = build();
+      if (artifact) TW_RETURN_IF_ERROR(codegen::check_spills(*artifact));
+    }
     if (!artifact && interrupts.load() > 0)
       return interrupted_after(table.rows.size(), jobs.size());
     TW_RETURN_IF_ERROR(artifact);
     TW_TRY(const std::string path, keep_artifact(flags, here, *artifact));
-    const std::string source = best ? best->hash.substr(0, 16) : "cost model";
     table.rows.push_back({path, source, job.workload.text()});
     results.push_back({{"workload", job.workload.key()},
                        {"layouts", job.workload.asked()},

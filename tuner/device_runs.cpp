@@ -34,18 +34,6 @@ std::vector<std::byte> repeated(Poison pattern, int64_t bytes) {
   return result;
 }
 
-Poison poison_of(Pass pass) {
-  switch (pass) {
-    case Pass::Integers:
-      return Poison::Least;
-    case Pass::Normal:
-      return Poison::First;
-    case Pass::Again:
-      break;
-  }
-  return Poison::Most;
-}
-
 }  // namespace
 
 // ---- memory ---------------------------------------------------------------------------------
@@ -93,7 +81,7 @@ Result<std::shared_ptr<const DeviceInputs::Input>> DeviceInputs::get(
   pack(layout, array, packed.data());
   TW_TRY(GuardedMemory memory, GuardedMemory::make(device, static_cast<int64_t>(packed.size())));
   TW_RETURN_IF_ERROR(memory.write(packed));
-  auto input = std::make_shared<const Input>(Input{std::move(memory), std::move(packed)});
+  auto input = std::make_shared<const Input>(Input{std::move(memory), checksum_of(packed)});
   entries_.push_front({&array, layout_text, input});
   int64_t bytes = 0;
   std::erase_if(entries_, [&](const Entry& e) {
@@ -103,12 +91,22 @@ Result<std::shared_ptr<const DeviceInputs::Input>> DeviceInputs::get(
   return input;
 }
 
+Result<std::shared_ptr<const DeviceChecksums>> DeviceInputs::checksums(
+    const std::shared_ptr<Device>& device) {
+  if (!checksums_) {
+    TW_TRY(DeviceChecksums made, DeviceChecksums::make(device));
+    checksums_ = std::make_shared<const DeviceChecksums>(std::move(made));
+  }
+  return checksums_;
+}
+
 // ---- buffers --------------------------------------------------------------------------------
 
 Result<DeviceBuffers> DeviceBuffers::make(const std::shared_ptr<Device>& device,
                                           const DeviceKernel& kernel, const dsl::Workload& workload,
                                           const dsl::Arrays& inputs, DeviceInputs& kept) {
-  DeviceBuffers buffers(device, kernel);
+  TW_TRY(auto checksums, kept.checksums(device));
+  DeviceBuffers buffers(device, kernel, std::move(checksums));
   for (const runtime::ArgumentInfo& argument : kernel.info().arguments) {
     TW_TRY(dsl::Layout layout, layout_of(argument, workload));
     if (argument.is_output) {
@@ -151,8 +149,8 @@ Result<Verdict> DeviceBuffers::trespasses() const {
     TW_TRY(const bool intact, argument.memory.intact(poison_));
     if (!intact) return Verdict{TrialStatus::Oob, fmt::format("it wrote outside of '{}'", name), 0};
     if (!argument.input) continue;
-    TW_TRY(const std::vector<std::byte> now, argument.memory.read());
-    if (now != argument.input->packed)
+    TW_TRY(const uint64_t now, argument.memory.checksum(*checksums_));
+    if (now != argument.input->checksum)
       return Verdict{TrialStatus::MutatesInput, fmt::format("it wrote to '{}'", name), 0};
   }
   return Verdict{};
@@ -180,22 +178,73 @@ Outputs DeviceBuffers::outputs() const {
   return std::move(*outputs);
 }
 
+Result<std::vector<uint64_t>> DeviceBuffers::output_checksums() const {
+  std::vector<uint64_t> checksums;
+  for (const Argument& argument : arguments_) {
+    if (argument.input) continue;
+    TW_TRY(const uint64_t checksum, argument.memory.checksum(*checksums_));
+    checksums.push_back(checksum);
+  }
+  return checksums;
+}
+
+bool DeviceBuffers::has_padded_outputs() const {
+  return std::ranges::any_of(kernel_.info().arguments, [](const runtime::ArgumentInfo& a) {
+    return a.is_output && runtime::storage_bytes(a) != runtime::logical_bytes(a);
+  });
+}
+
+Repeated DeviceBuffers::repeats(const dsl::Arrays& before,
+                                const std::vector<uint64_t>& checksums) const {
+  if (has_padded_outputs()) {
+    const Outputs now = outputs();
+    if (!now) return tl::unexpected(now.error());
+    return same_bytes(before, *now);
+  }
+  auto verdict = trespasses();
+  if (!verdict) return tl::unexpected(refusal(*device_, verdict.error()));
+  if (verdict->status != TrialStatus::Ok) return tl::unexpected(std::move(*verdict));
+  const auto now = output_checksums();
+  if (!now) return tl::unexpected(refusal(*device_, now.error()));
+  return *now == checksums;
+}
+
 // ---- runs -----------------------------------------------------------------------------------
+
+namespace {
+
+Status run_poisoned(Device& device, DeviceBuffers& buffers, Poison poison) {
+  TW_RETURN_IF_ERROR(buffers.poison(poison));
+  TW_RETURN_IF_ERROR(device.launch(buffers.launches()));
+  return device.synchronize();
+}
+
+}  // namespace
 
 Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,
                const dsl::Workload& workload, const Reference& reference, DeviceInputs& kept) {
-  const auto ran = [&](const Fill& fill, Pass pass) -> Result<DeviceBuffers> {
-    TW_TRY(DeviceBuffers buffers, DeviceBuffers::make(device, kernel, workload, fill.inputs, kept));
-    TW_RETURN_IF_ERROR(buffers.poison(poison_of(pass)));
-    TW_RETURN_IF_ERROR(device->launch(buffers.launches()));
-    TW_RETURN_IF_ERROR(device->synchronize());
-    return buffers;
-  };
-  return judge(reference, [&](const Fill& fill, Pass pass) -> Outputs {
-    const auto buffers = ran(fill, pass);
+  const auto ran = [&](const Fill& fill, Poison poison) -> tl::expected<DeviceBuffers, Verdict> {
+    auto buffers = DeviceBuffers::make(device, kernel, workload, fill.inputs, kept);
     if (!buffers) return tl::unexpected(refusal(*device, buffers.error()));
+    const Status status = run_poisoned(*device, *buffers, poison);
+    if (!status) return tl::unexpected(refusal(*device, status.error()));
+    return std::move(*buffers);
+  };
+  std::vector<uint64_t> checksums;  // of the outputs of the last run
+  const auto run = [&](const Fill& fill, Pass pass) -> Outputs {
+    const auto buffers = ran(fill, pass == Pass::Integers ? Poison::Least : Poison::First);
+    if (!buffers) return tl::unexpected(buffers.error());
+    auto left = buffers->output_checksums();
+    if (!left) return tl::unexpected(refusal(*device, left.error()));
+    checksums = std::move(*left);
     return buffers->outputs();
-  });
+  };
+  const auto repeat = [&](const dsl::Arrays& outputs) -> Repeated {
+    const auto buffers = ran(reference.normal, Poison::Most);
+    if (!buffers) return tl::unexpected(buffers.error());
+    return buffers->repeats(outputs, checksums);
+  };
+  return judge(reference, run, repeat);
 }
 
 Result<dsl::Arrays> call_once(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,

@@ -4,9 +4,10 @@
 // and timed by the device's clock.
 //
 // A device has no guard pages. Behind each buffer lies a zone with a pattern that must be there
-// after each run, and inputs are read back: what a kernel writes where it must not is found, what
-// it reads there makes two runs differ, as the zones hold other poison in each. A device that is
-// lost takes its worker along (exit_with), whose successor opens it afresh. Not thread-safe.
+// after each run, and inputs must have the checksum that they were given with: what a kernel writes
+// where it must not is found, what it reads there makes two runs differ, as the zones hold other
+// poison in each. A device that is lost takes its worker along (exit_with), whose successor opens
+// it afresh. Not thread-safe.
 
 #include <functional>
 #include <list>
@@ -18,6 +19,7 @@
 #include "dsl/workload.h"
 #include "runtime/device.h"
 #include "runtime/device_kernel.h"
+#include "tuner/checksums.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/sampling.h"
 #include "tuner/verdict.h"
@@ -36,6 +38,9 @@ class GuardedMemory {
     return buffer_.write(data.data(), bytes());
   }
   Result<std::vector<std::byte>> read() const;
+  Result<uint64_t> checksum(const DeviceChecksums& checksums) const {
+    return checksums.of(buffer_, bytes());
+  }
   Status poison(Poison pattern) const;
   Status poison_guard(Poison pattern) const;
   /// Whether the guard zone still holds the pattern.
@@ -54,13 +59,16 @@ class DeviceInputs {
  public:
   struct Input {
     GuardedMemory memory;
-    std::vector<std::byte> packed;  ///< what it must hold
+    uint64_t checksum;  ///< of what it must hold
   };
   /// The array must outlive its entries: clear() before it goes, and after a kernel that may have
   /// changed one.
   Result<std::shared_ptr<const Input>> get(runtime::Device& device, const dsl::Array& array,
                                            const dsl::Layout& layout,
                                            const std::string& layout_text);
+  /// Of the device, which is the same in all calls.
+  Result<std::shared_ptr<const DeviceChecksums>> checksums(
+      const std::shared_ptr<runtime::Device>& device);
   void clear() { entries_.clear(); }
 
  private:
@@ -70,6 +78,7 @@ class DeviceInputs {
     std::shared_ptr<const Input> input;
   };
   std::list<Entry> entries_;  ///< the latest first
+  std::shared_ptr<const DeviceChecksums> checksums_;
 };
 
 /// The arguments and the scratch memory of a kernel, with the inputs of one fill.
@@ -86,11 +95,19 @@ class DeviceBuffers {
   std::vector<runtime::Launch> launches() const;
   /// What calls left, unpacked: Oob or MutatesInput where they touched what is not theirs.
   Outputs outputs() const;
+  /// Of the storage of each output, in order.
+  Result<std::vector<uint64_t>> output_checksums() const;
+  /// Whether calls left what earlier ones did: these outputs, with these checksums. They are
+  /// unpacked only where a layout has padding, which kernels may leave as it is. Fails as
+  /// outputs().
+  Repeated repeats(const dsl::Arrays& outputs, const std::vector<uint64_t>& checksums) const;
 
  private:
-  DeviceBuffers(std::shared_ptr<runtime::Device> device, runtime::DeviceKernel kernel)
-      : device_(std::move(device)), kernel_(std::move(kernel)) {}
+  DeviceBuffers(std::shared_ptr<runtime::Device> device, runtime::DeviceKernel kernel,
+                std::shared_ptr<const DeviceChecksums> checksums)
+      : device_(std::move(device)), kernel_(std::move(kernel)), checksums_(std::move(checksums)) {}
   Result<Verdict> trespasses() const;
+  bool has_padded_outputs() const;
   Result<dsl::Arrays> unpacked() const;
 
   struct Argument {
@@ -100,6 +117,7 @@ class DeviceBuffers {
   };
   std::shared_ptr<runtime::Device> device_;
   runtime::DeviceKernel kernel_;
+  std::shared_ptr<const DeviceChecksums> checksums_;
   std::vector<Argument> arguments_;
   std::optional<GuardedMemory> scratch_;  ///< none: no bytes of it
   Poison poison_ = Poison::First;

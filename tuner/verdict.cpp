@@ -11,12 +11,6 @@ namespace {
 
 using db::TrialStatus;
 
-bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
-  for (const auto& [name, array] : a)
-    if (array.data != b.at(name).data) return false;
-  return true;
-}
-
 Verdict compare_with(const Fill& fill, const dsl::Arrays& got, std::string_view data) {
   Verdict verdict;
   for (const auto& [name, array] : fill.outputs) {
@@ -35,12 +29,19 @@ Verdict compare_with(const Fill& fill, const dsl::Arrays& got, std::string_view 
 
 }  // namespace
 
+bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
+  for (const auto& [name, array] : a)
+    if (array.data != b.at(name).data) return false;
+  return true;
+}
+
 tl::unexpected<Verdict> rejected(TrialStatus status, std::string reason) {
   return tl::unexpected(Verdict{status, std::move(reason), 0});
 }
 
 Verdict judge(const Reference& reference,
-              const std::function<Outputs(const Fill& fill, Pass pass)>& run) {
+              const std::function<Outputs(const Fill& fill, Pass pass)>& run,
+              const std::function<Repeated(const dsl::Arrays& outputs)>& repeat) {
   const Outputs integers = run(reference.integers, Pass::Integers);
   if (!integers) return integers.error();
   if (const Verdict verdict = compare_with(reference.integers, *integers, " on integer data");
@@ -51,10 +52,9 @@ Verdict judge(const Reference& reference,
   if (!normal) return normal.error();
   const Verdict verdict = compare(*normal, reference);
   if (verdict.status != TrialStatus::Ok) return verdict;
-  const Outputs again = run(reference.normal, Pass::Again);
-  if (!again) return again.error();
-  if (!same_bytes(*normal, *again))
-    return {TrialStatus::Nondeterministic, "two runs on the same data differ", 0};
+  const Repeated is_same = repeat(*normal);
+  if (!is_same) return is_same.error();
+  if (!*is_same) return {TrialStatus::Nondeterministic, "two runs on the same data differ", 0};
   return verdict;
 }
 

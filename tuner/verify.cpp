@@ -227,20 +227,19 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
     const bool strayed = outputs.error().code == ErrorCode::Invalid;
     return rejected(strayed ? TrialStatus::Oob : TrialStatus::Crash, outputs.error().message);
   };
-  const auto conditions_of = [&](Pass pass) -> Conditions {
-    switch (pass) {
-      case Pass::Integers:
-        return {Align::Begin, Poison::Least, 1};
-      case Pass::Normal:
-        return {Align::End, Poison::First, threads};
-      case Pass::Again:
-        break;
-    }
-    return {Align::End, Poison::Most, 1, true};
+  const auto run = [&](const Fill& fill, const Conditions& conditions) {
+    return outputs_of(run_once(kernel, workload, fill.inputs, conditions, packed, pool));
   };
-  const Verdict verdict = judge(reference, [&](const Fill& fill, Pass pass) {
-    return outputs_of(run_once(kernel, workload, fill.inputs, conditions_of(pass), packed, pool));
-  });
+  const auto run_pass = [&](const Fill& fill, Pass pass) {
+    return pass == Pass::Integers ? run(fill, {Align::Begin, Poison::Least, 1})
+                                  : run(fill, {Align::End, Poison::First, threads});
+  };
+  const auto repeat = [&](const dsl::Arrays& outputs) -> Repeated {
+    const Outputs again = run(reference.normal, {Align::End, Poison::Most, 1, true});
+    if (!again) return tl::unexpected(again.error());
+    return same_bytes(outputs, *again);
+  };
+  const Verdict verdict = judge(reference, run_pass, repeat);
   if (verdict.status != TrialStatus::Ok || !has_packs(kernel)) return verdict;
   const Outputs called =
       outputs_of(call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads));

@@ -119,6 +119,24 @@ TEST_F(GpuCompile, Fault53_AnArchitectureThatTheToolkitHasNotIsUnsupported) {
   EXPECT_THAT(compiled.error().message, AllOf(HasSubstr("'sm_35'"), HasSubstr("sm_80")));
 }
 
+// What no measurement judges is refused; a processor's kernel may spill some.
+TEST(CheckSpills, RefusesKernelsOfGpusAlone) {
+  runtime::Artifact artifact;
+  artifact.info.workload = "dense m=64 n=64 k=64 bf16 fast";
+  for (const char* target : {"cuda:sm_90a", "opencl", "x86-64-v4"}) {
+    artifact.info.target = target_of(target).to_string();
+    artifact.info.spills = 0;
+    EXPECT_TRUE(check_spills(artifact)) << target;
+    artifact.info.spills = 6;
+    const Status status = check_spills(artifact);
+    EXPECT_EQ(status.has_value(), !target_of(target).is_gpu()) << target;
+    if (status) continue;
+    EXPECT_EQ(status.error().code, ErrorCode::Invalid);
+    EXPECT_THAT(status.error().message,
+                AllOf(HasSubstr("'dense m=64 n=64 k=64 bf16 fast'"), HasSubstr("6 accesses")));
+  }
+}
+
 TEST(GpuCompileForOpenCl, IsTextForTheDriver) {
   const Target opencl = target_of("opencl");
   const auto compiled = compile_for_gpu(two_phases(), "k", opencl, {});

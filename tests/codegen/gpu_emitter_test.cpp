@@ -782,6 +782,104 @@ TEST(GpuEmitter, CopiesThatAreDenseWhereTheyReadAreScattered) {
   expect_emulation_agrees(cases);
 }
 
+/// out[i] = 257 in[i] + bias[v], rounded, where i = t * stride + v + offset is below `bound`, for v
+/// < lanes, by threads t: halfway between two bf16 for odd in[i].
+Program rounding_store(DType type, int64_t stride, int64_t lanes, int64_t offset = 0,
+                       int64_t bound = 1000) {
+  const Expr t = var("t"), v = var("v");
+  const Expr i = t * stride + v + offset;
+  const int64_t size = 4 * stride + lanes + offset;
+  const double factor = type == Float16 ? 2049 : 257;
+  Stmt store =
+      assign("out", {i},
+             dsl::cast(type, f32("in", {i}) * dsl::constant(Float32, factor) + f32("bias", {v})));
+  if (bound < size) store = when(i < Expr(bound), {std::move(store)});
+  return single_phase(
+      {argument("in", Float32, {size}, false), argument("bias", Float32, {lanes}, false),
+       argument("out", type, {size}, true)},
+      {},
+      {threads("z", size, {assign("out", {var("z")}, dsl::constant(type, 5))}), barrier,
+       threads("t", 4, {vector("v", lanes, {std::move(store)})})});
+}
+
+std::vector<GpuCase> rounding_stores() {
+  std::vector<GpuCase> cases;
+  const auto add = [&](DType type, int64_t stride, int64_t lanes, int64_t offset, int64_t bound) {
+    const Program program = rounding_store(type, stride, lanes, offset, bound);
+    cases.push_back(
+        gpu_case(fmt::format("{} {} {} {} {}", to_string(type), stride, lanes, offset, bound),
+                 program, integer_inputs(program, 3)));
+  };
+  const std::pair<int64_t, int64_t> rows[] = {{2, 2}, {4, 2}, {4, 4},  {5, 4},
+                                              {6, 4}, {8, 8}, {16, 16}};
+  for (const DType type : {Float16, BFloat16})
+    for (const auto& [stride, lanes] : rows) {
+      for (const int64_t offset : {0, 1, 4}) add(type, stride, lanes, offset, 1000);
+      for (const int64_t bound : {6, 7}) add(type, stride, lanes, 0, bound);
+    }
+  return cases;
+}
+
+TEST(GpuEmitter, RoundedVectorsArePacked) {
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 2, 2)),
+              HasSubstr("*(unsigned*)&out[t * 2] = tw_pack_bf16(in[t * 2] * 257.0f + bias[0], "
+                        "in[t * 2 + 1] * 257.0f + bias[1]);"));
+  EXPECT_THAT(text_of(rounding_store(Float16, 4, 4)),
+              HasSubstr("*(uint2*)&out[t * 4] = {tw_pack_f16(in[t * 4] * 2049.0f + bias[0], "));
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 8, 8)), HasSubstr("*(uint4*)&out[t * 8] = {"));
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 16, 16)), HasSubstr("v < 16; v += 8"));
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 6, 4)), HasSubstr("v < 4; v += 2"));
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 4, 4), GpuDialect::OpenCl),
+              HasSubstr("vstore4((ushort4)(tw_to_bf16(in[t * 4] * 257.0f + bias[0]), "));
+  // Rows that do not begin at pairs, and lanes that are no pairs.
+  for (const Program& program : {rounding_store(BFloat16, 5, 4), rounding_store(BFloat16, 4, 4, 1),
+                                 rounding_store(Float16, 8, 3)})
+    EXPECT_THAT(text_of(program), AllOf(Not(HasSubstr("tw_pack")), HasSubstr("] = tw_to_")));
+}
+
+TEST(GpuEmitter, ConditionsOfPackedStores) {
+  // All four lanes have the condition of the first.
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 4, 4, 0, 12)),
+              AllOf(HasSubstr("if (t * 4 < 12) {\n      *(uint2*)&out[t * 4] = "),
+                    Not(HasSubstr("} else {"))));
+  // One of two lanes may have it: each is tested.
+  EXPECT_THAT(text_of(rounding_store(BFloat16, 2, 2, 0, 7)), HasSubstr(R"(
+    if ((t * 2 < 7) && (t * 2 + 1 < 7)) {
+      *(unsigned*)&out[t * 2] = tw_pack_bf16(in[t * 2] * 257.0f + bias[0], in[t * 2 + 1] * 257.0f + bias[1]);
+    } else {
+      if (t * 2 < 7) {
+        out[t * 2] = tw_to_bf16(in[t * 2] * 257.0f + bias[0]);
+      }
+      if (t * 2 + 1 < 7) {
+        out[t * 2 + 1] = tw_to_bf16(in[t * 2 + 1] * 257.0f + bias[1]);
+      }
+    }
+)"));
+}
+
+// Elements that are a thread's own stay in registers.
+TEST(GpuEmitter, OwnElementsAreNotPacked) {
+  const Expr t = var("t"), v = var("v");
+  const Program program = single_phase(
+      {argument("in", Float32, {4, 2}, false), argument("out", BFloat16, {4}, true)}, {},
+      {threads(
+          "t", 4,
+          {allocate("own", BFloat16, {2}, Scope::Register,
+                    {vector("v", 2, {assign("own", {v}, dsl::cast(BFloat16, f32("in", {t, v})))}),
+                     assign("out", {t}, dsl::read("own", {1}, BFloat16))})})});
+  EXPECT_THAT(text_of(program), Not(HasSubstr("tw_pack")));
+}
+
+TEST(HostEmulator, RunsRoundingStores) { expect_emulation_agrees(rounding_stores()); }
+
+TEST(Cuda, RunsRoundingStores) { expect_gpu_agrees(rounding_stores()); }
+
+TEST(OpenCl, RunsRoundingStores) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, rounding_stores());
+}
+
 TEST(GpuEmitter, NamesNeverCollide) {
   const Expr t = var("thread"), b = var("block");
   const Program program = single_phase(

@@ -20,6 +20,7 @@
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_problem.h"
+#include "tests/schedules/random_rounded_product.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::codegen {
@@ -216,6 +217,26 @@ void expect_shared_memory_is_counted(const GpuCase& c) {
         << c.title;
 }
 
+/// Products that are rounded to 16 bits. Their texts store some of them packed, and others one by
+/// one.
+std::vector<GpuCase> rounded_products(uint64_t first_seed, int64_t count) {
+  std::vector<GpuCase> cases;
+  int64_t packed = 0, guarded = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Random random(first_seed + static_cast<uint64_t>(i));
+    const auto [workload, schedule] = schedules::random_rounded_product(random);
+    cases.push_back(case_of(workload.key(), workload.compute, schedule,
+                            *parse_target("cuda:sm_90a"), first_seed, 1e-2));
+    const std::string text = emit_gpu(cases.back().program, "k", GpuDialect::Cuda)->text;
+    const size_t kernels = text.find("extern \"C\"");
+    packed += text.find("tw_pack_", kernels) != std::string::npos;
+    guarded += text.find("] = tw_to_", kernels) != std::string::npos;
+  }
+  EXPECT_GE(packed * 6, count);
+  EXPECT_GE(guarded * 6, count);
+  return cases;
+}
+
 /// Compilers have fixed costs, and what fails is easier to find in a small text.
 constexpr int64_t batch = 20;
 
@@ -278,6 +299,16 @@ TEST(GpuRandom, WarpgroupsAgreeOnTheEmulator) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = 1; seed <= 8; ++seed) cases.push_back(make_warpgroup_case(seed));
   expect_emulation_agrees(cases);
+}
+
+TEST(GpuRandom, RoundedProductsAgreeOnTheEmulator) {
+  expect_emulation_agrees(rounded_products(1, 24));
+}
+
+TEST(GpuRandom, RoundedProductsAgreeOnOpenCl) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, rounded_products(101, 16));
 }
 
 TEST(GpuRandom, LayoutsThatAreAskedForAgreeOnTheEmulator) {
@@ -468,6 +499,10 @@ TEST(GpuRandom, ManyLayoutsThatAreAskedForAgreeOnTheEmulator) {
   for (int64_t done = 0; done < many() && !testing::Test::HasFailure(); done += batch)
     expect_emulation_agrees(cases_with_layouts(static_cast<uint64_t>(50000 + done), batch,
                                                done % 40 == 0 ? "cuda:sm_80" : "cuda:sm_90a"));
+}
+TEST(GpuRandom, ManyRoundedProductsAgreeOnTheEmulator) {
+  for (int64_t done = 0; done < many() && !testing::Test::HasFailure(); done += batch)
+    expect_emulation_agrees(rounded_products(static_cast<uint64_t>(60000 + done), batch));
 }
 TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
 TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }

@@ -81,6 +81,12 @@ TEST(GpuFacts, TensorTiles) {
   const GpuPhaseFacts three = phase_of(first_program("dense m=1024 n=1024 k=1024 f32 fast"));
   EXPECT_EQ(three.instructions.tensor, 3 * products / (16 * 8 * 8));
   EXPECT_GT(three.instructions.arithmetic, p.instructions.arithmetic);
+  // Each load is of two elements, which four instructions split, and the four sums of a lane are
+  // added outside of the tensor cores.
+  const auto tensor_section =
+      std::ranges::max_element(three.sections, {}, &SectionFacts::tensor_fma);
+  const WarpInstructions& of_tiles = tensor_section->instructions;
+  EXPECT_EQ(of_tiles.arithmetic, 2 * 4 * of_tiles.shared + 4 * of_tiles.tensor / 3);
   // Factors of 8 bytes a lane are neighbours: each bank twice.
   for (const GpuPhaseFacts& facts : {p, three}) {
     const auto section =

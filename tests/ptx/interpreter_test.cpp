@@ -87,6 +87,11 @@ TEST(PtxInterpreter, InstructionsComputeWhatTheIsaSays) {
       {"mov.f32 %f1, 0f3F801000; cvt.rn.f16.f32 %h1, %f1; cvt.u32.u16 %r1, %h1;", 0x3c00},
       {"mov.f32 %f1, 0f3F808000; mov.f32 %f2, 0f40000000; cvt.rn.bf16x2.f32 %r1, %f2, %f1;",
        0x40003f80},
+      {"mov.f32 %f1, 0f3F808001; mov.f32 %f2, 0f3F818000; cvt.rn.bf16x2.f32 %r1, %f2, %f1;",
+       0x3f823f81},
+      {"mov.f32 %f1, 0f3F801000; mov.f32 %f2, 0fC0000000; cvt.rn.f16x2.f32 %r1, %f2, %f1;",
+       0xc0003c00},
+      {"mov.f32 %f1, 0f3F808000; cvt.rn.bf16.f32 %h1, %f1; cvt.u32.u16 %r1, %h1;", 0x3f80},
       {"mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f33800000; add.rn.f32 %f3, %f1, %f2; mov.b32 %r1, "
        "%f3;",
        0x3f800000},

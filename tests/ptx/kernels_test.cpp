@@ -20,6 +20,7 @@
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
+#include "tests/schedules/random_rounded_product.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::ptx {
@@ -176,6 +177,11 @@ GpuCase warpgroup_case(uint64_t seed) {
   const auto [workload, schedule] = schedules::random_warpgroup_product(random);
   return case_of(workload.key(), workload.compute, schedule, seed, 1e-3);
 }
+GpuCase rounded_case(uint64_t seed) {
+  Random random(seed);
+  const auto [workload, schedule] = schedules::random_rounded_product(random);
+  return case_of(workload.key(), workload.compute, schedule, seed, 1e-2);
+}
 
 class PtxKernels : public testing::Test {
  protected:
@@ -202,6 +208,7 @@ TEST_F(PtxKernels, OfRandomComputesAgree) {
 TEST_F(PtxKernels, OfTensorCoresAgree) { run(tensor_core_case, 1, 24); }
 TEST_F(PtxKernels, OfTheCopyEngineAgree) { run(tma_case, 1, 24); }
 TEST_F(PtxKernels, OfWarpgroupsAgree) { run(warpgroup_case, 1, 6); }
+TEST_F(PtxKernels, OfRoundedProductsAgree) { run(rounded_case, 1, 16); }
 TEST_F(PtxKernels, OfMnMajorFactorsAgree) {
   std::vector<GpuCase> cases;
   for (const schedules::MnMajorProduct& p : due(schedules::mn_major_products(), 2))

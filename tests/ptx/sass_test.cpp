@@ -160,13 +160,18 @@ TEST_F(Sass, SplitTf32HasThreeInstructionsATile) {
   expect_no_spills();
 }
 
-// Enable this by removing DISABLED_, once the epilogue of 16-bit outputs packs pairs of results.
-TEST_F(Sass, DISABLED_OutputsOf16BitsAreStoredInPairs) {
-  for (const auto& changes : {copied_by_threads(), copied_in_bulk()}) {
-    ASSERT_NO_FATAL_FAILURE(compile("bf16", changes));
-    EXPECT_EQ(count("STG.E.U16"), 0) << schedule_;
-    EXPECT_GT(count("STG.E"), 0);
-  }
+TEST_F(Sass, OutputsOf16BitsAreStoredInPairs) {
+  for (const char* type : {"bf16", "f16"})
+    for (const auto& changes : {copied_by_threads(), copied_in_bulk()}) {
+      ASSERT_NO_FATAL_FAILURE(compile(type, changes));
+      // One conversion and one store for two of the results of each of 128 threads for each 64
+      // rows.
+      const int64_t pairs = factor("product n") / 4 * factor("product m.1") / 64;
+      EXPECT_EQ(count("F2FP"), pairs) << schedule_;
+      EXPECT_EQ(count("STG.E "), pairs);
+      EXPECT_EQ(count("STG"), pairs);
+      expect_no_spills();
+    }
 }
 
 }  // namespace

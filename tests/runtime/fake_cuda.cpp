@@ -3,12 +3,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <type_traits>
 #include <utility>
 
+#include "base/hash.h"
 #include "runtime/cuda_driver.h"
 
 namespace tw::runtime {
@@ -35,7 +37,7 @@ struct FakeStream {
 };
 
 FakeCuda fake;
-FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1};
+FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1}, checksum{"checksum", 3};
 std::map<std::string, FakeFunction> added;  // functions of fake.kernels that have been looked up
 std::map<Address, size_t> allocations;
 thread_local std::vector<Handle> contexts;
@@ -64,12 +66,23 @@ void find_kernel(const std::string& name) {
   if (count != nullptr && run != nullptr) fake.kernels[name] = {*count, run};
 }
 
+/// As codegen/checksum_kernel.h has it; each word is summed up by the first thread.
+void run_checksum(const FakeLaunch& launch, const std::vector<void*>& arguments) {
+  uint64_t words = 0;
+  std::memcpy(&words, arguments[1], sizeof words);
+  const auto* data = static_cast<const uint32_t*>(arguments[0]);
+  auto* sums = static_cast<uint64_t*>(arguments[2]);
+  std::fill_n(sums, size_t{launch.blocks} * launch.threads, 0);
+  for (uint64_t i = 0; i < words; ++i) sums[0] += scrambled(i << 32 | data[i]);
+}
+
 /// Runs a kernel. Its error is reported by the next call.
 void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   fake.launches.push_back(launch);
   fake.clock_us += launch.blocks;
   if (const auto known = fake.kernels.find(launch.function); known != fake.kernels.end())
     return known->second.run(arguments.data());
+  if (launch.function == checksum.name) return run_checksum(launch, arguments);
   if (launch.function == "fault_p0") {
     fake.sticky = IllegalAddress;
     return;
@@ -247,7 +260,7 @@ int cuModuleLoadDataEx(Handle* module, const void* image, unsigned options, int*
 int cuModuleUnload(Handle module) { return destroy<char>(module); }
 int cuModuleGetFunction(Handle* function, Handle, const char* name) {
   if (const Result entered = enter()) return entered;
-  for (FakeFunction* known : {&saxpy, &fault})
+  for (FakeFunction* known : {&saxpy, &fault, &checksum})
     if (known->name == name) {
       *function = known;
       return Success;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Prints the kernel of a phase. The text of a kernel is printed from the outside in, and the files
+// follow that order: gpu_printer.cpp has what surrounds the statements and which threads execute
+// them (codegen/gpu_roles.h), gpu_statements.cpp the statements of one thread, gpu_tiles.cpp those
+// of tensor tiles. Expressions are those of C (codegen/c_printer.h). Not thread-safe.
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/c_printer.h"
+#include "codegen/gpu_dialects.h"
+#include "codegen/gpu_roles.h"
+#include "codegen/vector_accesses.h"
+#include "schedules/tensor_tiles.h"
+#include "schedules/threads.h"
+
+namespace tw::codegen {
+
+class KernelPrinter : CPrinter {
+ public:
+  KernelPrinter(const schedules::Program& program, const schedules::Phase& phase,
+                const DialectRow& dialect);
+
+  /// Prints the kernel and fills in how it is launched. Requires: the kernel has its name.
+  std::string print_kernel(GpuKernel& kernel);
+
+ private:
+  // ---- around the statements (gpu_printer.cpp) ----------------------------------------------
+  std::string declarations();
+  std::string numbers();
+  std::string mbarrier_declarations() const;
+  std::string pointer(std::string_view space, const Buffer& buffer, const std::string& address);
+
+  // ---- roles (gpu_printer.cpp) --------------------------------------------------------------
+  void print_phase();
+  void print_producer(const Block& body, int indent);
+  /// Prints statements at a point that all threads of the block reach together. Consecutive
+  /// statements that concern thread 0 alone go under one condition.
+  void print_uniform(const Block& block, int indent);
+  /// Requires: concerns_all(stmt).
+  void print_uniform(const schedules::Stmt& stmt, bool is_last, int indent);
+  void print_once(const Block& statements, int indent);
+  using PrintBody = std::function<void(const Block& body, int indent)>;
+  void print_nest(const schedules::Loop& loop, const PrintBody& print_inside, int indent);
+  void print_overlapped(const Block& block, size_t i, size_t nest, int indent);
+  void print_reduction(const schedules::Loop& loop, int indent);
+  std::string combined(std::string_view target, dsl::Combine combine, const Expr& a, const Expr& b);
+  void print_body(const Block& block, int indent) override;
+  /// Calls `print`, whose statements threads may execute apart from each other.
+  template <typename F>
+  void print_divergent(F&& print) {
+    is_block_uniform_ = false;
+    print();
+    is_block_uniform_ = true;
+  }
+
+  // ---- statements (gpu_statements.cpp) ------------------------------------------------------
+  void print_loop(const schedules::Loop& loop, int indent) override;
+  std::string pragma_of(const schedules::Loop& loop) const;
+  bool is_row_loop(const schedules::Loop& loop) const;
+  void print_pipeline(const schedules::Loop& loop, int indent);
+  void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) override;
+  int64_t own_elements(const Buffer& buffer) const;
+
+  // Each prints a vector loop as accesses of several elements at once; false: it is no such loop.
+  bool print_vectors(const schedules::Loop& loop, int indent);
+  bool print_scatter(const schedules::Loop& loop, int indent);
+  bool print_packed(const schedules::Loop& loop, int indent);
+  std::optional<VectorAccess> vector_access_of(const schedules::Loop& loop) const;
+  VectorBuffer vector_buffer(const std::string& name) const;
+
+  void print_assign(const schedules::Assign& assign, int indent) override;
+  void print_branches(const schedules::Branches& branches, int indent) override;
+  struct Copy {
+    std::string to, from;  ///< elements
+    int64_t bytes;
+  };
+  static std::string asynchronous(const Copy& copy, const std::string& condition = "");
+  std::optional<Copy> copy_of(const Block& body);
+  bool is_asynchronous(const schedules::Assign& assign, int64_t bytes) const;
+
+  void print_barrier(int indent);
+  /// Prints a commit of asynchronous copies or, given `wait`, a wait for them. Nothing is printed
+  /// if the copies are synchronous.
+  void print_order(const schedules::Wait* wait, int indent);
+  void print_tma_order(const schedules::Wait* wait, int indent);
+  /// Prints the nest of a TMA copy; false: thread 0 copies element by element.
+  bool print_tma_copy(const schedules::Loop& loop, int indent);
+  int mbarriers_shift() const;
+  std::string placed(const Buffer& buffer, const std::string& index) const override;
+
+  // ---- tensor tiles (gpu_tiles.cpp) ---------------------------------------------------------
+  void print_tile(const schedules::TensorNest& nest, int indent);
+  void declare_factors(std::string_view name, const schedules::TensorTile& tile,
+                       const dsl::Read& factor, const std::vector<Expr>& indices, int indent);
+  std::string packed_factors(const schedules::TensorTile& tile, const dsl::Read& factor,
+                             const std::vector<Expr>& indices, int64_t begin, int64_t end);
+  std::set<std::string> issue_tiles(const schedules::Loop& loop, int indent);
+  void print_issued(const schedules::Loop& loop, int indent);
+  void print_awaited(const std::set<std::string>& sums, int indent);
+  void print_warpgroup_tile(const schedules::TensorNest& nest, int indent);
+  std::string descriptor(const Buffer& buffer, const schedules::FactorLayout& layout,
+                         const std::vector<Expr>& first);
+
+  const DialectRow& dialect_;
+  const FindBuffer find_buffer_;
+  const KernelPlan plan_;
+  bool is_block_uniform_ = true;  // all threads execute what is being printed
+  bool uses_thread_ = false;
+  const schedules::ThreadNest* nest_ = nullptr;  // the nest that is being printed
+  std::set<std::string> as_vectors_;             // arrays that are accessed as vectors
+  std::string producer_text_;                    // text of the producer warps
+};
+
+}  // namespace tw::codegen

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// The statements of a thread: loops, arrays, vectors, copies, and the order of copies.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "codegen/gpu_printer.h"
+
+namespace tw::codegen {
+
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Branches;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Scope;
+using schedules::Stmt;
+using schedules::Wait;
+
+namespace {
+
+/// Iterations of a loop over rows that are unrolled, so that their loads do not wait for each
+/// other. The analytic model of GPUs assumes as many (cost_model/gpu_analytic.cpp).
+constexpr int64_t loads_in_flight = 4;
+
+bool reads_table(const Assign& assign) {
+  int64_t reads = 0;
+  dsl::for_each(assign.value, [&](const dsl::Expr& e) { reads += e.as<dsl::Read>() != nullptr; });
+  return reads > 1;
+}
+
+}  // namespace
+
+// ---- loops and arrays -----------------------------------------------------------------------
+
+void KernelPrinter::print_loop(const Loop& loop, int indent) {
+  if (plan_.runs_warpgroups && is_warpgroup_tiles(loop))
+    return print_awaited(issue_tiles(loop, indent), indent);
+  if (loop.kind == LoopKind::Vector &&
+      (print_vectors(loop, indent) || print_scatter(loop, indent) || print_packed(loop, indent)))
+    return;
+  if (loop.tile && dialect_.has_tensor_tiles)
+    return print_tile(*schedules::tensor_nest(loop, *nest_), indent);
+  if (loop.kind == LoopKind::Bulk && print_tma_copy(loop, indent)) return;
+  line(indent, pragma_of(loop));
+  if (loop.pipeline && loop.pipeline->slots < *dsl::as_int(loop.end))
+    return print_pipeline(loop, indent);
+  line(indent, for_head(loop) + " {");
+  print_body(*loop.body, indent + 1);
+  line(indent, "}");
+}
+
+/// In a tensor tile without an instruction the loops that index the accumulators are unrolled, so
+/// that the accumulators stay in registers.
+std::string KernelPrinter::pragma_of(const Loop& loop) const {
+  const bool is_rolled =
+      loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce || loop.kind == LoopKind::Bulk;
+  const bool is_unrolled =
+      loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, schedules::tile_part) : !is_rolled;
+  if (is_unrolled) return "#pragma unroll";
+  return fmt::format("#pragma unroll {}", is_row_loop(loop) ? loads_in_flight : 1);
+}
+
+/// True for an innermost loop of a thread that reads global memory and does not fill shared
+/// memory, as those over rows. Partly unrolled, the loads of several iterations are in flight.
+bool KernelPrinter::is_row_loop(const Loop& loop) const {
+  if (loop.kind != LoopKind::Serial && loop.kind != LoopKind::Reduce) return false;
+  const auto end = dsl::as_int(loop.end);
+  if (loop.pipeline || (end && *end < loads_in_flight)) return false;
+  bool reads_global = false, is_plain = true;
+  const auto see = [&](const Stmt& stmt) {
+    const Assign* assign = stmt.as<Assign>();
+    is_plain &= assign && buffer(assign->buffer).scope != Scope::Shared;
+    if (!assign) return;
+    schedules::for_each_read(assign->value, [&](const dsl::Read& read) {
+      reads_global |= is_global(buffer(read.tensor).scope);
+    });
+  };
+  for (const Stmt& stmt : *loop.body) {
+    const Loop* vector = stmt.as<Loop>();
+    if (!vector || vector->kind != LoopKind::Vector) {
+      see(stmt);
+    } else {
+      for (const Stmt& inner : *vector->body) see(inner);
+    }
+  }
+  return is_plain && reads_global;
+}
+
+/// The slot is a second loop counter. With a remainder in its place NVRTC 13.0 cannot prove that
+/// addresses are aligned and splits reads of 16 bytes into four. If every iteration has its own
+/// slot, the loop variable is the slot.
+void KernelPrinter::print_pipeline(const Loop& loop, int indent) {
+  const int64_t slots = loop.pipeline->slots;
+  const std::string variable = identifier(loop.variable);
+  const std::string name = identifier("slot of " + loop.variable);
+  line(indent, fmt::format("for ({0} {1} = 0, {2} = 0; {1} < {3}; ++{1}, {2} = {2} == {4} ? 0 : "
+                           "{2} + 1) {{",
+                           index_type_, variable, name, *dsl::as_int(loop.end), slots - 1));
+  held_.emplace_back(dsl::var(loop.variable) % Expr(slots), name);
+  print_body(*loop.body, indent + 1);
+  held_.pop_back();
+  line(indent, "}");
+}
+
+void KernelPrinter::print_allocate(const Allocate& allocate, bool is_last, int indent) {
+  if (is_shared(allocate)) return print_body(*allocate.body, indent);
+  const Buffer& b = allocate.buffer;
+  const int inner = is_last ? indent : indent + 1;
+  // The body says how the array is accessed.
+  const std::string before = std::exchange(body_, {});
+  print_body(*allocate.body, inner);
+  const std::string body = std::exchange(body_, before);
+  if (!is_last) line(indent, "{");
+  line(inner, fmt::format("{}{} {}[{}];", as_vectors_.contains(b.name) ? dialect_.aligned : "",
+                          storage_type(b.type), buffer_identifier(b.name), own_elements(b)));
+  body_ += body;
+  if (!is_last) line(indent, "}");
+}
+
+/// Number of elements of a private buffer that each thread holds.
+int64_t KernelPrinter::own_elements(const Buffer& b) const {
+  const auto found = dropped_.find(b.name);
+  int64_t elements = 1;
+  for (size_t d = 0; d < b.extents.size(); ++d)
+    if (found == dropped_.end() || std::ranges::count(found->second, d) == 0)
+      elements *= b.extents[d];
+  return std::max<int64_t>(1, elements);
+}
+
+/// A swizzle moves 16-byte chunks as a whole, and with them every vector inside of a chunk.
+std::string KernelPrinter::placed(const Buffer& b, const std::string& index) const {
+  return b.swizzle == 0 ? index : dialect_.swizzled(b, index);
+}
+
+// ---- vectors --------------------------------------------------------------------------------
+
+/// A dense copy, or a fill with zeros, as accesses of at most 16 bytes.
+bool KernelPrinter::print_vectors(const Loop& loop, int indent) {
+  const auto vectors = vector_access_of(loop);
+  if (!vectors) return false;
+  const Assign& assign = *loop.body->front().as<Assign>();
+  const Buffer& b = buffer(assign.buffer);
+  const auto* read = assign.value.as<dsl::Read>();
+  as_vectors_.insert(assign.buffer);
+  if (read) as_vectors_.insert(read->tensor);
+  if (vectors->needs_loop) {
+    line(indent, "#pragma unroll");
+    line(indent++, for_head(loop, vectors->lanes) + " {");
+  }
+  const std::string to = element(b, vectors->to);
+  const std::string from = read ? element(buffer(read->tensor), vectors->from) : "";
+  if (!read) {
+    line(indent, dialect_.zeroed(b.type, vectors->lanes, to));
+  } else if (const int64_t bytes = vectors->lanes * size_bytes(b.type);
+             is_asynchronous(assign, bytes)) {
+    line(indent, asynchronous({to, from, bytes}));
+  } else {
+    line(indent, dialect_.copied(b.type, vectors->lanes, to, from));
+  }
+  if (vectors->needs_loop) line(indent - 1, "}");
+  return true;
+}
+
+/// A copy that is dense only where it reads: one read, and a store for each element.
+bool KernelPrinter::print_scatter(const Loop& loop, int indent) {
+  if (!dialect_.vector_type) return false;
+  const auto from =
+      find_scatter(loop, [&](const std::string& name) { return vector_buffer(name); });
+  if (!from) return false;
+  const Assign& assign = *loop.body->front().as<Assign>();
+  const std::string& source = assign.value.as<dsl::Read>()->tensor;
+  const DType type = buffer(source).type;
+  const int64_t lanes = *dsl::as_int(loop.end), bytes = size_bytes(type);
+  as_vectors_.insert(source);
+  line(indent, "{");
+  line(indent + 1, fmt::format("const {0} tw_v = *(const {0}*)&{1};",
+                               dialect_.vector_type(type, lanes), element(buffer(source), *from)));
+  for (int64_t i = 0; i < lanes; ++i) {
+    const std::vector<Expr> to = dsl::substitute(assign.indices, {{loop.variable, Expr(i)}});
+    std::string value = fmt::format("tw_v.{}", "xyzw"[i * bytes / 4]);
+    if (const int64_t shift = i * bytes % 4 * 8; shift > 0) value += fmt::format(" >> {}", shift);
+    if (bytes < 4) value = fmt::format("({})({})", storage_type(type), value);
+    line(indent + 1, fmt::format("{} = {};", element(buffer(assign.buffer), to), value));
+  }
+  line(indent, "}");
+  return true;
+}
+
+/// A store of 16-bit floats to memory that others see, as stores of pairs or more. Where lanes have
+/// conditions of their own and not all of them hold, the elements are stored one by one:
+///   if ((i < 7) && (i + 1 < 7)) {
+///     *(unsigned*)&c[i] = tw_pack_bf16(acc[0], acc[1]);
+///   } else {
+///     if (i < 7) { c[i] = tw_to_bf16(acc[0]); }
+///     if (i + 1 < 7) { c[i + 1] = tw_to_bf16(acc[1]); }
+///   }
+bool KernelPrinter::print_packed(const Loop& loop, int indent) {
+  const auto store =
+      find_packed_store(loop, [&](const std::string& name) { return vector_buffer(name); });
+  if (!store) return false;
+  const Buffer& b = buffer(store->assigns[0].buffer);
+  if (!is_global(b.scope) && !plan_.is_shared(b.name)) return false;
+  std::vector<std::string> values, conditions;
+  for (const Assign& lane : store->assigns) values.push_back(before_rounding(b.type, lane.value));
+  for (const Expr& condition : store->conditions) conditions.push_back(value(condition));
+  if (store->needs_loop) {
+    line(indent, "#pragma unroll");
+    line(indent++, for_head(loop, store->lanes) + " {");
+  }
+  const std::string packed = dialect_.packed(b.type, values, element(b, store->to));
+  if (conditions.empty()) {
+    line(indent, packed);
+  } else {
+    line(indent, conditions.size() == 1
+                     ? fmt::format("if ({}) {{", conditions[0])
+                     : fmt::format("if (({})) {{", fmt::join(conditions, ") && (")));
+    line(indent + 1, packed);
+  }
+  if (conditions.size() > 1) {
+    line(indent, "} else {");
+    for (size_t i = 0; i < conditions.size(); ++i)
+      print_if({store->conditions[i], schedules::block({{store->assigns[i]}})}, indent + 1);
+  }
+  if (!conditions.empty()) line(indent, "}");
+  if (store->needs_loop) line(indent - 1, "}");
+  return true;
+}
+
+std::optional<VectorAccess> KernelPrinter::vector_access_of(const Loop& loop) const {
+  return find_vector_access(loop, [&](const std::string& name) { return vector_buffer(name); });
+}
+
+VectorBuffer KernelPrinter::vector_buffer(const std::string& name) const {
+  const auto found = dropped_.find(name);
+  return {buffer(name), found == dropped_.end() ? std::vector<size_t>{} : found->second};
+}
+
+// ---- copies ---------------------------------------------------------------------------------
+
+/// Copies of 16-bit floats do not convert them.
+void KernelPrinter::print_assign(const Assign& assign, int indent) {
+  const auto* read = assign.value.as<dsl::Read>();
+  const Buffer& b = buffer(assign.buffer);
+  if (!read || assign.combine != schedules::Combine::None || buffer(read->tensor).type != b.type)
+    return CPrinter::print_assign(assign, indent);
+  const std::string to = element(b, assign.indices);
+  const std::string from = element(buffer(read->tensor), read->indices);
+  const int64_t bytes = size_bytes(b.type);
+  line(indent, is_asynchronous(assign, bytes) ? asynchronous({to, from, bytes})
+                                              : fmt::format("{} = {};", to, from));
+}
+
+/// A copy whose alternative stores zeros becomes one cp.async with a condition: where it fails,
+/// cp.async reads nothing and writes zeros.
+void KernelPrinter::print_branches(const Branches& branches, int indent) {
+  const auto copy = branches.stores_zeros ? copy_of(*branches.taken.body) : std::nullopt;
+  if (!copy) return CPrinter::print_branches(branches, indent);
+  line(indent, asynchronous(*copy, value(branches.taken.condition)));
+}
+
+/// The operands of a body that is one asynchronous copy; nullopt for other bodies, and if the
+/// address cannot be computed when the copy is not made.
+std::optional<KernelPrinter::Copy> KernelPrinter::copy_of(const Block& body) {
+  const Loop* loop = body[0].as<Loop>();
+  std::optional<VectorAccess> vectors;
+  if (loop) vectors = vector_access_of(*loop);
+  if (loop && (!vectors || vectors->needs_loop)) return std::nullopt;
+  const Assign& assign = *(loop ? loop->body->front() : body[0]).as<Assign>();
+  const auto* read = assign.value.as<dsl::Read>();
+  const Buffer& b = buffer(assign.buffer);
+  const int64_t bytes = (vectors ? vectors->lanes : 1) * size_bytes(b.type);
+  if (!read || !is_asynchronous(assign, bytes) || reads_table(assign)) return std::nullopt;
+  return Copy{element(b, vectors ? vectors->to : assign.indices),
+              element(buffer(read->tensor), vectors ? vectors->from : read->indices), bytes};
+}
+
+std::string KernelPrinter::asynchronous(const Copy& copy, const std::string& condition) {
+  return fmt::format("tw_copy_async<{}>(&{}, &{}{}{});", copy.bytes, copy.to, copy.from,
+                     condition.empty() ? "" : ", ", condition);
+}
+
+bool KernelPrinter::is_asynchronous(const Assign& assign, int64_t bytes) const {
+  return codegen::is_asynchronous(assign, bytes, plan_, dialect_, find_buffer_);
+}
+
+bool KernelPrinter::print_tma_copy(const Loop& loop, int indent) {
+  const auto box =
+      std::ranges::find(plan_.boxes, loop.body.get(), [](const BoxCopy& b) { return b.copy.body; });
+  if (box == plan_.boxes.end()) return false;
+  std::string first;
+  for (const schedules::TmaDimension& d : box->copy.dimensions) {
+    const std::string index = value(d.first);
+    first += index_type_ == "int" ? ", " + index : fmt::format(", (int)({})", index);
+  }
+  line(
+      indent,
+      fmt::format("tw_copy_box<{}>(&{}, tw_map_{}, &tw_barriers[tw_committed & {}], {}{});",
+                  box->copy.dimensions.size(), element(buffer(box->copy.destination), box->copy.to),
+                  box->map, plan_.mbarriers - 1, box->copy.bytes, first));
+  return true;
+}
+
+// ---- barriers, commits and waits ------------------------------------------------------------
+
+/// Warpgroup instructions read shared memory through the asynchronous proxy, which is not ordered
+/// with ordinary stores and copies (PTX ISA, "Async proxy"): each thread puts a fence after its
+/// own writes, before the barrier.
+void KernelPrinter::print_barrier(int indent) {
+  if (plan_.runs_warpgroups) line(indent, "tw_fence_async();");
+  line(indent, plan_.has_producers ? fmt::format("tw_sync<{}>();", plan_.threads)
+                                   : std::string(dialect_.barrier));
+}
+
+void KernelPrinter::print_order(const Wait* wait, int indent) {
+  if (plan_.mbarriers > 0) print_tma_order(wait, indent);
+  if (!plan_.has_cp_async) return;
+  line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
+}
+
+/// Prints the commit of a group of TMA copies or, given `wait`, the wait for one.
+void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
+  if (!wait && plan_.has_producers) return line(indent, "++tw_committed;");
+  if (plan_.has_producers)
+    line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", plan_.mbarriers - 1));
+  if (!wait) {
+    line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
+                             plan_.mbarriers - 1));
+    return line(indent, "++tw_committed;");
+  }
+  line(indent, "#pragma unroll 1");
+  line(indent,
+       wait->pending == 0
+           ? "for (; tw_arrived < tw_committed; ++tw_arrived) {"
+           : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{", wait->pending));
+  line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
+                               plan_.mbarriers - 1, mbarriers_shift()));
+  line(indent, "}");
+}
+
+int KernelPrinter::mbarriers_shift() const {
+  return std::countr_zero(static_cast<uint64_t>(plan_.mbarriers));
+}
+
+}  // namespace tw::codegen
