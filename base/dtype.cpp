@@ -16,8 +16,18 @@ constexpr std::string_view names[] = {
 #undef X
 };
 
+/// The neighbour in f32 whose last bit is 1 where f32 does not have the value: rounding it once
+/// more, to fewer bits, gives what rounding the value itself would.
+float round_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (nearest == value || std::isnan(value)) return nearest;
+  const auto bits = std::bit_cast<uint32_t>(nearest);
+  if (bits & 1) return nearest;
+  return std::bit_cast<float>(std::fabs(nearest) > std::fabs(value) ? bits - 1 : bits + 1);
+}
+
 uint16_t to_bf16_bits(double value) {
-  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  const auto bits = std::bit_cast<uint32_t>(round_to_odd(value));
   if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
@@ -61,6 +71,8 @@ Result<DType> parse_dtype(std::string_view name) {
 
 double round_to(DType type, double value) {
   switch (type) {
+    case Float64:
+      return value;
     case Float32:
       return static_cast<float>(value);
     case Float16:
@@ -91,6 +103,8 @@ int64_t wrap_to(DType type, int64_t value) {
 
 double load_float(DType type, const void* data, int64_t index) {
   switch (type) {
+    case Float64:
+      return read<double>(data, index);
     case Float32:
       return read<float>(data, index);
     case Float16:
@@ -104,6 +118,8 @@ double load_float(DType type, const void* data, int64_t index) {
 
 void store_float(DType type, void* data, int64_t index, double value) {
   switch (type) {
+    case Float64:
+      return write(data, index, value);
     case Float32:
       return write(data, index, static_cast<float>(value));
     case Float16:

@@ -18,7 +18,8 @@ namespace tw {
   X(UInt8, "u8", 1, false, false)    \
   X(Int32, "i32", 4, false, true)    \
   X(Int64, "i64", 8, false, true)    \
-  X(Bool, "bool", 1, false, false)
+  X(Bool, "bool", 1, false, false)   \
+  X(Float64, "f64", 8, true, true)
 
 enum class DType : uint8_t {
 #define X(enumerator, name, bytes, is_float, is_signed) enumerator,

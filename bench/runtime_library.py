@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-DTYPES = {"float32": 0, "float16": 1, "int8": 3, "uint8": 4, "int32": 5, "int64": 6, "bool": 7}
+DTYPES = {"float32": 0, "float16": 1, "int8": 3, "uint8": 4, "int32": 5, "int64": 6, "bool": 7, "float64": 8}
 
 
 class Buffer(ctypes.Structure):

@@ -37,6 +37,16 @@ constexpr PreludeFunction functions[] = {
   return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
 }
 )"},
+    {"tw_to_odd",
+     R"(/* A float that rounds to 16 bits as the double would: bits that are lost set the last one. */
+static inline float tw_to_odd(double value) {
+  uint64_t bits, lost = ((uint64_t)1 << 39) - 1;
+  memcpy(&bits, &value, sizeof bits);
+  bits = (bits & ~lost) | (bits & lost ? lost + 1 : 0);
+  memcpy(&value, &bits, sizeof bits);
+  return (float)value;
+}
+)"},
     {"tw_from_bf16", R"(static inline float tw_from_bf16(uint16_t half) {
   uint32_t bits = (uint32_t)half << 16;
   float value;
@@ -106,20 +116,22 @@ constexpr PreludeFunction functions[] = {
 };
 
 constexpr std::string_view keywords[] = {
-    "alignas",  "alignof",   "and",       "asm",       "auto",      "bool",     "break",
-    "buffers",  "case",      "catch",     "char",      "class",     "const",    "constexpr",
-    "cosf",     "powf",      "rintf",     "sinf",      "continue",  "default",  "delete",
-    "do",       "double",    "else",      "enum",      "erff",      "expf",     "explicit",
-    "export",   "extern",    "fabsf",     "false",     "float",     "floorf",   "fmaxf",
-    "fminf",    "for",       "friend",    "goto",      "if",        "inline",   "int",
-    "int16_t",  "int32_t",   "int64_t",   "int8_t",    "ldexpf",    "logf",     "long",
-    "memcpy",   "mutable",   "namespace", "new",       "not",       "operator", "or",
-    "private",  "protected", "public",    "register",  "restrict",  "return",   "scratch",
-    "short",    "signed",    "sizeof",    "sqrtf",     "static",    "struct",   "switch",
-    "tanhf",    "task",      "template",  "this",      "throw",     "true",     "try",
-    "typedef",  "typename",  "uint16_t",  "uint32_t",  "uint64_t",  "uint8_t",  "union",
-    "unsigned", "using",     "virtual",   "void",      "volatile",  "while",    "xor",
-    "INFINITY", "NAN",       "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN"};
+    "alignas",   "alignof",   "and",       "asm",       "auto",     "bool",    "break",
+    "buffers",   "case",      "catch",     "char",      "class",    "const",   "constexpr",
+    "continue",  "cos",       "cosf",      "default",   "delete",   "do",      "double",
+    "else",      "enum",      "erf",       "erff",      "exp",      "expf",    "explicit",
+    "export",    "extern",    "fabs",      "fabsf",     "false",    "float",   "floor",
+    "floorf",    "fmax",      "fmaxf",     "fmin",      "fminf",    "for",     "friend",
+    "goto",      "if",        "inline",    "int",       "int16_t",  "int32_t", "int64_t",
+    "int8_t",    "ldexpf",    "log",       "logf",      "long",     "memcpy",  "mutable",
+    "namespace", "new",       "not",       "operator",  "or",       "pow",     "powf",
+    "private",   "protected", "public",    "register",  "restrict", "return",  "rint",
+    "rintf",     "scratch",   "short",     "signed",    "sin",      "sinf",    "sizeof",
+    "sqrt",      "sqrtf",     "static",    "struct",    "switch",   "tanh",    "tanhf",
+    "task",      "template",  "this",      "throw",     "true",     "try",     "typedef",
+    "typename",  "uint16_t",  "uint32_t",  "uint64_t",  "uint8_t",  "union",   "unsigned",
+    "using",     "virtual",   "void",      "volatile",  "while",    "xor",     "INFINITY",
+    "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN", "NAN"};
 
 }  // namespace
 

@@ -63,6 +63,8 @@ std::string_view storage_type(DType type, const CSpelling& spelling) {
   switch (type) {
     case Float32:
       return "float";
+    case Float64:
+      return "double";
     case Float16:
     case BFloat16:
       return spelling.uint16;
@@ -197,7 +199,7 @@ std::vector<std::string> CPrinter::numbered_by(const std::string& number,
 void CPrinter::print_assign(const Assign& assign, int indent) {
   const Buffer& b = buffer(assign.buffer);
   const std::string target = element(b, assign.indices);
-  const bool plain_float = b.type == Float32;
+  const bool plain_float = b.type == Float32 || b.type == Float64;
   if (plain_float && (assign.combine == Combine::Sum || assign.combine == Combine::Prod)) {
     line(indent, fmt::format("{} {}= {};", target, assign.combine == Combine::Sum ? "+" : "*",
                              value(assign.value)));
@@ -259,9 +261,11 @@ std::string CPrinter::before_rounding(DType type, const Expr& value) {
   return cast && cast->type == type ? as_float(cast->a).text : print(value).text;
 }
 
-/// 16-bit floats are computed on in float.
+/// 16-bit floats are computed on in float. The double becomes a float that rounds to 16 bits as the
+/// double would.
 CPrinter::Text CPrinter::as_float(const Expr& expr) {
   const Text text = print(expr);
+  if (expr.type() == Float64) return {fmt::format("tw_to_odd({})", text.text), atom_level};
   if (is_float(expr.type())) return text;
   return {"(float)" + at_level(text, unary_level), unary_level};
 }
@@ -283,9 +287,11 @@ CPrinter::Text CPrinter::literal(const dsl::Const& c) const {
     text = fmt::format("{}{}", c.float_value < 0 ? "-" : "", spelling_.infinity);
   } else {
     // The shortest text that reads back.
-    text = fmt::format("{}", static_cast<float>(c.float_value));
+    const bool is_double = c.type == Float64;
+    text = is_double ? fmt::format("{}", c.float_value)
+                     : fmt::format("{}", static_cast<float>(c.float_value));
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
-    text += "f";
+    if (!is_double) text += "f";
   }
   return {text, text[0] == '-' ? unary_level : atom_level};
 }
@@ -313,8 +319,10 @@ CPrinter::Text CPrinter::print(const dsl::Select& s) {
           conditional_level};
 }
 
-CPrinter::Text CPrinter::float_call(std::string_view name, const std::string& arguments) const {
-  return {fmt::format("{}{}({})", name, spelling_.float_suffix, arguments), atom_level};
+CPrinter::Text CPrinter::float_call(std::string_view name, DType type,
+                                    const std::string& arguments) const {
+  return {fmt::format("{}{}({})", name, type == Float64 ? "" : spelling_.float_suffix, arguments),
+          atom_level};
 }
 
 CPrinter::Text CPrinter::print(const dsl::Unary& u) {
@@ -327,29 +335,30 @@ CPrinter::Text CPrinter::print(const dsl::Unary& u) {
     case UnaryOp::Not:
       return {fmt::format("!{}", at_level(a, atom_level)), unary_level};
     case UnaryOp::Abs:
-      return is_float(type) ? float_call("fabs", a.text) : integer_call("tw_abs", type, a.text);
+      return is_float(type) ? float_call("fabs", type, a.text)
+                            : integer_call("tw_abs", type, a.text);
     case UnaryOp::Exp:
-      return float_call("exp", a.text);
+      return float_call("exp", type, a.text);
     case UnaryOp::Log:
-      return float_call("log", a.text);
+      return float_call("log", type, a.text);
     case UnaryOp::Sqrt:
-      return float_call("sqrt", a.text);
+      return float_call("sqrt", type, a.text);
     case UnaryOp::Tanh:
-      return float_call("tanh", a.text);
+      return float_call("tanh", type, a.text);
     case UnaryOp::Erf:
-      return float_call("erf", a.text);
+      return float_call("erf", type, a.text);
     case UnaryOp::Floor:
-      return float_call("floor", a.text);
+      return float_call("floor", type, a.text);
     case UnaryOp::Sin:
-      return float_call("sin", a.text);
+      return float_call("sin", type, a.text);
     case UnaryOp::Cos:
-      return float_call("cos", a.text);
+      return float_call("cos", type, a.text);
     case UnaryOp::Sigmoid:
-      return {
-          fmt::format("1.0f / (1.0f + {})", float_call("exp", "-" + at_level(a, atom_level)).text),
-          mul_level};
+      return {fmt::format("{0} / ({0} + {1})", type == Float64 ? "1.0" : "1.0f",
+                          float_call("exp", type, "-" + at_level(a, atom_level)).text),
+              mul_level};
     case UnaryOp::Round:
-      return float_call("rint", a.text);
+      return float_call("rint", type, a.text);
   }
   TW_CHECK(false);
 }
@@ -387,7 +396,7 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
                           b.op == BinaryOp::Eq ? "==" : "!=", at_level(y, add_level)),
               compare_level};
     case BinaryOp::Pow:
-      return float_call("pow", x.text + ", " + y.text);
+      return float_call("pow", type, x.text + ", " + y.text);
   }
   TW_CHECK(false);
 }
@@ -445,7 +454,7 @@ CPrinter::Text CPrinter::division(const dsl::Binary& b, const Text& x, const Tex
 CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const Text& y) const {
   const bool is_min = op == BinaryOp::Min;
   const std::string arguments = x.text + ", " + y.text;
-  if (is_float(type)) return float_call(is_min ? "fmin" : "fmax", arguments);
+  if (is_float(type)) return float_call(is_min ? "fmin" : "fmax", type, arguments);
   return integer_call(is_min ? "tw_min" : "tw_max", index_or(type), arguments);
 }
 

@@ -128,7 +128,7 @@ class CPrinter {
   Text narrowed(DType type, const Text& value) const;
   /// `name` on integers, in the type that they have.
   Text integer_call(std::string_view name, DType type, const std::string& arguments) const;
-  Text float_call(std::string_view name, const std::string& arguments) const;
+  Text float_call(std::string_view name, DType type, const std::string& arguments) const;
   DType index_or(DType type) const;
 
   const CSpelling& spelling_;

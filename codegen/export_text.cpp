@@ -59,6 +59,8 @@ std::string_view c_type(DType type) {
   switch (type) {
     case Float32:
       return "float";
+    case Float64:
+      return "double";
     case Float16:
     case BFloat16:
       return "uint16_t";

@@ -25,6 +25,23 @@ Status check_countable(const Program& program) {
   return {};
 }
 
+/// GPUs for which searches are made compute f64 at a fraction of the rate of f32, or not at all.
+Status check_types(const Program& program) {
+  bool has_double = false;
+  const auto note = [&](DType type) { has_double |= type == Float64; };
+  for (const schedules::Argument& argument : program.arguments) note(argument.buffer.type);
+  for (const Phase& phase : program.phases)
+    schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
+      schedules::for_each_expression(stmt, [&](const schedules::Expr& expr) {
+        dsl::for_each(expr, [&](const schedules::Expr& e) { note(e.type()); });
+      });
+    });
+  if (!has_double) return {};
+  return fail(ErrorCode::Unsupported,
+              "[codegen] kernels for GPUs do not compute in f64: use f32, or a target that is a "
+              "processor");
+}
+
 }  // namespace
 
 Result<GpuCode> emit_gpu(const Program& program, const std::string& prefix, GpuDialect dialect) {
@@ -37,6 +54,7 @@ Result<GpuCode> emit_gpu(std::span<const NamedProgram> programs, GpuDialect dial
   GpuCode code;
   for (const auto& [prefix, program] : programs) {
     TW_RETURN_IF_ERROR(check_countable(*program));
+    TW_RETURN_IF_ERROR(check_types(*program));
     for (size_t i = 0; i < program->phases.size(); ++i) {
       GpuKernel& kernel = code.kernels.emplace_back(GpuKernel{.name = phase_symbol(prefix, i)});
       if (!code.text.empty()) code.text += "\n";

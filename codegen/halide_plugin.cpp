@@ -65,6 +65,8 @@ Halide::Type storage_type(DType type) {
   switch (type) {
     case Float32:
       return Halide::Float(32);
+    case Float64:
+      return Halide::Float(64);
     case Float16:
       return Halide::Float(16);
     case BFloat16:
@@ -84,7 +86,7 @@ Halide::Type storage_type(DType type) {
 
 /// The type in which values are computed.
 Halide::Type value_type(DType type) {
-  if (is_float(type)) return Halide::Float(32);
+  if (is_float(type)) return Halide::Float(type == Float64 ? 64 : 32);
   return type == Bool ? Halide::Bool() : storage_type(type);
 }
 
@@ -97,12 +99,15 @@ HExpr handle_variable(const std::string& name) {
 /// Truncated, and saturated at the type's limits. The clamp keeps the conversion itself defined.
 HExpr truncated(Halide::Type type, const HExpr& a) {
   const double top = std::ldexp(1.0, type.bits() - (type.is_int() ? 1 : 0));
-  const float low = type.is_int() ? static_cast<float>(-top) : 0.0f;
-  if (type.bits() < 24)
-    return Halide::cast(type, hi::Max::make(hi::Min::make(a, static_cast<float>(top - 1)), low));
-  const float below_top = std::nextafter(static_cast<float>(top), 0.0f);
-  const HExpr inside = hi::Max::make(hi::Min::make(a, below_top), low);
-  return Halide::select(a >= static_cast<float>(top), type.max(), Halide::cast(type, inside));
+  const bool wide = a.type().bits() == 64;
+  const auto number = [&](double value) { return hi::make_const(a.type(), value); };
+  const HExpr low = number(type.is_int() ? -top : 0);
+  if (type.bits() < (wide ? 53 : 24))
+    return Halide::cast(type, hi::Max::make(hi::Min::make(a, number(top - 1)), low));
+  const double below_top =
+      wide ? std::nextafter(top, 0.0) : std::nextafter(static_cast<float>(top), 0.0f);
+  const HExpr inside = hi::Max::make(hi::Min::make(a, number(below_top)), low);
+  return Halide::select(a >= number(top), type.max(), Halide::cast(type, inside));
 }
 
 /// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
@@ -201,6 +206,257 @@ HExpr pow_f32(const HExpr& x, const HExpr& y) {
   return Halide::select(x < 0.0f, of_negative, magnitude);
 }
 
+// ---- functions of f64 -------------------------------------------------------------------------
+
+// Their errors are at most 4 units of 2^-53 of the value, as measured against the C library; that
+// of pow is at most 8.
+
+const Halide::Type word64 = Halide::UInt(64);
+
+HExpr bits_of(const HExpr& x) { return Halide::reinterpret(word64, x); }
+HExpr word(uint64_t value) { return hi::make_const(word64, value); }
+
+/// LLVM may reassociate other sums and differences, which takes errors for 0.
+HExpr strict(hi::Call::IntrinsicOp op, const HExpr& a, const HExpr& b) {
+  return hi::Call::make(a.type(), op, {a, b}, hi::Call::PureIntrinsic);
+}
+HExpr strict_sum(const HExpr& a, const HExpr& b) { return strict(hi::Call::strict_add, a, b); }
+HExpr strict_difference(const HExpr& a, const HExpr& b) {
+  return strict(hi::Call::strict_sub, a, b);
+}
+
+/// The number with the first 26 bits of its significand: products of two such numbers are exact.
+HExpr first_half(const HExpr& x) {
+  return Halide::reinterpret(x.type(), bits_of(x) & word(~uint64_t{0x7ffffff}));
+}
+
+// Comparisons of bits: LLVM may assume that no float is NaN or infinite.
+HExpr magnitude_bits(const HExpr& x) { return bits_of(x) & word(~uint64_t{0} >> 1); }
+HExpr is_nan_f64(const HExpr& x) {
+  return magnitude_bits(x) > word(std::bit_cast<uint64_t>(HUGE_VAL));
+}
+
+HExpr clamped_f64(const HExpr& x, double low, double high) {
+  return hi::Max::make(hi::Min::make(x, f64(high)), f64(low));
+}
+
+/// 2^whole for -1022 <= whole <= 1023.
+HExpr power_of_two(const HExpr& whole) {
+  return Halide::reinterpret(whole.type(), Halide::cast(word64, Halide::cast(index32, whole) + 1023)
+                                               << 52);
+}
+
+/// exp(x) * 2^whole for |x| < 0.35: in two factors, since 2^whole may be no normal number.
+HExpr scaled_exp(const HExpr& x, const HExpr& whole) {
+  std::vector<double> series = {1};
+  for (int k = 1; k <= 13; ++k) series.insert(series.begin(), series.front() / k);
+  const HExpr half = Halide::floor(whole * f64(0.5));
+  return strict(hi::Call::strict_mul, polynomial(x, series) * power_of_two(half),
+                power_of_two(whole - half));
+}
+
+HExpr exp_f64(const HExpr& x) {
+  const HExpr inside = clamped_f64(x, -746, 710);
+  const HExpr whole = Halide::round(inside * f64(std::numbers::log2e));
+  // ln 2 in two parts, of which products of the first with whole numbers are exact.
+  const HExpr rest = strict_difference(strict_difference(inside, whole * f64(0x1.62e42feep-1)),
+                                       whole * f64(0x1.a39ef35793c76p-33));
+  return Halide::select(is_nan_f64(x), x, scaled_exp(rest, whole));
+}
+
+/// x = mantissa * 2^exponent with the mantissa in [sqrt(1/2), sqrt(2)), for positive numbers.
+struct Split {
+  HExpr mantissa, exponent;
+};
+Split split_f64(const HExpr& x) {
+  const HExpr is_small = bits_of(x) < word(uint64_t{1} << 52);  // a subnormal number
+  const HExpr bits = bits_of(Halide::select(is_small, x * f64(0x1p54), x));
+  const HExpr one = word(uint64_t{0x3ff} << 52);
+  const uint64_t half_root = std::bit_cast<uint64_t>(std::numbers::sqrt2 / 2);
+  const HExpr biased = (bits + (one - word(half_root))) >> 52;
+  const HExpr exponent = Halide::cast(x.type(), Halide::cast(index32, biased) - 1023);
+  return {Halide::reinterpret(x.type(), bits + one - (biased << 52)),
+          exponent - Halide::select(is_small, f64(54), f64(0))};
+}
+
+/// 2 + 2 x / 3 + 2 x^2 / 5 + ..., without the first terms: log(m) = s * (2 + 2 s^2 / 3 + ...) with
+/// s = (m - 1) / (m + 1).
+std::vector<double> atanh_series(int first) {
+  std::vector<double> series;
+  for (int k = 21; k >= first; k -= 2) series.push_back(2.0 / k);
+  return series;
+}
+
+HExpr log_f64(const HExpr& x) {
+  const auto [mantissa, exponent] = split_f64(x);
+  const HExpr s = (mantissa - f64(1)) / (mantissa + f64(1));
+  const HExpr sum = exponent * f64(std::numbers::ln2) + polynomial(s * s, atanh_series(1)) * s;
+  const HExpr bits = bits_of(x);
+  return Halide::select(magnitude_bits(x) == word(0), f64(-HUGE_VAL),
+                        bits == word(std::bit_cast<uint64_t>(HUGE_VAL)) || is_nan_f64(x), x,
+                        bits >= word(uint64_t{1} << 63),
+                        f64(std::numeric_limits<double>::quiet_NaN()), sum);
+}
+
+/// Cephes' tanh: a rational function near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
+HExpr tanh_f64(const HExpr& x) {
+  const HExpr z = x * x;
+  const HExpr p = polynomial(
+      z, {-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3});
+  const HExpr q = polynomial(
+      z, {1, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3});
+  const HExpr magnitude = hi::Min::make(Halide::abs(x), f64(22));  // tanh(22) rounds to 1
+  const HExpr large = f64(1) - f64(2) / (exp_f64(magnitude * f64(2)) + f64(1));
+  const HExpr value = Halide::select(Halide::abs(x) < f64(0.625), x * z * (p / q) + x,
+                                     Halide::select(x < f64(0), -large, large));
+  return Halide::select(is_nan_f64(x), x, value);
+}
+
+/// Cephes' erf: a rational function near 0, and 1 - erfc(x) beyond 1.
+HExpr erf_f64(const HExpr& x) {
+  const HExpr z = x * x, a = hi::Min::make(Halide::abs(x), f64(6));  // erf(6) rounds to 1
+  const HExpr near =
+      x *
+      polynomial(z, {9.60497373987051638749, 9.00260197203842689217e1, 2.23200534594684319226e3,
+                     7.00332514112805075473e3, 5.55923013010394962768e4}) /
+      polynomial(z, {1, 3.35617141647503099647e1, 5.21357949780152679795e2,
+                     4.59432382970980127987e3, 2.26290000613890934246e4, 4.92673942608635921086e4});
+  const HExpr complement =
+      exp_f64(-(a * a)) *
+      polynomial(a,
+                 {2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687,
+                  4.86371970985681366614e1, 1.96520832956077098242e2, 5.26445194995477358631e2,
+                  9.34528527171957607540e2, 1.02755188689515710272e3, 5.57535335369393327526e2}) /
+      polynomial(a, {1, 1.32281951154744992508e1, 8.67072140885989742329e1,
+                     3.54937778887819891062e2, 9.75708501743205489753e2, 1.82390916687909736289e3,
+                     2.24633760818710981792e3, 1.65666309194161350182e3, 5.57535340817727675546e2});
+  const HExpr far = f64(1) - complement;
+  const HExpr value =
+      Halide::select(Halide::abs(x) < f64(1), near, Halide::select(x < f64(0), -far, far));
+  return Halide::select(is_nan_f64(x), x, value);
+}
+
+/// The argument is bounded so that exp() stays finite.
+HExpr sigmoid_f64(const HExpr& x) {
+  return f64(1) / (f64(1) + exp_f64(hi::Min::make(-x, f64(709))));
+}
+
+/// sin(x + quarters * pi / 2), as sin_f32 does it, with Cephes' polynomials of sin and cos. pi / 2
+/// is taken off in three parts, of which products of the first two with up to 2^20 are exact.
+HExpr sin_f64(const HExpr& x, int quarters) {
+  const HExpr multiple = Halide::round(x * f64(2 * std::numbers::inv_pi));
+  HExpr rest = x;
+  for (const double part : {0x1.921fb544p0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69})
+    rest = strict_difference(rest, multiple * f64(part));
+  const HExpr r = clamped_f64(rest, -1, 1), z = r * r;
+  const HExpr sine = polynomial(z, {1.58962301576546568060e-10, -2.50507477628578072866e-8,
+                                    2.75573136213857245213e-6, -1.98412698295895385996e-4,
+                                    8.33333333332211858878e-3, -1.66666666666666307295e-1}) *
+                         z * r +
+                     r;
+  const HExpr cosine =
+      polynomial(z, {-1.13585365213876817300e-11, 2.08757008419747316778e-9,
+                     -2.75573141792967388112e-7, 2.48015872888517045348e-5,
+                     -1.38888888888730564116e-3, 4.16666666666665929218e-2, -0.5, 1});
+  const HExpr turned = multiple + f64(quarters);
+  const HExpr quadrant = Halide::cast(index32, turned - f64(4) * Halide::floor(turned * f64(0.25)));
+  const HExpr value = Halide::select((quadrant & 1) == 0, sine, cosine);
+  return Halide::select((quadrant & 2) == 0, value, -value);
+}
+
+/// A number as the sum of two, of which the first has 26 bits.
+struct Halves {
+  HExpr high, low;
+};
+
+/// log2(x) of a positive number with an error of 2^-60, as the C library of FreeBSD (e_pow.c) does
+/// it. Of 0 and infinity it leaves the exponents with every factor.
+Halves log2_in_halves(const HExpr& x) {
+  const auto [mantissa, exponent] = split_f64(x);
+  // s = (mantissa - 1) / (mantissa + 1)
+  const HExpr numerator = mantissa - f64(1), inverse = f64(1) / (mantissa + f64(1));
+  const HExpr divisor = first_half(mantissa + f64(1));
+  const HExpr divisor_rest = strict_difference(mantissa, strict_difference(divisor, f64(1)));
+  const HExpr s = first_half(numerator * inverse);
+  const HExpr s_rest =
+      inverse * strict_difference(strict_difference(numerator, s * divisor), s * divisor_rest);
+  // log2(mantissa) = (s + tail) * 2 / ln 2
+  const HExpr whole_s = strict_sum(s, s_rest), z = whole_s * whole_s;
+  const HExpr tail = strict_sum(s_rest, polynomial(z, atanh_series(3)) * f64(0.5) * z * whole_s);
+  constexpr double factor = 2 / std::numbers::ln2;
+  constexpr double factor_high = 0x1.71547640p1, factor_low = 0x1.2b82fe1777d1p-27;
+  const HExpr high = s * f64(factor_high);
+  const HExpr low = strict_sum(s * f64(factor_low), tail * f64(factor));
+  // exponent + high + low
+  const HExpr sum = strict_sum(exponent, high);
+  const HExpr lost = strict_difference(high, strict_difference(sum, exponent));
+  const HExpr rest = strict_sum(lost, low);
+  const HExpr first = first_half(strict_sum(sum, rest));
+  const HExpr second = strict_sum(strict_difference(sum, first), rest);
+  const HExpr is_zero = bits_of(x) == word(0);
+  const HExpr is_infinite = bits_of(x) == word(std::bit_cast<uint64_t>(HUGE_VAL));
+  return {Halide::select(is_zero, f64(-0x1p600), is_infinite, f64(0x1p600), first),
+          Halide::select(is_zero || is_infinite, f64(0), second)};
+}
+
+/// |x|^y
+HExpr magnitude_of_power(const HExpr& x, const HExpr& y) {
+  const auto [first, second] = log2_in_halves(Halide::abs(x));
+  const HExpr bounded = clamped_f64(y, -0x1p100, 0x1p100), y_high = first_half(bounded);
+  const HExpr y_low = strict_difference(bounded, y_high);
+  const HExpr high = clamped_f64(y_high * first, -4096, 4096);
+  const HExpr low = clamped_f64(strict_sum(y_low * first, bounded * second), -4096, 4096);
+  const HExpr whole = Halide::round(clamped_f64(high + low, -1100, 1100));
+  const HExpr rest = clamped_f64(strict_sum(strict_difference(high, whole), low), -0.51, 0.51);
+  return scaled_exp(rest * f64(std::numbers::ln2), whole);
+}
+
+/// A negative base has powers with whole exponents only.
+HExpr pow_f64(const HExpr& x, const HExpr& y) {
+  const HExpr magnitude = magnitude_of_power(x, y);
+  const HExpr half = y * f64(0.5);
+  const HExpr of_negative =
+      Halide::select(Halide::floor(y) != y, f64(std::numeric_limits<double>::quiet_NaN()),
+                     Halide::floor(half) != half, -magnitude, magnitude);
+  const HExpr is_one = magnitude_bits(y) == word(0) || bits_of(x) == bits_of(f64(1));
+  const HExpr power = Halide::select(x < f64(0), of_negative, magnitude);
+  return Halide::select(is_one, f64(1), is_nan_f64(x), x, is_nan_f64(y), y, power);
+}
+
+/// f64 with the first 14 bits of its significand, the last of which is 1 where bits are lost:
+/// rounding that by way of f32 to f16 or bf16 gives what rounding the number itself once would. No
+/// NaN becomes infinite.
+HExpr rounded_to_odd(const HExpr& x) {
+  constexpr uint64_t lost = (uint64_t{1} << 39) - 1;
+  const HExpr bits = bits_of(x);
+  const HExpr sticky = Halide::select((bits & word(lost)) != word(0), word(lost + 1), word(0));
+  return Halide::reinterpret(x.type(), (bits & word(~lost)) | sticky);
+}
+
+HExpr is_nan_f32(const HExpr& bits) {
+  return (bits & hi::make_const(bits.type(), 0x7fffffff)) > hi::make_const(bits.type(), 0x7f800000);
+}
+
+/// f64 as an f32 that rounds to f16 and bf16 as the f64 would. Every NaN becomes one that survives
+/// rounding; that also keeps LLVM from joining this conversion with the next one, to f16, for which
+/// it would call a function of the compiler's library.
+HExpr to_odd_f32(const HExpr& x) {
+  const Halide::Type narrow = Halide::Float(32), word = Halide::UInt(32);
+  const HExpr bits = Halide::reinterpret(word, Halide::cast(narrow, rounded_to_odd(x)));
+  const HExpr quiet = hi::make_const(word, 0x7fc00000);
+  return Halide::reinterpret(narrow, Halide::select(is_nan_f32(bits), quiet, bits));
+}
+
+/// f32 to f16 by Halide's integer arithmetic, which makes an infinity of NaN.
+HExpr to_f16_with_nan(const HExpr& x) {
+  const Halide::Type half = Halide::Float(16), word = Halide::UInt(16);
+  const HExpr bits = Halide::reinterpret(word, Halide::cast(half, x));
+  const HExpr is_nan = is_nan_f32(Halide::reinterpret(Halide::UInt(32), x));
+  return Halide::reinterpret(half, Halide::select(is_nan, hi::make_const(word, 0x7e00), bits));
+}
+
+bool is_double(const HExpr& x) { return x.type().bits() == 64; }
+
 /// Division of integers, rounded towards minus infinity, by any number: 0 where that is 0. Halide's
 /// has remainders that are never negative, and traps on the least number over -1.
 HExpr floor_division(BinaryOp op, const HExpr& a, const HExpr& b) {
@@ -289,10 +545,19 @@ enum class Fallbacks { Plain, Marked };
 // ---- literals of products and sums ------------------------------------------------------------
 
 // Halide and LLVM gather the literals of a product, x * 1e38 * 10 becomes x * (1e38 * 10), and
-// those of a sum, x - 3e38 - 3e38 becomes x - (3e38 + 3e38). Where that is no normal number of f32,
-// or, of a sum, may be none in some order, the operation is kept as it is declared.
+// those of a sum, x - 3e38 - 3e38 becomes x - (3e38 + 3e38). Where that is no normal number of the
+// type computed in, or, of a sum, may be none in some order, the operation is kept as it is
+// declared.
 
-bool is_normal_f32(double value) { return value == 0 || std::isnormal(static_cast<float>(value)); }
+/// The value in the type that values of `type` are computed in.
+double computed(DType type, double value) {
+  return type == Float64 ? value : static_cast<float>(value);
+}
+
+bool is_normal(DType type, double value) {
+  return value == 0 ||
+         (type == Float64 ? std::isnormal(value) : std::isnormal(static_cast<float>(value)));
+}
 
 double gathered(const Expr& expr);
 
@@ -300,8 +565,9 @@ double gathered(const Expr& expr);
 std::optional<double> gathered_by(const dsl::Binary& b) {
   const double x = gathered(b.a), y = gathered(b.b);
   const double together = b.op == BinaryOp::Mul ? x * y : x / y;
-  const bool may_invert = b.op == BinaryOp::Mul || is_normal_f32(1 / y);
-  if (!may_invert || !is_normal_f32(together)) return std::nullopt;
+  const DType type = b.a.type();
+  const bool may_invert = b.op == BinaryOp::Mul || is_normal(type, 1 / y);
+  if (!may_invert || !is_normal(type, together)) return std::nullopt;
   return together;
 }
 
@@ -326,7 +592,7 @@ double magnitude(const Expr& expr) {
 
 /// LLVM gathers literals from operands that are kept apart too, so all sums above are as well.
 bool may_gather_terms(const dsl::Binary& b) {
-  return std::isfinite(static_cast<float>(magnitude(b.a) + magnitude(b.b)));
+  return std::isfinite(computed(b.a.type(), magnitude(b.a) + magnitude(b.b)));
 }
 
 /// The operation that keeps what it is declared to be where its literals must not be gathered;
@@ -373,6 +639,7 @@ struct Masks {
   bool words = false;   ///< lanes of 32 and 64 bits
   bool narrow = false;  ///< lanes of 8 and 16 bits
   int vector_bits = 128;
+  bool has_f16 = true;  ///< an instruction rounds f32 to f16
 
   bool cover(Halide::Type lane) const { return lane.bits() >= 32 ? words : narrow; }
 };
@@ -382,7 +649,8 @@ Masks masks_of(const Target& target) {
           target.has("avx512bw") && target.has("avx512vl"),
           target.has("avx512f") ? 512
           : target.has("avx")   ? 256
-                                : 128};
+                                : 128,
+          target.architecture != Architecture::X86_64 || target.has("f16c")};
 }
 
 struct Access {
@@ -841,7 +1109,8 @@ class PhaseTranslator {
     if (type == Bool) return stored != hi::make_zero(stored.type());
     return Halide::cast(value_type(type), stored);
   }
-  static HExpr to_storage(DType type, const HExpr& value) {
+  HExpr to_storage(DType type, const HExpr& value) const {
+    if (type == Float16 && !masks_.has_f16) return to_f16_with_nan(value);
     return Halide::cast(storage_type(type), value);
   }
 
@@ -940,13 +1209,30 @@ class PhaseTranslator {
   }
 
   /// A load that happens only where the condition holds: masked where lanes are neighbours in
-  /// memory; elsewhere lanes that fail the condition read element 0.
+  /// memory, and Halide can; elsewhere lanes that fail the condition read element 0.
   HExpr load_under(const HExpr& condition, const Access& access, const std::vector<Expr>& indices,
                    const HExpr& index) const {
-    if (uses_vector_variable(indices) && is_dense(access.buffer.name, indices))
+    if (uses_vector_variable(indices) && is_dense(access.buffer.name, indices) &&
+        !leaves_one_lane(access.buffer.type, indices))
       return load(access, index, condition);
     return load(access, Halide::select(condition, index, hi::make_zero(index.type())),
                 hi::const_true());
+  }
+
+  /// Halide 21 fails at a masked load of one lane, which is what is left of seven lanes of f64
+  /// where native vectors have two.
+  bool leaves_one_lane(DType type, const std::vector<Expr>& indices) const {
+    const int64_t native = masks_.vector_bits / storage_type(type).bits();
+    bool leaves = false;
+    for (const Expr& index : indices)
+      dsl::for_each(index, [&](const Expr& e) {
+        const auto* v = e.as<dsl::Var>();
+        if (!v || variables_.at(v->name).kind != LoopKind::Vector) return;
+        const Range range = ranges_.of(e);
+        const int64_t lanes = range.high - range.low + 1;
+        leaves |= lanes > native && lanes % native == 1;
+      });
+    return leaves;
   }
 
   bool uses_vector_variable(const std::vector<Expr>& indices) const {
@@ -1012,7 +1298,7 @@ class PhaseTranslator {
   static HExpr constant(const dsl::Const& c) {
     if (c.type == Bool) return hi::make_bool(c.int_value != 0);
     if (!is_float(c.type)) return hi::make_const(value_type(c.type), c.int_value);
-    return hi::make_const(Halide::Float(32), c.float_value);
+    return hi::make_const(value_type(c.type), c.float_value);
   }
 
   Halide::Type width(const Expr& expr) const {
@@ -1071,7 +1357,7 @@ class PhaseTranslator {
       case BinaryOp::Mod:
         return divides_as_halide(b) ? a % b : floor_division(op, a, b);
       case BinaryOp::Pow:
-        return pow_f32(a, b);
+        return is_double(a) ? pow_f64(a, b) : pow_f32(a, b);
       case BinaryOp::Min:
         return hi::Min::make(a, b);
       case BinaryOp::Max:
@@ -1095,6 +1381,7 @@ class PhaseTranslator {
   /// `x <= inf` as a comparison of bits: LLVM may assume that no float is NaN, and would fold it.
   static HExpr is_number(const HExpr& x) {
     const Halide::Type bits = x.type().with_code(halide_type_uint);
+    if (is_double(x)) return !is_nan_f64(x);
     const HExpr magnitude = Halide::reinterpret(bits, x) & hi::make_const(bits, 0x7fffffff);
     return magnitude <= hi::make_const(bits, 0x7f800000);
   }
@@ -1128,23 +1415,23 @@ class PhaseTranslator {
       case UnaryOp::Abs:
         return Halide::cast(a.type(), Halide::abs(a));
       case UnaryOp::Exp:
-        return hi::halide_exp(a);
+        return is_double(a) ? exp_f64(a) : hi::halide_exp(a);
       case UnaryOp::Log:
-        return hi::halide_log(a);
+        return is_double(a) ? log_f64(a) : hi::halide_log(a);
       case UnaryOp::Sqrt:
         return Halide::sqrt(a);
       case UnaryOp::Tanh:
-        return tanh_f32(a);
+        return is_double(a) ? tanh_f64(a) : tanh_f32(a);
       case UnaryOp::Erf:
-        return erf_f32(a);
+        return is_double(a) ? erf_f64(a) : erf_f32(a);
       case UnaryOp::Floor:
         return Halide::floor(a);
       case UnaryOp::Sin:
-        return sin_f32(a, 0);
+        return is_double(a) ? sin_f64(a, 0) : sin_f32(a, 0);
       case UnaryOp::Cos:
-        return sin_f32(a, 1);
+        return is_double(a) ? sin_f64(a, 1) : sin_f32(a, 1);
       case UnaryOp::Sigmoid:
-        return sigmoid_f32(a);
+        return is_double(a) ? sigmoid_f64(a) : sigmoid_f32(a);
       case UnaryOp::Round:
         return Halide::round(a);
     }
@@ -1155,9 +1442,10 @@ class PhaseTranslator {
     const DType from = c.a.type();
     const HExpr a = from == Int64 ? integer(c.a, width(c.a)) : value(c.a);
     if (c.type == Bool) return a != hi::make_zero(a.type());
-    if (c.type == Float16 || c.type == BFloat16)  // rounded here, computed on in 32 bits
-      return Halide::cast(Halide::Float(32),
-                          Halide::cast(storage_type(c.type), Halide::cast(Halide::Float(32), a)));
+    if (c.type == Float16 || c.type == BFloat16) {  // rounded here, computed on in 32 bits
+      const HExpr in_32_bits = from == Float64 ? to_odd_f32(a) : Halide::cast(Halide::Float(32), a);
+      return Halide::cast(Halide::Float(32), to_storage(c.type, in_32_bits));
+    }
     if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
     return Halide::cast(value_type(c.type), a);
   }

@@ -28,13 +28,22 @@ struct Definition {
         : operation_(operation(stage.combine)),
           type_(stage.type),
           total_(constant_of(identity(stage.combine, stage.type))) {}
-    void add(Number term) { total_ = dsl::apply(operation_, type_, type_, total_, term); }
-    Number result() const { return total_; }
+    void add(Number term) {
+      if (is_compensated())
+        sum_.add(term.f);
+      else
+        total_ = dsl::apply(operation_, type_, type_, total_, term);
+    }
+    Number result() const { return is_compensated() ? Value{sum_.value(), 0} : total_; }
 
    private:
+    /// Terms of narrower types have bits to spare in double.
+    bool is_compensated() const { return operation_ == BinaryOp::Add && type_ == Float64; }
+
     BinaryOp operation_;
     DType type_;
     Number total_;
+    CompensatedSum sum_;
   };
 };
 

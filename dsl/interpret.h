@@ -2,10 +2,10 @@
 #pragma once
 // The interpreter: what a Compute means, evaluated the slow obvious way. It is every test's oracle.
 //
-// Floats are computed in double and rounded to a stage's type when stored, and at casts; integers
-// wrap. `select`, `&&` and `||` evaluate only what they need; an evaluated read outside of its
-// tensor is an error. min and max ignore a NaN operand. A float cast to an integer is truncated and
-// saturates. Thread-safe.
+// Floats are computed in double and rounded to a stage's type when stored, and at casts; sums of
+// f64 are compensated, so that they are as exact as those of f32 are. Integers wrap. `select`, `&&`
+// and `||` evaluate only what they need; an evaluated read outside of its tensor is an error. min
+// and max ignore a NaN operand. A float cast to an integer is truncated and saturates. Thread-safe.
 
 #include <map>
 #include <string>

@@ -27,7 +27,7 @@ tl::unexpected<Error> overflow(std::string_view op) {
 Status needs_float(std::string_view op, DType type) {
   if (is_float(type)) return {};
   return fail(ErrorCode::Unsupported,
-              fmt::format("[{}] data type {}: use f32, f16 or bf16", op, to_string(type)));
+              fmt::format("[{}] data type {}: use f32, f64, f16 or bf16", op, to_string(type)));
 }
 
 Status needs_number(std::string_view op, DType type) {
@@ -37,7 +37,7 @@ Status needs_number(std::string_view op, DType type) {
 
 /// The type in which values of `type` are computed and summed.
 DType accumulator(DType type) {
-  if (is_float(type)) return Float32;
+  if (is_float(type)) return type == Float64 ? Float64 : Float32;
   return type == Int64 ? Int64 : Int32;
 }
 
@@ -115,7 +115,9 @@ struct Epilogue {
   bool bias = false, residual = false, relu = false;
   DType type = Float32;
 
-  bool is_needed() const { return bias || residual || relu || (is_float(type) && type != Float32); }
+  bool is_needed() const {
+    return bias || residual || relu || (is_float(type) && type != accumulator(type));
+  }
   std::string first_stage(const std::string& name) const { return is_needed() ? name : "out"; }
 
   Tensor finish(const Tensor& first, const std::vector<Axis>& axes,
@@ -241,12 +243,13 @@ Result<Compute> declare_attention(const Attributes& at, DType type) {
                v = input("v", type, {batch, n, d}, "BND");
   const Tensor score =
       compute("score", {batch, m, n}, sum(d, wide(q(batch, m, d)) * wide(k(batch, n, d))), "BMN");
-  const Expr scale = constant(Float32, 1 / std::sqrt(static_cast<double>(d.extent)));
+  const Expr scale = constant(accumulator(type), 1 / std::sqrt(static_cast<double>(d.extent)));
   // The last query sees all keys, the one before it all but the last.
   const Expr is_seen = Expr(n) <= Expr(m) + Expr(n.extent - m.extent);
   const Expr scaled = score(batch, m, n) * scale;
-  const Expr seen =
-      at.at("causal") == 0 ? scaled : select(is_seen, scaled, identity(Combine::Max, Float32));
+  const Expr seen = at.at("causal") == 0
+                        ? scaled
+                        : select(is_seen, scaled, identity(Combine::Max, scaled.type()));
   const Tensor peak = compute("peak", {batch, m}, max_over({n}, seen));
   const Tensor e = compute("e", {batch, m, n}, narrow(exp(seen - peak(batch, m)), type), "BMN");
   const Tensor total = compute("total", {batch, m}, sum(n, wide(e(batch, m, n))));
@@ -277,7 +280,8 @@ Result<Compute> declare_global_avg_pool(const Attributes& a, DType type) {
   const Tensor in = input("in", type, {n, c, h, w}, "NCHW");
   const Tensor total = compute("total", {n, c}, sum({h, w}, wide(in(n, c, h, w))), "NC");
   const double area = static_cast<double>(h.extent) * static_cast<double>(w.extent);
-  return build(compute("out", {n, c}, narrow(total(n, c) / constant(Float32, area), type), "NC"));
+  return build(
+      compute("out", {n, c}, narrow(total(n, c) / constant(accumulator(type), area), type), "NC"));
 }
 
 // ---- rows of a matrix -----------------------------------------------------------------------
@@ -304,9 +308,10 @@ Result<Compute> declare_softmax(const Attributes& a, DType type) {
 Result<Compute> declare_layer_norm(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_float("layer_norm", type));
   const auto [i, j, in] = matrix(a, type);
-  const Tensor scale = weight("scale", Float32, {j}), shift = weight("shift", Float32, {j});
-  const Expr cols = constant(Float32, static_cast<double>(j.extent));
-  const Expr epsilon = constant(Float32, 1e-5);
+  const DType wider = accumulator(type);
+  const Tensor scale = weight("scale", wider, {j}), shift = weight("shift", wider, {j});
+  const Expr cols = constant(wider, static_cast<double>(j.extent));
+  const Expr epsilon = constant(wider, 1e-5);
   const Tensor total = compute("total", {i}, sum(j, wide(in(i, j))));
   const Tensor mean = compute("mean", {i}, total(i) / cols);
   const Expr difference = wide(in(i, j)) - mean(i);
@@ -320,8 +325,8 @@ Result<Compute> declare_gelu(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_float("gelu", type));
   const auto [i, j, in] = matrix(a, type);
   const Expr x = wide(in(i, j));
-  const Expr half = constant(Float32, 0.5), one = constant(Float32, 1);
-  const Expr root = constant(Float32, 0.70710678118654752);  // 1 / sqrt(2)
+  const Expr half = constant(x.type(), 0.5), one = constant(x.type(), 1);
+  const Expr root = constant(x.type(), 0.70710678118654752);  // 1 / sqrt(2)
   return build(compute("out", {i, j}, narrow(half * x * (one + erf(x * root)), type)));
 }
 

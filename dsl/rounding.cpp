@@ -32,12 +32,42 @@ struct Tracked {
 /// values computed from it, are infinite.
 bool overflowed(double bound) { return bound > std::numeric_limits<double>::max(); }
 
+/// True if double rounds the result of the operation, which is neither NaN nor infinite.
+bool is_rounded(BinaryOp op, double a, double b, double result) {
+  switch (op) {
+    case BinaryOp::Add:
+      return rounding_of_sum(a, b) != 0;
+    case BinaryOp::Sub:
+      return rounding_of_sum(a, -b) != 0;
+    case BinaryOp::Mul:
+      return std::fma(a, b, -result) != 0;
+    case BinaryOp::Div:
+      return std::isfinite(b) && std::fma(result, b, -a) != 0;
+    default:
+      return op == BinaryOp::Pow;
+  }
+}
+
+/// The same where the errors of approximated functions are counted elsewhere.
+bool is_rounded(UnaryOp op, double a, double result) {
+  return op == UnaryOp::Sqrt && std::fma(result, result, -a) != 0;
+}
+
+/// Largest error of the definition and of a kernel together by rounding to f64, in which the
+/// definition is computed too. An overflow has no bound.
+double rounding_in_double(bool rounded, bool finite_operands, double result) {
+  if (std::isinf(result)) return finite_operands ? infinity : 0;
+  return rounded ? 2 * unit_roundoff(Float64) * std::fabs(result) : 0;
+}
+
 /// The result of a float operation. `plain` is not rounded yet; `inherited` is the error bound that
-/// comes from its operands.
-Tracked stored(DType type, Value exact, double plain, double inherited) {
+/// comes from its operands, `in_double` the rounding that f64 adds.
+Tracked stored(DType type, Value exact, double plain, double inherited, double in_double) {
   const double result = round_to(type, plain);
   if (std::isnan(result)) return {exact, result, overflowed(inherited) ? inherited : 0};
-  const double own = result == plain ? 0 : unit_roundoff(type) * std::fabs(result);
+  const double own = type == Float64   ? in_double
+                     : result == plain ? 0
+                                       : unit_roundoff(type) * std::fabs(result);
   return {exact, result, inherited + own};
 }
 
@@ -122,7 +152,11 @@ struct Analysis {
     const Value exact = dsl::apply(op, operands, result, a.exact, b.exact);
     if (!is_float(result)) return {exact};
     const double plain = dsl::apply(op, operands, result, {a.plain, 0}, {b.plain, 0}).f;
-    Number number = stored(result, exact, plain, inherited_by(op, a, b));
+    const double in_double = rounding_in_double(
+        is_rounded(op, a.plain, b.plain, plain),
+        std::isfinite(a.plain) && std::isfinite(b.plain) && (op != BinaryOp::Div || b.plain != 0),
+        plain);
+    Number number = stored(result, exact, plain, inherited_by(op, a, b), in_double);
     if (op == BinaryOp::Pow && std::isfinite(exact.f))
       number.bound += function_roundoffs * unit_roundoff(result) * std::fabs(exact.f);
     return number;
@@ -132,7 +166,8 @@ struct Analysis {
     const Value exact = dsl::apply(op, type, a.exact);
     if (!is_float(type)) return {exact};
     const double plain = dsl::apply(op, type, Value{a.plain, 0}).f;
-    Number result = stored(type, exact, plain, inherited_by(op, a.exact.f, exact.f, a.bound));
+    Number result = stored(type, exact, plain, inherited_by(op, a.exact.f, exact.f, a.bound),
+                           rounding_in_double(is_rounded(op, a.plain, plain), false, plain));
     if (!is_approximated(op)) return result;
     if (std::isfinite(exact.f))
       result.bound += error_of(op, type, a.exact.f, exact.f);
@@ -146,7 +181,7 @@ struct Analysis {
     const Value exact = dsl::convert(from, to, a.exact);
     if (!is_float(to)) return {exact};
     if (is_float(from)) return both_rounded(to, exact, a);
-    const auto whole = static_cast<double>(a.exact.i);
+    const auto whole = static_cast<long double>(a.exact.i);  // f64 does not have every i64
     return {exact, exact.f, exact.f == whole ? 0 : 2 * unit_roundoff(to) * std::fabs(exact.f)};
   }
 
@@ -175,14 +210,17 @@ struct Analysis {
         return;
       }
       const double sum = total_.plain + term.plain, result = round_to(type_, sum);
-      if (result != sum && !std::isnan(sum)) squares_ += result * result;
-      total_.exact.f += term.exact.f;
+      const bool rounds =
+          type_ == Float64 ? rounding_of_sum(total_.plain, term.plain) != 0 : result != sum;
+      if (rounds && !std::isnan(sum)) squares_ += result * result;
+      sum_.add(term.exact.f);
       total_.plain = result;
       total_.bound += term.bound;
     }
 
     Number result() const {
       Number result = total_;
+      if (operation_ == BinaryOp::Add && is_float(type_)) result.exact.f = sum_.value();
       if (squares_ > 0) result.bound += chance_factor * unit_roundoff(type_) * std::sqrt(squares_);
       return result;
     }
@@ -191,6 +229,7 @@ struct Analysis {
     BinaryOp operation_;
     DType type_;
     Number total_;
+    CompensatedSum sum_;  ///< of floats, by the definition
     double squares_ = 0;  ///< sum of the squares of the partial sums that were rounded
   };
 };
@@ -228,6 +267,8 @@ int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evalua
 
 double unit_roundoff(DType type) {
   switch (type) {
+    case Float64:
+      return 0x1p-53;
     case Float16:
       return 0x1p-11;
     case BFloat16:

@@ -147,6 +147,18 @@ Value convert(DType from, DType to, Value a) {
   return {0, is_float(from) ? saturate(to, a.f) : wrap_to(to, a.i)};
 }
 
+double rounding_of_sum(double a, double b) {
+  const double sum = a + b, of_b = sum - a;
+  return (a - (sum - of_b)) + (b - of_b);
+}
+
+void CompensatedSum::add(double term) {
+  lost_ += rounding_of_sum(sum_, term);
+  sum_ += term;
+}
+
+double CompensatedSum::value() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
+
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor) {
   if (op != BinaryOp::Div && op != BinaryOp::Mod) return std::nullopt;
   const Const* literal = divisor.as<Const>();

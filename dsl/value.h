@@ -26,6 +26,20 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);
 
+/// A sum in double whose error does not grow with the number of terms (Neumaier,
+/// Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, ZAMM 54, 1974).
+class CompensatedSum {
+ public:
+  void add(double term);
+  double value() const;
+
+ private:
+  double sum_ = 0, lost_ = 0;
+};
+
+/// What the rounded sum a + b leaves out, exactly (Knuth's TwoSum). Requires: finite sums.
+double rounding_of_sum(double a, double b);
+
 /// Says that the right operand of a division is a literal 0; nullopt for all other operands and
 /// operations.
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);

@@ -64,6 +64,7 @@ SAME_DTYPE(UINT8, UInt8);
 SAME_DTYPE(INT32, Int32);
 SAME_DTYPE(INT64, Int64);
 SAME_DTYPE(BOOL, Bool);
+SAME_DTYPE(FLOAT64, Float64);
 #undef SAME_DTYPE
 
 constexpr int kMaxRank = 64;
@@ -118,11 +119,11 @@ tw::Result<tw::runtime::Buffer> buffer_from(const tw_buffer& given, const char* 
         fmt::format("[{}] buffer {} has rank {} and {} shape: expected a rank of 0 to {} "
                     "with as many extents",
                     function, index, given.rank, given.shape == nullptr ? "no" : "a", kMaxRank));
-  if (given.dtype < TW_FLOAT32 || given.dtype > TW_BOOL)
+  if (given.dtype < TW_FLOAT32 || given.dtype > TW_FLOAT64)
     return fail(
         ErrorCode::Usage,
         fmt::format("[{}] buffer {} has dtype {}: expected a tw_dtype, {} to {}", function, index,
-                    given.dtype, static_cast<int>(TW_FLOAT32), static_cast<int>(TW_BOOL)));
+                    given.dtype, static_cast<int>(TW_FLOAT32), static_cast<int>(TW_FLOAT64)));
   tw::runtime::Buffer buffer;
   buffer.data = given.data;
   buffer.dtype = static_cast<tw::DType>(given.dtype);

@@ -20,6 +20,8 @@ std::optional<DType> dtype_of(DLDataType type) {
   switch (type.code << 8 | type.bits) {
     case kDLFloat << 8 | 32:
       return Float32;
+    case kDLFloat << 8 | 64:
+      return Float64;
     case kDLFloat << 8 | 16:
       return Float16;
     case kDLBfloat << 8 | 16:

@@ -67,7 +67,8 @@ typedef enum tw_dtype {
   TW_UINT8 = 4,
   TW_INT32 = 5,
   TW_INT64 = 6,
-  TW_BOOL = 7
+  TW_BOOL = 7,
+  TW_FLOAT64 = 8
 } tw_dtype;
 
 /* An array of the caller's, in logical (row-major) layout unless it has strides, which count

@@ -24,7 +24,8 @@ struct NpyType {
   DType dtype;
   std::string_view text;
 };
-constexpr std::array<NpyType, 7> npy_types = {{{Float32, "<f4"},
+constexpr std::array<NpyType, 8> npy_types = {{{Float32, "<f4"},
+                                               {Float64, "<f8"},
                                                {Float16, "<f2"},
                                                {Int8, "|i1"},
                                                {UInt8, "|u1"},

@@ -79,7 +79,7 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
       {"workload", Text{&flags.key},
        "key, as records have it; layouts and a state may follow in braces"},
       {"dtype",
-       Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
+       Choice{&flags.dtype, {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"}},
        "data type of the inputs",
        {"expr", "workload"}},
       {"layout", Texts{&flags.layouts},

@@ -64,11 +64,25 @@ int64_t worker_memory_bytes(const Target& target) {
   return target.is_gpu() ? physical : std::min(physical, ProcessLimits().address_space_bytes);
 }
 
-bool has_floats(const dsl::Compute& compute) {
-  bool floats = false;
+/// The float type with the fewest digits of those that the stages compute in; nullopt where they
+/// compute in integers only.
+std::optional<DType> coarsest_float(const dsl::Compute& compute) {
+  std::optional<DType> coarsest;
   for (const dsl::Stage& stage : compute.stages)
-    dsl::for_each(stage.body, [&](const dsl::Expr& e) { floats = floats || is_float(e.type()); });
-  return floats;
+    dsl::for_each(stage.body, [&](const dsl::Expr& e) {
+      if (is_float(e.type()) &&
+          (!coarsest || dsl::unit_roundoff(e.type()) > dsl::unit_roundoff(*coarsest)))
+        coarsest = e.type();
+    });
+  return coarsest;
+}
+
+bool uses(const dsl::Compute& compute, DType type) {
+  bool used = std::ranges::any_of(compute.inputs,
+                                  [&](const dsl::Input& input) { return input.type == type; });
+  for (const dsl::Stage& stage : compute.stages)
+    dsl::for_each(stage.body, [&](const dsl::Expr& e) { used |= e.type() == type; });
+  return used;
 }
 
 /// N(0, 1) for floats. Bytes take every value: products of small ones fit where those of large ones
@@ -121,6 +135,7 @@ double difference(double a, double b) {
 }
 
 double largest_number(DType type) {
+  if (type == Float64) return std::numeric_limits<double>::max();
   if (type == Float16) return 65504;
   return type == BFloat16 ? 0x1.fep127 : std::numeric_limits<float>::max();
 }
@@ -208,6 +223,10 @@ Status check_fits_memory(const dsl::Workload& workload, const Target& target) {
 }
 
 Status check_tunable(const dsl::Workload& workload, const Target& target) {
+  if (target.is_gpu() && uses(workload.compute, Float64))
+    return fail(ErrorCode::Unsupported,
+                "[tune] kernels for GPUs do not compute in f64: use f32, or a target that is a "
+                "processor");
   TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
   const auto declared = schedules::Schedule(workload.compute).program();
   if (declared) return {};
@@ -216,8 +235,11 @@ Status check_tunable(const dsl::Workload& workload, const Target& target) {
 }
 
 double tolerance_of(const dsl::Workload& workload) {
-  if (!has_floats(workload.compute)) return 0;
+  const auto coarsest = coarsest_float(workload.compute);
+  if (!coarsest) return 0;
   double tolerance = workload.accuracy == dsl::Accuracy::Strict ? 4e-6 : 2e-5;
+  // As many units in the last place as in f32.
+  if (*coarsest == Float64) tolerance *= dsl::unit_roundoff(Float64) / dsl::unit_roundoff(Float32);
   for (const std::string& output : workload.compute.outputs) {
     const DType type = workload.compute.type_of(output);
     if (type == Float16) tolerance = std::max(tolerance, 2e-3);

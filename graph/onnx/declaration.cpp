@@ -82,7 +82,7 @@ Expr broadcast_read(const Tensor& tensor, const Shape& shape, const std::vector<
 
 Expr number(const Expr& like, double value) { return dsl::constant(like.type(), value); }
 
-DType wide_type(DType type) { return is_float(type) ? Float32 : type; }
+DType wide_type(DType type) { return is_float(type) && type != Float64 ? Float32 : type; }
 Expr wide(const Expr& value) { return cast(wide_type(value.type()), value); }
 
 Expr round_half_even(const Expr& x) {

@@ -29,7 +29,7 @@ constexpr ElementType element_types[] = {
     {"string"},
     {"bool", Bool},
     {"float16", Float16},
-    {"double", Float32},
+    {"double", Float64},
     {"uint32"},
     {"uint64"},
     {"complex64"},

@@ -156,7 +156,7 @@ Result<Expr> masked(const Node& node, Declaration& declaration, const ScoreAxes&
   if (entry.type() != Bool && !is_float(entry.type()))
     return node.unsupported("a mask of integers");
   const Expr value =
-      entry.type() == Bool ? select(entry, score, hidden) : score + cast(Float32, entry);
+      entry.type() == Bool ? select(entry, score, hidden) : score + cast(score.type(), entry);
   // A mask that is shorter than the keys hides the others.
   const bool is_short = length != 1 && length < a.j.extent;
   return is_short ? select(Expr(a.j) < Expr(length), value, hidden) : value;

@@ -475,7 +475,7 @@ Status convert_pow(const Node& node, Builder& builder) {
   } else {
     TW_RETURN_IF_ERROR(check_float(node, base.type.dtype));
     const Tensor y = declaration.read(exponent);
-    result = general_power(x, cast(Float32, broadcast_read(y, exponent.type.shape, at(axes))));
+    result = general_power(x, cast(x.type(), broadcast_read(y, exponent.type.shape, at(axes))));
   }
   return declaration.add(compute("out", axes, narrow(result, base.type.dtype)), node.outputs[0]);
 }

@@ -38,12 +38,12 @@ Result<LossAxes> loss_axes(const Node& node) {
   return LossAxes{axes_of(shape), Axis("c", classes)};
 }
 
-/// The weight of each target: 0 where it is to be ignored. Undefined where all are 1.
+/// The weight of each target, in a type: 0 where it is to be ignored. Undefined where all are 1.
 Result<Expr> target_weight(const Node& node, Declaration& declaration, const LossAxes& axes,
-                           const Expr& target) {
+                           const Expr& target, DType type) {
   Expr weight;
   if (node.has_input(2)) {
-    const Expr entry = wide(declaration.read(node.input(2))(axes.c));
+    const Expr entry = cast(type, declaration.read(node.input(2))(axes.c));
     const Tensor chosen =
         compute("class_weight", axes.targets,
                 sum(axes.c, select(eq(target, Expr(axes.c)), entry, number(entry, 0))));
@@ -51,9 +51,9 @@ Result<Expr> target_weight(const Node& node, Declaration& declaration, const Los
   }
   if (!node.has("ignore_index")) return weight;
   TW_TRY(const int64_t ignored, node.integer("ignore_index", 0));
-  const Expr zero = dsl::constant(Float32, 0);
+  const Expr zero = dsl::constant(type, 0);
   return select(eq(target, Expr(ignored)), zero,
-                weight.defined() ? weight : dsl::constant(Float32, 1));
+                weight.defined() ? weight : dsl::constant(type, 1));
 }
 
 /// The stage of the loss after the reduction, from the logarithm of a class' probability.
@@ -67,7 +67,7 @@ Result<Tensor> loss_of(const Node& node, Declaration& declaration, const LossAxe
   const Expr zero = number(log_probability, 0);
   const Tensor chosen = compute(
       "chosen", axes.targets, sum(axes.c, select(eq(target, Expr(axes.c)), log_probability, zero)));
-  TW_TRY(const Expr weight, target_weight(node, declaration, axes, target));
+  TW_TRY(const Expr weight, target_weight(node, declaration, axes, target, zero.type()));
   Expr loss = -chosen.read_at(at(axes.targets));
   if (weight.defined()) loss = weight * loss;
   if (reduction == "none") return compute("out", axes.targets, cast(type, loss));

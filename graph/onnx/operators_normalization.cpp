@@ -19,25 +19,26 @@ std::vector<size_t> dimensions_from(size_t first, size_t rank) {
   return dimensions;
 }
 
-Expr length_of(const Rows& rows) {
-  return dsl::constant(Float32, static_cast<double>(rows.length()));
+/// A sum over each row, divided by the number of its elements.
+Expr over_length(const Expr& total, const Rows& rows) {
+  return total / number(total, static_cast<double>(rows.length()));
 }
 
-/// The stage "mean" of x over each row, as f32.
+/// The stage "mean" of x over each row, in the type that it is summed in.
 Tensor mean_of(const Rows& rows, const Tensor& x) {
   const Tensor total = compute("total", rows.kept, sum(rows.over, wide(x.read_at(rows.element()))));
-  return compute("mean", rows.kept, total.read_at(at(rows.kept)) / length_of(rows));
+  return compute("mean", rows.kept, over_length(total.read_at(at(rows.kept)), rows));
 }
 
 /// The stage "deviation", sqrt(mean of (x - mean)^2 + epsilon).
 Tensor deviation_of(const Rows& rows, const Tensor& x, const Tensor& mean, double epsilon) {
   const Expr difference = wide(x.read_at(rows.element())) - mean.read_at(at(rows.kept));
   const Tensor spread = compute("spread", rows.kept, sum(rows.over, difference * difference));
-  const Expr variance = spread.read_at(at(rows.kept)) / length_of(rows);
+  const Expr variance = over_length(spread.read_at(at(rows.kept)), rows);
   return compute("deviation", rows.kept, sqrt(variance + number(variance, epsilon)));
 }
 
-/// (x - mean) / deviation at the elements of the tensor, as f32.
+/// (x - mean) / deviation at the elements of the tensor, in the type that they are summed in.
 Expr normalized(const Rows& rows, const Tensor& x, double epsilon) {
   const Tensor mean = mean_of(rows, x);
   const Tensor deviation = deviation_of(rows, x, mean, epsilon);
@@ -77,15 +78,16 @@ Status convert_batch_normalization(const Node& node, Builder& builder) {
   // x * factor + shift, where both are known at import if the statistics are.
   const std::vector<Axis> c = {Axis("c", channels)};
   const std::string factor = builder.fresh_name(node.outputs[0]);
+  const DType type = wide_type(value.type.dtype);
   Declaration first(builder);
-  const Expr scale = cast(Float32, first.read(node.input(1))(c[0]));
-  const Expr variance = cast(Float32, first.read(node.input(4))(c[0]));
+  const Expr scale = cast(type, first.read(node.input(1))(c[0]));
+  const Expr variance = cast(type, first.read(node.input(4))(c[0]));
   TW_RETURN_IF_ERROR(
       first.add(compute("out", c, scale / sqrt(variance + number(variance, epsilon))), factor));
   const std::string shift = builder.fresh_name(node.outputs[0]);
   Declaration second(builder);
-  const Expr bias = cast(Float32, second.read(node.input(2))(c[0]));
-  const Expr mean = cast(Float32, second.read(node.input(3))(c[0]));
+  const Expr bias = cast(type, second.read(node.input(2))(c[0]));
+  const Expr mean = cast(type, second.read(node.input(3))(c[0]));
   const Tensor scaled = second.read(builder.value(factor));
   TW_RETURN_IF_ERROR(second.add(compute("out", c, bias - mean * scaled(c[0])), shift));
   Declaration third(builder);
@@ -200,7 +202,8 @@ Status convert_lp_normalization(const Node& node, Builder& builder) {
 
 namespace {
 
-/// layer_norm declares the same with epsilon 1e-5 and f32 parameters for each column.
+/// layer_norm declares the same with epsilon 1e-5 and f32 parameters for each column. In f64 the
+/// attribute, which is an f32, differs from 1e-5.
 bool is_layer_norm(const Node& node, int64_t columns, double epsilon) {
   const auto is_parameter = [&](size_t i) {
     return node.has_input(i) && node.input(i).type.dtype == Float32 &&
@@ -209,8 +212,9 @@ bool is_layer_norm(const Node& node, int64_t columns, double epsilon) {
   const auto is_wanted = [&](size_t i) {
     return i < node.outputs.size() && !node.outputs[i].empty();
   };
-  return columns > 0 && static_cast<float>(epsilon) == 1e-5f && is_parameter(1) &&
-         is_parameter(2) && !is_wanted(1) && !is_wanted(2);
+  return columns > 0 && node.input(0).type.dtype != Float64 &&
+         static_cast<float>(epsilon) == 1e-5f && is_parameter(1) && is_parameter(2) &&
+         !is_wanted(1) && !is_wanted(2);
 }
 
 Status add_layer_norm(const Node& node, Builder& builder, int64_t rows, int64_t columns) {
@@ -224,14 +228,15 @@ Status add_layer_norm(const Node& node, Builder& builder, int64_t rows, int64_t 
   return add_reshape(builder, builder.value(result), value.type.shape, node.outputs[0]);
 }
 
-/// Scale and shift of the last dimensions, applied to a number in f32 and in the type of x.
+/// Scale and shift of the last dimensions, applied to a number in the type that x is summed in.
 Result<Expr> scaled(const Node& node, Declaration& declaration, const Rows& rows, Expr value) {
   for (const size_t i : {1, 2}) {
     if (!node.has_input(i)) continue;
     TW_TRY(const Shape shape, broadcast(node, {rows.shape, node.input(i).type.shape}));
     if (shape != rows.shape) return node.invalid("a parameter is larger than the tensor");
-    const Expr parameter = cast(Float32, broadcast_read(declaration.read(node.input(i)),
-                                                        node.input(i).type.shape, at(rows.all)));
+    const Expr parameter = cast(
+        value.type(),
+        broadcast_read(declaration.read(node.input(i)), node.input(i).type.shape, at(rows.all)));
     value = i == 1 ? value * parameter : value + parameter;
   }
   return value;
@@ -263,10 +268,11 @@ Status convert_layer_normalization(const Node& node, Builder& builder) {
              row_deviation = deviation.read_at(at(rows.kept));
   const Expr normal = (wide(x.read_at(at(rows.all))) - row_mean) / row_deviation;
   TW_TRY(const Expr result, scaled(node, declaration, rows, normal));
-  return declaration.add({compute("out", rows.all, cast(value.type.dtype, result)),
-                          with_dimensions("mean_out", rows, row_mean),
-                          with_dimensions("inverse", rows, number(row_mean, 1) / row_deviation)},
-                         node.outputs);
+  return declaration.add(
+      {compute("out", rows.all, cast(value.type.dtype, result)),
+       with_dimensions("mean_out", rows, cast(Float32, row_mean)),
+       with_dimensions("inverse", rows, cast(Float32, number(row_mean, 1) / row_deviation))},
+      node.outputs);
 }
 
 Status convert_rms_normalization(const Node& node, Builder& builder) {
@@ -279,7 +285,7 @@ Status convert_rms_normalization(const Node& node, Builder& builder) {
   const Tensor in = declaration.read(value);
   const Expr x = wide(in.read_at(rows.element()));
   const Tensor total = compute("total", rows.kept, sum(rows.over, x * x));
-  const Expr mean = total.read_at(at(rows.kept)) / length_of(rows);
+  const Expr mean = over_length(total.read_at(at(rows.kept)), rows);
   const Tensor root = compute("root", rows.kept, sqrt(mean + number(mean, epsilon)));
   const Expr normal = wide(in.read_at(at(rows.all))) / root.read_at(at(rows.kept));
   TW_TRY(const Expr result, scaled(node, declaration, rows, normal));

@@ -135,7 +135,7 @@ Status convert_average_pool(const Node& node, Builder& builder) {
   const Expr element =
       windowed_read(declaration.read(value), p.channel(), p.windows, positions, p.taps, zero);
   const Tensor total = compute("total", p.out, sum(p.taps, wide(element)));
-  const Expr mean = total.read_at(at(p.out)) / cast(Float32, count);
+  const Expr mean = total.read_at(at(p.out)) / cast(wide_type(value.type.dtype), count);
   return declaration.add(compute("out", p.out, cast(value.type.dtype, mean)), node.outputs[0]);
 }
 

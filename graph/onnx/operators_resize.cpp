@@ -176,11 +176,12 @@ std::vector<Expr> cubic_weights(const Expr& t, double a) {
   return {far(t + n(1)), near(t), near(n(1) - t), far(n(2) - t)};
 }
 
-std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, const Expr& y) {
+/// The positions around a place, with weights in a type.
+std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, const Expr& y,
+                                    DType type) {
   const bool is_cubic = sampling.interpolation == Interpolation::Cubic;
   const Expr place = r.position(y), below = place / Expr(r.d);
-  const Expr t =
-      cast(Float32, place % Expr(r.d)) / dsl::constant(Float32, static_cast<double>(r.d));
+  const Expr t = cast(type, place % Expr(r.d)) / dsl::constant(type, static_cast<double>(r.d));
   std::vector<Expr> weights =
       is_cubic ? cubic_weights(t, sampling.cubic) : std::vector<Expr>{number(t, 1) - t, t};
   const auto [least, most] = range_of(r, 0);
@@ -203,11 +204,11 @@ std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, 
 }
 
 Result<std::vector<Tap>> taps_of(const Node& node, const Sampling& sampling, const Resized& r,
-                                 const Expr& y) {
+                                 const Expr& y, DType type) {
   if (r.is_identity()) return std::vector<Tap>{{y, Expr()}};
   if (sampling.interpolation == Interpolation::Nearest) return nearest_tap(node, sampling, r, y);
   if (sampling.antialiases && r.scale.value() < 1) return node.unsupported("antialias=1");
-  return interpolation_taps(sampling, r, y);
+  return interpolation_taps(sampling, r, y, type);
 }
 
 /// The weighted sum over the taps of dimension `depth` and those behind it.
@@ -243,7 +244,8 @@ Status add_resize(const Node& node, Builder& builder, const Sampling& sampling,
     Resized& r = dimensions[i];
     if (r.input == 0 || r.output == 0) return node.unsupported("a tensor without elements");
     TW_RETURN_IF_ERROR(place(node, sampling, r));
-    TW_TRY(std::vector<Tap> found, taps_of(node, sampling, r, axes[i]));
+    TW_TRY(std::vector<Tap> found,
+           taps_of(node, sampling, r, axes[i], wide_type(value.type.dtype)));
     reads *= found.size();
     taps.push_back(std::move(found));
     if (sampling.coordinates != "tf_crop_and_resize") continue;

@@ -33,8 +33,6 @@ struct Tensor {
   std::vector<int64_t> shape = {};
   int64_t elements = 0;
 
-  bool is_double() const { return proto.data_type() == TensorProto::DOUBLE; }
-  int64_t element_bytes() const { return is_double() ? 8 : size_bytes(type); }
   tl::unexpected<Error> fail(ErrorCode code, const std::string& why) const {
     return tw::fail(code, fmt::format("[onnx] tensor '{}': {}", printable(proto.name()), why));
   }
@@ -59,7 +57,7 @@ Result<Tensor> describe(const TensorProto& proto) {
     if (extent < 0) return tensor.invalid(fmt::format("a dimension is {}", extent));
   tensor.shape = {proto.dims().begin(), proto.dims().end()};
   const auto elements = checked_product(tensor.shape);
-  if (!elements || !checked_mul(*elements, tensor.element_bytes()))
+  if (!elements || !checked_mul(*elements, size_bytes(tensor.type)))
     return tensor.invalid("it has more elements than can be counted");
   tensor.elements = *elements;
   return tensor;
@@ -119,17 +117,7 @@ Result<ExternalRange> external_range(const Tensor& tensor) {
 
 /// An array of the tensor's elements as they lie in memory, little-endian.
 dsl::Array from_bytes(const Tensor& tensor, std::vector<std::byte> bytes) {
-  dsl::Array array{tensor.type, tensor.shape, {}};
-  if (tensor.is_double()) {
-    array.data.resize(static_cast<size_t>(tensor.elements) * 4);
-    for (int64_t i = 0; i < tensor.elements; ++i) {
-      double value;
-      std::memcpy(&value, bytes.data() + 8 * i, 8);
-      array.set_float(i, value);
-    }
-    return array;
-  }
-  array.data = std::move(bytes);
+  dsl::Array array{tensor.type, tensor.shape, std::move(bytes)};
   if (tensor.type == Bool)
     for (std::byte& value : array.data) value = std::byte{value != std::byte{0}};
   return array;
@@ -181,7 +169,7 @@ dsl::Array from_numbers(const Tensor& tensor, const google::protobuf::RepeatedFi
 
 Result<dsl::Array> from_field(const Tensor& tensor, const Field& field, const std::string& folder) {
   const TensorProto& proto = tensor.proto;
-  const int64_t bytes = tensor.elements * tensor.element_bytes();
+  const int64_t bytes = tensor.elements * size_bytes(tensor.type);
   if (field.name == "external_data") {
     TW_TRY(const ExternalRange range, external_range(tensor));
     TW_TRY(std::vector<std::byte> data, read_external(folder, range, bytes));

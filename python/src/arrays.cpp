@@ -31,6 +31,7 @@ const struct {
   DType type;
   int number;
 } numpy_types[] = {{"float32", Float32, py::detail::npy_api::NPY_FLOAT_},
+                   {"float64", Float64, py::detail::npy_api::NPY_DOUBLE_},
                    {"float16", Float16, 23},
                    {"bfloat16", BFloat16, no_number},
                    {"int8", Int8, py::detail::npy_api::NPY_BYTE_},
@@ -95,6 +96,7 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
 std::optional<DType> type_of(const DLDataType& type) {
   if (type.lanes != 1) return std::nullopt;
   if (type.code == kDLFloat && type.bits == 32) return Float32;
+  if (type.code == kDLFloat && type.bits == 64) return Float64;
   if (type.code == kDLFloat && type.bits == 16) return Float16;
   if (type.code == kDLBfloat && type.bits == 16) return BFloat16;
   if (type.code == kDLInt && type.bits == 8) return Int8;
@@ -177,7 +179,7 @@ DType dtype_of(const py::handle& value) {
     return *type;
   }
   throw py::type_error(
-      fmt::format("{} is no element type: expected f32, f16, bf16, i8, u8, i32, i64, "
+      fmt::format("{} is no element type: expected f32, f64, f16, bf16, i8, u8, i32, i64, "
                   "bool, or NumPy's name of one of these",
                   py::repr(value).cast<std::string>()));
 }

@@ -15,7 +15,8 @@ aten = torch.ops.aten
 OPSET = 20
 
 # Reduced floats are left to PyTorch.
-ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
+ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.float64: onnx_writer.DOUBLE,
+                 torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
                  torch.int32: onnx_writer.INT32, torch.int64: onnx_writer.INT64, torch.bool: onnx_writer.BOOL}
 
 

@@ -9,7 +9,7 @@ from typing import Union
 
 Attribute = Union[int, float, str, Sequence[int], Sequence[float]]
 
-FLOAT, UINT8, INT8, INT32, INT64, BOOL, FLOAT16, BFLOAT16 = 1, 2, 3, 6, 7, 9, 10, 16
+FLOAT, UINT8, INT8, INT32, INT64, BOOL, FLOAT16, DOUBLE, BFLOAT16 = 1, 2, 3, 6, 7, 9, 10, 11, 16
 _IR_VERSION = 8
 
 

@@ -38,7 +38,7 @@ TEST(Agreement, GuardedTails) {
 }
 
 TEST(Agreement, Fault78_PartialVectors) {
-  for (const DType type : {Float32, UInt8, BFloat16})
+  for (const DType type : {Float32, Float64, UInt8, BFloat16})
     for (const int64_t step : {1, 3})
       for (const int64_t n : {1, 16, 37}) {
         const Program program = partial_sums(n, step, type);
@@ -47,7 +47,7 @@ TEST(Agreement, Fault78_PartialVectors) {
 }
 
 TEST(Agreement, PaddingBySelect) {
-  for (const DType type : {Float32, BFloat16, Float16, Int32, Int8, UInt8}) {
+  for (const DType type : {Float32, Float64, BFloat16, Float16, Int32, Int8, UInt8}) {
     const Program program = padded_row_conv(3, 7, type);
     expect_agreement(program, integer_inputs(program, 4));
   }

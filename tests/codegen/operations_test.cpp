@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -92,12 +93,15 @@ class Operations : public testing::Test {
   void expect(const Program& program, const Storage& inputs, double relative = 0,
               double absolute = 0) {
     expect_agreement(program, inputs, relative, absolute);
+    for (const auto& argument : program.arguments)
+      if (argument.buffer.type == Float64) return;  // not on GPUs
     Program on_gpu = program;
     for (auto& phase : on_gpu.phases) phase.body = schedules::block(with_threads(*phase.body));
     cases_.push_back(gpu_case("", on_gpu, inputs, relative));
   }
 
   void TearDown() override {
+    if (cases_.empty()) return;
     expect_emulation_agrees(cases_);
     if (const auto device = opencl_device()) expect_opencl_agrees(**device, cases_);
     if (const auto nvrtc = open_nvrtc()) expect_nvrtc_compiles(*nvrtc, cases_);
@@ -110,6 +114,7 @@ class Operations : public testing::Test {
 TEST_F(Operations, EveryTypeAndOperation) {
   for (const DType type : all_types) {
     const double tolerance = type == Float32    ? 2e-6
+                             : type == Float64  ? 2e-15
                              : type == Float16  ? 1e-3
                              : type == BFloat16 ? 8e-3
                                                 : 0;
@@ -125,10 +130,80 @@ TEST_F(Operations, EveryConversion) {
     const Expr a = dsl::read("a", {var("i")}, from);
     std::vector<std::pair<std::string, Expr>> results;
     for (const DType to : all_types)
-      results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
-    const Program program = elementwise(from, results, true);
-    expect(program, real_inputs(program, 12));
+      if (to != Float64)
+        results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
+    for (const auto& converted : {results, {{"to_f64", dsl::cast(Float64, a)}}}) {
+      const Program program = elementwise(from, converted, true);
+      expect(program, real_inputs(program, 12));
+    }
   }
+}
+
+/// By way of f32, numbers next to the middle of two halves would be rounded to the middle first.
+TEST_F(Operations, DoublesAreRoundedOnce) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> values = {1 + 0x1p-11 + 0x1p-50,
+                                      1 + 0x1p-11 - 0x1p-50,
+                                      1 + 0x1p-11,
+                                      1 + 3 * 0x1p-11,
+                                      -(1 + 0x1p-11 + 0x1p-40),
+                                      1 + 0x1p-8 + 0x1p-50,
+                                      1 + 0x1p-8 - 0x1p-50,
+                                      1 + 0x1p-8,
+                                      -(1 + 0x1p-8 + 0x1p-45),
+                                      65520 - 0x1p-30,
+                                      65520,
+                                      65504,
+                                      0x1p-25,
+                                      0x1p-25 + 0x1p-70,
+                                      0x1p-24 + 0x1p-25,
+                                      0x1p-24 + 0x1p-25 - 0x1p-70,
+                                      0x1p-60,
+                                      0x1.ffp127,
+                                      0x1.fefffffffffp127,
+                                      1e300,
+                                      -1e300,
+                                      1e-300,
+                                      -0.0,
+                                      infinity,
+                                      -infinity,
+                                      1 + 0x1p-24 + 0x1p-52,
+                                      0x1.fffffefffffffp127,
+                                      0x1.ffffffp127};
+  const Expr a = dsl::read("a", {var("i")}, Float64);
+  for (const DType to : {Float16, BFloat16, Float32}) {
+    const Program program = elementwise(Float64, {{"rounded", dsl::cast(to, a)}}, true);
+    Storage inputs = integer_inputs(program, 23);
+    for (size_t i = 0; i < values.size(); ++i)
+      store_float(Float64, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
+    expect(program, inputs);
+  }
+  EXPECT_EQ(round_to(Float16, 1 + 0x1p-11 + 0x1p-50), 1 + 0x1p-10);
+  EXPECT_EQ(round_to(BFloat16, 1 + 0x1p-8 + 0x1p-50), 1 + 0x1p-7);
+  EXPECT_EQ(round_to(BFloat16, 1 + 0x1p-8 - 0x1p-50), 1);
+}
+
+TEST_F(Operations, NaNsOfDoublesStayNaN) {
+  const Expr a = dsl::read("a", {var("i")}, Float64);
+  for (const DType to : {Float16, BFloat16, Float32})
+    for (const uint64_t bits :
+         {0x7ff8000000000000u, 0xfff8000000000000u, 0x7ff0000000000001u, 0x7fffffffffffffffu}) {
+      const Program program = elementwise(Float64, {{"rounded", dsl::cast(to, a)}}, true);
+      Storage inputs = integer_inputs(program, 24);
+      for (int64_t i = 0; i < count; ++i)
+        store_float(Float64, inputs["a"].data(), i, std::bit_cast<double>(bits));
+      for (const Target& target : runnable_targets()) {
+        const auto outputs = run_object(program, inputs, target);
+        ASSERT_TRUE(outputs) << outputs.error().message;
+        for (int64_t i = 0; i < count; ++i)
+          EXPECT_TRUE(std::isnan(load_float(to, outputs->at("rounded").data(), i)))
+              << tw::to_string(to) << " of " << std::hex << bits << " for " << target.to_string();
+      }
+      const auto outputs = run_c(program, inputs);
+      ASSERT_TRUE(outputs) << outputs.error().message;
+      for (int64_t i = 0; i < count; ++i)
+        EXPECT_TRUE(std::isnan(load_float(to, outputs->at("rounded").data(), i))) << "C";
+    }
 }
 
 TEST_F(Operations, FloatsSaturateAsIntegers) {
@@ -261,7 +336,7 @@ TEST_F(Operations, HalfPrecisionRoundsToNearestEven) {
 }
 
 TEST_F(Operations, EveryCombination) {
-  for (const DType type : {Float32, Float16, BFloat16, Int8, UInt8, Int32, Int64}) {
+  for (const DType type : {Float32, Float64, Float16, BFloat16, Int8, UInt8, Int32, Int64}) {
     Program program;
     program.arguments = {argument("a", type, {5, count}, false)};
     Block body;
@@ -304,6 +379,51 @@ TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
   // Without fused multiply-adds exp rounds the multiple of ln 2 that it takes off its argument: by
   // half of the spacing of floats at 80, 3.8e-6, as LLVM joins the two parts of the constant.
   expect(program, inputs, host_target().has("fma") ? 2e-6 : 6e-6, 1e-37);
+}
+
+TEST_F(Operations, FunctionsOfDoublesAreAccurateOverTheirRange) {
+  constexpr int64_t points = 4001;
+  const Expr x = dsl::read("a", {var("i")}, Float64), positive = dsl::abs(x);
+  const std::vector<std::pair<std::string, Expr>> functions = {
+      {"exp", dsl::exp(x)},
+      {"tanh", dsl::tanh(x)},
+      {"erf", dsl::erf(x)},
+      {"log", dsl::log(positive)},
+      {"sqrt", dsl::sqrt(positive)},
+      {"sigmoid", dsl::sigmoid(x)},
+      {"sine", dsl::sin(x)},
+      {"cosine", dsl::cos(x)},
+      {"pow", dsl::pow(positive, x * dsl::constant(Float64, 0.15))}};
+  std::vector<schedules::Argument> arguments = {argument("a", Float64, {points}, false)};
+  Block body;
+  for (const auto& [name, value] : functions) {
+    arguments.push_back(argument(name, Float64, {points}, true));
+    body.push_back(assign(name, {var("i")}, value));
+  }
+  const Program program = single_phase(arguments, {}, {serial("i", points, body)});
+  Storage inputs = integer_inputs(program, 16);
+  for (int64_t i = 0; i < points; ++i) {
+    const double t = static_cast<double>(i - points / 2) / (points / 2.0);
+    store_float(Float64, inputs["a"].data(), i, 700 * t * t * t + 1e-6);  // dense around 0
+  }
+  expect(program, inputs, 1e-15, 1e-16);
+}
+
+TEST_F(Operations, PowersOfDoublesOfEveryKindOfBase) {
+  const Expr a = dsl::read("a", {var("i")}, Float64), b = dsl::read("b", {var("i")}, Float64);
+  const Program program = elementwise(Float64, {{"power", dsl::pow(a, b)}}, true);
+  Storage inputs = integer_inputs(program, 22);
+  const double bases[] = {0, 1, -1, 2, -2, 0.5, 1e-308, 1e-320, 1e300, -7.25, 1.0000001, 10};
+  const double exponents[] = {3, -0.75, 7};
+  for (int64_t i = 0; i < 36; ++i) {
+    const double base = bases[i / 3], exponent = exponents[i % 3];
+    store_float(Float64, inputs["a"].data(), i, base);
+    store_float(Float64, inputs["b"].data(), i,
+                base == 0  ? 2.5
+                : base < 0 ? std::floor(exponent)
+                           : exponent);
+  }
+  expect(program, inputs, 1e-15, 1e-320);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ void run(uint64_t first_seed, int cases, int cases_a_c_run) {
   for (int i = 0; i < cases && !testing::Test::HasFailure(); ++i) {
     const uint64_t seed = first_seed + static_cast<uint64_t>(i);
     Random random(seed);
-    const auto [compute, tolerance] = schedules::random_compute(random);
+    const auto [declared, tolerance] = schedules::random_compute(random);
+    const dsl::Compute compute = seed % 3 == 0 ? schedules::in_doubles(declared) : declared;
     const Schedule schedule = random_schedule(random, compute);
     const auto program = schedule.program();
     ASSERT_TRUE(program) << program.error().message;

@@ -9,7 +9,7 @@ namespace tw::dsl {
 namespace {
 
 TEST(Array, SetsAndGetsEveryType) {
-  for (const DType type : {Float32, Float16, BFloat16, Int8, UInt8, Int32, Int64, Bool}) {
+  for (const DType type : {Float32, Float64, Float16, BFloat16, Int8, UInt8, Int32, Int64, Bool}) {
     Array array = *Array::make(type, {2, 3});
     array.set({1, 2}, 1);
     EXPECT_EQ(array.get({1, 2}), 1) << to_string(type);
@@ -29,7 +29,7 @@ TEST(Array, Fault05_ExtentOverflowIsAnErrorBeforeAllocation) {
 }
 
 TEST(Array, FillsAreReproducibleAndInRange) {
-  for (const DType type : {Float32, BFloat16, Int8, UInt8, Bool}) {
+  for (const DType type : {Float32, Float64, BFloat16, Int8, UInt8, Bool}) {
     Array a = *Array::make(type, {1000}), b = a;
     Random first(7), second(7);
     fill_integers(a, first);
@@ -59,7 +59,7 @@ TEST(Array, NormalFillHasMeanZeroAndVarianceOne) {
 }
 
 TEST(Array, Fault08_SpecialFillHasEveryKind) {
-  for (const DType type : {Float32, Float16, BFloat16}) {
+  for (const DType type : {Float32, Float64, Float16, BFloat16}) {
     Array a = *Array::make(type, {4000});
     Random random(3);
     fill_special(a, random);

@@ -28,6 +28,10 @@ TEST(Expr, PrintsConstantsInTheirTypes) {
   EXPECT_EQ(to_string(constant(Float32, -0.0)), "-0.0");
   EXPECT_EQ(to_string(constant(Float16, 2)), "2.0f16");
   EXPECT_EQ(to_string(constant(BFloat16, std::numeric_limits<double>::infinity())), "infbf16");
+  EXPECT_EQ(to_string(constant(Float64, 0.1)), "0.1f64");
+  EXPECT_EQ(to_string(constant(Float64, 0.1f)), "0.10000000149011612f64");
+  EXPECT_EQ(to_string(constant(Float64, 3)), "3.0f64");
+  EXPECT_EQ(to_string(constant(Float64, -std::numeric_limits<double>::infinity())), "-inff64");
   EXPECT_EQ(to_string(constant_int(UInt8, 255)), "255u8");
   EXPECT_EQ(to_string(constant_int(Bool, 1)), "true");
   EXPECT_EQ(to_string(Expr(-3)), "-3");

@@ -53,6 +53,24 @@ TEST(Interpret, Reduces) {
   EXPECT_EQ(run("input a: f32[4]; t: f32[] = max(k=0) a[k]", a), Values{-INFINITY});
 }
 
+TEST(Interpret, SumsOfDoublesKeepSmallTerms) {
+  const Arrays a = {{"a", array(Float64, {1e16, 1, 1, -1e16})}};
+  EXPECT_EQ(run("input a: f64[4]; t: f64[] = sum(k=4) a[k]", a), Values{2});
+  EXPECT_EQ(run("input a: f64[4]; t: f64[] = sum(k=4) a[k] / 3.0f64", a).size(), 1u);
+  const Arrays infinite = {{"a", array(Float64, {INFINITY, 1, 1, 2})}};
+  EXPECT_EQ(run("input a: f64[4]; t: f64[] = sum(k=4) a[k]", infinite), Values{INFINITY});
+}
+
+TEST(Interpret, DoublesAreRoundedOnceToEveryType) {
+  const Arrays a = {{"a", array(Float64, {1 + 0x1p-11 + 0x1p-50, 1 + 0x1p-8 - 0x1p-50, NAN})}};
+  const Values halves = run("input a: f64[3]; t: f16[i=3] = f16(a[i])", a);
+  EXPECT_EQ(halves[0], 1 + 0x1p-10);
+  EXPECT_TRUE(std::isnan(halves[2]));
+  const Values brains = run("input a: f64[3]; t: bf16[i=3] = bf16(a[i])", a);
+  EXPECT_EQ(brains[1], 1);
+  EXPECT_TRUE(std::isnan(brains[2]));
+}
+
 TEST(Interpret, ScansUpToAnElement) {
   const Arrays a = {{"a", array(Float32, {3, -1, 4, 1})}};
   EXPECT_EQ(run("input a: f32[4]; t: f32[j=4] = sum(k <= j) a[k]", a), (Values{3, 2, 6, 7}));

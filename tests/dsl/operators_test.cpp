@@ -399,6 +399,17 @@ TEST(Operators, RowsOfMatrices) {
   for (int64_t i = 0; i < 4; ++i) inputs["in"].set_float(i, static_cast<double>(i));
   EXPECT_EQ(interpret(average, inputs)->at("out").get_float(0), 1.5);
 
+  for (const char* op : {"dense", "conv2d", "softmax", "layer_norm", "gelu", "global_avg_pool"}) {
+    const std::string shape = std::string(op) == "dense" ? "m=2 n=3 k=4 bias=1"
+                              : std::string(op) == "conv2d"
+                                  ? "n=1 c=2 h=5 w=5 k=3 r=3 s=3 bias=1 relu=1"
+                              : std::string(op) == "global_avg_pool" ? "c=2 h=2 w=3"
+                                                                     : "rows=2 cols=3";
+    const Compute doubles = *make(op, shape.c_str(), Float64);
+    for (const Input& input : doubles.inputs) EXPECT_EQ(input.type, Float64) << op;
+    for (const Stage& stage : doubles.stages) EXPECT_EQ(stage.type, Float64) << op;
+  }
+
   const Compute total = *make("reduce_sum", "rows=1 cols=3", Int8);
   inputs = filled(total);
   for (int64_t i = 0; i < 3; ++i) inputs["in"].set_int(i, 100);

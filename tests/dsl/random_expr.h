@@ -32,7 +32,8 @@ class RandomExpr {
   }
 
   static const std::vector<DType>& number_types() {
-    static const std::vector<DType> types = {Float32, Float16, BFloat16, Int8, UInt8, Int32, Int64};
+    static const std::vector<DType> types = {Float32, Float64, Float16, BFloat16,
+                                             Int8,    UInt8,   Int32,   Int64};
     return types;
   }
 

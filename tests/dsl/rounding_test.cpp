@@ -68,6 +68,37 @@ TEST(Rounding, OfWhatNeedsNoneIsZero) {
   EXPECT_GT(at(sum, normal(Float32, 1000)).rounding, 0);
 }
 
+TEST(Rounding, OfDoublesComparesWithSumsThatLoseNothing) {
+  const Compute sum = compute_of("input x: f64[1000]; out: f64[i=1] = sum(k=1000) x[k] * x[k]");
+  auto integers = Array::make(Float64, {1000}).value();
+  Random random(1);
+  fill_integers(integers, random);
+  EXPECT_EQ(at(sum, integers).rounding, 0);
+  const Array x = normal(Float64, 1000);
+  long double exact = 0;
+  double plain = 0;
+  for (int64_t k = 0; k < 1000; ++k) {
+    const double square = x.get_float(k) * x.get_float(k);
+    exact += static_cast<long double>(square);
+    plain += square;
+  }
+  const Rounded rounded = at(sum, x);
+  EXPECT_EQ(rounded.value, static_cast<double>(exact));
+  EXPECT_LE(std::fabs(plain - rounded.value), rounded.rounding);
+  EXPECT_LT(rounded.rounding, 1e-13 * rounded.value);
+}
+
+TEST(Rounding, OfDoublesKnowsTheirRange) {
+  const Array x = array_of(Float64, {1e200, 1});
+  const Compute squared = compute_of("input x: f64[2]; out: f64[i=2] = x[i] * x[i]");
+  EXPECT_TRUE(at(squared, x, {0}).overflows);
+  EXPECT_FALSE(at(squared, x, {1}).overflows);
+  EXPECT_EQ(at(squared, x, {1}).rounding, 0);
+  const Compute third = compute_of("input x: f64[2]; out: f64[i=2] = x[i] / 3.0f64");
+  EXPECT_GT(at(third, x, {1}).rounding, 0);
+  EXPECT_LT(at(third, x, {1}).rounding, 1e-15);
+}
+
 TEST(Rounding, TellsOverflowFromValuesThatAreMeant) {
   const Array x = array_of(Float32, {1, 0.01, -1});
   const Compute scaled = compute_of("input x: f32[3]; out: f32[i=3] = x[i] * 1e38 * 10.0");

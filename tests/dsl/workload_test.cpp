@@ -227,7 +227,7 @@ TEST(Workload, LayoutsThatCannotBeAreUsageErrors) {
 
 TEST(Workload, BadKeysAreErrors) {
   for (const char* key : {"", "conv2d", "conv2d f32 fast", "conv3d n=1",
-                          "dense m=1 n=1 k=1 f64 fast", "dense m=1 n=1 k=1 f32 faster", "expr",
+                          "dense m=1 n=1 k=1 f128 fast", "dense m=1 n=1 k=1 f32 faster", "expr",
                           "expr fast", "expr fast a b c", "dense m=1 m=2 n=1 k=1 f32 fast"})
     EXPECT_FALSE(parse_workload(key)) << key;
 }

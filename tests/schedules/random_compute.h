@@ -366,4 +366,36 @@ class ComputeMaker {
 
 inline RandomCompute random_compute(Random& random) { return ComputeMaker(random).make(); }
 
+/// The expression with f64 in place of f32.
+inline dsl::Expr in_doubles(const dsl::Expr& expr) {
+  const auto wider = [](DType type) { return type == Float32 ? Float64 : type; };
+  return dsl::visit(
+      expr,
+      [&](const dsl::Const& c) {
+        return c.type == Float32 ? dsl::constant(Float64, c.float_value) : expr;
+      },
+      [&](const dsl::Var&) { return expr; },
+      [&](const dsl::Read& r) {
+        std::vector<dsl::Expr> indices;
+        for (const dsl::Expr& index : r.indices) indices.push_back(in_doubles(index));
+        return dsl::read(r.tensor, indices, wider(r.type));
+      },
+      [&](const dsl::Unary& u) { return dsl::unary(u.op, in_doubles(u.a)); },
+      [&](const dsl::Binary& b) { return dsl::binary(b.op, in_doubles(b.a), in_doubles(b.b)); },
+      [&](const dsl::Select& s) {
+        return dsl::select(in_doubles(s.condition), in_doubles(s.a), in_doubles(s.b));
+      },
+      [&](const dsl::Cast& c) { return dsl::cast(wider(c.type), in_doubles(c.a)); });
+}
+
+inline dsl::Compute in_doubles(dsl::Compute compute) {
+  for (dsl::Input& input : compute.inputs)
+    if (input.type == Float32) input.type = Float64;
+  for (dsl::Stage& stage : compute.stages) {
+    stage.body = in_doubles(stage.body);
+    stage.type = stage.body.type();
+  }
+  return compute;
+}
+
 }  // namespace tw::schedules

@@ -39,7 +39,7 @@ ErrorCode refusal(const std::string& bytes) {
 }
 
 TEST(Npy, WhatIsWrittenIsRead) {
-  for (const DType type : {Float32, Float16, Int8, UInt8, Int32, Int64, Bool})
+  for (const DType type : {Float32, Float64, Float16, Int8, UInt8, Int32, Int64, Bool})
     for (const std::vector<int64_t>& shape :
          {std::vector<int64_t>{2, 3}, {5}, {}, {0, 4}, {1, 2, 3, 4}}) {
       const dsl::Array array = counted(type, shape);
@@ -65,7 +65,7 @@ TEST(Npy, HeadersMayBeSpacedOtherwise) {
 
 TEST(Npy, Fault10_ArraysThatWouldHaveToBeConvertedAreRefused) {
   const std::string rest = "'fortran_order': False, 'shape': (1,), }";
-  EXPECT_EQ(refusal(file_of("{'descr': '<f8', " + rest, "12345678")), ErrorCode::Unsupported);
+  EXPECT_EQ(refusal(file_of("{'descr': '<c8', " + rest, "12345678")), ErrorCode::Unsupported);
   EXPECT_EQ(refusal(file_of("{'descr': '>f4', " + rest, "1234")), ErrorCode::Unsupported);
   EXPECT_EQ(refusal(file_of("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234")),
             ErrorCode::Unsupported);

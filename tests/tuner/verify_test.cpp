@@ -59,6 +59,9 @@ TEST(RelativeError, WhereAllIsZeroNothingElseIsAllowed) {
 TEST(Tolerance, FollowsTypesAndTheAccuracyClass) {
   const auto of = [](const char* key) { return tolerance_of(workload_of(key)); };
   EXPECT_EQ(of("dense m=2 n=2 k=2 i8 fast"), 0);
+  EXPECT_LT(of("dense m=2 n=2 k=2 f64 strict"), of("dense m=2 n=2 k=2 f64 fast"));
+  EXPECT_LT(of("dense m=2 n=2 k=2 f64 fast"), 1e-13);
+  EXPECT_GT(of("dense m=2 n=2 k=2 f64 strict"), 1e-15);
   EXPECT_LT(of("dense m=2 n=2 k=2 f32 strict"), of("dense m=2 n=2 k=2 f32 fast"));
   EXPECT_LT(of("dense m=2 n=2 k=2 f32 fast"), of("dense m=2 n=2 k=2 f16 fast"));
   EXPECT_LT(of("dense m=2 n=2 k=2 f16 fast"), of("dense m=2 n=2 k=2 bf16 fast"));
