@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/integer.h"
 #include "base/text.h"
 
 namespace tw::schedules {
@@ -76,6 +77,15 @@ Status name_loops(StageNest& stage, std::string_view step,
     stage.own_names.push_back({own[i], std::string(loops.begin()[i])});
   }
   return {};
+}
+
+Status check_iterations(const std::vector<int64_t>& extents, std::string_view step,
+                        const std::string& stage) {
+  constexpr int64_t most_iterations = int64_t{1} << 58;
+  const auto iterations = checked_product(extents);
+  if (iterations && *iterations <= most_iterations) return {};
+  return illegal(step,
+                 fmt::format("the loops of '{}' would have more than 2^58 iterations", stage));
 }
 
 Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,

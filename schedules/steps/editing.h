@@ -39,6 +39,10 @@ Status name_loops(StageNest& stage, std::string_view step,
                   std::initializer_list<std::string_view> loops,
                   const std::vector<std::string>& own);
 
+/// Fails if loops of these extents would have more iterations than bounds are proved for. Buffers
+/// have elements for some of the loops, and the bytes of all of them fit an int64.
+Status check_iterations(const std::vector<int64_t>& extents, std::string_view step,
+                        const std::string& stage);
 /// Fails if another stage is computed at the loop of index `outermost`, or at one inside of it:
 /// such loops must not change, nor must the loops around them.
 Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,

@@ -49,6 +49,10 @@ Status apply(Nest& nest, const Rfactor& s) {
         dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
   partial.axes.insert(in_blocks ? partial.axes.begin() : partial.axes.end(), lane);
   partial.letters = "";
+  std::vector<int64_t> extents;
+  for (const auto* axes : {&partial.axes, &partial.reduction})
+    for (const Axis& each : *axes) extents.push_back(each.extent);
+  TW_RETURN_IF_ERROR(check_iterations(extents, s.name, partial.name));
 
   Stage final_stage = stage->stage;
   std::vector<Expr> indices;

@@ -5,19 +5,6 @@
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {
-namespace {
-
-// Buffers have elements for some of the loops, and the bytes of all of them fit an int64.
-constexpr int64_t most_iterations = int64_t{1} << 58;
-
-bool are_too_many(const std::vector<NestLoop>& loops) {
-  std::vector<int64_t> extents;
-  for (const NestLoop& loop : loops) extents.push_back(loop.extent);
-  const auto iterations = checked_product(extents);
-  return !iterations || *iterations > most_iterations;
-}
-
-}  // namespace
 
 Status apply(Nest& nest, const Split& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
@@ -56,9 +43,9 @@ Status apply(Nest& nest, const Split& s) {
     stage->guards.push_back(start + inner_var < Expr(loop.extent));
   stage->loops[static_cast<size_t>(index)] = outer;
   stage->loops.insert(stage->loops.begin() + index + 1, inner);
-  if (are_too_many(stage->loops))
-    return illegal(s.name,
-                   fmt::format("the loops of '{}' would have more than 2^58 iterations", s.stage));
+  std::vector<int64_t> extents;
+  for (const NestLoop& each : stage->loops) extents.push_back(each.extent);
+  TW_RETURN_IF_ERROR(check_iterations(extents, s.name, s.stage));
   return name_loops(*stage, s.name, {outer.name, inner.name}, s.names.names);
 }
 

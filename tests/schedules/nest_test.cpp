@@ -77,6 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "[split] a shifted tile of 7 is longer than the extent 6"},
         NestCase{gemm, "split c k 9223372036854775807",
                  "[split] the loops of 'c' would have more than 2^58 iterations"},
+        NestCase{gemm, "rfactor c k 9223372036854775807",
+                 "[rfactor] the loops of 'c.rf' would have more than 2^58 iterations"},
         NestCase{gemm, "unroll c n; split c n 2",
                  "[split] loop 'n' is already unrolled, vectorized or parallel"},
         NestCase{gemm, "cache_write c m; split c m 2",
