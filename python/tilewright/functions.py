@@ -7,7 +7,7 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import tilewright
 from tilewright import _tilewright
@@ -33,6 +33,13 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)  # where the thread that held the old one does not exist
 
 
+class _Loaded(NamedTuple):
+    """A kernel, whose inputs are in the order in which the declaration reads them, and the parameter
+    that each of them is."""
+    kernel: Kernel
+    order: list[int]
+
+
 class KernelFunction:
     """A function of tensors that is called on arrays; kernel() makes it.
 
@@ -49,7 +56,7 @@ class KernelFunction:
         if unknown := self._weights.difference(self._names):
             raise TypeError(f"{function.__name__}(): weights names {sorted(unknown)}, which are no parameters")
         self._db, self._target, self._threads, self._accuracy = db, target, threads, accuracy
-        self._kernels: dict[_Signature, Kernel] = {}
+        self._kernels: dict[_Signature, _Loaded] = {}
 
     def workload(self, *arrays: Any) -> Workload:
         """What the function computes of arrays of these shapes and types; their elements don't matter."""
@@ -64,17 +71,20 @@ class KernelFunction:
         tuned = tilewright.tune(self._declared(signature), db=self._db, progress=progress, on_progress=on_progress,
                                 **given)
         if given["target"] == self._target and given["threads"] == self._threads:
-            self._kernels[signature] = tuned.kernel()
+            self._kernels[signature] = self._loaded(tuned.kernel())
         return tuned
 
     def kernel(self, *arrays: Any) -> Kernel:
         """The best known kernel for the shapes and types of these arrays. Raises NoCandidateError where
-        the database knows none."""
-        return self._kernel_for(self._signature_of(arrays))
+        the database knows none. Its inputs are in the order in which the declaration reads them, which
+        need not be that of the parameters: `[a.name for a in kernel.arguments]`."""
+        return self._kernel_for(self._signature_of(arrays)).kernel
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
-        """Runs on arrays, as a Kernel does."""
-        return self.kernel(*arrays)(*arrays, out=out, threads=threads)
+        """Runs on arrays in the order of the function's parameters, else as a Kernel does. Arrays of
+        parameters that the function does not read only have to be there."""
+        loaded = self._kernel_for(self._signature_of(arrays))
+        return loaded.kernel(*[arrays[i] for i in loaded.order], out=out, threads=threads)
 
     def __repr__(self) -> str:
         return f"<kernel {self._function.__name__}({', '.join(self._names)})>"
@@ -92,15 +102,19 @@ class KernelFunction:
                                     f"dtype, got {type(array).__name__}") from None
             raise
 
-    def _kernel_for(self, signature: _Signature) -> Kernel:
-        kernel = self._kernels.get(signature)
-        if kernel is not None:
-            return kernel
+    def _loaded(self, kernel: Kernel) -> _Loaded:
+        inputs = [argument.name for argument in kernel.arguments if not argument.is_output]
+        return _Loaded(kernel, [self._names.index(name) for name in inputs])
+
+    def _kernel_for(self, signature: _Signature) -> _Loaded:
+        loaded = self._kernels.get(signature)
+        if loaded is not None:
+            return loaded
         with _loading:
             if signature not in self._kernels:
                 known = tilewright.tune(self._declared(signature), db=self._db, target=self._target,
                                         threads=self._threads, effort="none", progress=False)
-                self._kernels[signature] = known.kernel()
+                self._kernels[signature] = self._loaded(known.kernel())
             return self._kernels[signature]
 
     def _declared(self, signature: _Signature) -> Workload:

@@ -100,6 +100,17 @@ class Running(unittest.TestCase):
         self.assertEqual(len(tw.Store(str(self.database))), records)
         self.assertIs(again.kernel(self.a, self.b), again.kernel(self.a, self.b))
 
+    def test_arrays_are_passed_by_parameter_and_not_by_first_use(self):
+        @tw.kernel(db=self.database)
+        def difference(a, unread, b):
+            (i,) = a.axes
+            return tw.compute("out", [i], -b[i] + a[i] * 2.0)
+
+        a, b = numbers(8), numbers(8) + 9
+        difference.tune(a, a, b, trials=1)
+        np.testing.assert_array_equal(difference(a, a, b), 2 * a - b)
+        self.assertEqual([argument.name for argument in difference.kernel(a, a, b).arguments], ["b", "a", "out"])
+
     def test_each_shape_is_a_workload(self):
         kernel = tw.kernel(db=self.database)(product)
         kernel.tune(self.a, self.b, trials=1)
