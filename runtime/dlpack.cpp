@@ -16,31 +16,6 @@ namespace {
 constexpr int most_axes = 64;
 constexpr uint8_t dlpack_bool = 6;  // since DLPack 0.8, which Debian's header is older than
 
-std::optional<DType> dtype_of(DLDataType type) {
-  switch (type.code << 8 | type.bits) {
-    case kDLFloat << 8 | 32:
-      return Float32;
-    case kDLFloat << 8 | 64:
-      return Float64;
-    case kDLFloat << 8 | 16:
-      return Float16;
-    case kDLBfloat << 8 | 16:
-      return BFloat16;
-    case kDLInt << 8 | 8:
-      return Int8;
-    case kDLUInt << 8 | 8:
-      return UInt8;
-    case kDLInt << 8 | 32:
-      return Int32;
-    case kDLInt << 8 | 64:
-      return Int64;
-    case dlpack_bool << 8 | 8:
-      return Bool;
-    default:
-      return std::nullopt;
-  }
-}
-
 /// "CUDA device 1".
 std::string show(DLDevice device) {
   switch (static_cast<int>(device.device_type)) {
@@ -94,7 +69,7 @@ Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tenso
   if (tensor->dtype.lanes != 1)
     return wrong_argument(
         argument, fmt::format("elements of {} lanes given, expected 1", tensor->dtype.lanes));
-  const auto dtype = dtype_of(tensor->dtype);
+  const auto dtype = dlpack_dtype(tensor->dtype.code, tensor->dtype.bits);
   if (!dtype)
     return wrong_argument(
         argument, fmt::format("elements of DLPack's type code {} with {} bits "
@@ -158,6 +133,31 @@ Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
 }
 
 }  // namespace
+
+std::optional<DType> dlpack_dtype(uint8_t code, uint8_t bits) {
+  switch (code << 8 | bits) {
+    case kDLFloat << 8 | 32:
+      return Float32;
+    case kDLFloat << 8 | 64:
+      return Float64;
+    case kDLFloat << 8 | 16:
+      return Float16;
+    case kDLBfloat << 8 | 16:
+      return BFloat16;
+    case kDLInt << 8 | 8:
+      return Int8;
+    case kDLUInt << 8 | 8:
+      return UInt8;
+    case kDLInt << 8 | 32:
+      return Int32;
+    case kDLInt << 8 | 64:
+      return Int64;
+    case dlpack_bool << 8 | 8:
+      return Bool;
+    default:
+      return std::nullopt;
+  }
+}
 
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads) {

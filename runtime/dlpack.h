@@ -12,6 +12,7 @@
 // it. Outputs must be writable, which a DLTensor does not state. Thread-safe.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -21,6 +22,9 @@
 #include "runtime/thread_pool.h"
 
 namespace tw::runtime {
+
+/// The type of a DLDataType of one lane with these members; nullopt: there is none here.
+std::optional<DType> dlpack_dtype(uint8_t code, uint8_t bits);
 
 /// Like Kernel::call(), for tensors in memory that the processor can access: its own, and pinned or
 /// managed memory of CUDA.

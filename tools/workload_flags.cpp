@@ -12,6 +12,7 @@
 #include "dsl/parse.h"
 #include "tools/gpu_targets.h"
 #include "tools/quote.h"
+#include "tuner/tune.h"
 
 namespace tw::tools {
 namespace {
@@ -105,7 +106,8 @@ Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
 std::vector<Flag> flags_of(TargetFlags& flags) {
   return {{"target", Text{&flags.target},
            "host (the default), cuda, cuda:1, cuda:sm_90a, opencl, x86-64-v4, ..., see `list`"},
-          {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
+          {"threads", Whole{&flags.threads, 1, tuner::most_kernel_threads},
+           "threads that the kernel runs on"}};
 }
 
 Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here) {

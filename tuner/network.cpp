@@ -390,6 +390,7 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress) {
+  TW_RETURN_IF_ERROR(check(options.tuning));
   const Target machine = with_known_machine(store, target);
   const auto interrupted = [&environment] { return environment.interrupted(); };
   const PredictionCache cache = PredictionCache::open(

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "base/isa.h"
@@ -71,6 +72,12 @@ Results all_from_database(const std::vector<TaskSpec>& tasks, const Target& targ
   return known;
 }
 
+Status check_option(bool is_right, std::string_view name, double value, std::string_view expected) {
+  if (is_right) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[tune] {} is {}; {} was expected", name, value, expected));
+}
+
 /// Kernels of GPUs are timed hot.
 Status check_states(const std::vector<TaskSpec>& tasks, const Target& target) {
   for (const TaskSpec& task : tasks)
@@ -83,6 +90,18 @@ Status check_states(const std::vector<TaskSpec>& tasks, const Target& target) {
 }
 
 }  // namespace
+
+Status check(const TuneOptions& options) {
+  TW_RETURN_IF_ERROR(check_option(std::isfinite(options.budget_s) && options.budget_s >= 0,
+                                  "budget", options.budget_s, "a number of seconds from 0 on"));
+  TW_RETURN_IF_ERROR(check_option(options.trials >= 0, "trials",
+                                  static_cast<double>(options.trials), "a whole number from 0 on"));
+  TW_RETURN_IF_ERROR(check_option(std::isfinite(options.timeout_s) && options.timeout_s > 0,
+                                  "timeout", options.timeout_s, "a positive number of seconds"));
+  return check_option(options.threads >= 1 && options.threads <= most_kernel_threads, "threads",
+                      options.threads,
+                      fmt::format("a whole number from 1 to {}", most_kernel_threads));
+}
 
 Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& target,
                          const TuneOptions& options, db::Store& store,
@@ -106,6 +125,7 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
 Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& target,
                          const TuneOptions& options, db::Store& store,
                          const Environment& environment, const OnProgress& on_progress) {
+  TW_RETURN_IF_ERROR(check(options));
   if (options.effort == Effort::None)
     return all_from_database(tasks, target, options, store, environment);
   TW_RETURN_IF_ERROR(check_max_isa());

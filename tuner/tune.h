@@ -61,6 +61,12 @@ struct TuneOptions {
   bool builds_winners = true;
 };
 
+/// The most threads that a kernel is tuned for.
+inline constexpr int most_kernel_threads = 1024;
+
+/// Usage, naming the option and what was expected, for numbers that no run can have.
+Status check(const TuneOptions& options);
+
 /// The state of the task that was worked on last; times and next_gain are those of the whole run.
 struct Progress {
   std::string name;                ///< name of the task

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "python/src/bindings.h"
+#include "runtime/dlpack.h"
 #include "runtime/strided.h"
 
 namespace tw::python {
@@ -93,19 +94,6 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
   return borrowed;
 }
 
-std::optional<DType> type_of(const DLDataType& type) {
-  if (type.lanes != 1) return std::nullopt;
-  if (type.code == kDLFloat && type.bits == 32) return Float32;
-  if (type.code == kDLFloat && type.bits == 64) return Float64;
-  if (type.code == kDLFloat && type.bits == 16) return Float16;
-  if (type.code == kDLBfloat && type.bits == 16) return BFloat16;
-  if (type.code == kDLInt && type.bits == 8) return Int8;
-  if (type.code == kDLUInt && type.bits == 8) return UInt8;
-  if (type.code == kDLInt && type.bits == 32) return Int32;
-  if (type.code == kDLInt && type.bits == 64) return Int64;
-  return std::nullopt;
-}
-
 BorrowedArray borrow_dlpack(const py::handle& array, const ArgumentInfo& argument) {
   // The capsule frees the tensor, unless a consumer renamed it: so it is what is kept alive.
   const py::object made = array.attr("__dlpack__")();
@@ -118,7 +106,9 @@ BorrowedArray borrow_dlpack(const py::handle& array, const ArgumentInfo& argumen
     throw py::type_error(
         fmt::format("{} in the processor's memory, got an array of DLPack device {}",
                     what_is(argument), int{tensor.device.device_type}));
-  const auto type = type_of(tensor.dtype);
+  const auto type = tensor.dtype.lanes == 1
+                        ? runtime::dlpack_dtype(tensor.dtype.code, tensor.dtype.bits)
+                        : std::nullopt;
   if (type != argument.dtype)
     throw py::type_error(
         fmt::format("{}, got an array of another element type", what_is(argument)));

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -302,7 +304,7 @@ void bind_plans(py::module_& m) {
       });
   m.def(
       "read_plan",
-      [](const std::string& path, size_t variant) {
+      [](const std::filesystem::path& path, size_t variant) {
         Result<runtime::MappedModel> mapped = [&] {
           const WithoutGil released;
           return runtime::map_model(path, runtime::Trust::Own, host_target(),

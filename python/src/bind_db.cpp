@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 #include <pybind11/typing.h>
 
 #include <cstdlib>
@@ -92,11 +93,11 @@ void bind_db(py::module_& m) {
       "`shipped`, which are only read; by default those that TILEWRIGHT_TEAM and "
       "TILEWRIGHT_SHIPPED name, and the records that came with the package; shipped=\"none\" is "
       "without. Calls from several threads take turns.")
-      .def(py::init([](const std::string& path, const std::string& mode, const std::string& team,
-                       const std::string& shipped) {
+      .def(py::init([](const std::filesystem::path& path, const std::string& mode,
+                       const std::string& team, const std::string& shipped) {
              const std::filesystem::path database = tuner::default_places().database;
              db::StoreOptions options;
-             options.create_directories = true;
+             options.create_directories = path == database;  // a path that was typed may be a typo
              options.spool_directory = database.parent_path().string();
              options.below = layers_of(team, shipped);
              return SharedStore(value_of(db::Store::open(path, mode_of(mode), std::move(options))));
@@ -126,7 +127,7 @@ void bind_db(py::module_& m) {
           "A list of the matching records, oldest first; all of them where limit is 0.")
       .def(
           "merge",
-          [](SharedStore& s, const std::string& path) {
+          [](SharedStore& s, const std::filesystem::path& path) {
             return value_of(s.lock()->merge_from(path)).inserted;
           },
           "path"_a,

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -57,7 +59,7 @@ std::vector<std::string> workloads_of(const Graph& graph) {
   return texts;
 }
 
-Graph read_onnx(const std::string& path, const DimensionValues& dimensions) {
+Graph read_onnx(const std::filesystem::path& path, const DimensionValues& dimensions) {
   Result<Graph> graph = [&] {
     const WithoutGil released;
     return graph::read_onnx(path, {.dimensions = dimensions});

@@ -169,8 +169,8 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
           "The same call, to be made again and again on the same arrays.");
 }
 
-std::string export_kernel(const CallableOf<runtime::Kernel>& kernel, const std::string& path,
-                          const std::string& name) {
+std::string export_kernel(const CallableOf<runtime::Kernel>& kernel,
+                          const std::filesystem::path& path, const std::string& name) {
   const runtime::KernelInfo& info = kernel.callable.info();
   value_of(codegen::check_export(path, name));
   codegen::ExportOptions options;
@@ -193,7 +193,7 @@ void bind_kernels(py::module_& m) {
   kernel
       .def_static(
           "load",
-          [](const std::string& path) {
+          [](const std::filesystem::path& path) {
             runtime::Artifact artifact = value_of(runtime::read_artifact(path));
             return CallableOf<runtime::Kernel>{value_of(runtime::Kernel::load(std::move(artifact))),
                                                0};
@@ -222,7 +222,7 @@ void bind_models(py::module_& m) {
   model
       .def_static(
           "open",
-          [](const std::string& path) {
+          [](const std::filesystem::path& path) {
             Result<runtime::Model> opened = [&] {
               const WithoutGil released;
               return runtime::Model::open(path);

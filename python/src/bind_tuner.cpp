@@ -171,7 +171,7 @@ void bind_tuner(py::module_& m) {
       .def("assembly", &assembly_of, "The kernel's instructions, as objdump prints them.")
       .def(
           "save",
-          [](const Tuned& t, const std::string& path) {
+          [](const Tuned& t, const std::filesystem::path& path) {
             value_of(runtime::write_artifact(path, t.artifact));
           },
           "path"_a, "Writes the kernel to a file that Kernel.load() and the C interface load.")

@@ -77,7 +77,7 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
     if not isinstance(workload, _tilewright.Workload):
         workload = _tilewright.workload(workload)
     if not isinstance(db, _tilewright.Store):
-        db = _tilewright.Store(_tilewright.default_database() if db is None else str(db))
+        db = _tilewright.Store(_tilewright.default_database() if db is None else db)
     if "schedule" in options:
         options["schedule"] = str(options["schedule"])
     hear, finish = _listener(progress, on_progress, workload.op)

@@ -111,9 +111,19 @@ def _tell_unsupported(graph: GraphModule) -> None:
         _tell_once("left to PyTorch: " + ", ".join(f"{count} x {name}" for name, count in sorted(reasons.items())))
 
 
-def _stamp(tensor: torch.Tensor) -> tuple[int, int]:
-    """Differs where a tensor was replaced or written to. Tensors of inference mode do not count writes."""
-    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+class _Stamp:
+    """What a constant was when a network was made of it. Its memory is kept, so that no other tensor can
+    be given the same address."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._memory = tensor.untyped_storage()
+        self._place = tensor.data_ptr()
+        self._version = 0 if tensor.is_inference() else tensor._version
+
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor was neither replaced nor written to. Tensors of inference mode do not count
+        writes: they may have been."""
+        return not tensor.is_inference() and (tensor.data_ptr(), tensor._version) == (self._place, self._version)
 
 
 class _Piece(torch.nn.Module):
@@ -132,7 +142,7 @@ class _Piece(torch.nn.Module):
 
     def _build(self, constants: Mapping[int, torch.Tensor]) -> None:
         """Makes the network with these constants, by the place among the arguments."""
-        self._made_of = {place: _stamp(tensor) for place, tensor in constants.items()}
+        self._made_of = {place: _Stamp(tensor) for place, tensor in constants.items()}
         self._network = None
         model = aten.to_onnx(self._source[0], constants)
         if len(model) > _MOST_BYTES:
@@ -147,7 +157,7 @@ class _Piece(torch.nn.Module):
         self._places = [int(argument.name.removeprefix("x")) for argument in network.inputs]
 
     def forward(self, *arrays: torch.Tensor) -> Any:
-        changed = [place for place, stamp in self._made_of.items() if _stamp(arrays[place]) != stamp]
+        changed = [place for place, stamp in self._made_of.items() if not stamp.is_of(arrays[place])]
         if changed:
             for place in changed:
                 self._changes[place] += 1
