@@ -164,6 +164,10 @@ def check_behaviour(messages):
         check_close("a weight that was written to", ours(x), model(x))
         model[2].weight = nn.Parameter(torch.randn_like(model[2].weight))
         check_close("a weight that was replaced", ours(x), model(x))
+        for _ in range(3):  # the memory of the one before may be given to the next
+            del model[2].weight
+            model[2].weight = nn.Parameter(torch.randn(4, 8, 3, 3))
+            check_close("a weight that is replaced often", ours(x), model(x))
         for _ in range(3):
             model[0].weight.mul_(1.5)
             check_close("a weight that changes often", ours(x), model(x))
@@ -171,6 +175,12 @@ def check_behaviour(messages):
         check_close("another shape", ours(wide), model(wide))
         strided = torch.randn(1, 8, 8, 4).permute(0, 3, 1, 2)
         check_close("another memory format", ours(strided), model(strided))
+        negated = torch.randn(1, 4, 8, 8, dtype=torch.complex64).conj().imag
+        check_close("a view of negated elements", ours(negated), model(negated))
+        positive = compiled_by(torch_backend.backend, lambda x: model(x) > 0)
+        check("booleans are results", torch.equal(positive(x), model(x) > 0))
+        masked = compiled_by(torch_backend.backend, lambda x, mask: torch.where(mask, model(x), x))
+        check_close("booleans are inputs", masked(x, x > 0), torch.where(x > 0, model(x), x))
     loss = ours(x).square().sum()
     loss.backward()
     check("gradients come from PyTorch", model[0].weight.grad is not None)

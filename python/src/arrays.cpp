@@ -95,6 +95,10 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
 }
 
 BorrowedArray borrow_dlpack(const py::handle& array, const ArgumentInfo& argument) {
+  // PyTorch exports the memory of such a view without a word of the sign.
+  if (py::hasattr(array, "is_neg") && array.attr("is_neg")().cast<bool>())
+    throw py::type_error(what_is(argument) +
+                         ", got a view of negated elements; call resolve_neg() first");
   // The capsule frees the tensor, unless a consumer renamed it: so it is what is kept alive.
   const py::object made = array.attr("__dlpack__")();
   if (!PyCapsule_IsValid(made.ptr(), "dltensor"))

@@ -165,7 +165,7 @@ class _Piece(torch.nn.Module):
         if self._network is None:
             return self._source[0](*arrays)
         outputs = tuple(map(_new_like, self._results))
-        self._network(*(arrays[place].detach() for place in self._places), out=outputs)
+        self._network(*(arrays[place].detach().resolve_neg() for place in self._places), out=outputs)
         return outputs[0] if self._is_single else outputs
 
 
