@@ -78,7 +78,7 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
 
 Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t limit) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(connection));
-  TW_TRY(std::optional<Record> record, best(key));
+  TW_TRY(std::optional<Record> record, best(key, {}));
   if (!record) return std::optional<Explanation>();
   TW_TRY(const JudgedGroup group, judged_group(connection, best_key_of(*record)));
   Explanation explanation;

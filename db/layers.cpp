@@ -57,11 +57,11 @@ void Store::State::each_layer(const std::function<Status(OpenLayer&)>& ask) {
   }
 }
 
-Result<std::optional<Record>> Store::best(const Key& key) {
-  TW_TRY(std::optional<Record> best, state_->best(key));
+Result<std::optional<Record>> Store::best(const Key& key, const Accept& accepts) {
+  TW_TRY(std::optional<Record> best, state_->best(key, accepts));
   state_->each_layer([&](OpenLayer& layer) -> Status {
     if (is_exact(best, key)) return {};
-    TW_TRY(std::optional<Record> lower, layer.store.best(key));
+    TW_TRY(std::optional<Record> lower, layer.store.best(key, accepts));
     if (is_nearer(lower, best, key)) best = std::move(lower);
     return {};
   });

@@ -198,8 +198,18 @@ bool answers(const Record& record, const Key& key) {
          record.codegen_abi == key.codegen_abi && record.layouts == key.layouts;
 }
 
-// Where the record that `best` names is damaged: the best of the rest of its group.
-Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Served& served) {
+bool is_answer(Store::State& state, const Record& record, const Key& key, const Accept& accepts) {
+  if (!answers(record, key)) return false;
+  const Status accepted = accepts ? accepts(record) : Status();
+  if (!accepted)
+    state.say(fmt::format("{}: record {:.16} of session '{}' is left out: {}", state.path,
+                          record.hash, record.session, accepted.error().message));
+  return accepted.has_value();
+}
+
+// Where the record that `best` names is damaged or not accepted: the best of the rest of its group.
+Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Accept& accepts,
+                                        const Served& served) {
   const BestKey group{sha256_hex(key.workload), key.target,    key.threads,
                       key.codegen_abi,          served.device, key.layouts};
   TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, group));
@@ -207,7 +217,7 @@ Result<std::optional<Record>> next_best(Store::State& state, const Key& key, con
   TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   while (const auto best = best_of(rest)) {
     TW_TRY(std::optional<Record> record, state.read(by_seq, rest[best->index].trial));
-    if (record && answers(*record, key)) return record;
+    if (record && is_answer(state, *record, key, accepts)) return record;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(best->index));
   }
   return std::optional<Record>();
@@ -466,12 +476,12 @@ Result<std::vector<Calibration>> Store::calibrations() {
   return read_calibrations(*state_, statement);
 }
 
-Result<std::optional<Record>> Store::State::best(const Key& key) {
+Result<std::optional<Record>> Store::State::best(const Key& key, const Accept& accepts) {
   TW_TRY(const std::vector<Served> rows, served_for(connection, key));
   for (const Served& served : rows) {
     TW_TRY(std::optional<Record> record, read_again(served.trial));
-    if (record && answers(*record, key)) return record;
-    TW_TRY(record, next_best(*this, key, served));
+    if (record && is_answer(*this, *record, key, accepts)) return record;
+    TW_TRY(record, next_best(*this, key, accepts, served));
     if (record) return record;
   }
   return std::optional<Record>();

@@ -84,6 +84,10 @@ struct Key {
   std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
 };
 
+/// Why a record that would be the answer is none, as its schedule cannot be built here: on_message
+/// hears it, and the next best record is asked.
+using Accept = std::function<Status(const Record& record)>;
+
 enum class Order {
   Oldest,   ///< as they were stored
   Newest,   ///< stored last, first
@@ -183,7 +187,7 @@ class Store {
   /// The best record for the key: on its device, else on one of the same model, else on another of
   /// the same target, else none. likeness_of() says which. Layers below answer where they know a
   /// nearer device, layer_of() says which of them did.
-  Result<std::optional<Record>> best(const Key& key);
+  Result<std::optional<Record>> best(const Key& key, const Accept& accepts = {});
   /// The same record and what it rests on: sessions, interval, better-looking records that are not
   /// used, of which it reads at most `limit`; 0: all.
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit = 0);

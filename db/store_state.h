@@ -49,7 +49,7 @@ struct Store::State {
   Result<std::optional<Record>> read_again(int64_t seq);
 
   /// The answers of this database alone.
-  Result<std::optional<Record>> best(const Key& key);
+  Result<std::optional<Record>> best(const Key& key, const Accept& accepts);
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
 
   /// Opens the layers that the options name.

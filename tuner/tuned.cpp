@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "codegen/abi.h"
+#include "schedules/legality.h"
+#include "schedules/schedule.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
 
@@ -67,7 +69,14 @@ db::Key database_key(const dsl::Workload& workload, const Target& target, int th
 
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads) {
-  return store.best(database_key(workload, target, threads));
+  // Whoever may write to the database may have stored anything.
+  const auto applies = [&](const db::Record& record) -> Status {
+    TW_TRY(const schedules::Schedule schedule,
+           schedules::parse_schedule(workload.compute, record.schedule));
+    TW_RETURN_IF_ERROR(schedule.program(schedules::limits_of(target)));
+    return {};
+  };
+  return store.best(database_key(workload, target, threads), applies);
 }
 
 }  // namespace tw::tuner

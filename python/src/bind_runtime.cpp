@@ -157,8 +157,8 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
             return bound_call<Callable>(c, inputs, out, threads).call();
           },
           py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
-          "Runs on arrays of NumPy, or of any library with DLPack, and returns the output, or a "
-          "tuple of "
+          "Runs on arrays of NumPy, or of any library with DLPack, in the order of `arguments`, in "
+          "which the expression first reads its inputs, and returns the output, or a tuple of "
           "several. `out` is an array, or a tuple of arrays, to write to. Thread-safe; the GIL is "
           "released.")
       .def(

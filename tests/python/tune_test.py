@@ -40,8 +40,24 @@ class Tuning(unittest.TestCase):
         np.testing.assert_allclose(kernel(a, w), a @ w, rtol=1e-4, atol=1e-4)
 
         path = self.folder / "dense.twart"
-        tuned.save(str(path))
-        np.testing.assert_array_equal(tw.Kernel.load(str(path))(a, w), kernel(a, w))
+        tuned.save(path)
+        for given in (path, str(path)):
+            np.testing.assert_array_equal(tw.Kernel.load(given)(a, w), kernel(a, w))
+
+    def test_options_that_make_no_sense_are_refused(self):
+        for options, expected in (({"budget": float("nan")}, "budget is nan; a number of seconds from 0 on"),
+                                  ({"budget": -5}, "budget is -5"), ({"trials": -1}, "trials is -1"),
+                                  ({"threads": 0}, "threads is 0; a whole number from 1 to 1024"),
+                                  ({"threads": 1025}, "threads is 1025")):
+            with self.subTest(options), self.assertRaisesRegex(tw.errors.UsageError, expected):
+                tw.tune(small(), db=self.database, **options)
+
+    def test_databases_are_paths_in_folders_that_are_there(self):
+        with self.assertRaises(TypeError):
+            tw.tune(small(), db=5, trials=1)
+        with self.assertRaises(tw.errors.DatabaseError):
+            tw.tune(small(), db=self.folder / "absent" / "tuning.db", trials=1)
+        self.assertFalse((self.folder / "absent").exists())
 
     def test_records_are_kept_and_answer_alone(self):
         self.tune()

@@ -114,8 +114,8 @@ TEST_F(DlpackOnCpu, WhatIsWrongNamesTheArgument) {
   EXPECT_THAT(error([&] { x.device = {kDLMetal, 0}; }), HasSubstr("DLPack's device type 8"));
   EXPECT_THAT(error([&] { y.dtype.lanes = 4; }),
               HasSubstr("output 'y': elements of 4 lanes given, expected 1"));
-  EXPECT_THAT(error([&] { x.dtype.bits = 64; }),
-              AllOf(HasSubstr("input 'x': elements of DLPack's type code 2 with 64 bits"),
+  EXPECT_THAT(error([&] { x.dtype.bits = 128; }),
+              AllOf(HasSubstr("input 'x': elements of DLPack's type code 2 with 128 bits"),
                     HasSubstr("expected f32")));
   EXPECT_THAT(error([&] { x.dtype = {kDLComplex, 64, 1}; }), HasSubstr("type code 5"));
   EXPECT_THAT(error([&] {

@@ -479,6 +479,21 @@ TEST(Experience, TrialsForAnotherInstructionSetTeachAndAreSeeds) {
   EXPECT_EQ(known.trusted(), 0);
 }
 
+TEST(BestKnown, AScheduleThatDoesNotApplyIsLeftOut) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  db::Store store = open_store(folder / "t.db");
+  const std::string right = schedules::Schedule(workload.compute).to_string();
+  ASSERT_TRUE(store.append(
+      std::vector{stored_trial(workload, right, 1e5),
+                  stored_trial(workload, right + "split out m 2\nsplit out m 2\n", 0.9e5)}));
+  const db::Key key = database_key(workload, host_target(), 1);
+  EXPECT_NE(store.best(key).value().value().schedule, right);
+  const auto best = best_known(store, workload, host_target(), 1);
+  ASSERT_TRUE(best && *best);
+  EXPECT_EQ((*best)->schedule, right);
+}
+
 TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
