@@ -329,7 +329,9 @@ class NetworksTest(program.ProgramTest):
         onnx.write_npy(self.home / "short.npy", [1, 3], [1, 2, 3])
         self.fail_with(2, "run", "net.twart", "--input", "short.npy", saying=["'x'"])
         onnx.write_npy(self.home / "double.npy", [1], [1], "<f8")
-        self.fail_with(3, "run", "net.twart", "--input", "double.npy", saying=["astype"])
+        self.fail_with(2, "run", "net.twart", "--input", "double.npy", saying=["'x'", "f64", "expected f32"])
+        onnx.write_npy(self.home / "unsigned.npy", [1], [1], "<u8")
+        self.fail_with(3, "run", "net.twart", "--input", "unsigned.npy", saying=["astype"])
         self.fail_with(7, "run", "net.twart", "--input", "missing.npy", saying=["missing.npy"])
         self.fail_with(2, "run", "--op", "conv2d", "--profile", saying=["--profile"])
 

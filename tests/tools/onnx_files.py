@@ -61,7 +61,7 @@ def model(nodes, initializers, inputs, outputs, opset=17):
 def write_npy(path, shape, values, descr="<f4"):
     extents = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}\n".encode()
-    code = {"<f4": "f", "<f8": "d"}[descr]
+    code = {"<f4": "f", "<f8": "d", "<u8": "Q"}[descr]
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
                      + struct.pack(f"<{len(values)}{code}", *values))
 
