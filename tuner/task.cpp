@@ -113,7 +113,7 @@ void Task::report() {
   progress_.trials = counts_.by_status();
   const double left_s = progress_.budget_s - progress_.elapsed_s;
   progress_.next_gain.reset();
-  if (counts_.total() > 0 && left_s > 0 && !ended())
+  if (progress_.finishing.empty() && counts_.total() > 0 && left_s > 0 && !ended())
     progress_.next_gain = run_.expected_gain(std::min(left_s, minute_s));
   const cost_model::CostModel& model = run_.learner.model();
   progress_.model = to_string(model.source());

@@ -67,7 +67,7 @@ class Networks(Checkout):
             code, ran = self.run_tw("bench", *arguments)
             self.assertEqual(code, 0, self.stderr)
             build = self.root / "build" / "release"
-            self.assertEqual(ran, [f"ninja -C {build} tilewright tilewright_runtime",
+            self.assertEqual(ran, [f"ninja -C {build} tilewright tw_shipped tilewright_runtime",
                                    f"networks --build {build} {' '.join(arguments)}"])
 
     def test_kernels_are_compared_by_the_program(self):
@@ -83,7 +83,7 @@ class Python(Checkout):
         code, ran = self.run_tw("python", str(script), "word")
         self.assertEqual(code, 0, self.stderr)
         build = self.root / "build" / "release"
-        self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_python")
+        self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_shipped tw_python")
         self.assertEqual(ran[1].split(":")[0].split()[0], str(build / "python"))
         self.assertTrue(ran[1].endswith(" word"))
 
@@ -95,7 +95,7 @@ class Python(Checkout):
             "import os, sys\nopen(os.environ['LOG'], 'a').write('report ' + ' '.join(sys.argv[1:]) + '\\n')\n")
         code, ran = self.run_tw("report", "--db", "x.db", "--output", "x.html")
         self.assertEqual(code, 0, self.stderr)
-        self.assertEqual(ran, [f"ninja -C {self.root / 'build' / 'release'} tilewright tw_python",
+        self.assertEqual(ran, [f"ninja -C {self.root / 'build' / 'release'} tilewright tw_shipped tw_python",
                                "report --db x.db --output x.html"])
 
 
@@ -106,10 +106,10 @@ class Python(Checkout):
         program.write_text('#!/bin/sh\necho "$* with ${TILEWRIGHT_PYTHON-none} ${PYTHONPATH-none}" >>"$LOG"\n')
         program.chmod(0o755)
         for arguments, targets, python in (
-                (["tune", "--op", "dense"], "tilewright", None),
-                (["show", "--report"], "tilewright", None),
-                (["tune", "--report", "page.html"], "tilewright tw_python", self.root / ".venv" / "bin" / "python"),
-                (["tune", "--report=page.html"], "tilewright tw_python", self.root / ".venv" / "bin" / "python")):
+                (["tune", "--op", "dense"], "tilewright tw_shipped", None),
+                (["show", "--report"], "tilewright tw_shipped", None),
+                (["tune", "--report", "page.html"], "tilewright tw_shipped tw_python", self.root / ".venv" / "bin" / "python"),
+                (["tune", "--report=page.html"], "tilewright tw_shipped tw_python", self.root / ".venv" / "bin" / "python")):
             code, ran = self.run_tw(*arguments)
             self.assertEqual(code, 0, self.stderr)
             self.assertEqual(ran[0], f"ninja -C {build} {targets}")
@@ -136,7 +136,7 @@ class Notebooks(Checkout):
         code, ran = self.run_tw("notebook", *arguments)
         self.assertEqual(code, 0, self.stderr)
         build = self.root / "build" / "release"
-        self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_python")
+        self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_shipped tw_python")
         words = ran[1].split()
         self.assertEqual(words[:3], ["lab", str(self.copies), str(build / "tools")])
         return words[3:]
@@ -181,9 +181,10 @@ class Farms(Checkout):
         for line in ("worker --join a:1", "tune --op dense --workers dask://a:1"):
             code, ran = self.run_tw(*line.split())
             self.assertEqual(code, 0, self.stderr)
-            self.assertEqual(ran, [f"ninja -C {build} tilewright tw_python", f"{python} tilewright {line}"])
+            self.assertEqual(ran, [f"ninja -C {build} tilewright tw_shipped tw_python", f"{python} tilewright {line}"])
         (self.root / ".venv" / ".requirements-farm.txt.sha256").unlink()  # as where nobody has asked
-        self.assertEqual(self.run_tw("tune", "--op", "dense")[1], [f"ninja -C {build} tilewright", " tilewright tune --op dense"])
+        self.assertEqual(self.run_tw("tune", "--op", "dense")[1], 
+                             [f"ninja -C {build} tilewright tw_shipped", " tilewright tune --op dense"])
 
 
 class Wheel(Checkout):

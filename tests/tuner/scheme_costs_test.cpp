@@ -85,7 +85,7 @@ TEST_F(SchemeCost, AnotherDevicesRecordGivesTheScheduleAndNoTime) {
   dsl::Workload asked = conv_;
   asked.layouts = {{"in", "NCHW"}, {"out", "NCHW"}};
   db::Record record = measured_record(asked, other, 1);
-  record.schedule += "unroll conv s\n";
+  record.schedule += "unroll out s\n";
   append(db::seal(std::move(record)));
   const SchemeCosts known = costs();
   EXPECT_FALSE(scheme(known, 0, "in=NCHW out=NCHW").is_measured);
@@ -105,7 +105,7 @@ TEST_F(SchemeCost, WhatWasMeasuredHotIsNoMeasurementOfANetworkWhoseCachesAreNot)
   work_.predicted.otherwise_hot = 8e3;
   db::Record hot = measured_record(
       dsl::with_layouts(conv_, {{"in", "NCHW"}, {"out", "NCHW"}}).value(), work_.target, 1.6e4);
-  hot.schedule += "unroll conv s\n";
+  hot.schedule += "unroll out s\n";
   append(db::seal(std::move(hot)));
   const SchemeCosts known = costs();
   EXPECT_EQ(known.state(), dsl::CacheState::NetworkL3);
