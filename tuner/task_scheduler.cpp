@@ -54,9 +54,10 @@ bool TaskScheduler::none_began() const {
 }
 
 /// Whether more of the task may be proposed. A task that has begun gets its first batch, though
-/// preparing took the whole budget.
+/// preparing took the whole budget; and a plateau is left where batches that were under way lead
+/// beyond it.
 bool TaskScheduler::is_open(Entry& entry) {
-  if (entry.failure || entry.ended) return false;
+  if (entry.failure || (entry.ended && entry.ended != Ended::Plateau)) return false;
   if (!entry.task) return !run_->interrupted() && (none_began() || run_->budget.left_s() > 0);
   entry.ended = entry.task->ended();
   if (entry.ended == Ended::Budget && entry.task->batches() == 0) entry.ended.reset();
