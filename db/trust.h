@@ -73,6 +73,10 @@ struct Doubted {
   std::string why;
 };
 
+/// Sessions with one toolchain on one machine differ by a tenth where a neighbour is busy; a clock
+/// that is wrong, or a machine of another speed, differs by more than this.
+inline constexpr double session_agreement = 1.3;
+
 /// What the best record for a key rests on.
 struct Explanation {
   Record record;

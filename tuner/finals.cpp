@@ -145,6 +145,14 @@ Status Task::try_from_elsewhere() {
   return {};
 }
 
+/// Tries what one host alone claims to be far faster than all else, which is believed once another
+/// one has confirmed it.
+Status Task::try_unconfirmed() {
+  TW_TRY(const auto claim, run_.unconfirmed(workload()));
+  if (claim && !is_finalist(claim->schedule)) TW_RETURN_IF_ERROR(try_again(*claim));
+  return {};
+}
+
 /// Makes the best kernel of earlier runs on this device the first finalist, if it can still be
 /// built and is correct; returns whether it did. Other hosts with such a device may have another
 /// clock, or be wrong: the database then has what this one says of it, too.
@@ -173,6 +181,7 @@ Status Task::choose_finalist(double seconds) {
   bool defends = false;
   if (finalists_.empty() || !run_.budget.is_over()) {
     TW_RETURN_IF_ERROR(try_from_elsewhere());
+    TW_RETURN_IF_ERROR(try_unconfirmed());
     TW_TRY(defends, defend_known());
   }
   for (size_t i = 1; i < finalists_.size() && !run_.interrupted(); ++i) {
@@ -195,24 +204,27 @@ Status Task::choose_finalist(double seconds) {
 
 /// The winner of the finals is measured once more, alone, and stored, where the budget is not used
 /// up. What the database then calls the best of this device is the result, so that every later
-/// question has the same answer; but nothing that failed here.
+/// question has the same answer; but nothing that failed here, and nothing much slower: the
+/// database may wait for another host to confirm the winner.
 Result<db::Record> Task::confirm_winner() {
   const Finalist winner = finalists_[0];
+  double winner_ns = winner.record.latency_ns;
   if (!run_.budget.is_over() && !run_.interrupted()) {
     const auto again = run_.workers.runner->measure({.artifact = winner.artifact,
                                                      .stretches = confirming_stretches,
                                                      .pause_s = confirming_pause_s});
     if (again || !run_.interrupted()) {
       TW_TRY(const MeasureReply reply, again);
-      TW_RETURN_IF_ERROR(
-          add_trial(Candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration},
-                    reply, winner.artifact));
+      const Candidate candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration};
+      TW_TRY(const db::Record confirmed, add_trial(candidate, reply, winner.artifact));
+      winner_ns = std::max(winner_ns, confirmed.latency_ns);
     }
   }
   TW_RETURN_IF_ERROR(run_.recorder.flush());
   TW_TRY(const auto known, run_.best_known(workload()));
   const bool is_answer = known && known->device == device_text(run_.target) &&
-                         (unusable_.empty() || known->schedule != unusable_);
+                         (unusable_.empty() || known->schedule != unusable_) &&
+                         known->latency_ns <= db::session_agreement * winner_ns;
   return is_answer ? *known : winner.record;
 }
 

@@ -127,6 +127,7 @@ class Task {
   Result<std::optional<Finalist>> try_again(const db::Record& known);
   bool is_finalist(const std::string& schedule) const;
   Status try_from_elsewhere();
+  Status try_unconfirmed();
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();

@@ -48,11 +48,12 @@ class TuningLoop : public testing::Test {
   }
 
   /// A record of another host with a device of this name; no search proposes its schedule.
-  void store_claim(double latency_ns) {
-    db::Record record =
-        trial_record(workload_, work_.target, 1, "fake-1.0", claimed, timed_reply(latency_ns), 1e3);
-    record.host = "0123456789abcdef";
-    record.session = "another";
+  void store_claim(double latency_ns, const std::string& host = "a",
+                   const std::string& schedule = claimed) {
+    db::Record record = trial_record(workload_, work_.target, 1, "fake-1.0", schedule,
+                                     timed_reply(latency_ns), 1e3);
+    record.host = host;
+    record.session = "of " + host;
     record.program_version = "0";
     record.created_ms = 1'700'000'000'000;
     record = db::seal(std::move(record));
@@ -193,6 +194,30 @@ TEST_F(TuningLoop, Fault28_WhatIsWrongHereIsNotTheResultWhateverOthersClaimOfIt)
   EXPECT_NE(tuned->best.schedule, claimed);
   EXPECT_EQ(records(TrialStatus::Wrong).size(), 1u);
   EXPECT_EQ(best().schedule, tuned->best.schedule);
+}
+
+// Of three hosts one claims far more than the others.
+TEST_F(TuningLoop, Fault29_AClaimThatWaitsToBeConfirmedIsTimedInTheFinals) {
+  store_claim(9e5, "a", "tw1\nsplit out m 3\n");
+  store_claim(9e5, "b", "tw1\nsplit out m 5\n");
+  store_claim(4e5, "c");
+  EXPECT_NE(best().schedule, claimed);
+  work_.measure = [&](const MeasureJob& job) {
+    return timed_reply(work_.schedules.at(job.artifact) == claimed ? 4.1e5 : 1e6);
+  };
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.schedule, claimed);
+  EXPECT_EQ(best().schedule, claimed);
+}
+
+TEST_F(TuningLoop, Fault29_ALeadThatWaitsForAnotherHostIsTheResultOfItsRun) {
+  store_claim(3e6, "a", "tw1\nsplit out m 3\n");
+  store_claim(3e6, "b", "tw1\nsplit out m 5\n");
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.session, environment_.session);
+  EXPECT_LT(tuned->best.latency_ns, 1.1e6);
 }
 
 TEST_F(TuningLoop, AScheduleByHandThatDoesNotFitEndsTheTask) {
