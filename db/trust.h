@@ -57,7 +57,7 @@ std::string describe(const Judgement& judgement);
 enum class Likeness : uint8_t {
   Exact,       ///< same model, cores and caches
   SameClass,   ///< same model; cores, caches or memory differ
-  OtherClass,  ///< same target only: the schedule is a start for tuning, its latency says little
+  OtherClass,  ///< another model: the schedule is a start for tuning, its latency says little
 };
 /// "exact", "same class", "warm start"
 std::string_view to_string(Likeness likeness);

@@ -114,8 +114,7 @@ Result<std::optional<Finalist>> Task::try_again(const db::Record& known) {
   const auto built =
       build_one(*run_.workers.builder, {.workload = key_, .schedules = {known.schedule}});
   if (!built) return std::optional<Finalist>();
-  const bool is_own =
-      known.device == device_text(run_.target) && known.host == run_.environment.host;
+  const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
   const auto reply =
       run_.workers.runner->measure({.artifact = built->artifact, .verify_only = is_own});
   if (!reply && run_.interrupted()) return std::optional<Finalist>();
@@ -158,7 +157,7 @@ Status Task::try_unconfirmed() {
 /// clock, or be wrong: the database then has what this one says of it, too.
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(workload()));
-  const bool is_new = known && known->device == device_text(run_.target) &&
+  const bool is_new = known && is_of_device(*known, run_.target) &&
                       known->status == TrialStatus::Ok && !is_finalist(known->schedule);
   if (!is_new) return false;
   TW_TRY(auto incumbent, try_again(*known));
@@ -222,7 +221,7 @@ Result<db::Record> Task::confirm_winner() {
   }
   TW_RETURN_IF_ERROR(run_.recorder.flush());
   TW_TRY(const auto known, run_.best_known(workload()));
-  const bool is_answer = known && known->device == device_text(run_.target) &&
+  const bool is_answer = known && is_of_device(*known, run_.target) &&
                          (unusable_.empty() || known->schedule != unusable_) &&
                          known->latency_ns <= db::session_agreement * winner_ns;
   return is_answer ? *known : winner.record;
