@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -66,6 +68,17 @@ Result<std::optional<Record>> Store::best(const Key& key, const Accept& accepts)
     return {};
   });
   return best;
+}
+
+Result<std::vector<Record>> Store::best_elsewhere(const Key& key, int64_t most,
+                                                  const Accept& accepts) {
+  TW_TRY(std::vector<Record> records, state_->best_elsewhere(key, most, accepts));
+  state_->each_layer([&](OpenLayer& layer) -> Status {
+    TW_TRY(std::vector<Record> lower, layer.store.best_elsewhere(key, most, accepts));
+    std::ranges::move(lower, std::back_inserter(records));
+    return {};
+  });
+  return records;
 }
 
 Result<std::optional<Explanation>> Store::explain(const Key& key, int64_t limit) {

@@ -223,6 +223,13 @@ Result<std::optional<Record>> next_best(Store::State& state, const Key& key, con
   return std::optional<Record>();
 }
 
+Result<std::optional<Record>> best_of_device(Store::State& state, const Key& key,
+                                             const Accept& accepts, const Served& served) {
+  TW_TRY(std::optional<Record> record, state.read_again(served.trial));
+  if (record && is_answer(state, *record, key, accepts)) return record;
+  return next_best(state, key, accepts, served);
+}
+
 /// Nothing where the row is gone or cannot be read.
 std::optional<std::string> hash_of_row(Connection& connection, int64_t seq) {
   auto statement = Statement::prepare(connection, "SELECT hash FROM trials WHERE seq = ?");
@@ -479,12 +486,23 @@ Result<std::vector<Calibration>> Store::calibrations() {
 Result<std::optional<Record>> Store::State::best(const Key& key, const Accept& accepts) {
   TW_TRY(const std::vector<Served> rows, served_for(connection, key));
   for (const Served& served : rows) {
-    TW_TRY(std::optional<Record> record, read_again(served.trial));
-    if (record && is_answer(*this, *record, key, accepts)) return record;
-    TW_TRY(record, next_best(*this, key, accepts, served));
+    TW_TRY(std::optional<Record> record, best_of_device(*this, key, accepts, served));
     if (record) return record;
   }
   return std::optional<Record>();
+}
+
+Result<std::vector<Record>> Store::State::best_elsewhere(const Key& key, int64_t most,
+                                                         const Accept& accepts) {
+  TW_TRY(const std::vector<Served> rows, served_for(connection, key));
+  std::vector<Record> records;
+  for (const Served& served : rows) {
+    if (std::ssize(records) == most) break;
+    if (likeness_of(served.device, key.device) != Likeness::OtherClass) continue;
+    TW_TRY(std::optional<Record> record, best_of_device(*this, key, accepts, served));
+    if (record) records.push_back(std::move(*record));
+  }
+  return records;
 }
 
 Store::Reading::Reading(std::unique_ptr<Transaction> transaction)

@@ -188,16 +188,21 @@ class Store {
   /// the same target, else none. likeness_of() says which. Layers below answer where they know a
   /// nearer device, layer_of() says which of them did.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts = {});
-  /// The answer to the key and what it rests on: sessions, interval, better-looking records that are not
-  /// used, of which it reads at most `limit`; 0: all.
+  /// The answer to the key and what it rests on: sessions, interval, better-looking records that
+  /// are not used, of which it reads at most `limit`; 0: all.
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit = 0);
+  /// The best record of each device of another model than the key's, of every layer, at most `most`
+  /// of each, by efficiency.
+  Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most,
+                                             const Accept& accepts = {});
   /// The targets for which the key has an answer, whatever its own is, in the order of their texts.
   Result<std::vector<std::string>> targets_of(const Key& key);
   /// The best record of every group, by hash.
   Result<std::vector<Record>> best_records();
   /// What is worth shipping with a program: of each workload, target, number of threads, layouts
-  /// model of a device and microarchitecture the best schedules, as the device measured them that its best schedule
-  /// uses best. The same for every database with these records, workload by workload.
+  /// model of a device and microarchitecture the best schedules, as the device measured them that
+  /// its best schedule uses best. The same for every database with these records, workload by
+  /// workload.
   Result<std::vector<Record>> distilled(const DistilRules& rules);
 
   /// Visits the matching records of the layers below, the nearest layer first; for_each() does not.

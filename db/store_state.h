@@ -50,6 +50,7 @@ struct Store::State {
 
   /// The answers of this database alone.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts);
+  Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most, const Accept& accepts);
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
 
   /// Opens the layers that the options name.

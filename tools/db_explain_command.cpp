@@ -27,20 +27,28 @@ struct DbExplainFlags {
   int64_t limit = 10;
 };
 
-/// What the database is asked for: the group of a record, or a workload on this machine.
-Result<db::Key> asked_key(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {
+/// What the database is asked for: the group of a record, or that of the answer for a workload on a
+/// target, whose device may be another one.
+struct Asked {
+  db::Key key;
+  std::optional<db::Likeness> likeness = {};  ///< of the answer's device, where there is an answer
+};
+Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {
   SelectionFlags flags = f.selection;
   const std::string& operand = flags.hash;
   const bool is_hash = operand.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!operand.empty() && is_hash) {
     TW_TRY(const db::Record record, find_record(store, operand));
-    return key_of(record);
+    return Asked{key_of(record)};
   }
   if (!operand.empty()) flags.workload.key = operand;
   TW_TRY(const dsl::Workload workload, chosen_workload(flags.workload));
   TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target_or_host(), here));
-  return tuner::database_key(workload, tuner::with_known_machine(store, chosen.target),
-                             static_cast<int>(flags.target.threads));
+  const Target target = tuner::with_known_machine(store, chosen.target);
+  const auto threads = static_cast<int>(flags.target.threads);
+  TW_TRY(const auto best, tuner::best_known(store, workload, target, threads));
+  if (!best) return Asked{tuner::database_key(workload, target, threads)};
+  return Asked{key_of(*best), other_device_of(*best, target).likeness};
 }
 
 Facts facts_of(const db::Explanation& e, const Surroundings& here) {
@@ -52,6 +60,7 @@ Facts facts_of(const db::Explanation& e, const Surroundings& here) {
           {"layer", e.layer.empty() ? "the database itself" : e.layer},
           {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
           {"device", r.device},
+          {"toolchain", r.toolchain},
           {"machine", is_here          ? "this one"
                       : r.host.empty() ? "unknown"
                                        : r.host},
@@ -110,12 +119,13 @@ Result<std::string> why_none(db::Store& store, const db::Key& key) {
 
 Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
-  TW_TRY(const db::Key key, asked_key(f, here, store));
-  TW_TRY(const std::optional<db::Explanation> found, store.explain(key));
+  TW_TRY(const Asked asked, asked_of(f, here, store));
+  TW_TRY(std::optional<db::Explanation> found, store.explain(asked.key));
   if (!found) {
-    TW_TRY(std::string why, why_none(store, key));
+    TW_TRY(std::string why, why_none(store, asked.key));
     return fail(ErrorCode::NoCandidate, std::move(why));
   }
+  if (asked.likeness) found->likeness = *asked.likeness;
   const size_t all = found->not_used.size();
   const size_t count = f.limit > 0 ? std::min(all, static_cast<size_t>(f.limit)) : all;
   if (f.format == "json") {

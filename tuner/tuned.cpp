@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "codegen/abi.h"
+#include "cost_model/analytic.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
 #include "tuner/device.h"
@@ -17,6 +19,9 @@
 namespace tw::tuner {
 namespace {
 
+// Schedules of other devices that are predicted: each takes about a millisecond.
+constexpr int64_t most_elsewhere = 8;
+
 /// Features that one of the targets has and the other has not.
 size_t count_differences(const Target& a, const Target& b) {
   std::vector<std::string> different;
@@ -24,9 +29,9 @@ size_t count_differences(const Target& a, const Target& b) {
   return different.size();
 }
 
-/// Other targets of this architecture with vectors of the same lengths for which there is an
-/// answer, the most similar one first. GPUs of another architecture have other instructions
-/// altogether.
+/// Other targets of this architecture with vectors of this length for which there is an answer, at
+/// most most_elsewhere, the most similar one first. GPUs of another architecture have other
+/// instructions altogether.
 Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& key,
                                               const Target& target) {
   std::vector<std::string> like;
@@ -41,8 +46,28 @@ Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& k
     by_difference.emplace_back(count_differences(*other, target), text);
   }
   std::ranges::sort(by_difference);
-  for (auto& [difference, text] : by_difference) like.push_back(std::move(text));
+  for (auto& [difference, text] : by_difference)
+    if (std::ssize(like) < most_elsewhere) like.push_back(std::move(text));
   return like;
+}
+
+/// Nothing where there are none.
+std::optional<db::Record> fastest_predicted(std::vector<db::Record> records,
+                                            const dsl::Workload& workload, const Target& target,
+                                            int threads) {
+  std::optional<db::Record> fastest;
+  double least_ns = std::numeric_limits<double>::infinity();
+  for (db::Record& record : records) {
+    const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
+    if (!schedule) continue;
+    const auto program = schedule->program(schedules::limits_of(target));
+    if (!program) continue;
+    const auto predicted = cost_model::analytic_cost_ns(*program, target, threads, workload.state);
+    if (fastest && predicted.value_or(least_ns) >= least_ns) continue;
+    least_ns = predicted.value_or(least_ns);
+    fastest = std::move(record);
+  }
+  return fastest;
 }
 
 }  // namespace
@@ -111,14 +136,15 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
   };
   db::Key key = database_key(workload, target, threads);
   TW_TRY(std::optional<db::Record> best, store.best(key, applies));
-  if (best) return best;
+  if (best && db::likeness_of(best->device, key.device) != db::Likeness::OtherClass) return best;
+  TW_TRY(std::vector<db::Record> others, store.best_elsewhere(key, most_elsewhere, applies));
   TW_TRY(const std::vector<std::string> like, targets_like(store, key, target));
   for (const std::string& other : like) {
     key.target = other;
     TW_TRY(best, store.best(key, applies));
-    if (best) return best;
+    if (best) others.push_back(std::move(*best));
   }
-  return std::optional<db::Record>();
+  return fastest_predicted(std::move(others), workload, target, threads);
 }
 
 }  // namespace tw::tuner
