@@ -25,6 +25,7 @@ class TensorNode {
     std::vector<Axis> shape;
   };
   std::variant<Source, Stage> declaration;
+  int64_t levels = 0;  ///< of the longest chain of definitions down to an input
 
   const std::string& name() const {
     const auto* source = std::get_if<Source>(&declaration);
@@ -69,18 +70,22 @@ bool is_reserved(const std::string& name) {
 
 // ---- validate -------------------------------------------------------------------------------
 
+/// Why the expression is refused, or nullopt.
+std::optional<std::string> size_error(const Expr& expr) {
+  if (expr.node().height > tallest_expression)
+    return fmt::format("an expression of more than {} levels: declare stages in between",
+                       tallest_expression);
+  if (expr.node().size > largest_expression)
+    return fmt::format(
+        "an expression of more than {} nodes when it is written out: declare stages in between",
+        largest_expression);
+  return std::nullopt;
+}
+
 /// Call this before anything walks over the expression: deep expressions would overflow the stack.
 Status check_expression_size(const Stage& stage) {
-  const ExprNode& node = stage.body.node();
-  if (node.height > tallest_expression)
-    return invalid(fmt::format(
-        "stage '{}' has an expression of more than {} levels: declare stages in between",
-        stage.name, tallest_expression));
-  if (node.size > largest_expression)
-    return invalid(fmt::format(
-        "stage '{}' has an expression of more than {} nodes when it is written out: declare stages "
-        "in between",
-        stage.name, largest_expression));
+  if (const auto why = size_error(stage.body))
+    return invalid(fmt::format("stage '{}' has {}", stage.name, *why));
   return {};
 }
 
@@ -340,8 +345,23 @@ class Builder {
   std::map<std::string, std::shared_ptr<const TensorNode>> nodes_;
 };
 
-Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
-  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(declaration)}));
+int64_t levels_of(const Expr& body) {
+  // Nothing walks over a body that build() refuses.
+  if (!body.defined() || size_error(body)) return 0;
+  int64_t longest = 0;
+  for_each(body, [&](const Expr& e) {
+    if (const Read* r = e.as<Read>(); r && r->source)
+      longest = std::max(longest, r->source->levels);
+  });
+  return longest + body.node().height;
+}
+
+Tensor declare(TensorNode::Source source) {
+  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(source)}));
+}
+Tensor declare(Stage stage) {
+  const int64_t levels = levels_of(stage.body);
+  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(stage), levels}));
 }
 
 /// The scan over `k <= j` or `k < j`; of another range one that validate() rejects.
@@ -458,6 +478,18 @@ bool is_valid_name(const std::string& name) {
   for (const char c : name)
     if (!is_letter(c) && !(c >= '0' && c <= '9')) return false;
   return !is_reserved(name);
+}
+
+Status check_size(const Expr& expr) {
+  if (const auto why = size_error(expr)) return invalid("this is " + *why);
+  return {};
+}
+
+Status check_size(const Tensor& tensor) {
+  if (tensor.node()->levels <= longest_chain) return {};
+  return invalid(
+      fmt::format("'{}' ends a chain of definitions of more than {} levels: make several workloads",
+                  tensor.node()->name(), longest_chain));
 }
 
 Status validate(const Compute& compute) {
@@ -608,6 +640,7 @@ Result<Compute> build(const std::vector<Tensor>& outputs,
                       const std::vector<std::pair<Axis, int64_t>>& extents) {
   Builder builder(extents);
   for (const Tensor& output : outputs) {
+    TW_RETURN_IF_ERROR(check_size(output));
     TW_RETURN_IF_ERROR(builder.add(output.node()));
     const auto* stage = std::get_if<Stage>(&output.node()->declaration);
     if (!stage)

@@ -131,6 +131,23 @@ TEST(Compute, Fault77_AnExpressionOfTooManyNodesIsRefusedAtOnce) {
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, ErrorCode::Invalid);
   EXPECT_THAT(built.error().message, HasSubstr("declare stages in between"));
+  EXPECT_EQ(check_size(square).error().code, ErrorCode::Invalid);
+}
+
+TEST(Compute, RefusesALongChainOfDefinitions) {
+  const auto chain = [](int stages) {
+    const Axis i("i", 4);
+    Tensor last = input("a", Float32, {i});
+    for (int stage = 0; stage < stages; ++stage)
+      last = compute("t" + std::to_string(stage), {i}, last(i) + constant(Float32, 1));
+    return last;
+  };
+  EXPECT_TRUE(build(chain(3000)));
+  const auto built = build(chain(20'000));
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(built.error().message,
+              HasSubstr("'t19999' ends a chain of definitions of more than 10000 levels"));
 }
 
 TEST(Compute, Fault03_AnExtentOfZeroIsValid) {
