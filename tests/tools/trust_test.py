@@ -168,6 +168,11 @@ class Trust(program.ProgramTest):
         self.assertEqual(done["inserted"], len(rows))
         self.succeed("db", "export", str(self.home / "again.jsonl"), "--db", fresh)
         again = (self.home / "again.jsonl").read_text().splitlines()
+        for name, form in ("all.csv", ["--as", "csv"]), ("all.jsonl", []):
+            with open(self.home / name, encoding="utf-8") as rows_or_lines:
+                done = self.json("db", "import", "-", *form, "--db", str(self.home / f"{name}.db"), "--format", "json",
+                                 stdin=rows_or_lines)
+            self.assertEqual(done["inserted"], len(rows))
         lines = (self.home / "all.jsonl").read_text().splitlines()
         self.assertEqual(again, [line for line in lines if '"record"' in line])
 
