@@ -157,7 +157,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
     return 0;
   }
   if (f.format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(as_sheet(records))));
+    TW_RETURN_IF_ERROR(print_csv(as_sheet(records)));
     return 0;
   }
   const Target host = host_target();
