@@ -25,7 +25,22 @@ class TensorNode {
     std::vector<Axis> shape;
   };
   std::variant<Source, Stage> declaration;
-  int64_t levels = 0;  ///< of the longest chain of definitions down to an input
+
+  /// Deletes what only this tensor reads without recursion: chains of tensors may be long.
+  ~TensorNode() {
+    static thread_local std::vector<Stage>* waiting = nullptr;
+    Stage* const stage = std::get_if<Stage>(&declaration);
+    if (!stage) return;
+    if (waiting) {
+      waiting->push_back(std::move(*stage));
+      return;
+    }
+    std::vector<Stage> stages;
+    waiting = &stages;
+    stages.push_back(std::move(*stage));
+    while (!stages.empty()) const Stage deleted = take_last(stages);
+    waiting = nullptr;
+  }
 
   const std::string& name() const {
     const auto* source = std::get_if<Source>(&declaration);
@@ -34,6 +49,13 @@ class TensorNode {
   DType type() const {
     const auto* source = std::get_if<Source>(&declaration);
     return source ? source->input.type : std::get<Stage>(declaration).type;
+  }
+
+ private:
+  static Stage take_last(std::vector<Stage>& stages) {
+    Stage last = std::move(stages.back());
+    stages.pop_back();
+    return last;
   }
 };
 
@@ -280,7 +302,35 @@ class Builder {
     for (const auto& [axis, extent] : extents) extents_[axis.name] = extent;
   }
 
+  /// Adds what the tensor depends on, then the tensor.
   Status add(const std::shared_ptr<const TensorNode>& node) {
+    TW_RETURN_IF_ERROR(enter(node));
+    while (!open_.empty()) {
+      Open& last = open_.back();
+      if (last.next < last.sources.size()) {
+        const auto source = last.sources[last.next++];
+        TW_RETURN_IF_ERROR(enter(source));
+      } else {
+        Stage stage = *last.stage;
+        open_.pop_back();
+        TW_RETURN_IF_ERROR(add_stage(std::move(stage)));
+      }
+    }
+    return {};
+  }
+
+  Compute compute;
+
+ private:
+  /// A stage whose sources are added first. No recursion: chains of stages may be long.
+  struct Open {
+    const Stage* stage;
+    std::vector<std::shared_ptr<const TensorNode>> sources;
+    size_t next = 0;  ///< source to be added
+  };
+
+  /// Adds an input, and opens a stage that was not met before.
+  Status enter(const std::shared_ptr<const TensorNode>& node) {
     const auto [known, inserted] = nodes_.emplace(node->name(), node);
     if (!inserted) {
       if (known->second == node) return {};
@@ -288,12 +338,17 @@ class Builder {
     }
     if (const auto* source = std::get_if<TensorNode::Source>(&node->declaration))
       return add_input(*source);
-    return add_stage(std::get<Stage>(node->declaration));
+    const Stage& stage = std::get<Stage>(node->declaration);
+    if (!stage.body.defined())
+      return invalid(fmt::format("stage '{}' has no expression", stage.name));
+    TW_RETURN_IF_ERROR(check_expression_size(stage));
+    open_.push_back({&stage, {}});
+    for_each(stage.body, [&](const Expr& e) {
+      if (const Read* r = e.as<Read>(); r && r->source) open_.back().sources.push_back(r->source);
+    });
+    return {};
   }
 
-  Compute compute;
-
- private:
   Result<int64_t> bound(const Axis& axis, const std::string& tensor) const {
     if (axis.extent >= 0) return axis.extent;
     const auto found = extents_.find(axis.name);
@@ -321,14 +376,6 @@ class Builder {
   }
 
   Status add_stage(Stage stage) {
-    if (!stage.body.defined())
-      return invalid(fmt::format("stage '{}' has no expression", stage.name));
-    TW_RETURN_IF_ERROR(check_expression_size(stage));
-    std::vector<std::shared_ptr<const TensorNode>> sources;
-    for_each(stage.body, [&](const Expr& e) {
-      if (const Read* r = e.as<Read>(); r && r->source) sources.push_back(r->source);
-    });
-    for (const auto& source : sources) TW_RETURN_IF_ERROR(add(source));
     for (Axis& axis : stage.axes) {
       TW_TRY(axis.extent, bound(axis, stage.name));
     }
@@ -343,25 +390,13 @@ class Builder {
 
   std::map<std::string, int64_t> extents_;
   std::map<std::string, std::shared_ptr<const TensorNode>> nodes_;
+  std::vector<Open> open_;  ///< each read by the one before
 };
 
-int64_t levels_of(const Expr& body) {
-  // Nothing walks over a body that build() refuses.
-  if (!body.defined() || size_error(body)) return 0;
-  int64_t longest = 0;
-  for_each(body, [&](const Expr& e) {
-    if (const Read* r = e.as<Read>(); r && r->source)
-      longest = std::max(longest, r->source->levels);
-  });
-  return longest + body.node().height;
-}
-
-Tensor declare(TensorNode::Source source) {
-  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(source)}));
-}
-Tensor declare(Stage stage) {
-  const int64_t levels = levels_of(stage.body);
-  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(stage), levels}));
+Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
+  const auto node = std::make_shared<TensorNode>();
+  node->declaration = std::move(declaration);
+  return Tensor(node);
 }
 
 /// The scan over `k <= j` or `k < j`; of another range one that validate() rejects.
@@ -485,14 +520,10 @@ Status check_size(const Expr& expr) {
   return {};
 }
 
-Status check_size(const Tensor& tensor) {
-  if (tensor.node()->levels <= longest_chain) return {};
-  return invalid(
-      fmt::format("'{}' ends a chain of definitions of more than {} levels: make several workloads",
-                  tensor.node()->name(), longest_chain));
-}
-
 Status validate(const Compute& compute) {
+  if (compute.inputs.size() + compute.stages.size() > most_declarations)
+    return invalid(fmt::format("more than {} declarations: make several workloads of them",
+                               most_declarations));
   std::set<std::string> known;
   for (const Input& i : compute.inputs) {
     TW_RETURN_IF_ERROR(check_tensor(i.name, i.type, i.shape, i.letters));
@@ -640,7 +671,6 @@ Result<Compute> build(const std::vector<Tensor>& outputs,
                       const std::vector<std::pair<Axis, int64_t>>& extents) {
   Builder builder(extents);
   for (const Tensor& output : outputs) {
-    TW_RETURN_IF_ERROR(check_size(output));
     TW_RETURN_IF_ERROR(builder.add(output.node()));
     const auto* stage = std::get_if<Stage>(&output.node()->declaration);
     if (!stage)

@@ -102,9 +102,13 @@ bool is_valid_name(const std::string& name);
 /// largest_expression. A front end calls this on each expression that it makes of a caller's.
 Status check_size(const Expr& expr);
 
-/// Names unique and well formed; reads of known tensors with the right rank; extents >= 0 and
-/// products within int64; types agree; integer divisors are positive literals, of floats no literal
-/// 0; no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest Invalid.
+/// Inputs and stages together at most; validate() and the parser refuse more.
+inline constexpr size_t most_declarations = 10'000;
+
+/// At most most_declarations; names unique and well formed; reads of known tensors with the right
+/// rank; extents >= 0 and products within int64; types agree; integer divisors are positive
+/// literals, of floats no literal 0; no cycles; outputs exist. A product that leaves int64 is
+/// Unsupported, the rest Invalid.
 Status validate(const Compute& compute);
 
 /// Operations on values per evaluation that the definition asks for (padding included): 2 a
@@ -123,11 +127,6 @@ Traffic compulsory_traffic(const Compute& compute);
 // ---- declaring ------------------------------------------------------------------------------
 
 class TensorNode;
-
-/// Tensors whose definitions, one read by the other, have more levels than this together are
-/// refused by check_size() and build(): a tensor owns what it reads, so recursion follows such a
-/// chain.
-inline constexpr int64_t longest_chain = 10'000;
 
 /// A handle to a declared tensor. Reading it gives an Expr that remembers where it came from.
 class Tensor {
@@ -205,10 +204,6 @@ Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Red
 /// Declares the position_stages().
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Position& position,
                const std::string& letters = "");
-
-/// Fails with Invalid where the definitions that the tensor depends on are a chain of more than
-/// longest_chain levels.
-Status check_size(const Tensor& tensor);
 
 /// Collects everything that the outputs depend on; validates it. Extents of axes that are still -1
 /// are taken from `extents` by axis name.

@@ -230,9 +230,7 @@ template <typename Body>
 DeclaredTensor computed(const std::string& name, const py::object& given, const Body& body,
                         const std::string& letters) {
   const std::vector<Axis> axes = axes_of(given);
-  const Tensor tensor = dsl::compute(name, axes, body, letters);
-  value_of(dsl::check_size(tensor));
-  return {tensor, name, axes};
+  return {dsl::compute(name, axes, body, letters), name, axes};
 }
 
 void bind_declarations(py::module_& m) {
