@@ -159,6 +159,7 @@ Status refresh_best(Connection& connection, const BestKey& group) {
 }
 
 Status refresh_all_best(Connection& connection) {
+  TW_RETURN_IF_ERROR(connection.execute("DELETE FROM best"));
   TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
   for (const BestKey& group : groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
   return {};

@@ -47,7 +47,7 @@ Result<JudgedGroup> judged_group(Connection& connection, const BestKey& group);
 /// Brings the row of a group up to date. Requires: a write transaction.
 Status refresh_best(Connection& connection, const BestKey& group);
 
-/// The same for every group.
+/// Derives the whole table anew.
 Status refresh_all_best(Connection& connection);
 
 /// Rows that differ from their recomputation, on either side.

@@ -50,6 +50,15 @@ Winners winners_of(std::vector<RankedTrial> group, const std::string& device, in
   return winners;
 }
 
+/// The model of a device and its microarchitecture, where the record tells it: processors of
+/// several generations may have one name.
+Result<std::string> class_of(Store::State& state, Statement& by_seq, const Winners& winners) {
+  TW_TRY(const std::optional<Record> best, state.read(by_seq, winners.rows.front()));
+  std::string name(model_of(winners.device));
+  if (best) name += "; " + best->machine.substr(0, best->machine.find(';'));
+  return name;
+}
+
 auto shipped_order(const Record& r) {
   return std::tie(r.op, r.workload, r.target, r.threads, r.layouts, r.device, r.latency_ns, r.hash);
 }
@@ -60,17 +69,17 @@ Result<std::vector<Record>> Store::distilled(const DistilRules& rules) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
   TW_TRY(const std::vector<BestKey> keys, groups_of(state_->connection));
   std::map<BestKey, Winners> by_class;
+  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
   for (const BestKey& key : keys) {
     if (key.codegen_abi != rules.codegen_abi) continue;
     TW_TRY(std::vector<RankedTrial> group, candidates_of(state_->connection, key));
     Winners winners = winners_of(std::move(group), key.device, rules.keep);
     if (winners.rows.empty()) continue;
     BestKey of_class = key;
-    of_class.device = model_of(key.device);
+    TW_TRY(of_class.device, class_of(*state_, by_seq, winners));
     const auto [known, is_new] = by_class.try_emplace(of_class, winners);
     if (!is_new && winners.is_better_than(known->second)) known->second = std::move(winners);
   }
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
   std::vector<Record> records;
   for (const auto& [key, winners] : by_class)
     for (const int64_t row : winners.rows) {

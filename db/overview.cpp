@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/hash.h"
 #include "db/best.h"
 #include "db/rows.h"
 #include "db/store.h"
@@ -109,6 +110,26 @@ Result<std::vector<GroupSummary>> Store::groups(int64_t limit) {
     return true;
   }));
   return groups;
+}
+
+Result<std::vector<std::string>> Store::targets_of(const Key& key) {
+  TW_TRY(Statement statement,
+         Statement::prepare(state_->connection,
+                            "SELECT DISTINCT target FROM best WHERE workload_hash = ? AND "
+                            "threads = ? AND codegen_abi = ? AND layouts = ?"));
+  statement.bind_blob(bytes_of_hex(sha256_hex(key.workload))).bind(key.threads);
+  statement.bind(key.codegen_abi).bind(std::string_view(key.layouts));
+  std::set<std::string> targets;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    targets.insert(row.text(0));
+    return true;
+  }));
+  state_->each_layer([&](OpenLayer& layer) -> Status {
+    TW_TRY(const std::vector<std::string> lower, layer.store.targets_of(key));
+    targets.insert(lower.begin(), lower.end());
+    return {};
+  });
+  return std::vector<std::string>(targets.begin(), targets.end());
 }
 
 Result<std::vector<Place>> Store::places(const std::string& op, int64_t threads,

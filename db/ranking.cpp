@@ -18,14 +18,13 @@ constexpr double plausible_efficiency = 6;
 // The description of a machine has its clock and its rates under load; a short kernel may run at
 // the highest clock, and reads may be counted that a strided kernel leaves out.
 constexpr double plausible_bandwidth = 2;
-// Sessions with one toolchain on one machine differ by a tenth where a neighbour is busy; a clock
-// that is wrong, or a machine of another speed, differs by more than this.
-constexpr double session_agreement = 1.3;
 constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer nobody is in the majority.
 constexpr size_t fewest_voters = 3;
-// One trial that is so much faster than everything that others found is repeated before use.
+// What is so much faster than everything that others found is confirmed before use: by another
+// trial, and where several hosts have measured, by another host, as a host that measures wrongly
+// does so again.
 constexpr double wide_margin = 2;
 constexpr size_t fewest_rivals = 2;
 
@@ -180,7 +179,7 @@ void doubt_outliers(std::span<const RankedTrial> group, std::vector<Judgement>& 
 /// What other hosts than one have measured.
 struct Rivals {
   double fastest_ns = 0;
-  std::set<std::string_view> sessions;
+  std::set<std::string_view> sessions, hosts;
 };
 
 Rivals rivals_of(std::string_view host, const Timings& timings) {
@@ -191,12 +190,13 @@ Rivals rivals_of(std::string_view host, const Timings& timings) {
       if (rivals.sessions.empty() || estimate.latency_ns < rivals.fastest_ns)
         rivals.fastest_ns = estimate.latency_ns;
       rivals.sessions.insert(session);
+      rivals.hosts.insert(estimate.trial->host);
     }
   return rivals;
 }
 
-/// A schedule that was timed once, far faster than all that other machines measured, waits for a
-/// second trial. The finals of a run are one.
+/// A schedule that one host alone timed, far faster than all that others measured, waits for a
+/// second trial (the finals of a run are one) or for a second host.
 void doubt_unconfirmed(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
   const Timings timings = timings_of(group, judgements);
   std::map<std::string_view, Rivals> by_host;
@@ -205,14 +205,18 @@ void doubt_unconfirmed(std::span<const RankedTrial> group, std::vector<Judgement
   for (size_t i = 0; i < group.size(); ++i)
     trials[group[i].schedule_hash] += is_believed(judgements[i]);
   for (const auto& [schedule, sessions] : timings) {
-    if (trials[schedule] != 1) continue;
-    const Estimate& only = sessions.begin()->second;
-    if (!by_host.contains(only.trial->host))
-      by_host[only.trial->host] = rivals_of(only.trial->host, timings);
-    const Rivals& rivals = by_host[only.trial->host];
-    if (rivals.sessions.size() >= fewest_rivals &&
-        only.latency_ns * wide_margin < rivals.fastest_ns)
-      unconfirmed[schedule] = only.latency_ns / rivals.fastest_ns;
+    const std::string_view host = sessions.begin()->second.trial->host;
+    std::vector<Estimate> estimates;
+    for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
+    if (std::ranges::any_of(estimates, [&](const Estimate& e) { return e.trial->host != host; }))
+      continue;
+    if (!by_host.contains(host)) by_host[host] = rivals_of(host, timings);
+    const Rivals& rivals = by_host[host];
+    const bool is_confirmed = trials[schedule] > 1 && rivals.hosts.size() < fewest_rivals;
+    const double latency_ns = upper_median(estimates).latency_ns;
+    if (!is_confirmed && rivals.sessions.size() >= fewest_rivals &&
+        latency_ns * wide_margin < rivals.fastest_ns)
+      unconfirmed[schedule] = latency_ns / rivals.fastest_ns;
   }
   for (size_t i = 0; i < group.size(); ++i) {
     const auto found = unconfirmed.find(group[i].schedule_hash);

@@ -574,6 +574,10 @@ Result<VerifyReport> Store::verify() {
   return report;
 }
 
+Status Store::derive_best() {
+  return state_->write([&] { return refresh_all_best(state_->connection); });
+}
+
 Result<std::vector<Quarantined>> Store::quarantined(int64_t limit) {
   TW_TRY(Statement statement,
          Statement::prepare(state_->connection,

@@ -188,13 +188,15 @@ class Store {
   /// the same target, else none. likeness_of() says which. Layers below answer where they know a
   /// nearer device, layer_of() says which of them did.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts = {});
-  /// The same record and what it rests on: sessions, interval, better-looking records that are not
+  /// The answer to the key and what it rests on: sessions, interval, better-looking records that are not
   /// used, of which it reads at most `limit`; 0: all.
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit = 0);
+  /// The targets for which the key has an answer, whatever its own is, in the order of their texts.
+  Result<std::vector<std::string>> targets_of(const Key& key);
   /// The best record of every group, by hash.
   Result<std::vector<Record>> best_records();
   /// What is worth shipping with a program: of each workload, target, number of threads, layouts
-  /// and model of a device the best schedules, as the device measured them that its best schedule
+  /// model of a device and microarchitecture the best schedules, as the device measured them that its best schedule
   /// uses best. The same for every database with these records, workload by workload.
   Result<std::vector<Record>> distilled(const DistilRules& rules);
 
@@ -251,6 +253,8 @@ class Store {
   Result<StoreInfo> info();
   /// Reads everything: hashes, the derived table, the file's structure.
   Result<VerifyReport> verify();
+  /// Derives the table of best trials anew from the trials.
+  Status derive_best();
 
   /// At most `limit` quarantined lines; 0: all.
   Result<std::vector<Quarantined>> quarantined(int64_t limit);

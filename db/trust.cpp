@@ -68,8 +68,8 @@ std::string describe(const Judgement& judgement) {
           against(ratio));
     case Doubt::Unconfirmed:
       return fmt::format(
-          "its schedule was timed once, {} than everything that other machines measured: another "
-          "trial has to confirm it",
+          "only one machine timed its schedule, {} than everything that others measured: it has to "
+          "be confirmed",
           against(ratio));
   }
   return "?";

@@ -57,7 +57,7 @@ std::string describe(const Judgement& judgement);
 enum class Likeness : uint8_t {
   Exact,       ///< same model, cores and caches
   SameClass,   ///< same model; cores, caches or memory differ
-  OtherClass,  ///< same target only: the schedule is a start for tuning, its latency says little
+  OtherClass,  ///< another model: the schedule is a start for tuning, its latency says little
 };
 /// "exact", "same class", "warm start"
 std::string_view to_string(Likeness likeness);
@@ -72,6 +72,10 @@ struct Doubted {
   Doubt doubt = Doubt::None;
   std::string why;
 };
+
+/// Sessions with one toolchain on one machine differ by a tenth where a neighbour is busy; a clock
+/// that is wrong, or a machine of another speed, differs by more than this.
+inline constexpr double session_agreement = 1.3;
 
 /// What the best record for a key rests on.
 struct Explanation {

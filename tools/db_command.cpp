@@ -251,7 +251,9 @@ std::string quarantine_text(int64_t quarantined, const std::string& path) {
 
 Result<int> verify(const DbFlags& f, const Surroundings& here) {
   if (f.top > 0) return measure_again(f, here);
-  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
+  TW_TRY(db::Store store,
+         open_named(f, here, f.repair ? db::OpenMode::Update : db::OpenMode::ReadOnly));
+  if (f.repair) TW_RETURN_IF_ERROR(store.derive_best());
   TW_TRY(const db::VerifyReport r, store.verify());
   if (f.format == "json")
     TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()},
@@ -269,6 +271,11 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
                           quarantine_text(r.quarantined, store.path()))));
   if (r.ok()) return 0;
   for (const std::string& line : r.integrity) note(line);
+  if (r.damaged == 0 && r.integrity.empty())
+    return fail(ErrorCode::Database,
+                fmt::format("[verify] the best table of {} does not follow from its records: "
+                            "`tilewright db verify --repair {}` derives it anew",
+                            store.path(), shell_quoted(store.path())));
   return fail(
       ErrorCode::Database,
       fmt::format(
@@ -365,6 +372,7 @@ Verb db_verb() {
       make_verb("verify", "check every record and the file", f,
                 {db,
                  json,
+                 {"repair", Switch{&f->repair}, "derive the table of best records anew first"},
                  {"top", Whole{&f->top, 0, 100'000},
                   "instead measure so many of this machine's best kernels again, and store that"}},
                 {file}, verify),

@@ -3,9 +3,11 @@
 // why records that look better are not used.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "db/t4.h"
 #include "db/workload_text.h"
@@ -77,15 +79,43 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
   return table;
 }
 
+/// Why there is no answer, and for what else there is one.
+Result<std::string> why_none(db::Store& store, const db::Key& key) {
+  int64_t own = 0;
+  std::set<std::string> others;
+  const auto note_other = [&](const db::Record& record) {
+    const bool is_own = record.target == key.target && record.threads == key.threads &&
+                        record.codegen_abi == key.codegen_abi && record.layouts == key.layouts;
+    own += is_own;
+    if (!is_own && record.status == db::TrialStatus::Ok)
+      others.insert(fmt::format("{}, {}{}{}", record.target, show_count(record.threads, "thread"),
+                                record.layouts.empty() ? "" : ", asked for as " + record.layouts,
+                                record.codegen_abi == key.codegen_abi
+                                    ? ""
+                                    : ", by another version of the code generator"));
+    return true;
+  };
+  const db::Filter of_workload{.workload = key.workload};
+  TW_RETURN_IF_ERROR(store.for_each(of_workload, note_other));
+  store.for_each_below(of_workload, note_other);
+  std::string why = fmt::format("[explain] no record of '{}' for {} and {}{} is believed",
+                                key.workload, key.target, show_count(key.threads, "thread"),
+                                key.layouts.empty() ? "" : ", asked for as " + key.layouts);
+  if (own > 0)
+    why += fmt::format("; {} there: look with `db query` and `db quarantine`",
+                       own == 1 ? "one is" : fmt::format("{} are", own));
+  if (!others.empty()) why += fmt::format("; there are some for {}", fmt::join(others, "; for "));
+  return why + (own > 0 || !others.empty() ? "" : ", and none is there: tune it");
+}
+
 Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Key key, asked_key(f, here, store));
   TW_TRY(const std::optional<db::Explanation> found, store.explain(key));
-  if (!found)
-    return fail(ErrorCode::NoCandidate,
-                fmt::format("[explain] no record of '{}' for {} and {} is believed: look with `db "
-                            "query` and `db quarantine`, or tune it",
-                            key.workload, key.target, show_count(key.threads, "thread")));
+  if (!found) {
+    TW_TRY(std::string why, why_none(store, key));
+    return fail(ErrorCode::NoCandidate, std::move(why));
+  }
   const size_t all = found->not_used.size();
   const size_t count = f.limit > 0 ? std::min(all, static_cast<size_t>(f.limit)) : all;
   if (f.format == "json") {

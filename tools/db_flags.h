@@ -25,7 +25,7 @@ struct DbFlags {
   std::string entry;  ///< of the quarantine, the beginning of its hash
   std::string slower_than = "2";
   int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2;
-  bool drop = false, remove = false;
+  bool drop = false, remove = false, repair = false;
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
 

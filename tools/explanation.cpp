@@ -27,8 +27,9 @@ std::string show_agreement(const db::Explanation& e) {
   if (e.sessions < 2)
     return fmt::format("one session, {}, {}; no other session has confirmed it",
                        show_count(e.trials, "trial"), interval);
-  return fmt::format("{} of {}, {}: {}", show_count(e.sessions, "session"),
-                     show_count(e.hosts, "machine"), show_count(e.trials, "trial"), interval);
+  return fmt::format("{} of {}, {}: {}{}", show_count(e.sessions, "session"),
+                     show_count(e.hosts, "machine"), show_count(e.trials, "trial"), interval,
+                     e.high_ns > db::session_agreement * e.low_ns ? ", they disagree" : "");
 }
 
 nlohmann::json as_json(const db::Explanation& e, size_t count) {

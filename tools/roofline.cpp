@@ -49,7 +49,7 @@ Roofline roofline(const dsl::Workload& workload, const Target& target, int threa
 Roofline roofline(const db::Record& record, const dsl::Workload& workload, const Target& target) {
   Roofline line = roofline(workload, target, static_cast<int>(record.threads), record.latency_ns,
                            record.peak_gflops);
-  if (record.device != tuner::device_text(target)) line.level.clear();
+  if (!tuner::is_of_device(record, target)) line.level.clear();
   return line;
 }
 

@@ -226,6 +226,7 @@ Status take_schedule(const SelectionFlags& flags, std::optional<db::Store>& stor
 }  // namespace
 
 OtherDevice other_device_of(const db::Record& record, const Target& target) {
+  if (record.target != target.to_string()) return {record.device, db::Likeness::OtherClass};
   const db::Likeness likeness = db::likeness_of(record.device, tuner::device_text(target));
   return likeness == db::Likeness::Exact ? OtherDevice{} : OtherDevice{record.device, likeness};
 }

@@ -18,6 +18,10 @@ std::string device_text(const Target& target) {
                      target.machine.l3_bytes() >> 20);
 }
 
+bool is_of_device(const db::Record& record, const Target& target) {
+  return record.device == device_text(target) && record.target == target.to_string();
+}
+
 // "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB"
 Target described_by(Target target, std::string_view device) {
   if (!target.is_gpu()) return target;

@@ -17,6 +17,9 @@ namespace tw::tuner {
 /// Of a processor, the caches that the system reports, whatever a calibration says of them.
 std::string device_text(const Target& target);
 
+/// Whether a record is of the target and of its device, so that its latency is one of this machine.
+bool is_of_device(const db::Record& record, const Target& target);
+
 using runtime::with_facts;
 
 /// The target of a GPU as a record's device text has it; unchanged where the text is of no GPU.

@@ -37,9 +37,7 @@ constexpr int64_t elsewhere_per_own = 2;
 
 bool is_late(const Question& q) { return q.interrupted() || (q.late && q.late()); }
 
-bool is_here(const Question& q, const db::Record& record) {
-  return record.device == device_text(q.target) && record.target == q.target.to_string();
-}
+bool is_here(const Question& q, const db::Record& record) { return is_of_device(record, q.target); }
 
 double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;

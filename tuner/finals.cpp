@@ -108,38 +108,68 @@ void Task::admit_disturbed() {
   keep_fastest(finalists_);
 }
 
-/// Measures the best schedule of another device here, as a trial like any other, unless it was one
-/// already: its latency there says nothing about this device.
+/// Builds and verifies a schedule that the database knows, and times it as a trial like any other
+/// unless this host did so before; nothing where it is of no use here.
+Result<std::optional<Finalist>> Task::try_again(const db::Record& known) {
+  const auto built =
+      build_one(*run_.workers.builder, {.workload = key_, .schedules = {known.schedule}});
+  if (!built) return std::optional<Finalist>();
+  const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
+  const auto reply =
+      run_.workers.runner->measure({.artifact = built->artifact, .verify_only = is_own});
+  if (!reply && run_.interrupted()) return std::optional<Finalist>();
+  TW_RETURN_IF_ERROR(reply);
+  Finalist finalist{built->artifact, known};
+  if (!is_own || reply->status != TrialStatus::Ok) {
+    const Candidate candidate{{}, known.schedule, 0, {}, known.configuration};
+    TW_TRY(db::Record trial, add_trial(candidate, *reply, built->artifact));
+    if (trial.status == TrialStatus::Ok)
+      finalist = {built->artifact, std::move(trial), pace_.factor()};
+  }
+  const bool is_usable = reply->status == TrialStatus::Ok || reply->status == TrialStatus::Unstable;
+  return is_usable ? std::optional(std::move(finalist)) : std::nullopt;
+}
+
+/// Whether this run has timed a schedule that is among the fastest.
+bool Task::is_finalist(const std::string& schedule) const {
+  return std::ranges::any_of(
+      finalists_, [&](const Finalist& finalist) { return finalist.record.schedule == schedule; });
+}
+
+/// Tries the best schedule of another device, unless it was a trial already: its latency there says
+/// nothing about this device.
 Status Task::try_from_elsewhere() {
   if (!elsewhere_ || proposer_.has_seen(elsewhere_->schedule)) return {};
-  const auto built =
-      build_one(*run_.workers.builder, {.workload = key_, .schedules = {elsewhere_->schedule}});
-  if (!built) return {};
-  const auto reply = run_.workers.runner->measure({.artifact = built->artifact});
-  if (!reply && run_.interrupted()) return {};
-  TW_RETURN_IF_ERROR(reply);
-  TW_RETURN_IF_ERROR(
-      add_trial(Candidate{{}, elsewhere_->schedule, 0, {}, elsewhere_->configuration}, *reply,
-                built->artifact));
+  TW_RETURN_IF_ERROR(try_again(*elsewhere_));
+  return {};
+}
+
+/// Tries what one host alone claims to be far faster than all else, which is believed once another
+/// one has confirmed it.
+Status Task::try_unconfirmed() {
+  TW_TRY(const auto claim, run_.unconfirmed(workload()));
+  if (claim && !is_finalist(claim->schedule)) TW_RETURN_IF_ERROR(try_again(*claim));
   return {};
 }
 
 /// Makes the best kernel of earlier runs on this device the first finalist, if it can still be
-/// built and is correct; returns whether it did.
+/// built and is correct; returns whether it did. Other hosts with such a device may have another
+/// clock, or be wrong: the database then has what this one says of it, too.
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(workload()));
-  const bool is_new =
-      known && known->device == device_text(run_.target) && known->status == db::TrialStatus::Ok &&
-      std::none_of(finalists_.begin(), finalists_.end(),
-                   [&](const Finalist& f) { return f.record.schedule == known->schedule; });
+  const bool is_new = known && is_of_device(*known, run_.target) &&
+                      known->status == TrialStatus::Ok && !is_finalist(known->schedule);
   if (!is_new) return false;
-  const auto built =
-      build_one(*run_.workers.builder, {.workload = key_, .schedules = {known->schedule}});
-  if (!built) return false;
-  TW_TRY(const MeasureReply checked,
-         run_.workers.runner->measure({.artifact = built->artifact, .verify_only = true}));
-  if (checked.status != db::TrialStatus::Ok) return false;
-  finalists_.insert(finalists_.begin(), {built->artifact, *known});
+  TW_TRY(auto incumbent, try_again(*known));
+  if (run_.interrupted()) return false;
+  if (!incumbent) {
+    unusable_ = known->schedule;
+    return false;
+  }
+  std::erase_if(finalists_, [&](const Finalist& finalist) {
+    return finalist.record.schedule == known->schedule;
+  });
+  finalists_.insert(finalists_.begin(), std::move(*incumbent));
   return true;
 }
 
@@ -150,6 +180,7 @@ Status Task::choose_finalist(double seconds) {
   bool defends = false;
   if (finalists_.empty() || !run_.budget.is_over()) {
     TW_RETURN_IF_ERROR(try_from_elsewhere());
+    TW_RETURN_IF_ERROR(try_unconfirmed());
     TW_TRY(defends, defend_known());
   }
   for (size_t i = 1; i < finalists_.size() && !run_.interrupted(); ++i) {
@@ -172,23 +203,28 @@ Status Task::choose_finalist(double seconds) {
 
 /// The winner of the finals is measured once more, alone, and stored, where the budget is not used
 /// up. What the database then calls the best of this device is the result, so that every later
-/// question has the same answer.
+/// question has the same answer; but nothing that failed here, and nothing much slower: the
+/// database may wait for another host to confirm the winner.
 Result<db::Record> Task::confirm_winner() {
   const Finalist winner = finalists_[0];
+  double winner_ns = winner.record.latency_ns;
   if (!run_.budget.is_over() && !run_.interrupted()) {
     const auto again = run_.workers.runner->measure({.artifact = winner.artifact,
                                                      .stretches = confirming_stretches,
                                                      .pause_s = confirming_pause_s});
     if (again || !run_.interrupted()) {
       TW_TRY(const MeasureReply reply, again);
-      TW_RETURN_IF_ERROR(
-          add_trial(Candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration},
-                    reply, winner.artifact));
+      const Candidate candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration};
+      TW_TRY(const db::Record confirmed, add_trial(candidate, reply, winner.artifact));
+      winner_ns = std::max(winner_ns, confirmed.latency_ns);
     }
   }
   TW_RETURN_IF_ERROR(run_.recorder.flush());
   TW_TRY(const auto known, run_.best_known(workload()));
-  return known && known->device == device_text(run_.target) ? *known : winner.record;
+  const bool is_answer = known && is_of_device(*known, run_.target) &&
+                         (unusable_.empty() || known->schedule != unusable_) &&
+                         known->latency_ns <= db::session_agreement * winner_ns;
+  return is_answer ? *known : winner.record;
 }
 
 /// Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.

@@ -54,17 +54,17 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
 
 /// Takes the schedule of a record, and its time if it was measured on this device. A record of
 /// another device never replaces a measurement of this one, and a slower one never a faster one.
-void take_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
-  const bool is_here = record.device == device;
+void take_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
+  const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
   kernel.schedule = record.schedule;
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
 /// The same for a record with hot caches, in a network whose caches are not hot.
-void take_hot_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
+void take_hot_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   if (kernel.measured_ns > 0) return;
-  const bool is_here = record.device == device;
+  const bool is_here = is_of_device(record, target);
   if (kernel.hot_measured_ns > 0 && (!is_here || kernel.hot_measured_ns <= record.latency_ns))
     return;
   kernel.schedule = record.schedule;
@@ -195,13 +195,12 @@ Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Work
 
 /// Takes the records of the group in `state`, which is that of the network, or Hot.
 Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
-  const std::string device = device_text(context_.target);
   const auto take = state == state_ ? take_record : take_hot_record;
   for (size_t i = 0; i < kernels_[group].size(); ++i) {
     if (choices_[group][i].moves_nothing) continue;
     KernelChoice& kernel = kernels_[group][i];
     TW_TRY(const auto record, known(store, kernel.workload, state));
-    if (record) take(kernel, *record, device);
+    if (record) take(kernel, *record, context_.target);
   }
   // The time of an operator by name is that of its kernel on packed arrays, so one that was free to
   // choose its layouts is as good. An expression's time has the conversions in it.
@@ -213,7 +212,7 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
   for (size_t i = 0; i < choices_[group].size(); ++i)
     if (!choices_[group][i].moves_nothing &&
         is_same_choice(groups_[group], choices_[group][i], chosen))
-      take(kernels_[group][i], *free, device);
+      take(kernels_[group][i], *free, context_.target);
   return {};
 }
 
@@ -325,12 +324,11 @@ void SchemeCosts::drop_impossible_copies() {
 }
 
 Status SchemeCosts::refresh_copies(db::Store& store) {
-  const std::string device = device_text(context_.target);
   std::vector<double> ratios, hot;
   for (auto& [key, copy] : copies_) {
     for (const dsl::CacheState state : states_of_records(state_)) {
       TW_TRY(const auto record, known(store, copy.workload, state));
-      if (record) (state == state_ ? take_record : take_hot_record)(copy, *record, device);
+      if (record) (state == state_ ? take_record : take_hot_record)(copy, *record, context_.target);
     }
     add_ratio(copy.measured_ns, copy.predicted_ns, ratios);
     add_ratio(copy.hot_measured_ns, copy.hot_predicted_ns, hot);

@@ -180,7 +180,7 @@ void Task::learn_from_database(const std::function<bool()>& stops) {
       *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
                     &run_.learner.records(), [this] { return run_.interrupted(); }, stops});
   const auto best = run_.best_known(workload());
-  if (best && *best && (*best)->device != device_text(run_.target)) elsewhere_ = **best;
+  if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
   progress_.known_trials = known.known;
   trusted_trials_ = known.trusted();
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);

@@ -124,7 +124,10 @@ class Task {
   Status measure_postponed(double seconds);
   Status store_postponed();
   void admit_disturbed();
+  Result<std::optional<Finalist>> try_again(const db::Record& known);
+  bool is_finalist(const std::string& schedule) const;
   Status try_from_elsewhere();
+  Status try_unconfirmed();
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();
@@ -150,7 +153,8 @@ class Task {
 
   std::list<Trial> due_, postponed_;
   Pace pace_;
-  std::vector<Finalist> finalists_;                ///< fastest first, a few
+  std::vector<Finalist> finalists_;  ///< fastest first, a few
+  std::string unusable_;  ///< schedule of the database's best, where it failed in the finals
   std::vector<Finalist> disturbed_;                ///< timed, but never undisturbed; in any order
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet

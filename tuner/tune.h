@@ -127,7 +127,8 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
 /// What the database is asked for: the workload and its layouts on this target, device and number
 /// of threads. A GPU's device is as with_facts() makes it (tuner/device.h).
 db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
-/// The database's answer to that key.
+/// The database's answer to that key; where it has none, its answer for another target whose
+/// vectors are as long, the one that differs in the fewest features: its schedule is worth a try.
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads);
 

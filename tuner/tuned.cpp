@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "codegen/abi.h"
@@ -13,6 +15,37 @@
 #include "tuner/experience.h"
 
 namespace tw::tuner {
+namespace {
+
+/// Features that one of the targets has and the other has not.
+size_t count_differences(const Target& a, const Target& b) {
+  std::vector<std::string> different;
+  std::ranges::set_symmetric_difference(a.features, b.features, std::back_inserter(different));
+  return different.size();
+}
+
+/// Other targets of this architecture with vectors of the same lengths for which there is an
+/// answer, the most similar one first. GPUs of another architecture have other instructions
+/// altogether.
+Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& key,
+                                              const Target& target) {
+  std::vector<std::string> like;
+  if (target.is_gpu()) return like;
+  TW_TRY(const std::vector<std::string> known, store.targets_of(key));
+  std::vector<std::pair<size_t, std::string>> by_difference;
+  for (const std::string& text : known) {
+    const auto other = parse_target(text);
+    if (!other || text == key.target || other->architecture != target.architecture ||
+        vector_sizes(*other).bytes != vector_sizes(target).bytes)
+      continue;
+    by_difference.emplace_back(count_differences(*other, target), text);
+  }
+  std::ranges::sort(by_difference);
+  for (auto& [difference, text] : by_difference) like.push_back(std::move(text));
+  return like;
+}
+
+}  // namespace
 
 Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
                             const TuneOptions& options, db::Store& store,
@@ -76,7 +109,16 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
     TW_RETURN_IF_ERROR(schedule.program(schedules::limits_of(target)));
     return {};
   };
-  return store.best(database_key(workload, target, threads), applies);
+  db::Key key = database_key(workload, target, threads);
+  TW_TRY(std::optional<db::Record> best, store.best(key, applies));
+  if (best) return best;
+  TW_TRY(const std::vector<std::string> like, targets_like(store, key, target));
+  for (const std::string& other : like) {
+    key.target = other;
+    TW_TRY(best, store.best(key, applies));
+    if (best) return best;
+  }
+  return std::optional<db::Record>();
 }
 
 }  // namespace tw::tuner

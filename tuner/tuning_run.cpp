@@ -7,8 +7,20 @@
 #include "tuner/calibration.h"
 #include "tuner/host_machine.h"
 #include "tuner/task.h"
+#include "tuner/tuned.h"
 
 namespace tw::tuner {
+namespace {
+
+/// What was measured waits in the spool while a server is away, and the run goes on without what
+/// it knows.
+template <typename T>
+Result<std::optional<T>> unless_away(Result<std::optional<T>> known) {
+  if (!known && known.error().code == ErrorCode::TryLater) return std::optional<T>();
+  return known;
+}
+
+}  // namespace
 
 Budget::Budget(double total_s, Clock clock)
     : total_s_(total_s), clock_(std::move(clock)), started_ns_(clock_()) {}
@@ -68,11 +80,18 @@ double TuningRun::expected_gain(double seconds) const {
 }
 
 Result<std::optional<db::Record>> TuningRun::best_known(const dsl::Workload& workload) const {
-  Result<std::optional<db::Record>> known =
-      tuner::best_known(*store, workload, target, options.threads);
-  // What was measured waits in the spool while a server is away, and the run goes on without it.
-  if (!known && known.error().code == ErrorCode::TryLater) return std::optional<db::Record>();
-  return known;
+  return unless_away(tuner::best_known(*store, workload, target, options.threads));
+}
+
+Result<std::optional<db::Record>> TuningRun::unconfirmed(const dsl::Workload& workload) const {
+  TW_TRY(const std::optional<db::Explanation> known,
+         unless_away(store->explain(database_key(workload, target, options.threads))));
+  if (!known || known->likeness != db::Likeness::Exact || !known->layer.empty())
+    return std::optional<db::Record>();
+  for (const db::Doubted& other : known->not_used)
+    if (other.doubt == db::Doubt::Unconfirmed && other.record.host != environment.host)
+      return std::optional(other.record);
+  return std::optional<db::Record>();
 }
 
 }  // namespace tw::tuner

@@ -72,6 +72,9 @@ struct TuningRun {
   /// As tuner::best_known(); none while the database is on a server that cannot be reached.
   Result<std::optional<db::Record>> best_known(const dsl::Workload& workload) const;
 
+  /// The fastest claim of another host for this device that is to be confirmed (db::Doubt).
+  Result<std::optional<db::Record>> unconfirmed(const dsl::Workload& workload) const;
+
   Target target;  ///< as the measuring machine is one, tuned for what is known of it
   TuneOptions options;
   db::Store* store;

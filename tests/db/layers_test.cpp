@@ -200,6 +200,17 @@ TEST(Distil, OfAModelTheBestSchedulesOfTheDeviceThatItUsesBestAreKept) {
   EXPECT_EQ(distilled({third, other, best, larger, second}, 2), (std::vector{other, best, second}));
 }
 
+TEST(Distil, ProcessorsOfOneNameAreToldApartByTheirMicroarchitecture) {
+  Record older = measured_on(own_device, 0), newer = measured_on(same_model, 500);
+  older.machine = "Zen 3; table; 0123456789abcdef";
+  newer.machine = "Zen 4; table; 0123456789abcdef";
+  older = seal(older);
+  newer = seal(newer);
+  EXPECT_EQ(distilled({newer, older}).size(), 2u);
+  newer.machine = older.machine;
+  EXPECT_EQ(distilled({seal(newer), older}).size(), 1u);
+}
+
 TEST(Distil, ARepeatedScheduleIsKeptOnce) {
   Record again = measured_on(own_device, 0);
   again.session = "session-2";

@@ -185,11 +185,24 @@ TEST(Ranking, Fault29_OneTimingFarFromThoseOfOtherSessionsIsAnOutlier) {
   EXPECT_EQ(best_hash(group), "b/s1");
 }
 
-TEST(Ranking, AWideLeadThatItsSessionRepeatedIsBelieved) {
+TEST(Ranking, AWideLeadOverOneHostIsBelievedWhereItsSessionRepeatedIt) {
   std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s2", 11e3),
-                                    of_session("c", "s3", 4.5e3), of_session("c", "s3", 4.6e3)};
+                                    of_session("c", "s3", 4.5e3)};
+  group[1].host = group[0].host;
+  EXPECT_EQ(doubt_of(group, "c/s3"), Doubt::Unconfirmed);
+  group.push_back(of_session("c", "s3", 4.6e3));
   group.back().hash = "c/s3 again";
   EXPECT_EQ(best_hash(group), "c/s3 again");
+}
+
+TEST(Ranking, Fault29_AHostDoesNotConfirmItsOwnLeadOverSeveralOthers) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s2", 11e3),
+                                    of_session("c", "s3", 4.5e3), of_session("later", "s3", 4.6e3)};
+  group[3].host = group[2].host;
+  EXPECT_EQ(doubt_of(group, "later/s3"), Doubt::Unconfirmed);
+  EXPECT_EQ(best_hash(group), "a/s1");
+  group.push_back(of_session("d", "s3", 4.7e3));
+  EXPECT_EQ(best_hash(group), "later/s3");
 }
 
 TEST(Ranking, Fault29_AWideLeadOfOneTrialIsConfirmedFirst) {

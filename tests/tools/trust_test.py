@@ -79,7 +79,10 @@ class Trust(program.ProgramTest):
         self.assertEqual(of_hash["answer"], known["answer"])
         of_key = self.json("db", "explain", best["workload"], "--db", self.db, "--format", "json")
         self.assertEqual(of_key["answer"], known["answer"])
-        self.fail_with(6, "db", "explain", "--op", "softmax", "--db", self.db, saying=["no record of"])
+        self.fail_with(6, "db", "explain", "--op", "softmax", "--db", self.db,
+                       saying=["no record of", "none is there: tune it"])
+        self.fail_with(6, "db", "explain", *program.SMALL, "--threads", "2", "--db", self.db,
+                       saying=["no record of", "2 threads is believed", "there are some for", "1 thread"])
 
     def test_Fault29_a_wide_lead_waits_for_a_second_trial(self):
         best = self.best()
@@ -94,7 +97,7 @@ class Trust(program.ProgramTest):
         self.assertEqual((listed["quarantined"], listed["doubted"]), (0, 1))
         whole = self.json("db", "quarantine", "--entry", claim["hash"][:8], "--db", self.db, "--format", "json")
         self.assertEqual(json.loads(whole["line"]), claim)
-        self.assertIn("another trial has to confirm it", self.succeed("db", "quarantine", "--db", self.db).out)
+        self.assertIn("it has to be confirmed", self.succeed("db", "quarantine", "--db", self.db).out)
         # Measured again, it is one of many; dropped, it is gone.
         again = self.json("db", "verify", "--top", "1", "--db", self.db, "--format", "json")["retimed"]
         self.assertEqual([(r["stored"]["record"], r["verdict"]) for r in again], [(claim["hash"], "slower")])

@@ -494,6 +494,30 @@ TEST(BestKnown, AScheduleThatDoesNotApplyIsLeftOut) {
   EXPECT_EQ((*best)->schedule, right);
 }
 
+TEST(BestKnown, ATargetWithVectorsOfTheSameLengthAnswersWhereThisOneHasNothing) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Target newer = parse_target("x86-64-v4").value(), older = parse_target("x86-64-v3").value();
+  Target newest = newer;
+  newest.features.push_back("avx_vnni");
+  std::ranges::sort(newest.features);
+  const std::string schedule = schedules::Schedule(workload.compute).to_string();
+  db::Record record = stored_trial(workload, schedule, 1e5);
+  record.target = newest.to_string();
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record))}));
+  const auto known = best_known(store, workload, newer, 1);
+  ASSERT_TRUE(known && *known);
+  EXPECT_EQ((*known)->target, newest.to_string());
+  EXPECT_FALSE(is_of_device(**known, newer));
+  EXPECT_EQ(best_known(store, workload, older, 1).value(), std::nullopt);
+  // What is for the target itself is nearer, however slow.
+  record = stored_trial(workload, schedule, 1e6);
+  record.target = newer.to_string();
+  ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record))}));
+  EXPECT_EQ(best_known(store, workload, newer, 1).value()->target, newer.to_string());
+}
+
 TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);

@@ -8,6 +8,7 @@
 
 #include "tests/tuner/fake_workers.h"
 #include "tuner/experience.h"
+#include "tuner/trial_record.h"
 #include "tuner/tune.h"
 
 namespace tw::tuner {
@@ -17,6 +18,7 @@ using db::TrialStatus;
 using testing::HasSubstr;
 
 constexpr int64_t second = 1'000'000'000;
+const std::string claimed = "tw1\nsplit out m 7\n";
 
 class TuningLoop : public testing::Test {
  protected:
@@ -37,6 +39,26 @@ class TuningLoop : public testing::Test {
   std::vector<db::Record> records(TrialStatus status) {
     db::Store store = open_store(folder_ / "t.db");
     return store.query({.status = status}).value();
+  }
+
+  /// What the database answers.
+  db::Record best() {
+    db::Store store = open_store(folder_ / "t.db");
+    return best_known(store, workload_, work_.target, 1).value().value();
+  }
+
+  /// A record of another host with a device of this name; no search proposes its schedule.
+  void store_claim(double latency_ns, const std::string& host = "a",
+                   const std::string& schedule = claimed) {
+    db::Record record = trial_record(workload_, work_.target, 1, "fake-1.0", schedule,
+                                     timed_reply(latency_ns), 1e3);
+    record.host = host;
+    record.session = "of " + host;
+    record.program_version = "0";
+    record.created_ms = 1'700'000'000'000;
+    record = db::seal(std::move(record));
+    db::Store store = open_store(folder_ / "t.db");
+    ASSERT_TRUE(store.append({&record, 1}));
   }
 
   /// Number of batches that were begun before the first candidate was timed.
@@ -153,6 +175,57 @@ TEST_F(TuningLoop, AKnownScheduleByHandIsMeasuredAgain) {
   const size_t measured = work_.timed.size();
   ASSERT_TRUE(run({.trials = 1}));
   EXPECT_EQ(work_.timed.size(), 2 * measured);
+}
+
+// It claims a thousand times what any trial of this run reaches, on a device of the same name.
+TEST_F(TuningLoop, Fault28_WhatAnotherHostClaimsOfSuchADeviceIsTimedHereBeforeItIsTheResult) {
+  store_claim(1e3);
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.session, environment_.session);
+  EXPECT_GE(tuned->best.latency_ns, 9e5);
+  const std::vector<db::Record> stored = records(TrialStatus::Ok);
+  EXPECT_TRUE(std::ranges::any_of(stored, [&](const db::Record& record) {
+    return record.schedule == claimed && record.session == environment_.session;
+  }));
+  EXPECT_EQ(best(), tuned->best);
+}
+
+TEST_F(TuningLoop, Fault28_WhatIsWrongHereIsNotTheResultWhateverOthersClaimOfIt) {
+  store_claim(1e3);
+  work_.measure = [&](const MeasureJob& job) {
+    const bool is_claimed = work_.schedules.at(job.artifact) == claimed;
+    return timed_reply(1e6, is_claimed ? TrialStatus::Wrong : TrialStatus::Ok);
+  };
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_NE(tuned->best.schedule, claimed);
+  EXPECT_EQ(records(TrialStatus::Wrong).size(), 1u);
+  EXPECT_EQ(best().schedule, tuned->best.schedule);
+}
+
+// Of three hosts one claims far more than the others.
+TEST_F(TuningLoop, Fault29_AClaimThatWaitsToBeConfirmedIsTimedInTheFinals) {
+  store_claim(9e5, "a", "tw1\nsplit out m 3\n");
+  store_claim(9e5, "b", "tw1\nsplit out m 5\n");
+  store_claim(4e5, "c");
+  EXPECT_NE(best().schedule, claimed);
+  work_.measure = [&](const MeasureJob& job) {
+    return timed_reply(work_.schedules.at(job.artifact) == claimed ? 4.1e5 : 1e6);
+  };
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.schedule, claimed);
+  EXPECT_EQ(best().schedule, claimed);
+}
+
+TEST_F(TuningLoop, Fault29_ALeadThatWaitsForAnotherHostIsTheResultOfItsRun) {
+  store_claim(3e6, "a", "tw1\nsplit out m 3\n");
+  store_claim(3e6, "b", "tw1\nsplit out m 5\n");
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.session, environment_.session);
+  EXPECT_LT(tuned->best.latency_ns, 1.1e6);
 }
 
 TEST_F(TuningLoop, AScheduleByHandThatDoesNotFitEndsTheTask) {
