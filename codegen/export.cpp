@@ -100,7 +100,10 @@ std::string header_path(const std::string& library_path) {
 
 Status check_export(const std::string& library_path, const std::string& name) {
   TW_RETURN_IF_ERROR(check_export_name(name.empty() ? export_name(library_path) : name));
-  if (header_path(library_path) != library_path) return {};
+  if (header_path(library_path) != library_path) {
+    TW_RETURN_IF_ERROR(runtime::check_replaceable(library_path));
+    return runtime::check_replaceable(header_path(library_path));
+  }
   return fail(ErrorCode::Usage,
               fmt::format("[export] {}: this is the name of the header; expected that of a shared "
                           "object, such as {}",

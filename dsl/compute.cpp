@@ -26,6 +26,22 @@ class TensorNode {
   };
   std::variant<Source, Stage> declaration;
 
+  /// Deletes what only this tensor reads without recursion: chains of tensors may be long.
+  ~TensorNode() {
+    static thread_local std::vector<Stage>* waiting = nullptr;
+    Stage* const stage = std::get_if<Stage>(&declaration);
+    if (!stage) return;
+    if (waiting) {
+      waiting->push_back(std::move(*stage));
+      return;
+    }
+    std::vector<Stage> stages;
+    waiting = &stages;
+    stages.push_back(std::move(*stage));
+    while (!stages.empty()) const Stage deleted = take_last(stages);
+    waiting = nullptr;
+  }
+
   const std::string& name() const {
     const auto* source = std::get_if<Source>(&declaration);
     return source ? source->input.name : std::get<Stage>(declaration).name;
@@ -33,6 +49,13 @@ class TensorNode {
   DType type() const {
     const auto* source = std::get_if<Source>(&declaration);
     return source ? source->input.type : std::get<Stage>(declaration).type;
+  }
+
+ private:
+  static Stage take_last(std::vector<Stage>& stages) {
+    Stage last = std::move(stages.back());
+    stages.pop_back();
+    return last;
   }
 };
 
@@ -69,18 +92,22 @@ bool is_reserved(const std::string& name) {
 
 // ---- validate -------------------------------------------------------------------------------
 
+/// Why the expression is refused, or nullopt.
+std::optional<std::string> size_error(const Expr& expr) {
+  if (expr.node().height > tallest_expression)
+    return fmt::format("an expression of more than {} levels: declare stages in between",
+                       tallest_expression);
+  if (expr.node().size > largest_expression)
+    return fmt::format(
+        "an expression of more than {} nodes when it is written out: declare stages in between",
+        largest_expression);
+  return std::nullopt;
+}
+
 /// Call this before anything walks over the expression: deep expressions would overflow the stack.
 Status check_expression_size(const Stage& stage) {
-  const ExprNode& node = stage.body.node();
-  if (node.height > tallest_expression)
-    return invalid(fmt::format(
-        "stage '{}' has an expression of more than {} levels: declare stages in between",
-        stage.name, tallest_expression));
-  if (node.size > largest_expression)
-    return invalid(fmt::format(
-        "stage '{}' has an expression of more than {} nodes when it is written out: declare stages "
-        "in between",
-        stage.name, largest_expression));
+  if (const auto why = size_error(stage.body))
+    return invalid(fmt::format("stage '{}' has {}", stage.name, *why));
   return {};
 }
 
@@ -275,7 +302,35 @@ class Builder {
     for (const auto& [axis, extent] : extents) extents_[axis.name] = extent;
   }
 
+  /// Adds what the tensor depends on, then the tensor.
   Status add(const std::shared_ptr<const TensorNode>& node) {
+    TW_RETURN_IF_ERROR(enter(node));
+    while (!open_.empty()) {
+      Open& last = open_.back();
+      if (last.next < last.sources.size()) {
+        const auto source = last.sources[last.next++];
+        TW_RETURN_IF_ERROR(enter(source));
+      } else {
+        Stage stage = *last.stage;
+        open_.pop_back();
+        TW_RETURN_IF_ERROR(add_stage(std::move(stage)));
+      }
+    }
+    return {};
+  }
+
+  Compute compute;
+
+ private:
+  /// A stage whose sources are added first. No recursion: chains of stages may be long.
+  struct Open {
+    const Stage* stage;
+    std::vector<std::shared_ptr<const TensorNode>> sources;
+    size_t next = 0;  ///< source to be added
+  };
+
+  /// Adds an input, and opens a stage that was not met before.
+  Status enter(const std::shared_ptr<const TensorNode>& node) {
     const auto [known, inserted] = nodes_.emplace(node->name(), node);
     if (!inserted) {
       if (known->second == node) return {};
@@ -283,12 +338,17 @@ class Builder {
     }
     if (const auto* source = std::get_if<TensorNode::Source>(&node->declaration))
       return add_input(*source);
-    return add_stage(std::get<Stage>(node->declaration));
+    const Stage& stage = std::get<Stage>(node->declaration);
+    if (!stage.body.defined())
+      return invalid(fmt::format("stage '{}' has no expression", stage.name));
+    TW_RETURN_IF_ERROR(check_expression_size(stage));
+    open_.push_back({&stage, {}});
+    for_each(stage.body, [&](const Expr& e) {
+      if (const Read* r = e.as<Read>(); r && r->source) open_.back().sources.push_back(r->source);
+    });
+    return {};
   }
 
-  Compute compute;
-
- private:
   Result<int64_t> bound(const Axis& axis, const std::string& tensor) const {
     if (axis.extent >= 0) return axis.extent;
     const auto found = extents_.find(axis.name);
@@ -316,14 +376,6 @@ class Builder {
   }
 
   Status add_stage(Stage stage) {
-    if (!stage.body.defined())
-      return invalid(fmt::format("stage '{}' has no expression", stage.name));
-    TW_RETURN_IF_ERROR(check_expression_size(stage));
-    std::vector<std::shared_ptr<const TensorNode>> sources;
-    for_each(stage.body, [&](const Expr& e) {
-      if (const Read* r = e.as<Read>(); r && r->source) sources.push_back(r->source);
-    });
-    for (const auto& source : sources) TW_RETURN_IF_ERROR(add(source));
     for (Axis& axis : stage.axes) {
       TW_TRY(axis.extent, bound(axis, stage.name));
     }
@@ -338,10 +390,13 @@ class Builder {
 
   std::map<std::string, int64_t> extents_;
   std::map<std::string, std::shared_ptr<const TensorNode>> nodes_;
+  std::vector<Open> open_;  ///< each read by the one before
 };
 
 Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
-  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(declaration)}));
+  const auto node = std::make_shared<TensorNode>();
+  node->declaration = std::move(declaration);
+  return Tensor(node);
 }
 
 /// The scan over `k <= j` or `k < j`; of another range one that validate() rejects.
@@ -460,7 +515,15 @@ bool is_valid_name(const std::string& name) {
   return !is_reserved(name);
 }
 
+Status check_size(const Expr& expr) {
+  if (const auto why = size_error(expr)) return invalid("this is " + *why);
+  return {};
+}
+
 Status validate(const Compute& compute) {
+  if (compute.inputs.size() + compute.stages.size() > most_declarations)
+    return invalid(fmt::format("more than {} declarations: make several workloads of them",
+                               most_declarations));
   std::set<std::string> known;
   for (const Input& i : compute.inputs) {
     TW_RETURN_IF_ERROR(check_tensor(i.name, i.type, i.shape, i.letters));

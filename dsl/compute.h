@@ -98,9 +98,17 @@ struct Compute {
 /// A letter or underscore, then letters, digits and underscores; no word of the language.
 bool is_valid_name(const std::string& name);
 
-/// Names unique and well formed; reads of known tensors with the right rank; extents >= 0 and
-/// products within int64; types agree; integer divisors are positive literals, of floats no literal
-/// 0; no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest Invalid.
+/// Fails with Invalid where the expression is taller than tallest_expression or larger than
+/// largest_expression. A front end calls this on each expression that it makes of a caller's.
+Status check_size(const Expr& expr);
+
+/// Inputs and stages together at most; validate() and the parser refuse more.
+inline constexpr size_t most_declarations = 10'000;
+
+/// At most most_declarations; names unique and well formed; reads of known tensors with the right
+/// rank; extents >= 0 and products within int64; types agree; integer divisors are positive
+/// literals, of floats no literal 0; no cycles; outputs exist. A product that leaves int64 is
+/// Unsupported, the rest Invalid.
 Status validate(const Compute& compute);
 
 /// Operations on values per evaluation that the definition asks for (padding included): 2 a

@@ -143,10 +143,13 @@ struct ExprNode {
   uint64_t variables;
 };
 
-/// Taller trees are refused by validate() and the parser, so that recursion fits every stack.
+/// Taller trees are refused by check_size(), validate() and the parser, so that recursion fits
+/// every stack. Functions that recurse over a tree, printing among them, require one of that
+/// height.
 inline constexpr int tallest_expression = 500;
-/// Larger trees are refused by validate() and by the steps that could make them: expressions share
-/// nodes, so a few dozen operations on one another's results can be a tree of 2^30 nodes.
+/// Larger trees are refused by check_size(), validate() and the steps that could make them:
+/// expressions share nodes, so a few dozen operations on one another's results can be a tree of
+/// 2^30 nodes.
 inline constexpr int32_t largest_expression = 100'000;
 inline constexpr int32_t largest_count = 1 << 30;
 

@@ -19,7 +19,6 @@ namespace {
 
 // The printed form of the tallest expression nests so deep.
 constexpr int deepest_nesting = tallest_expression;
-constexpr size_t most_declarations = 10000;
 
 struct Signature {
   DType type;
@@ -378,7 +377,7 @@ class ComputeParser {
 
   Result<Compute> parse() {
     while (reader_.peek().kind != Token::End) {
-      if (++declarations_ > most_declarations)
+      if (++declarations_ > most_declarations + 1)  // the outputs are named beside them
         return parse_error(reader_.peek(),
                            fmt::format("more than {} declarations", most_declarations));
       TW_RETURN_IF_ERROR(parse_declaration());

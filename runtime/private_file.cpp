@@ -135,11 +135,22 @@ Status write_all(int descriptor, const std::string& path, std::string_view bytes
   return {};
 }
 
+Status check_replaceable(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+    return {};
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[output] '{}' is a device or a pipe, which would be replaced: name a file",
+                  path));
+}
+
 Status replace_file(const std::string& path, std::string_view bytes) {
   return replace_file(path, std::span(&bytes, 1));
 }
 
 Status replace_file(const std::string& path, std::span<const std::string_view> parts) {
+  TW_RETURN_IF_ERROR(check_replaceable(path));
   const std::optional<mode_t> former = permissions_of(path);
   std::string temporary;
   const Descriptor file = create_beside(path, former.value_or(usual_permissions), temporary);

@@ -28,10 +28,14 @@ Result<PrivateFile> open_private_file(const std::string& path, bool root_too, in
 /// The content of such a file.
 Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes);
 
-/// Writes a temporary file beside `path`, syncs it, renames it to `path`, and syncs the directory.
-/// The file has the permissions of the one that it replaces, else those that the umask leaves of
-/// 0644; others than its owner may never write it. On failure nothing is left behind and an old
-/// file stays as it was.
+/// Fails with Usage where a device or a pipe is at `path`, or what a symbolic link there leads to
+/// is one: a file that replaced it would take it from everything else that uses it.
+Status check_replaceable(const std::string& path);
+
+/// Fails where check_replaceable() does. Writes a temporary file beside `path`, syncs it, renames
+/// it to `path`, and syncs the directory. The file has the permissions of the one that it replaces,
+/// else those that the umask leaves of 0644; others than its owner may never write it. On failure
+/// nothing is left behind and an old file stays as it was.
 Status replace_file(const std::string& path, std::string_view bytes);
 /// The same for a file that consists of these parts, one behind the other.
 Status replace_file(const std::string& path, std::span<const std::string_view> parts);

@@ -157,7 +157,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
     return 0;
   }
   if (f.format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(as_sheet(records))));
+    TW_RETURN_IF_ERROR(print_csv(as_sheet(records)));
     return 0;
   }
   const Target host = host_target();
@@ -202,8 +202,11 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
   return 0;
 }
 
-Result<db::AppendSummary> import_one(db::Store& store, const std::string& file) {
-  if (file == "-") return store.import_jsonl(std::cin, "standard input");
+Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
+                                     const std::string& format_of_input) {
+  if (file == "-")
+    return format_of_input == "csv" ? store.import_csv(std::cin, "standard input")
+                                    : store.import_jsonl(std::cin, "standard input");
   return file.ends_with(".csv") ? store.import_csv(file) : store.import_jsonl(file);
 }
 
@@ -213,7 +216,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
   for (const std::string& file : f.files) {
-    TW_TRY(const db::AppendSummary one, import_one(store, file));
+    TW_TRY(const db::AppendSummary one, import_one(store, file, f.text_format));
     all += one;
   }
   note_quarantined(all, store);
@@ -322,7 +325,7 @@ Verb db_verb() {
   const Flag file = {"FILE", Path{&f->file}, "database; default: that of --db", {}, false};
   const Flag files = {"FILES", Paths{&f->files}, "databases to take records from", {}, true};
   Flag lines = files;
-  lines.help = "files of JSON lines, or of rows, NAME.csv; - is standard input, lines";
+  lines.help = "files of JSON lines, or of rows, NAME.csv; - is standard input";
   Flag damaged = file;
   damaged.help = "the damaged database, which is only read";
   damaged.required = true;
@@ -360,7 +363,12 @@ Verb db_verb() {
                  {"as", Choice{&f->text_format, {"jsonl", "csv", "t4"}},
                   "of standard output; a file's name says it by its end"}},
                 {output}, export_records),
-      make_verb("import", "records from JSON lines or CSV", f, {db, json}, {lines}, import),
+      make_verb("import", "records from JSON lines or CSV", f,
+                {db,
+                 json,
+                 {"as", Choice{&f->text_format, {"jsonl", "csv"}},
+                  "of standard input; a file's name says it by its end"}},
+                {lines}, import),
       make_verb("verify", "check every record and the file", f,
                 {db,
                  json,

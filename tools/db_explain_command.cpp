@@ -133,7 +133,7 @@ Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
     return 0;
   }
   if (f.format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(not_used_table(*found, count, true))));
+    TW_RETURN_IF_ERROR(print_csv(not_used_table(*found, count, true)));
     return 0;
   }
   std::string text = as_text(facts_of(*found, here));

@@ -19,7 +19,7 @@ struct DbFlags {
   std::string file, output;  ///< operands
   std::vector<std::string> files;
   std::string format = "table";
-  std::string text_format = "jsonl";  ///< of an export to standard output
+  std::string text_format = "jsonl";  ///< of an export to standard output, an import from input
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
   std::string entry;  ///< of the quarantine, the beginning of its hash

@@ -108,7 +108,7 @@ Status list_entries(const DbFlags& f, const Surroundings& here, const db::Store&
     return print_json(
         "db quarantine",
         {{"path", store.path()}, {"quarantined", lines}, {"doubted", records}, {"lines", list}});
-  if (f.format == "csv") return print(as_csv(table));
+  if (f.format == "csv") return print_csv(table);
   return print((list.empty() ? "" : as_text(table, here)) +
                fmt::format("{} of {} and {}\n", count, show_count(lines, "line"),
                            show_count(records, "record")));

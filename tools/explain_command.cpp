@@ -341,7 +341,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     return 0;
   }
   if (flags.format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(resource_sheet(analysis))));
+    TW_RETURN_IF_ERROR(print_csv(resource_sheet(analysis)));
     return 0;
   }
   const Table table = resource_table(analysis);

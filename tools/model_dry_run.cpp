@@ -156,7 +156,7 @@ Status print_dry_run(const TunedModel& tuned, const TuneFlags& flags, const Surr
     TW_TRY(runs.emplace_back(), planned_run(run, flags, target, store));
   }
   if (flags.format == "json") return print_json("tune", json_of_plans(runs, flags));
-  if (flags.format == "csv") return print(as_csv(sheet_of_kernels(runs)));
+  if (flags.format == "csv") return print_csv(sheet_of_kernels(runs));
   std::string text;
   for (const PlannedRun& planned : runs)
     text += (text.empty() ? "" : "\n") + as_text(facts_of_plan(planned, flags)) + "\n" +

@@ -308,7 +308,6 @@ Result<std::string> explanation_of(const ModelFile& model, const std::string& fo
                                    const Surroundings& here) {
   if (form == "dot") return dot_of(model);
   if (form == "svg") return svg_of(model);
-  if (form == "csv") return as_csv(sheet_of_steps(model));
   return of_each_variant(model, [&](size_t number) {
     return model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
   });
@@ -333,6 +332,10 @@ Result<int> explain_model(const std::string& path, const std::string& form,
   if (form == "json") {
     TW_RETURN_IF_ERROR(
         print_json("explain", with_texts(as_json(model), model, "plan", &ModelVariant::plan)));
+    return 0;
+  }
+  if (form == "csv") {
+    TW_RETURN_IF_ERROR(print_csv(sheet_of_steps(model)));
     return 0;
   }
   TW_TRY(const std::string text, explanation_of(model, form, here));

@@ -61,7 +61,7 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
                                              {"ratio", ratio},
                                              {"verified_error", again.verified_error}}));
   else if (flags.format == "csv")
-    TW_RETURN_IF_ERROR(print(as_csv(as_sheet(stored, again))));
+    TW_RETURN_IF_ERROR(print_csv(as_sheet(stored, again)));
   else
     TW_RETURN_IF_ERROR(print(fmt::format(
         "{}{}\nnow / stored: {:.3f}\n", as_text(table, here),

@@ -26,6 +26,9 @@ struct Shape {
   size_t columns = 0;       ///< characters that fit into a line; 0: any number
 };
 
+// Sequences of the terminal around what is highlighted, of one length.
+constexpr std::string_view highlight_begin = "\033[1m", highlight_end = "\033[0m";
+
 constexpr size_t indent = 4;        // indentation of continuation lines
 constexpr size_t least_words = 24;  // narrowest column of text that is broken between words
 
@@ -46,6 +49,17 @@ std::string broken(const std::string& text, size_t from, size_t columns) {
     at += width(word);
   }
   return result;
+}
+
+/// The table as a terminal may show it. A line feed in a cell could pass for the next row.
+Table in_rows(Table table) {
+  for (auto& row : table.rows)
+    for (std::string& cell : row) {
+      cell = without_controls(cell);
+      for (size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at))
+        cell.replace(at, 1, "\\x0a");
+    }
+  return table;
 }
 
 std::string line_of(const std::vector<std::string>& cells, const Shape& shape) {
@@ -95,7 +109,8 @@ size_t width(std::string_view text) {
   }));
 }
 
-std::string as_text(const Table& table, bool color, int columns) {
+std::string as_text(const Table& given, bool color, int columns) {
+  const Table table = in_rows(given);
   const size_t count = table.header.size();
   Shape shape{std::vector<size_t>(count, 0), std::vector<bool>(count, !table.rows.empty()),
               static_cast<size_t>(std::max(columns, 0))};
@@ -107,7 +122,8 @@ std::string as_text(const Table& table, bool color, int columns) {
     }
   }
   const std::string header = line_of(table.header, shape);
-  std::string text = (color ? "\033[1m" + header + "\033[0m" : header) + "\n";
+  std::string text =
+      (color ? std::string(highlight_begin) + header + std::string(highlight_end) : header) + "\n";
   for (const auto& row : table.rows) text += line_of(row, shape) + "\n";
   return text;
 }
@@ -121,7 +137,8 @@ std::string as_text(const Facts& facts) {
   for (const auto& [name, text] : facts) widest = std::max(widest, width(name));
   std::string lines;
   for (const auto& [name, text] : facts)
-    lines += fmt::format("{}{}  {}\n", name, std::string(widest - width(name), ' '), text);
+    lines += fmt::format("{}{}  {}\n", name, std::string(widest - width(name), ' '),
+                         without_controls(text));
   return lines;
 }
 
@@ -135,7 +152,9 @@ Flag format_flag(std::string& format) {
   return {"format", Choice{&format, {"table", "json", "csv"}}, "of what is printed"};
 }
 
-Status print(std::string_view text) {
+namespace {
+
+Status print_as_it_is(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return {};
   return fail(
@@ -144,12 +163,27 @@ Status print(std::string_view text) {
                   std::strerror(errno)));
 }
 
+}  // namespace
+
+Status print(std::string_view text) {
+  std::string shown;
+  while (true) {
+    const size_t own = std::min(text.find(highlight_begin), text.find(highlight_end));
+    shown += without_controls(text.substr(0, own));
+    if (own == std::string_view::npos) return print_as_it_is(shown);
+    shown += text.substr(own, highlight_begin.size());
+    text.remove_prefix(own + highlight_begin.size());
+  }
+}
+
+Status print_csv(const Table& table) { return print_as_it_is(as_csv(table)); }
+
 Status print_json(std::string_view verb, const nlohmann::json& document) {
   nlohmann::ordered_json whole;
   whole["schema_version"] = json_schema_version;
   whole["verb"] = verb;
   for (const auto& [key, value] : document.items()) whole[key] = value;
-  return print(whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return print_as_it_is(whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 std::string show_time(double ns) {
@@ -234,12 +268,17 @@ std::string show_counts(const std::map<std::string, int64_t>& counts) {
 
 std::string without_controls(std::string_view text) {
   std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f)
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_c0 = byte < ' ' && text[i] != '\n' && text[i] != '\t';
+    if (is_c0 || byte == 0x7f) {
       shown += fmt::format("\\x{:02x}", byte);
-    else
-      shown += c;
+    } else if (byte == 0xc2 && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80) {
+      // The C1 controls, U+0080 to U+009f: U+009b does what ESC [ does.
+      shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
+    } else {
+      shown += text[i];
+    }
   }
   return shown;
 }

@@ -36,11 +36,14 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string as_text(const Facts& facts);
 /// RFC 4180.
 std::string as_csv(const Table& table);
+/// Prints as_csv() as it is: a program reads the cells.
+Status print_csv(const Table& table);
 
 Flag format_flag(std::string& format);
 
-/// To standard output, whole or with an error (Environment): a full disk must not look like
-/// success.
+/// Prints a text for people to standard output, whole or with an error (Environment): a full disk
+/// must not look like success. Control characters are escaped as by without_controls(), but the
+/// highlight that as_text() makes.
 Status print(std::string_view text);
 /// {"schema_version": 1, "verb": verb, ...document}, indented; bytes that are not UTF-8 are
 /// replaced.
@@ -70,8 +73,8 @@ std::string show_status(db::TrialStatus status);
 /// "45 ok, 3 pruned": counts by status as databases call it.
 std::string show_counts(const std::map<std::string, int64_t>& counts);
 
-/// The text with control characters but line feeds and tabs as \x1b and the like: messages quote
-/// files of strangers, and a terminal would obey them.
+/// The text with control characters but line feeds and tabs as \x1b and the like: messages and
+/// tables quote files of strangers, and a terminal would obey them.
 std::string without_controls(std::string_view text);
 /// A note on standard error: "tilewright: text", without_controls().
 void note(std::string_view text);

@@ -31,6 +31,7 @@
 #include "tuner/peak.h"
 #include "tuner/reference.h"
 #include "tuner/sampling.h"
+#include "tuner/trial_record.h"
 #include "tuner/verify.h"
 
 namespace tw::tools {
@@ -248,9 +249,9 @@ Roofline line_of(const Selection& s, double latency_ns, const tuner::Clock& cloc
   if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);
   const auto peak = tuner::measure_f32_peak(s.threads, clock);
   if (!peak) note(peak.error().message);
-  return with_bandwidth(
-      roofline(s.workload, s.target, s.threads, latency_ns, peak ? peak->gflops : 0), s.target,
-      s.threads, clock);
+  return with_bandwidth(roofline(s.workload, s.target, s.threads, latency_ns,
+                                 peak ? tuner::peak_for(s.workload, peak->gflops) : 0),
+                        s.target, s.threads, clock);
 }
 
 Status check_runs_here(const Selection& s) {

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "db/server_address.h"
+#include "runtime/private_file.h"
 #include "schedules/default_schedule.h"
 #include "schedules/legality.h"
 #include "schedules/problem.h"
@@ -352,12 +353,7 @@ Status check_output(const std::string& path, std::string_view example) {
         ErrorCode::Usage,
         fmt::format("[output] {} is a directory: name a file in it, such as {}", shell_quoted(path),
                     shell_quoted((std::filesystem::path(path) / example).string())));
-  const std::filesystem::file_status known = std::filesystem::status(path, error);
-  if (std::filesystem::exists(known) && !std::filesystem::is_regular_file(known))
-    return fail(
-        ErrorCode::Usage,
-        fmt::format("[output] {} is a device or a pipe, which would be replaced: name a file",
-                    shell_quoted(path)));
+  TW_RETURN_IF_ERROR(runtime::check_replaceable(path));
   const auto folder = std::filesystem::absolute(path, error).parent_path();
   if (!std::filesystem::is_directory(folder, error))
     return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));

@@ -179,7 +179,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
 
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others) {
-  if (flags.format == "csv") return print(as_csv(as_sheet(outcomes)));
+  if (flags.format == "csv") return print_csv(as_sheet(outcomes));
   if (flags.format == "json") {
     nlohmann::json results = nlohmann::json::array(), failed = nlohmann::json::array();
     for (const Outcome& o : outcomes) results.push_back(json_of(flags, here, o));

@@ -134,7 +134,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                                            {"database", shown_database(flags.place, here)},
                                            {"results", results}}));
   else if (flags.format == "csv")
-    TW_RETURN_IF_ERROR(print(as_csv(sheet)));
+    TW_RETURN_IF_ERROR(print_csv(sheet));
   else
     TW_RETURN_IF_ERROR(print(flags.suite.empty()
                                  ? text + (text.ends_with('\n') ? "" : "\n")
@@ -218,7 +218,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("tune", {{"compile_only", true}, {"results", results}}));
   else
-    TW_RETURN_IF_ERROR(print(flags.format == "csv" ? as_csv(table) : as_text(table, here)));
+    TW_RETURN_IF_ERROR(flags.format == "csv" ? print_csv(table) : print(as_text(table, here)));
   return 0;
 }
 

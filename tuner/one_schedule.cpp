@@ -80,8 +80,9 @@ Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_v
     return fail(ErrorCode::Invalid,
                 fmt::format("[replay] {}: {}", db::to_string(reply.status), reply.reason));
   TW_TRY(const Target machine, runner.machine());
-  db::Record record = trial_record(workload, machine, threads, built.workers.builder->toolchain(),
-                                   schedule, reply, std::max(peak, reply.peak_gflops));
+  db::Record record =
+      trial_record(workload, machine, threads, built.workers.builder->toolchain(), schedule, reply,
+                   peak_for(workload, std::max(peak, reply.peak_gflops)));
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
 }

@@ -40,6 +40,7 @@ constexpr Order row_major = 0, channels_last = 1;
 /// a reshape of it. `image` is empty if there is neither.
 struct Imaged {
   Shape shape, image;
+  int lane_bytes = 4;  ///< of a vector that computes the elements: narrower types are computed in 4
 };
 
 /// The layout of an image in an order; row-major if the image has fewer channels than a block.
@@ -52,9 +53,9 @@ dsl::Layout image_layout(Order order, const Shape& image) {
 
 /// The orders besides row-major that may make kernels of the machine faster. GPU kernels read
 /// contiguous channels and do not profit from blocks.
-std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
+std::vector<Order> candidate_orders(int64_t channels, int lane_bytes, const Machine& machine) {
   if (machine.gpu) return {channels_last};
-  const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
+  const Order lanes = std::max(machine.core.vector_bytes / lane_bytes, 1);
   const auto most = static_cast<uint64_t>(std::max<int64_t>(channels, 1));
   const Order fewer = std::min(static_cast<Order>(std::bit_floor(most)), lanes);
   return {channels_last, fewer, 2 * lanes};
@@ -72,7 +73,7 @@ dsl::Layout layout_in(Order order, const Imaged& tensor) {
 std::vector<Order> orders_of(const Imaged& tensor, const Machine& machine) {
   std::vector<Order> orders = {row_major};
   if (tensor.image.empty()) return orders;
-  for (const Order order : candidate_orders(tensor.image[1], machine)) {
+  for (const Order order : candidate_orders(tensor.image[1], tensor.lane_bytes, machine)) {
     if (order != channels_last && (order < least_block || order > tensor.image[1])) continue;
     const dsl::Layout layout = layout_in(order, tensor);
     const auto is_known = [&](Order other) {
@@ -105,18 +106,19 @@ bool is_broadcast_of(const Shape& a, const Shape& b) {
   return std::ranges::equal(a, b, [](int64_t x, int64_t y) { return x == y || x == 1; });
 }
 
-Imaged imaged(const Shape& shape, const Shape& image) {
-  return {shape, shape.size() == 4 ? shape : image};
+Imaged imaged(const Shape& shape, DType type, const Shape& image) {
+  return {shape, shape.size() == 4 ? shape : image, std::max(size_bytes(type), 4)};
 }
 
 /// The inputs of the group's operators, and their outputs.
 Imaged input_imaged(const OperatorGroup& group, size_t index) {
-  return imaged(group.workload.compute.inputs[index].shape,
-                group.images.empty() ? Shape() : group.images[index]);
+  const dsl::Input& input = group.workload.compute.inputs[index];
+  return imaged(input.shape, input.type, group.images.empty() ? Shape() : group.images[index]);
 }
 Imaged output_imaged(const OperatorGroup& group, size_t index) {
   const dsl::Compute& compute = group.workload.compute;
-  return imaged(compute.shape_of(compute.outputs[index]),
+  const std::string& name = compute.outputs[index];
+  return imaged(compute.shape_of(name), compute.type_of(name),
                 group.images.empty() ? Shape() : group.images[compute.inputs.size() + index]);
 }
 

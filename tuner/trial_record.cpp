@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/trial_record.h"
 
+#include <algorithm>
+
 #include "codegen/abi.h"
 #include "tuner/device.h"
 #include "tuner/host_machine.h"
@@ -19,6 +21,12 @@ double most_gb_per_s(const Machine& machine, int threads) {
 }
 
 }  // namespace
+
+double peak_for(const dsl::Workload& workload, double f32_gflops) {
+  const bool in_f64 = std::ranges::any_of(
+      workload.compute.stages, [](const dsl::Stage& stage) { return stage.type == Float64; });
+  return in_f64 ? f32_gflops / 2 : f32_gflops;
+}
 
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
                         std::string_view toolchain, std::string_view schedule,

@@ -11,8 +11,12 @@
 
 namespace tw::tuner {
 
+/// Peak GFLOP/s of multiply-adds for the workload, given that for f32. It is half of that where a
+/// stage is f64, of which a vector holds half as many; kernels compute narrower floats as f32.
+double peak_for(const dsl::Workload& workload, double f32_gflops);
+
 /// What was run, where, and what came of it: `toolchain` is what the builder named
-/// (BuildReply). The caller adds provenance and seals it.
+/// (BuildReply), `peak_gflops` is that of peak_for(). The caller adds provenance and seals it.
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
                         std::string_view toolchain, std::string_view schedule,
                         const MeasureReply& reply, double peak_gflops);

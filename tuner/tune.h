@@ -80,7 +80,7 @@ struct Progress {
   double given_ns = 0;                    ///< latency of TaskSpec::schedule; 0: none is valid yet
   double flops = 0;
   double bytes = 0;        ///< compulsory traffic of every kernel (dsl::compulsory_traffic)
-  double peak_gflops = 0;  ///< peak of the machine on the kernel's threads
+  double peak_gflops = 0;  ///< peak of the machine on the kernel's threads, for the workload's type
   /// That the machine was calibrated for this run, or why not; empty where that was no question.
   std::string machine_note;
   /// The model that orders candidates, "analytic", "fitted" or "learned", and how well it does on

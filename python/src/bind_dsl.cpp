@@ -54,6 +54,13 @@ bool is_expression(const py::handle& value) {
   return py::isinstance<Expr>(value) || py::isinstance<Axis>(value);
 }
 
+/// The expression, or InvalidError where it is too tall or too large to be walked over. Every
+/// expression that Python can hold passes here, so that printing and deleting one are safe.
+Expr bounded(Expr expr) {
+  value_of(dsl::check_size(expr));
+  return expr;
+}
+
 /// Both operands: a literal takes the type of the other one.
 std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   if (is_expression(a)) {
@@ -72,13 +79,13 @@ Expr checked_binary(dsl::BinaryOp op, const py::handle& a, const py::handle& b) 
                                      to_string(op), to_string(left.type()),
                                      to_string(right.type())));
   if (const auto wrong = type_error(op, left.type())) throw py::type_error(*wrong);
-  return binary(op, left, right);
+  return bounded(binary(op, left, right));
 }
 
 Expr checked_unary(dsl::UnaryOp op, const py::handle& a) {
   const Expr operand = expr_of(a, Float32);
   if (const auto wrong = type_error(op, operand.type())) throw py::type_error(*wrong);
-  return unary(op, operand);
+  return bounded(unary(op, operand));
 }
 
 template <dsl::BinaryOp op>
@@ -200,14 +207,14 @@ void bind_expressions(py::module_& m) {
               "select({}, {}, {}): expected a condition and two "
               "values of one type",
               to_string(choice.type()), to_string(left.type()), to_string(right.type())));
-        return dsl::select(choice, left, right);
+        return bounded(dsl::select(choice, left, right));
       },
       "condition"_a, "a"_a, "b"_a,
       "a where the condition holds, else b; only that one is evaluated.");
   m.def(
       "cast",
       [](const py::object& type, const py::object& a) {
-        return dsl::cast(dtype_of(type), expr_of(a, dtype_of(type)));
+        return bounded(dsl::cast(dtype_of(type), expr_of(a, dtype_of(type))));
       },
       "type"_a, "a"_a);
   m.def("var", &dsl::var, "name"_a);
@@ -249,7 +256,7 @@ void bind_declarations(py::module_& m) {
                  py::isinstance<py::tuple>(given) ? given.cast<py::tuple>() : py::make_tuple(given);
              std::vector<Expr> at;
              for (const py::handle index : indices) at.push_back(expr_of(index, Int64));
-             return t.tensor.read_at(std::move(at));
+             return bounded(t.tensor.read_at(std::move(at)));
            })
       .def("__iter__", [](const DeclaredTensor&) -> py::typing::Iterator<Expr> {
         throw py::type_error("a declared tensor holds no elements: read one as t[i, j]");

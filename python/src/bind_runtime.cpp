@@ -24,6 +24,7 @@
 #include "python/src/gil.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
+#include "runtime/private_file.h"
 #include "runtime/session.h"
 #include "tuner/device.h"
 
@@ -189,6 +190,10 @@ std::string export_kernel(const CallableOf<runtime::Kernel>& kernel,
 }
 
 void bind_kernels(py::module_& m) {
+  m.def(
+      "_check_replaceable",
+      [](const std::filesystem::path& path) { value_of(runtime::check_replaceable(path)); },
+      "path"_a, "UsageError where a device or a pipe is at the path.");
   py::class_<CallableOf<runtime::Kernel>> kernel(m, "Kernel", "A compiled kernel that is loaded.");
   kernel
       .def_static(

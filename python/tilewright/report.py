@@ -285,6 +285,7 @@ def page(store: Store | None = None, *, session: str | None = None, workloads: I
 def write(path: str | os.PathLike[str], store: Store | None = None, **options: Any) -> None:
     """Replaces the file by page(store, **options), as a whole."""
     path = pathlib.Path(path)
+    _tilewright._check_replaceable(path)
     text = page(store, **options)
     temporary = None
     try:

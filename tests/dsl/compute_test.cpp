@@ -131,6 +131,25 @@ TEST(Compute, Fault77_AnExpressionOfTooManyNodesIsRefusedAtOnce) {
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, ErrorCode::Invalid);
   EXPECT_THAT(built.error().message, HasSubstr("declare stages in between"));
+  EXPECT_EQ(check_size(square).error().code, ErrorCode::Invalid);
+}
+
+TEST(Compute, ChainsOfStagesAreAsLongAsTheyMayBeMany) {
+  const auto chain = [](int stages) {
+    const Axis i("i", 4);
+    Tensor last = input("a", Float32, {i});
+    for (int stage = 0; stage < stages; ++stage)
+      last = compute("t" + std::to_string(stage), {i}, last(i) + constant(Float32, 1));
+    return last;
+  };
+  const Result<Compute> longest = build(chain(9'999));
+  ASSERT_TRUE(longest);
+  EXPECT_EQ(longest->stages.size(), 9'999u);
+  EXPECT_EQ(longest->stages.back().name, "t9998");
+  const auto built = build(chain(100'000));
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(built.error().message, HasSubstr("more than 10000 declarations"));
 }
 
 TEST(Compute, Fault03_AnExtentOfZeroIsValid) {

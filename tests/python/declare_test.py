@@ -86,6 +86,44 @@ class Computes(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "'double' is no element type"):
             tw.input("a", "double", [i])
 
+    def test_expressions_that_nothing_could_walk_over_are_refused_where_they_are_made(self):
+        """Without a bound, printing or deleting them overflows the stack, or fills the memory."""
+        i = tw.Axis("i", 8)
+        x = tw.input("x", "f32", [i])
+        g = tw.input("g", "i64", [i])
+
+        def repeated(step, value):
+            """The levels at which `step` refuses to build further, printing what it built last."""
+            for levels in range(1, 100_000):
+                try:
+                    value = step(value)
+                except tw.InvalidError as error:
+                    self.assertIn("declare stages in between", str(error))
+                    self.assertGreater(len(repr(value)), 100)
+                    return levels
+            self.fail("nothing is refused")
+
+        for step in (lambda e: e + x[i], lambda e: x[i] - e, lambda e: -e, tw.exp, lambda e: tw.max(e, 0.0),
+                     lambda e: tw.clamp(e, 0.0, 1.0), lambda e: tw.select(i < 3, e, 0.0),
+                     lambda e: tw.cast("f32", tw.cast("f16", e))):
+            self.assertIn(repeated(step, x[i]), range(200, 500))
+        self.assertIn(repeated(lambda e: g[e], g[i]), range(400, 500))
+        # A tree of 2^n nodes, though of few levels.
+        self.assertIn(repeated(lambda e: e * e, x[i]), range(10, 20))
+
+    def test_chains_of_tensors_may_be_long(self):
+        i = tw.Axis("i", 8)
+
+        def chain(stages):
+            last = tw.input("x", "f32", [i])
+            for stage in range(stages):
+                last = tw.compute(f"t{stage}", [i], last[i] + 1.0)
+            return last
+
+        self.assertEqual(tw.workload(chain(3000)).compute.outputs, ["t2999"])
+        with self.assertRaisesRegex(tw.InvalidError, "more than 10000 declarations"):
+            tw.workload(chain(200_000))
+
     def test_interpret_checks_its_inputs(self):
         compute = tw.workload(product()).compute
         a, b = np.zeros((6, 5), np.float32), np.zeros((5, 4), np.float32)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels as shared objects that other languages and libraries call."""
 import ctypes
+import os
 import pathlib
 import tempfile
 import unittest
@@ -58,6 +59,16 @@ class Export(unittest.TestCase):
         with self.assertRaises(tw.UsageError):
             self.kernel.export(str(self.folder / "kernel.h"))
         self.assertFalse((self.folder / "kernel.h").exists())
+
+    def test_no_pipe_is_replaced(self):
+        for name in "pipe.so", "pipe.h":
+            pipe = self.folder / name
+            os.mkfifo(pipe)
+            with self.assertRaisesRegex(tw.UsageError, f"{name}' is a device or a pipe"):
+                self.kernel.export(self.folder / "pipe.so")
+            self.assertTrue(pipe.is_fifo())
+            pipe.unlink()
+        self.assertFalse((self.folder / "pipe.so").exists())
 
 
 if __name__ == "__main__":

@@ -174,15 +174,19 @@ class Report(unittest.TestCase):
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         records.write_database(self.database, records.search(4))
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
         for arguments, code, said in (
                 (["--output", str(self.folder / "none" / "page.html")], 7, "cannot be written"),
                 (["--output", str(self.database.parent)], 7, "cannot be written"),
+                (["--output", str(pipe)], 2, "is a device or a pipe, which would be replaced"),
                 (["--output", str(self.page), "--session", "other"], 6, "no such records")):
             stderr = io.StringIO()
             with contextlib.redirect_stderr(stderr):
                 self.assertEqual(report.main(["--db", str(self.database), *arguments]), code)
             self.assertIn(said, stderr.getvalue())
         self.assertFalse(self.page.exists())
+        self.assertTrue(pipe.is_fifo())
         self.assertEqual([p for p in self.folder.parent.iterdir()
                           if p.name.startswith(self.folder.name) and p != self.folder], [])
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tuning, interrupting it, and the database."""
+import os
 import pathlib
 import signal
 import tempfile
@@ -43,6 +44,14 @@ class Tuning(unittest.TestCase):
         tuned.save(path)
         for given in (path, str(path)):
             np.testing.assert_array_equal(tw.Kernel.load(given)(a, w), kernel(a, w))
+
+        pipe, link = self.folder / "pipe", self.folder / "link"
+        os.mkfifo(pipe)
+        link.symlink_to(pipe)
+        for kept in (pipe, link):
+            with self.assertRaisesRegex(tw.UsageError, "is a device or a pipe, which would be replaced"):
+                tuned.save(kept)
+        self.assertTrue(pipe.is_fifo() and link.is_symlink())
 
     def test_options_that_make_no_sense_are_refused(self):
         for options, expected in (({"budget": float("nan")}, "budget is nan; a number of seconds from 0 on"),

@@ -189,6 +189,10 @@ TEST_F(ArtifactTest, Fault54_WhatIsNoFileIsRefused) {
   const std::string fifo = directory_ / "fifo.twart";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_THAT(read_artifact(fifo).error().message, HasSubstr("no regular file"));
+  const Status written = write_artifact(fifo, small_artifact());
+  EXPECT_EQ(written.error().code, ErrorCode::Usage);
+  EXPECT_THAT(written.error().message, HasSubstr("a device or a pipe, which would be replaced"));
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
   EXPECT_THAT(read_artifact(directory_.path()).error().message, HasSubstr("refuses"));
 }
 

@@ -74,6 +74,8 @@ TABLE = [
     ("Fault50_cuda_without_a_gpu", 7, [*CONV, "--target", "cuda"], ["cuda", "--compile-only"]),
     ("Fault50_run_without_a_gpu", 7, ["run", "--op", "conv2d", "--target", "cuda"],
      ["`tilewright tune --compile-only`"]),
+    ("double_precision_on_a_gpu", 3, ["tune", "--op", "dense", "--dtype", "f64", "--target", "cuda:sm_90a",
+                                      "--compile-only"], ["GPUs do not compute in f64", "use f32"]),
     ("target_device", 2, [*CONV, "--target", "opencl:x"], ["'opencl:x'", "opencl:1", "doctor"]),
     ("instructions_of_a_gpu", 2, ["show", "--op", "dense", "--target", "cuda:sm_90a", "--asm"],
      ["--asm", "--cuda"]),

@@ -76,6 +76,23 @@ TEST(Table, ARowThatDoesNotFitGoesOnBelow) {
   EXPECT_EQ(as_text(table, false, 90), as_text(table));
 }
 
+TEST(Table, ControlCharactersOfStrangersAreEscaped) {
+  const std::string name =
+      "a\033[2J\xc2\x9b"
+      "1m\n";
+  const Table table{{"session", "n"}, {{name, "1"}}};
+  EXPECT_EQ(as_text(table), "session               n\na\\x1b[2J\\u009b1m\\x0a  1\n");
+  EXPECT_EQ(as_text(Facts{{"session", name}}), "session  a\\x1b[2J\\u009b1m\n\n");
+  EXPECT_EQ(as_csv(table), "session,n\n\"" + name + "\",1\n");  // for programs
+}
+
+TEST(Table, WhatIsPrintedKeepsItsOwnHighlightAndNoOtherSequence) {
+  testing::internal::CaptureStdout();
+  ASSERT_TRUE(print(as_text(Table{{"session"}, {{"b"}}}, true) + "of \033]0;title\a\n"));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "\033[1msession\033[0m\nb\nof \\x1b]0;title\\x07\n");
+}
+
 TEST(Table, FactsAreNotAlignedAsNumbers) {
   EXPECT_EQ(as_text(Facts{{"a", "12"}, {"long", "text"}}), "a     12\nlong  text\n");
 }

@@ -155,6 +155,28 @@ class Trust(program.ProgramTest):
         self.assertEqual(count("--target", "arm-64-linux"), 0)
         self.assertEqual(count("--threads", "7"), 0)
 
+    def test_names_of_strangers_give_a_terminal_no_orders(self):
+        best = self.best()
+        name = "name\033]0;owned\007\033[2J\u009b8mof a stranger"
+        self.store(timed(best, best["latency_ns"] * 0.9, name, device=best["device"]),
+                   timed(best, best["latency_ns"] * 0.9, "other", device=name))
+        with open(self.home / "nonsense.jsonl", "w", encoding="utf-8") as lines:
+            lines.write(json.dumps(best) + "\n" + name + "\n")
+        self.succeed("db", "import", str(self.home / "nonsense.jsonl"), "--db", self.db)
+        quoting = 0
+        for verb in (["query", "--session", name], ["query"], ["info"], ["verify"], ["quarantine"],
+                     ["explain", *program.SMALL]):
+            done = self.run_program("db", *verb, "--db", self.db)
+            for text in done.out, done.err:
+                self.assertNotRegex(text, "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]", verb)
+            quoting += "\\x1b]0;owned\\x07\\x1b[2J\\u009b8mof a stranger" in done.out
+        self.assertGreaterEqual(quoting, 3)
+        given = json.loads(self.succeed("db", "query", "--session", name, "--db", self.db, "--format", "json").out)
+        self.assertEqual(given["records"][0]["session"], name)
+        rows = csv.DictReader(io.StringIO(self.succeed("db", "query", "--session", name, "--db", self.db,
+                                                       "--format", "csv").out, newline=""))
+        self.assertEqual([row["session"] for row in rows], [name])
+
     def test_exports_for_others(self):
         best = self.best()
         for name in ("all.csv", "all.json", "all.jsonl"):
@@ -171,6 +193,11 @@ class Trust(program.ProgramTest):
         self.assertEqual(done["inserted"], len(rows))
         self.succeed("db", "export", str(self.home / "again.jsonl"), "--db", fresh)
         again = (self.home / "again.jsonl").read_text().splitlines()
+        for name, form in ("all.csv", ["--as", "csv"]), ("all.jsonl", []):
+            with open(self.home / name, encoding="utf-8") as rows_or_lines:
+                done = self.json("db", "import", "-", *form, "--db", str(self.home / f"{name}.db"), "--format", "json",
+                                 stdin=rows_or_lines)
+            self.assertEqual(done["inserted"], len(rows))
         lines = (self.home / "all.jsonl").read_text().splitlines()
         self.assertEqual(again, [line for line in lines if '"record"' in line])
 

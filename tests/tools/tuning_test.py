@@ -198,6 +198,22 @@ class Tuning(program.ProgramTest):
         self.assertRegex(self.succeed("tune", *shape, "--trials", "4", *program.AMPLE).out,
                          r"(?m)^speed +.* GFLOP/s\nof the peak +.*\nbandwidth +.* GB/s")
 
+    def test_double_precision(self):
+        f64 = [*program.SMALL, "--dtype", "f64", "--db", self.db]
+        result = self.tune("--dtype", "f64")["results"][0]
+        self.assertEqual(result["workload"], "dense m=64 n=64 k=64 f64 fast")
+        self.assertEqual(result["efficiency"], result["gflops"] / result["peak_gflops"])
+        run = self.json("run", *f64, "--format", "json")
+        self.assertEqual(run["record"], result["record"])
+        self.assertLess(run["largest_error"], 1e-12)  # of f32 it is at least 1e-8
+        self.assertIn("double", self.succeed("show", *f64, "--c").out)
+        self.succeed("compile", *f64, "--output", str(self.home / "f64.twart"))
+        self.succeed("explain", *f64)
+        (self.home / "scaled.tw").write_text("input a: f64[40, 24]\nout: f64[i=40, j=24] = a[i, j] * 0.1f64 + 1.0f64\n")
+        scaled = ["--expr", str(self.home / "scaled.tw"), "--db", self.db]
+        self.succeed("tune", *scaled, "--trials", "2", *program.AMPLE)
+        self.assertLess(self.json("run", *scaled, "--format", "json")["largest_error"], 1e-12)
+
     def test_the_printed_line_replays(self):
         done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", *program.AMPLE)
         line = next(l for l in done.out.splitlines() if l.startswith("replay"))

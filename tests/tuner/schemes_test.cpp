@@ -40,6 +40,14 @@ TEST(Schemes, ConvolutionsHaveAllPairsOfLayoutsOfImageAndResult) {
                                             "in=NCHW32c out=NHWC", "in=NCHW16c out=NCHW16c"}));
 }
 
+TEST(Schemes, BlocksOfDoublesAreAsWideAsVectors) {
+  const auto texts =
+      offered(group_of("conv2d n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1 f64 fast", {false, true}));
+  EXPECT_THAT(texts, SizeIs(16));
+  EXPECT_THAT(texts, testing::IsSupersetOf({"in=NCHW out=NCHW8c", "in=NCHW16c out=NHWC"}));
+  EXPECT_THAT(texts, testing::Each(testing::Not(HasSubstr("32c"))));
+}
+
 TEST(Schemes, ResidualsFollowTheResult) {
   const OperatorGroup group =
       group_of("conv2d n=1 c=64 h=8 w=8 k=64 r=1 s=1 residual=1 f32 fast", {false, true, false});

@@ -24,6 +24,16 @@ TEST(TrialRecord, SaysWhatTheWorkloadMovesAndWhatTheMachineCan) {
             gpu_machine("sm_90a")->gpu->l2_gbps);
 }
 
+TEST(TrialRecord, ThePeakForDoublePrecisionIsHalfOfThatForSingle) {
+  const auto peak = [](const char* workload) {
+    return peak_for(dsl::parse_workload(workload).value(), 100);
+  };
+  EXPECT_EQ(peak("dense m=4 n=4 k=4 f32 fast"), 100);
+  EXPECT_EQ(peak("dense m=4 n=4 k=4 bf16 fast"), 100);
+  EXPECT_EQ(peak("dense m=4 n=4 k=4 f64 fast"), 50);
+  EXPECT_EQ(peak("argmax rows=4 cols=4 f64 fast"), 50);  // its result is i64
+}
+
 // A roof that nobody knows would doubt true measurements.
 TEST(TrialRecord, OfAMachineThatIsAssumedNoBandwidthIsKnown) {
   EXPECT_EQ(record_on(generic_x86_64({}), 1).peak_gb_per_s, 0);

@@ -89,6 +89,14 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
 }
 
+TEST_F(TuningLoop, DoublePrecisionHasHalfOfThePeak) {
+  workload_ = workload_of("dense m=16 n=32 k=24 f64 fast");
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.peak_gflops, 500);
+  for (const db::Record& record : records(TrialStatus::Ok)) EXPECT_EQ(record.peak_gflops, 500);
+}
+
 TEST_F(TuningLoop, TheRunnerIsToldOfABatchBeforeItIsMeasured) {
   ASSERT_TRUE(run({.trials = 8, .batch = 4}));
   const auto name = [](const MeasureJob& job) { return job.artifact; };
