@@ -104,6 +104,7 @@ TEST(Roofline, OfAnotherMachineOnlyWhatItsRecordSays) {
   const auto never = []() -> int64_t { throw std::logic_error("it was measured"); };
   EXPECT_EQ(with_bandwidth(foreign, machine(), 1, never).level_gb_per_s, 0);
   record.device = tuner::device_text(machine());
+  record.target = machine().to_string();
   EXPECT_EQ(roofline(record, workload, machine()).level, "L3");
 }
 
