@@ -94,13 +94,24 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
   return borrowed;
 }
 
+/// Some refuse to be exported: a tensor of PyTorch that requires a gradient, for example.
+py::object dlpack_capsule(const py::handle& array, const ArgumentInfo& argument) {
+  try {
+    return array.attr("__dlpack__")();
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_BufferError) && !error.matches(PyExc_RuntimeError)) throw;
+    const auto why = py::str(error.value()).cast<std::string>();
+    throw py::type_error(fmt::format("{}, got an array that refuses: {}", what_is(argument), why));
+  }
+}
+
 BorrowedArray borrow_dlpack(const py::handle& array, const ArgumentInfo& argument) {
   // PyTorch exports the memory of such a view without a word of the sign.
   if (py::hasattr(array, "is_neg") && array.attr("is_neg")().cast<bool>())
     throw py::type_error(what_is(argument) +
                          ", got a view of negated elements; call resolve_neg() first");
   // The capsule frees the tensor, unless a consumer renamed it: so it is what is kept alive.
-  const py::object made = array.attr("__dlpack__")();
+  const py::object made = dlpack_capsule(array, argument);
   if (!PyCapsule_IsValid(made.ptr(), "dltensor"))
     throw py::type_error(what_is(argument) + ", got a DLPack capsule of another kind");
   const auto* const managed =

@@ -40,7 +40,8 @@ using namespace py::literals;
 using schedules::Schedule;
 
 int checked_threads(int threads) {
-  if (threads < 1) throw py::value_error(fmt::format("threads {}: expected at least one", threads));
+  if (threads < 1)
+    raise({ErrorCode::Usage, fmt::format("[predict] threads {}: expected at least one", threads)});
   return threads;
 }
 

@@ -78,8 +78,9 @@ std::vector<db::Layer> layers_of(std::string team, std::string shipped) {
 
 db::TrialStatus status_of(const std::string& text) {
   if (const auto status = db::parse_trial_status(text)) return *status;
-  throw py::value_error(
-      fmt::format("status '{}': expected one of docs/database_format.md, such as ok", text));
+  raise({ErrorCode::Usage,
+         fmt::format("[query] status '{}': expected one of docs/database_format.md, such as ok",
+                     text)});
 }
 
 }  // namespace
@@ -104,6 +105,18 @@ void bind_db(py::module_& m) {
            }),
            "path"_a, "mode"_a = "a", py::kw_only(), "team"_a = "", "shipped"_a = "")
       .def_property_readonly("path", [](SharedStore& s) { return s.lock()->path(); })
+      .def_property_readonly(
+          "calibrations", [](SharedStore& s) { return value_of(s.lock()->info()).calibrations; },
+          "number of measured machines")
+      .def_property_readonly(
+          "workloads", [](SharedStore& s) { return value_of(s.lock()->info()).workloads; },
+          "number of workloads that have records")
+      .def("__repr__",
+           [](SharedStore& s) {
+             const db::StoreInfo info = value_of(s.lock()->info());
+             return fmt::format("<Store {}: {} records of {} workloads>", info.path, info.records,
+                                info.workloads);
+           })
       .def("__len__", [](SharedStore& s) { return value_of(s.lock()->info()).records; })
       .def(
           "query",

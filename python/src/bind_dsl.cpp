@@ -44,10 +44,24 @@ struct DeclaredTensor {
   std::vector<Axis> axes;
 };
 
-/// One axis or several.
-std::vector<Axis> axes_of(const py::object& given) {
+std::string shown(const py::handle& value) {
+  return py::repr(value).cast<std::string>().substr(0, 80);
+}
+
+/// One axis or several, which are an argument of what has this name.
+std::vector<Axis> axes_of(const std::string& name, const char* argument, const py::object& given) {
   if (py::isinstance<Axis>(given)) return {given.cast<Axis>()};
-  return given.cast<std::vector<Axis>>();
+  std::vector<Axis> axes;
+  if (!py::isinstance<py::sequence>(given))
+    throw py::type_error(
+        fmt::format("{}: {}: expected axes, not {}", name, argument, shown(given)));
+  for (const py::handle axis : given.cast<py::sequence>()) {
+    if (!py::isinstance<Axis>(axis))
+      throw py::type_error(fmt::format("{}: {}: expected axes, such as tw.Axis('i', 64), not {}",
+                                       name, argument, shown(axis)));
+    axes.push_back(axis.cast<Axis>());
+  }
+  return axes;
 }
 
 bool is_expression(const py::handle& value) {
@@ -61,13 +75,23 @@ Expr bounded(Expr expr) {
   return expr;
 }
 
+/// The type of a literal beside which nothing has one, as in the text of expressions.
+DType own_type(const py::handle& literal) {
+  return PyFloat_Check(literal.ptr()) != 0 ? Float32 : Int64;
+}
+
+/// Of two literals: a float and an integer are floats.
+DType wider_type(const py::handle& a, const py::handle& b) {
+  return own_type(a) == Float32 ? Float32 : own_type(b);
+}
+
 /// Both operands: a literal takes the type of the other one.
 std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   if (is_expression(a)) {
     const Expr left = expr_of(a, Int64);
     return {left, expr_of(b, left.type())};
   }
-  const Expr right = expr_of(b, Int64);
+  const Expr right = expr_of(b, is_expression(b) ? Int64 : wider_type(a, b));
   return {expr_of(a, right.type()), right};
 }
 
@@ -229,7 +253,7 @@ void bind_expressions(py::module_& m) {
 template <typename Body>
 DeclaredTensor computed(const std::string& name, const py::object& given, const Body& body,
                         const std::string& letters) {
-  const std::vector<Axis> axes = axes_of(given);
+  const std::vector<Axis> axes = axes_of(name, "axes", given);
   return {dsl::compute(name, axes, body, letters), name, axes};
 }
 
@@ -270,9 +294,9 @@ void bind_declarations(py::module_& m) {
                              Reduction (*scan)(Expr, Expr), const char* what) {
     m.def(
         name,
-        [reduce, scan](const py::object& axes, const Expr& body) {
+        [reduce, scan, name](const py::object& axes, const Expr& body) {
           if (py::isinstance<Expr>(axes)) return scan(axes.cast<Expr>(), body);
-          return reduce(axes_of(axes), body);
+          return reduce(axes_of(name, "axes", axes), body);
         },
         "axes"_a, "body"_a,
         fmt::format("The {} over one axis or several. A scan where `axes` is k <= j or k < j with "
@@ -307,9 +331,10 @@ void bind_declarations(py::module_& m) {
           const char* doc) {
         m.def(
             function,
-            [make](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
+            [make](const std::string& name, const py::object& type, const py::object& shape,
                    const std::string& letters) {
-              return DeclaredTensor{make(name, dtype_of(type), shape, letters), name, shape};
+              const std::vector<Axis> axes = axes_of(name, "shape", shape);
+              return DeclaredTensor{make(name, dtype_of(type), axes, letters), name, axes};
             },
             "name"_a, "type"_a, "shape"_a, "letters"_a = "", doc);
       };
@@ -321,6 +346,13 @@ void bind_declarations(py::module_& m) {
   m.def("compute", &computed<Position>, "name"_a, "axes"_a, "body"_a, "letters"_a = "");
   m.def("compute", &computed<Expr>, "name"_a, "axes"_a, "body"_a, "letters"_a = "",
         "Defines a tensor: one element for each index of the axes.");
+  m.def(
+      "compute",
+      [](const std::string& name, const py::object& axes, const py::float_& body,
+         const std::string& letters) {
+        return computed(name, axes, expr_of(body, own_type(body)), letters);
+      },
+      "name"_a, "axes"_a, "body"_a, "letters"_a = "");
 }
 
 using ArraysByName = py::typing::Dict<py::str, py::array>;
@@ -329,7 +361,7 @@ ArraysByName interpret_arrays(const Compute& compute, const ArraysByName& inputs
   dsl::Arrays arrays;
   for (const dsl::Input& input : compute.inputs) {
     if (!inputs.contains(input.name))
-      throw py::key_error(fmt::format("interpret: input '{}' is missing", input.name));
+      raise({ErrorCode::Usage, fmt::format("[interpret] input '{}' is missing", input.name)});
     arrays.emplace(input.name,
                    copied_array(inputs[input.name.c_str()], input.name, input.type, input.shape));
   }
@@ -388,14 +420,41 @@ void bind_computes(py::module_& m) {
 
 using Extents = std::map<std::string, int64_t>;
 
+/// One declared tensor or several.
+std::vector<DeclaredTensor> outputs_of(const py::object& given) {
+  if (py::isinstance<DeclaredTensor>(given)) return {given.cast<DeclaredTensor>()};
+  if (!py::isinstance<py::sequence>(given) || py::isinstance<py::str>(given))
+    raise({ErrorCode::Usage, fmt::format("[workload] outputs: expected a tensor of compute(), "
+                                         "several, or a Compute, not {}",
+                                         shown(given))});
+  std::vector<DeclaredTensor> outputs;
+  for (const py::handle output : given.cast<py::sequence>()) {
+    if (!py::isinstance<DeclaredTensor>(output))
+      raise({ErrorCode::Usage,
+             fmt::format("[workload] outputs: expected tensors of compute(), not {}",
+                         shown(output))});
+    outputs.push_back(output.cast<DeclaredTensor>());
+  }
+  return outputs;
+}
+
+dsl::Attributes attributes_of(const std::string& op, const py::dict& given) {
+  dsl::Attributes attributes;
+  for (const auto& [name, value] : given) {
+    if (PyLong_Check(value.ptr()) == 0)
+      raise({ErrorCode::Usage, fmt::format("[{}] {}: expected a whole number, not {}", op,
+                                           name.cast<std::string>(), shown(value))});
+    attributes[name.cast<std::string>()] = value.cast<int64_t>();
+  }
+  return attributes;
+}
+
 Workload workload_of(const py::object& given, const Extents& extents, const std::string& accuracy) {
   const dsl::Accuracy exact = value_of(dsl::parse_accuracy(accuracy));
   if (py::isinstance<Compute>(given)) return value_of(dsl::workload(given.cast<Compute>(), exact));
   std::vector<std::pair<Axis, int64_t>> bound;
   for (const auto& [name, extent] : extents) bound.emplace_back(Axis(name), extent);
-  const auto declared = py::isinstance<DeclaredTensor>(given)
-                            ? std::vector{given.cast<DeclaredTensor>()}
-                            : given.cast<std::vector<DeclaredTensor>>();
+  const auto declared = outputs_of(given);
   std::vector<Tensor> outputs;
   for (const DeclaredTensor& output : declared) outputs.push_back(output.tensor);
   return value_of(dsl::workload(outputs, bound, exact));
@@ -432,7 +491,7 @@ void bind_workloads(py::module_& m) {
       "make_workload",
       [](const std::string& op, const py::object& dtype, const std::string& accuracy,
          const py::KWArgs<py::int_>& attributes) {
-        return value_of(dsl::make_workload(op, attributes.cast<dsl::Attributes>(), dtype_of(dtype),
+        return value_of(dsl::make_workload(op, attributes_of(op, attributes), dtype_of(dtype),
                                            value_of(dsl::parse_accuracy(accuracy))));
       },
       "op"_a, py::kw_only(), "dtype"_a = "f32", "accuracy"_a = "fast",

@@ -27,6 +27,7 @@
 #include "runtime/private_file.h"
 #include "runtime/session.h"
 #include "tuner/device.h"
+#include "tuner/tune.h"
 
 namespace tw::python {
 namespace {
@@ -133,11 +134,51 @@ struct BoundCall {
   }
 };
 
+/// The number of threads of a call; 0: all.
+int threads_of_call(std::optional<int> given, int otherwise) {
+  const int threads = given.value_or(otherwise);
+  if (threads < 0 || threads > tuner::most_kernel_threads)
+    raise({ErrorCode::Usage, fmt::format("[call] threads is {}; 0 (all) to {} was expected",
+                                         threads, tuner::most_kernel_threads)});
+  return threads;
+}
+
+/// The inputs in the order of the arguments: those by position, then those by name.
+ArrayArguments ordered_inputs(std::span<const ArgumentInfo> arguments,
+                              const ArrayArguments& by_position, const py::kwargs& by_name) {
+  const size_t count = count_inputs(arguments);
+  py::list inputs;
+  for (const py::handle input : by_position) inputs.append(input);
+  size_t used = 0;
+  for (size_t i = inputs.size(); i < count; ++i) {
+    const py::str name(arguments[i].name);
+    if (!by_name.contains(name))
+      throw py::type_error(fmt::format("input '{}' is missing", arguments[i].name));
+    inputs.append(by_name[name]);
+    ++used;
+  }
+  for (const auto& [name, array] : by_name) {
+    std::vector<std::string> names;
+    for (const ArgumentInfo& argument : arguments.first(count)) names.push_back(argument.name);
+    const auto given = name.template cast<std::string>();
+    const auto known = std::ranges::find(names, given);
+    if (known == names.end())
+      throw py::type_error(
+          fmt::format("'{}' is no input; the inputs are {}", given, fmt::join(names, ", ")));
+    if (known - names.begin() < std::ssize(by_position))
+      throw py::type_error(fmt::format("input '{}' is given by position and by name", given));
+  }
+  return py::tuple(inputs);
+}
+
 template <typename Callable>
 BoundCall<Callable> bound_call(const CallableOf<Callable>& called, const ArrayArguments& inputs,
-                               const py::object& out, std::optional<int> threads) {
-  return {called.callable, bind_arrays(called.callable, inputs, out),
-          threads.value_or(called.threads)};
+                               const py::object& out, std::optional<int> threads,
+                               const py::kwargs& by_name) {
+  const int chosen = threads_of_call(threads, called.threads);
+  if (by_name.empty()) return {called.callable, bind_arrays(called.callable, inputs, out), chosen};
+  const ArrayArguments ordered = ordered_inputs(arguments_of(called.callable), inputs, by_name);
+  return {called.callable, bind_arrays(called.callable, ordered, out), chosen};
 }
 
 template <typename Callable>
@@ -154,18 +195,20 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
       .def(
           "__call__",
           [](const CallableOf<Callable>& c, const ArrayArguments& inputs, const py::object& out,
-             std::optional<int> threads) {
-            return bound_call<Callable>(c, inputs, out, threads).call();
+             std::optional<int> threads, const py::kwargs& by_name) {
+            return bound_call<Callable>(c, inputs, out, threads, by_name).call();
           },
           py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
-          "Runs on arrays of NumPy, or of any library with DLPack, in the order of `arguments`, in "
-          "which the expression first reads its inputs, and returns the output, or a tuple of "
-          "several. `out` is an array, or a tuple of arrays, to write to. Thread-safe; the GIL is "
-          "released.")
+          "Runs on arrays of NumPy, or of any library with DLPack, by name or in the order of "
+          "`arguments`, in which the expression first reads its inputs, and returns the output, or "
+          "a tuple of several. `out` is an array, or a tuple of arrays, to write to. `threads` is "
+          "the most threads that run it; 0: all. Thread-safe; the GIL is released.")
       .def(
           "bind",
           [](const CallableOf<Callable>& c, const ArrayArguments& inputs, const py::object& out,
-             std::optional<int> threads) { return bound_call<Callable>(c, inputs, out, threads); },
+             std::optional<int> threads, const py::kwargs& by_name) {
+            return bound_call<Callable>(c, inputs, out, threads, by_name);
+          },
           py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
           "The same call, to be made again and again on the same arrays.");
 }
@@ -248,11 +291,11 @@ void bind_models(py::module_& m) {
           "profile",
           [](const CallableOf<runtime::Model>& c, const ArrayArguments& inputs,
              std::optional<int> threads) {
+            const int chosen = threads_of_call(threads, c.threads);
             const Bound bound = bind_arrays(c.callable, inputs, py::none());
             Result<runtime::ModelProfile> profiled = [&] {
               const WithoutGil released;
-              return c.callable.profile(bound.buffers, pool_of_process(),
-                                        threads.value_or(c.threads));
+              return c.callable.profile(bound.buffers, pool_of_process(), chosen);
             }();
             const runtime::ModelProfile profile = value_of(std::move(profiled));
             const auto& steps = c.callable.info().variants[profile.variant].steps;

@@ -138,6 +138,10 @@ void bind_schedules(py::module_& m) {
       .def_readonly("schedule", &Adapted::schedule)
       .def_readonly("steps", &Adapted::steps)
       .def_property_readonly("is_unchanged", &Adapted::is_unchanged)
+      .def("__repr__",
+           [](const Adapted& a) {
+             return fmt::format("<Adapted schedule of {} steps>", a.steps.size());
+           })
       .def("__str__", [](const Adapted& a) {
         return fmt::format("{}", fmt::join(schedules::notes_of(a), "\n"));
       });

@@ -78,7 +78,8 @@ tuner::Effort effort_of(const std::string& name) {
   if (name == "quick") return tuner::Effort::Quick;
   if (name == "normal") return tuner::Effort::Normal;
   if (name == "full") return tuner::Effort::Full;
-  throw py::value_error(fmt::format("effort '{}': expected none, quick, normal or full", name));
+  raise({ErrorCode::Usage,
+         fmt::format("[tune] effort '{}': expected none, quick, normal or full", name)});
 }
 
 /// The programs and folders of this package (tilewright/paths.py), which are not beside the
@@ -95,7 +96,8 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
             const tuner::TuneOptions& options, const py::object& on_progress) {
   static std::mutex one_at_a_time;
   const std::unique_lock alone(one_at_a_time, std::try_to_lock);
-  if (!alone) throw std::runtime_error("tune() is running already: one at a time in a process");
+  if (!alone)
+    raise({ErrorCode::TryLater, "[tune] tune() is running already: one at a time in a process"});
   const Target chosen = target_of(target);
   SharedStore& store = database.cast<SharedStore&>();
   Listener listener(on_progress);

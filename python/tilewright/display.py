@@ -418,6 +418,30 @@ def plan_html(plan):
                 + details("plan", code(plan)))
 
 
+# ---- databases, machines, predictions -------------------------------------------------------
+
+
+def store_html(store):
+    return Html(facts([("database", store.path), ("records", len(store)), ("workloads", store.workloads),
+                       ("measured machines", store.calibrations)]))
+
+
+def adapted_html(adapted):
+    rows = [(step.given, step.applied or "left out", step.note) for step in adapted.steps]
+    return Html(table(("step", "applied", "note"), rows) + details("schedule", code(adapted.schedule)))
+
+
+def roofs_html(roofs):
+    rows = [(level.name, bytes_text(level.bytes), f"{level.gb_per_s:.1f} GB/s") for level in roofs.levels]
+    return Html(facts([("machine", roofs.machine), ("peak", f"{roofs.peak_gflops:.1f} GFLOP/s of f32")])
+                + table(("level", "holds", "bandwidth"), rows))
+
+
+def predicted_html(predicted):
+    rows = [(resource, time_text(ns)) for resource, ns in predicted.resources]
+    return Html(facts([("predicted", time_text(predicted.total_ns))]) + table(("resource", "time"), rows))
+
+
 # ---- registration ---------------------------------------------------------------------------
 
 
@@ -437,6 +461,10 @@ _DRAWN = ((_tilewright.Expr, lambda value: code(value)),
           (_tilewright.Tuned, tuned_html),
           (_tilewright.Kernel, kernel_html),
           (_tilewright.Model, model_html),
-          (_tilewright.Plan, plan_html))
+          (_tilewright.Plan, plan_html),
+          (_tilewright.Store, store_html),
+          (_tilewright.Adapted, adapted_html),
+          (_tilewright.Roofs, roofs_html),
+          (_tilewright.PredictedTime, predicted_html))
 for _type, _draw in _DRAWN:
     _type._repr_mimebundle_ = _bundle(_draw)

@@ -80,7 +80,7 @@ class Network:
             arguments = ["--model", model, "--output", made, "--budget", f"{budget}s",
                          "--effort", effort, "--threads", str(threads), "--seed", str(seed)]
             for name, values in self._dimensions.items():
-                arguments += ["--dim", f"{name}={','.join(map(str, _several(values)))}"]
+                arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
             if trials:
                 arguments += ["--trials", str(trials)]
             if db is not None:
@@ -120,12 +120,15 @@ def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimensio
     return Network(graphs[0], name, None, model, given)
 
 
-def _several(values: Dimension) -> Sequence[int]:
-    return [values] if isinstance(values, int) else values
+def _several(name: str, values: Dimension) -> Sequence[int]:
+    several = [values] if not isinstance(values, Sequence) else list(values)
+    if not several or not all(isinstance(value, int) for value in several):
+        raise errors.UsageError(f"[network] dimension {name!r}: expected a whole number, or several, not {values!r}")
+    return several
 
 
 def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:
-    return [dict(zip(dimensions, values)) for values in itertools.product(*map(_several, dimensions.values()))]
+    return [dict(zip(dimensions, values)) for values in itertools.product(*itertools.starmap(_several, dimensions.items()))]
 
 
 def _run_program(arguments: list[str], progress: bool) -> None:

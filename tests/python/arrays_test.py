@@ -94,6 +94,32 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "out: expected 1 arrays, got 2"):
             self.kernel(self.a, self.w, out=(self.a, self.w))
 
+    def test_inputs_by_name(self):
+        expected = self.kernel(self.a, self.w)
+        for call in (lambda: self.kernel(b=self.w, a=self.a), lambda: self.kernel(self.a, b=self.w),
+                     lambda: self.kernel.bind(b=self.w, a=self.a)()):
+            np.testing.assert_array_equal(call(), expected)
+        for message, call in (("input 'b' is missing", lambda: self.kernel(a=self.a)),
+                              ("'q' is no input; the inputs are a, b", lambda: self.kernel(self.a, self.w, q=self.w)),
+                              ("'a' is given by position and by name", lambda: self.kernel(self.a, self.w, a=self.a)),
+                              ("expected 2 input arrays .a, b., got 3", lambda: self.kernel(self.a, self.w, self.w))):
+            with self.assertRaisesRegex(TypeError, message):
+                call()
+
+    def test_numbers_of_threads_are_checked(self):
+        expected = self.kernel(self.a, self.w)
+        np.testing.assert_array_equal(self.kernel(self.a, self.w, threads=0), expected)
+        for threads in (-1, 1025):
+            with self.assertRaisesRegex(tw.UsageError, f"threads is {threads}; 0 .all. to 1024"):
+                self.kernel(self.a, self.w, threads=threads)
+
+    def test_an_array_that_refuses_to_be_exported_is_named(self):
+        class NeedsGradient(OnlyDlpack):
+            def __dlpack__(self, **options):
+                raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        with self.assertRaisesRegex(TypeError, "'a'.*refuses: Can't export .* use tensor.detach"):
+            self.kernel(NeedsGradient(self.a), self.w)
+
     def test_fault12_an_output_that_overlaps_an_input(self):
         memory = np.zeros(M * K + M * N, np.float32)
         a = memory[:M * K].reshape(M, K)

@@ -28,6 +28,29 @@ class Expressions(unittest.TestCase):
         self.assertEqual((0.5 * a[0]).type, tw.Float32)
         self.assertEqual((tw.var("x") + 1).type, tw.Int64)
 
+    def test_literals_beside_which_nothing_has_a_type_are_f32_or_i64(self):
+        i = tw.Axis("i", 8)
+        x = tw.input("x", "f32", [i])
+        for value, type in ((tw.max(1.0, 2.0), tw.Float32), (tw.max(1, 2.5), tw.Float32), (tw.min(1, 2), tw.Int64),
+                            (tw.select(x[i] > 0, tw.pi, 0.0), tw.Float32)):
+            self.assertEqual(value.type, type, str(value))
+        ones = tw.workload(tw.compute("ones", [i], 1.0)).compute
+        np.testing.assert_array_equal(tw.interpret(ones, {})["ones"], np.ones(8, np.float32))
+
+    def test_arguments_that_are_something_else_are_named(self):
+        i = tw.Axis("i", 8)
+        x = tw.input("x", "f32", [i])
+        with self.assertRaisesRegex(TypeError, "x: shape: expected axes, such as .* not 34"):
+            tw.input("x", "f32", [34])
+        with self.assertRaisesRegex(TypeError, "o: axes: expected axes, not 3"):
+            tw.compute("o", 3, x[i])
+        with self.assertRaisesRegex(tw.UsageError, "outputs: expected a tensor of compute.* not <Expr"):
+            tw.workload(x[i])
+        with self.assertRaisesRegex(tw.UsageError, "outputs: expected tensors of compute.*not 7"):
+            tw.workload([tw.compute("o", [i], x[i]), 7])
+        with self.assertRaisesRegex(tw.UsageError, "conv2d. c: expected a whole number, not 'x'"):
+            tw.make_workload("conv2d", c="x")
+
     def test_operands_of_different_types_are_an_error(self):
         i = tw.Axis("i", 3)
         a, b = tw.input("a", "f32", [i]), tw.input("b", np.int8, [i])
@@ -127,7 +150,7 @@ class Computes(unittest.TestCase):
     def test_interpret_checks_its_inputs(self):
         compute = tw.workload(product()).compute
         a, b = np.zeros((6, 5), np.float32), np.zeros((5, 4), np.float32)
-        with self.assertRaisesRegex(KeyError, "'b' is missing"):
+        with self.assertRaisesRegex(tw.UsageError, "'b' is missing"):
             tw.interpret(compute, {"a": a})
         with self.assertRaisesRegex(TypeError, "'b': expected f32"):
             tw.interpret(compute, {"a": a, "b": b.astype(np.float64)})

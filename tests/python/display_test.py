@@ -114,6 +114,25 @@ class Queries(unittest.TestCase):
         self.assertIn("pruned", shown(display.Records([records.record(status="hopeless")])).text)
 
 
+class Machines(unittest.TestCase):
+    def test_what_has_numbers_shows_them(self):
+        product = tw.make_workload("dense", m=64, n=64, k=64)
+        tiled = tw.Schedule(product.compute).split("out", "m", 8)
+        adapted = tiled.applied_to(tw.make_workload("dense", m=48, n=32, k=32))
+        for value, word in ((tw.predicted_time(tiled), "predicted"), (tw.roofs(), "GFLOP/s"), (adapted, "split out m 8")):
+            bundle = value._repr_mimebundle_()
+            self.assertIn(word, bundle["text/html"])
+            self.assertTrue(bundle["text/plain"].startswith("<"))
+
+    def test_a_database_shows_what_it_holds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = tw.Store(pathlib.Path(folder) / "<b>.db")
+            self.assertIn("0 records", repr(store))
+            page = store._repr_mimebundle_()["text/html"]
+            self.assertIn("records", page)
+            self.assertNotIn("<b>", page)
+
+
 class HostileNames(unittest.TestCase):
     def check(self, text):
         page = records.Markup(text)

@@ -98,6 +98,9 @@ class Onnx(unittest.TestCase):
         symbolic = self.written(network(weights=self.weights, port=with_symbolic_batch))
         with self.assertRaisesRegex(tw.UsageError, "batch"):
             tw.onnx.load(symbolic)
+        for none in ([], "8", 1.5):
+            with self.assertRaisesRegex(tw.UsageError, "dimension 'batch': expected a whole number, or several"):
+                tw.onnx.load(symbolic, {"batch": none})
         loaded = tw.onnx.load(symbolic, {"batch": [1, M]})
         self.assertEqual(loaded.inputs[0].shape, [1, K])
         model = loaded.tune(effort="none", progress=False)

@@ -102,6 +102,12 @@ class Tuning(unittest.TestCase):
         with self.assertRaises(tw.NoCandidateError):
             tw.tune(small(), db=self.database, effort="none")
 
+    def test_words_that_are_none_are_errors_of_the_package(self):
+        with self.assertRaisesRegex(tw.UsageError, "effort 'max': expected none, quick"):
+            self.tune(effort="max")
+        with self.assertRaisesRegex(tw.UsageError, "status 'zz'"):
+            tw.Store(self.database).query(status="zz")
+
     def test_an_interrupt_returns_the_best_so_far(self):
         threading.Timer(3, lambda: signal.raise_signal(signal.SIGINT)).start()
         begun = time.monotonic()
