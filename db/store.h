@@ -292,11 +292,14 @@ class Store {
   /// The same for the rows that export_csv writes, the names of the columns first.
   Result<AppendSummary> import_csv(std::istream& in, const std::string& name);
   Result<AppendSummary> import_csv(const std::string& path);
+  /// The same for the results that export_t4 writes.
+  Result<AppendSummary> import_t4(std::istream& in, const std::string& name);
+  Result<AppendSummary> import_t4(const std::string& path);
   /// In the order Created, so that equal sets of records give equal bytes; calibrations follow.
   Status export_jsonl(std::ostream& out);
   /// Records only, with a column for each field (csv.h).
   Status export_csv(std::ostream& out);
-  /// Records as the autotuning community shares results (t4.h). There is no way back.
+  /// Records as the autotuning community shares results (t4.h).
   Status export_t4(std::ostream& out);
   /// A consistent copy while others write: ".db" a database, ".jsonl" lines, ".csv" rows, ".json"
   /// T4. The path must be free.

@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* line_name = "record_line";
+
 double in_ms(double ns) { return ns * 1e-6; }
 
 Json measurement(const char* name, const Json& value, const char* unit) {
@@ -26,11 +28,26 @@ Json measurements(const Record& r) {
                measurement("flops", r.flops, "FLOP"),
                measurement("peak", r.peak_gflops, "GFLOP/s"),
                measurement("verified_error", r.verified_error, "")};
-  for (const auto& [name, text] : {std::pair{"status", std::string(to_string(r.status))},
-                                   std::pair{"reason", r.reason}, std::pair{"device", r.device},
-                                   std::pair{"session", r.session}, std::pair{"record", r.hash}})
+  for (const auto& [name, text] :
+       {std::pair{"status", std::string(to_string(r.status))}, std::pair{"reason", r.reason},
+        std::pair{"device", r.device}, std::pair{"session", r.session}, std::pair{"record", r.hash},
+        std::pair{line_name, to_json(r)}})
     list.push_back(measurement(name, text, ""));
   return list;
+}
+
+/// The line of an export that a result has among its measurements.
+Result<Record> record_in(const Json& result) {
+  const auto all = result.find("measurements");
+  if (all != result.end() && all->is_array())
+    for (const Json& one : *all)
+      if (one.is_object() && one.value("name", Json()) == line_name && one.contains("value") &&
+          one["value"].is_string())
+        return from_json(one["value"].get<std::string>());
+  return fail(ErrorCode::Invalid,
+              fmt::format("[record] a result without a measurement '{}': only what `tilewright db "
+                          "export NAME.json` wrote can be taken over",
+                          line_name));
 }
 
 }  // namespace
@@ -93,6 +110,27 @@ std::string to_t4(const Record& record) {
                        {"correctness", proves_wrong(record.status) ? 0 : 1},
                        {"measurements", measurements(record)}};
   return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result) {
+  constexpr int depth_of_results = 2;  // in the array of the document
+  Status status;
+  bool is_results = false;  // the member of the document that is being read
+  // What is taken is not kept: a document may be larger than memory.
+  const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::key && depth == 1) is_results = parsed == "results";
+    const bool is_result =
+        is_results && depth == depth_of_results && event == Json::parse_event_t::object_end;
+    if (!is_result) return true;
+    if (status) status = on_result(record_in(parsed), parsed.dump(-1, ' ', true));
+    return false;
+  };
+  try {
+    const Json rest = Json::parse(in, take);
+  } catch (const Json::exception& wrong) {
+    return fail(ErrorCode::Invalid, fmt::format("[import] {} is no JSON: {}", name, wrong.what()));
+  }
+  return status;
 }
 
 }  // namespace tw::db

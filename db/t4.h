@@ -7,9 +7,12 @@
 // has the table. Free functions; thread-safe.
 
 #include <cstdint>
+#include <functional>
+#include <istream>
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "db/record.h"
 
 namespace tw::db {
@@ -22,7 +25,15 @@ std::string_view t4_invalidity(TrialStatus status);
 /// A time since 1970 in UTC, of the years 1 to 9999: "2023-11-14T22:13:20.000Z".
 std::string utc_text(int64_t milliseconds);
 
-/// One element of "results", without a line feed.
+/// One element of "results", without a line feed. Its measurement "record_line" is the record as a
+/// line of an export, which is what read_t4() takes.
 std::string to_t4(const Record& record);
+
+/// Called with each result that is a record, or with why it is none; and with its text.
+using OnResult = std::function<Status(Result<Record>, const std::string& text)>;
+/// Reads a document of results one after the other. What other programs measured has no schedule of
+/// ours, and so is no record. Invalid where the input is no JSON; else the first error of
+/// `on_result`.
+Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result);
 
 }  // namespace tw::db

@@ -438,6 +438,34 @@ Result<AppendSummary> Store::import_csv(const std::string& path) {
   return import_csv(in, path);
 }
 
+Result<AppendSummary> Store::import_t4(std::istream& in, const std::string& name) {
+  Batches batches(*state_);
+  std::vector<Quarantined> leading;
+  bool has_record = false;
+  TW_RETURN_IF_ERROR(
+      read_t4(in, name, [&](Result<Record> record, const std::string& text) -> Status {
+        if (!record && !has_record && leading.size() == most_leading) return Status();
+        Quarantined bad{text.substr(0, max_line_bytes), record ? "" : record.error().message};
+        if (!record && !has_record) {
+          leading.push_back(std::move(bad));
+          return Status();
+        }
+        if (!record) return batches.add_bad(std::move(bad));
+        has_record = true;
+        for (Quarantined& earlier : std::exchange(leading, {}))
+          TW_RETURN_IF_ERROR(batches.add_bad(std::move(earlier)));
+        return batches.add(std::move(*record), text);
+      }));
+  if (!leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
+}
+
+Result<AppendSummary> Store::import_t4(const std::string& path) {
+  TW_TRY(std::ifstream in, open_lines(path));
+  return import_t4(in, path);
+}
+
 Status Store::export_jsonl(std::ostream& out) {
   TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
     out << to_json(record) << '\n';

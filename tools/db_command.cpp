@@ -205,9 +205,12 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
                                      const std::string& format_of_input) {
   if (file == "-")
-    return format_of_input == "csv" ? store.import_csv(std::cin, "standard input")
-                                    : store.import_jsonl(std::cin, "standard input");
-  return file.ends_with(".csv") ? store.import_csv(file) : store.import_jsonl(file);
+    return format_of_input == "csv"  ? store.import_csv(std::cin, "standard input")
+           : format_of_input == "t4" ? store.import_t4(std::cin, "standard input")
+                                     : store.import_jsonl(std::cin, "standard input");
+  return file.ends_with(".csv")    ? store.import_csv(file)
+         : file.ends_with(".json") ? store.import_t4(file)
+                                   : store.import_jsonl(file);
 }
 
 Result<int> import(const DbFlags& f, const Surroundings& here) {
@@ -363,10 +366,10 @@ Verb db_verb() {
                  {"as", Choice{&f->text_format, {"jsonl", "csv", "t4"}},
                   "of standard output; a file's name says it by its end"}},
                 {output}, export_records),
-      make_verb("import", "records from JSON lines or CSV", f,
+      make_verb("import", "records from JSON lines, CSV or T4", f,
                 {db,
                  json,
-                 {"as", Choice{&f->text_format, {"jsonl", "csv"}},
+                 {"as", Choice{&f->text_format, {"jsonl", "csv", "t4"}},
                   "of standard input; a file's name says it by its end"}},
                 {lines}, import),
       make_verb("verify", "check every record and the file", f,

@@ -78,5 +78,52 @@ TEST(T4, AnExportIsOneDocument) {
   for (const Json& result : document["results"]) expect_valid(result);
 }
 
+TEST(T4, WhatWasExportedIsImported) {
+  const Folder folder;
+  Store from = open_store(folder / "a.db"), to = open_store(folder / "b.db");
+  ASSERT_TRUE(from.append(sample_records(0, 300)));
+  ASSERT_TRUE(from.export_to(folder / "out.json"));
+  const auto imported = to.import_t4(folder / "out.json");
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_EQ(imported->inserted, 300);
+  EXPECT_EQ(to.query({.order = Order::Created}).value(),
+            from.query({.order = Order::Created}).value());
+  EXPECT_EQ(to.import_t4(folder / "out.json")->inserted, 0);
+}
+
+TEST(T4, ResultsOfOthersAndChangedOnesAreKeptApart) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Json document = {{"schema_version", "1.0.0"},
+                   {"metadata", {{"tool", {{"name", "another"}}}}},
+                   {"results", Json::array()}};
+  const auto import = [&] {
+    std::istringstream in(document.dump(2));
+    return store.import_t4(in, "that");
+  };
+  Json foreign = Json::parse(to_t4(sample_record(0)));
+  foreign["measurements"] = Json::array({{{"name", "time"}, {"value", 3}, {"unit", "ms"}}});
+  document["results"].push_back(foreign);
+  const auto none = import();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::Invalid);
+  EXPECT_NE(none.error().message.find("that holds no records"), std::string::npos);
+  EXPECT_EQ(store.info()->quarantined, 0);
+
+  document["results"].push_back(Json::parse(to_t4(sample_record(1))));
+  Record changed = sample_record(2);
+  changed.latency_ns /= 2;
+  document["results"].push_back(Json::parse(to_t4(changed)));
+  const auto some = import();
+  ASSERT_TRUE(some) << some.error().message;
+  EXPECT_EQ(some->inserted, 1);
+  EXPECT_EQ(some->quarantined, 2);
+  EXPECT_EQ(store.query({}).value(), std::vector{sample_record(1)});
+
+  std::istringstream broken("{\"results\": [");
+  EXPECT_NE(store.import_t4(broken, "that").error().message.find("that is no JSON"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tw::db
