@@ -17,7 +17,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "codegen/checksum_kernel.h"
+#include "codegen/compare_kernels.h"
 #include "codegen/gpu_compile.h"
 #include "codegen/gpu_emitter.h"
 #include "codegen/peak_kernel.h"
@@ -38,8 +38,8 @@ struct Backend {
   Result<std::shared_ptr<runtime::Device>> (*open)(const runtime::DeviceOptions& options);
   /// A kernel that reaches the device's peak of f32; null as `open`.
   PeakKernel (*peak_kernel)();
-  /// A kernel that sums up an array; null as `open`.
-  ChecksumKernel (*checksum_kernel)();
+  /// Kernels that compare arrays; null as `open`.
+  CompareKernels (*compare_kernels)();
   /// The language of its kernels. Requires: gpu_code.
   GpuDialect dialect = GpuDialect::Cuda;
   /// Artifact::object is source text, which the driver compiles.

@@ -275,10 +275,11 @@ class CudaDevice final : public Device {
     return check(cuda_.cuStreamSynchronize(queue_), "read memory");
   }
 
-  Status fill_memory(DeviceAddress to, uint8_t value, int64_t bytes) override {
+  Status fill_memory(DeviceAddress to, uint16_t pattern, int64_t bytes) override {
     const Current current(*this);
     TW_RETURN_IF_ERROR(
-        check(cuda_.cuMemsetD8Async(at(to, 0), value, static_cast<size_t>(bytes), queue_),
+        check(cuda_.cuMemsetD16Async(at(to, 0), pattern,
+                                     static_cast<size_t>(bytes) / sizeof pattern, queue_),
               "fill memory"));
     return check(cuda_.cuStreamSynchronize(queue_), "fill memory");
   }

@@ -90,6 +90,7 @@ inline constexpr int capture_relaxed = 2;
   X(cuMemcpyHtoDAsync_v2, Address, const void*, size_t, Handle)                                   \
   X(cuMemcpyDtoHAsync_v2, void*, Address, size_t, Handle)                                         \
   X(cuMemsetD8Async, Address, unsigned char, size_t, Handle)                                      \
+  X(cuMemsetD16Async, Address, unsigned short, size_t, Handle)                                    \
   X(cuModuleLoadDataEx, Handle*, const void*, unsigned, int*, void**)                             \
   X(cuModuleUnload, Handle)                                                                       \
   X(cuModuleGetFunction, Handle*, Handle, const char*)                                            \

@@ -93,8 +93,15 @@ Status DeviceBuffer::queue_read(void* data, int64_t bytes, int64_t offset) const
 }
 
 Status DeviceBuffer::fill(uint8_t value) const {
-  TW_RETURN_IF_ERROR(check_range(bytes_, 0));
-  return bytes_ == 0 ? Status{} : device_->fill_memory(address(), value, bytes_);
+  return fill(static_cast<uint16_t>(value << 8 | value), bytes_);
+}
+
+Status DeviceBuffer::fill(uint16_t pattern, int64_t bytes) const {
+  TW_RETURN_IF_ERROR(check_range(bytes, 0));
+  const int64_t rest = bytes % 2;
+  if (bytes > rest) TW_RETURN_IF_ERROR(device_->fill_memory(address(), pattern, bytes - rest));
+  const auto last = static_cast<uint8_t>(pattern);
+  return write(&last, rest, bytes - rest);
 }
 
 Result<DeviceFunction> DeviceModule::function(const std::string& name) const {

@@ -106,6 +106,8 @@ class DeviceBuffer {
   Status write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status read(void* data, int64_t bytes, int64_t offset = 0) const;
   Status fill(uint8_t value) const;
+  /// Repeats the two bytes of the pattern, the low one first, from the beginning on.
+  Status fill(uint16_t pattern, int64_t bytes) const;
 
   /// Copies on the device's own queue that may return before they are done: `data` has to stay as
   /// it is until Device::synchronize() has returned. Usage: beyond the end.
@@ -256,7 +258,8 @@ class Device : public std::enable_shared_from_this<Device> {
                               Copying copying) = 0;
   virtual Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes,
                              Copying copying) = 0;
-  virtual Status fill_memory(DeviceAddress to, uint8_t value, int64_t bytes) = 0;
+  /// Requires an even number of bytes.
+  virtual Status fill_memory(DeviceAddress to, uint16_t pattern, int64_t bytes) = 0;
   virtual Result<std::shared_ptr<void>> load_module(const DeviceCode& code) = 0;
   virtual Result<std::shared_ptr<void>> find_function(const std::shared_ptr<void>& module,
                                                       const std::string& name,

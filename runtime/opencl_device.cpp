@@ -251,9 +251,9 @@ class OpenClDevice final : public Device {
                  "read a buffer");
   }
 
-  Status fill_memory(DeviceAddress to, uint8_t value, int64_t bytes) override {
+  Status fill_memory(DeviceAddress to, uint16_t pattern, int64_t bytes) override {
     TW_RETURN_IF_ERROR(
-        check(cl_.clEnqueueFillBuffer(queue_, static_cast<cl_mem>(to), &value, sizeof value, 0,
+        check(cl_.clEnqueueFillBuffer(queue_, static_cast<cl_mem>(to), &pattern, sizeof pattern, 0,
                                       static_cast<size_t>(bytes), 0, nullptr, nullptr),
               "fill a buffer"));
     return wait();

@@ -18,7 +18,7 @@ using runtime::Device;
 class LoadedDeviceKernel final : public LoadedKernel {
  public:
   LoadedDeviceKernel(std::shared_ptr<Device> device, runtime::DeviceKernel kernel,
-                     const ReferencedWorkload& workload, DeviceInputs& kept)
+                     const ReferencedWorkload& workload, DeviceArrays& kept)
       : device_(std::move(device)), kernel_(std::move(kernel)), workload_(workload), kept_(kept) {}
 
   Verdict verify() override {
@@ -33,8 +33,7 @@ class LoadedDeviceKernel final : public LoadedKernel {
   }
 
   Verdict check_after_timing() override {
-    const Outputs outputs = buffers_->outputs();
-    return seen(outputs ? compare(*outputs, workload_.reference) : outputs.error());
+    return seen(buffers_->compare(workload_.reference, Pass::Normal, kept_));
   }
 
  private:
@@ -47,7 +46,7 @@ class LoadedDeviceKernel final : public LoadedKernel {
   std::shared_ptr<Device> device_;
   runtime::DeviceKernel kernel_;
   const ReferencedWorkload& workload_;
-  DeviceInputs& kept_;
+  DeviceArrays& kept_;
   std::optional<DeviceBuffers> buffers_;  ///< of the timed calls
 };
 
@@ -113,7 +112,7 @@ class Accelerator final : public Executor {
   const int index_;
   const Clock& clock_;
   std::shared_ptr<Device> device_;
-  DeviceInputs kept_;
+  DeviceArrays kept_;
   NoWatch watch_;
 };
 

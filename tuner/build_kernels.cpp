@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/gpu_compile.h"
+#include "schedules/default_schedule.h"
+
 namespace tw::tuner {
 namespace {
 
@@ -52,6 +55,27 @@ std::vector<runtime::Artifact> taken_from(const BuiltKernels& built,
   return artifacts;
 }
 
+/// The kernels of the default schedules take the place of those that were predicted and spill.
+Status replace_spilling(std::span<const KernelRequest> requests,
+                        std::span<runtime::Artifact> artifacts, const Target& target,
+                        const Builders& builders) {
+  std::vector<size_t> places;
+  std::vector<KernelRequest> defaults;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!requests[i].is_predicted || codegen::check_spills(artifacts[i])) continue;
+    TW_TRY(const schedules::Schedule schedule,
+           schedules::default_schedule(requests[i].workload, target));
+    defaults.push_back({requests[i].workload, schedule.to_string()});
+    places.push_back(i);
+  }
+  TW_TRY(auto built, build_side_by_side(defaults, target, builders));
+  for (size_t i = 0; i < built.size(); ++i) {
+    TW_RETURN_IF_ERROR(codegen::check_spills(built[i]));
+    artifacts[places[i]] = std::move(built[i]);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
@@ -66,6 +90,7 @@ Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelReque
       return fail(ErrorCode::Interrupted, "[compile] interrupted before all kernels were built");
     const auto next = left.first(std::min(builders.each.size(), left.size()));
     TW_TRY(auto artifacts, build_side_by_side(next, target, builders));
+    TW_RETURN_IF_ERROR(replace_spilling(next, artifacts, target, builders));
     for (size_t i = 0; i < next.size(); ++i) built[key_of(next[i])] = std::move(artifacts[i]);
     left = left.subspan(next.size());
   }

@@ -21,6 +21,9 @@ namespace tw::tuner {
 struct KernelRequest {
   dsl::Workload workload;
   std::string schedule;
+  /// The cost model chose it, which only estimates registers: where ptxas spills some, the default
+  /// schedule is built in its place.
+  bool is_predicted = false;
 };
 
 /// Kernels that were built for one target, by the key of their workload and their schedule: plans
@@ -29,9 +32,9 @@ using BuiltKernels = std::map<std::pair<std::string, std::string>, runtime::Arti
 
 /// The kernels of these schedules, in order, without packing kernels where they are not part of
 /// what is called. They are not verified. Invalid for a schedule that does not apply, naming the
-/// workload; Environment where the compiler is missing or fails; Interrupted where the user stops
-/// it. Those in `built` are taken from there, and those that are built are added to it, also if
-/// others fail.
+/// workload, or a default schedule whose registers spill; Environment where the compiler is missing
+/// or fails; Interrupted where the user stops it. Those in `built` are taken from there, and those
+/// that are built are added to it, also if others fail.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,

@@ -22,8 +22,10 @@ using runtime::Launch;
 
 constexpr int64_t most_kept_bytes = int64_t{1} << 30;
 
-// Poison is written in pieces of this size, which stay in the processor's caches.
-constexpr int64_t piece_bytes = 1 << 20;
+/// Whether the layout has elements that are not the array's.
+bool is_padded(const runtime::ArgumentInfo& argument) {
+  return runtime::storage_bytes(argument) != runtime::logical_bytes(argument);
+}
 
 /// The pattern from an even offset on.
 std::vector<std::byte> repeated(Poison pattern, int64_t bytes) {
@@ -51,9 +53,7 @@ Result<std::vector<std::byte>> GuardedMemory::read() const {
 }
 
 Status GuardedMemory::poison(Poison pattern) const {
-  const std::vector<std::byte> piece = repeated(pattern, std::min(piece_bytes, bytes()));
-  for (int64_t at = 0; at < bytes(); at += piece_bytes)
-    TW_RETURN_IF_ERROR(buffer_.write(piece.data(), std::min(piece_bytes, bytes() - at), at));
+  TW_RETURN_IF_ERROR(buffer_.fill(static_cast<uint16_t>(pattern), bytes()));
   return poison_guard(pattern);
 }
 
@@ -67,7 +67,7 @@ Result<bool> GuardedMemory::intact(Poison pattern) const {
   return found == repeated(pattern, guard_bytes);
 }
 
-Result<std::shared_ptr<const DeviceInputs::Input>> DeviceInputs::get(
+Result<std::shared_ptr<const DeviceArrays::Kept>> DeviceArrays::get(
     Device& device, const dsl::Array& array, const dsl::Layout& layout,
     const std::string& layout_text) {
   const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
@@ -75,38 +75,38 @@ Result<std::shared_ptr<const DeviceInputs::Input>> DeviceInputs::get(
   });
   if (known != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, known);
-    return known->input;
+    return known->kept;
   }
   std::vector<std::byte> packed(packed_bytes(layout, array));
   pack(layout, array, packed.data());
   TW_TRY(GuardedMemory memory, GuardedMemory::make(device, static_cast<int64_t>(packed.size())));
   TW_RETURN_IF_ERROR(memory.write(packed));
-  auto input = std::make_shared<const Input>(Input{std::move(memory), checksum_of(packed)});
-  entries_.push_front({&array, layout_text, input});
+  auto kept = std::make_shared<const Kept>(Kept{std::move(memory), checksum_of(packed)});
+  entries_.push_front({&array, layout_text, kept});
   int64_t bytes = 0;
   std::erase_if(entries_, [&](const Entry& e) {
-    bytes += e.input->memory.bytes();
-    return e.input != input && bytes > most_kept_bytes;
+    bytes += e.kept->memory.bytes();
+    return e.kept != kept && bytes > most_kept_bytes;
   });
-  return input;
+  return kept;
 }
 
-Result<std::shared_ptr<const DeviceChecksums>> DeviceInputs::checksums(
+Result<std::shared_ptr<const DeviceComparison>> DeviceArrays::comparison(
     const std::shared_ptr<Device>& device) {
-  if (!checksums_) {
-    TW_TRY(DeviceChecksums made, DeviceChecksums::make(device));
-    checksums_ = std::make_shared<const DeviceChecksums>(std::move(made));
+  if (!comparison_) {
+    TW_TRY(DeviceComparison made, DeviceComparison::make(device));
+    comparison_ = std::make_shared<const DeviceComparison>(std::move(made));
   }
-  return checksums_;
+  return comparison_;
 }
 
 // ---- buffers --------------------------------------------------------------------------------
 
 Result<DeviceBuffers> DeviceBuffers::make(const std::shared_ptr<Device>& device,
                                           const DeviceKernel& kernel, const dsl::Workload& workload,
-                                          const dsl::Arrays& inputs, DeviceInputs& kept) {
-  TW_TRY(auto checksums, kept.checksums(device));
-  DeviceBuffers buffers(device, kernel, std::move(checksums));
+                                          const dsl::Arrays& inputs, DeviceArrays& kept) {
+  TW_TRY(auto comparison, kept.comparison(device));
+  DeviceBuffers buffers(device, kernel, std::move(comparison));
   for (const runtime::ArgumentInfo& argument : kernel.info().arguments) {
     TW_TRY(dsl::Layout layout, layout_of(argument, workload));
     if (argument.is_output) {
@@ -138,6 +138,10 @@ std::vector<Launch> DeviceBuffers::launches() const {
   return kernel_.launches(addresses, scratch_ ? scratch_->address() : nullptr);
 }
 
+Result<uint64_t> DeviceBuffers::checksum(const GuardedMemory& memory) const {
+  return comparison_->checksum(memory.buffer(), memory.bytes());
+}
+
 Result<Verdict> DeviceBuffers::trespasses() const {
   if (scratch_) {
     TW_TRY(const bool intact, scratch_->intact(poison_));
@@ -149,58 +153,85 @@ Result<Verdict> DeviceBuffers::trespasses() const {
     TW_TRY(const bool intact, argument.memory.intact(poison_));
     if (!intact) return Verdict{TrialStatus::Oob, fmt::format("it wrote outside of '{}'", name), 0};
     if (!argument.input) continue;
-    TW_TRY(const uint64_t now, argument.memory.checksum(*checksums_));
+    TW_TRY(const uint64_t now, checksum(argument.memory));
     if (now != argument.input->checksum)
       return Verdict{TrialStatus::MutatesInput, fmt::format("it wrote to '{}'", name), 0};
   }
   return Verdict{};
 }
 
-Result<dsl::Arrays> DeviceBuffers::unpacked() const {
-  dsl::Arrays outputs;
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    const runtime::ArgumentInfo& info = kernel_.info().arguments[i];
-    if (!info.is_output) continue;
-    TW_TRY(const std::vector<std::byte> storage, arguments_[i].memory.read());
-    TW_TRY(dsl::Array array, dsl::Array::make(info.dtype, info.shape));
-    unpack(arguments_[i].layout, storage.data(), array);
-    outputs[info.name] = std::move(array);
-  }
-  return outputs;
+Result<dsl::Array> DeviceBuffers::unpacked(size_t argument) const {
+  const runtime::ArgumentInfo& info = kernel_.info().arguments[argument];
+  TW_TRY(const std::vector<std::byte> storage, arguments_[argument].memory.read());
+  TW_TRY(dsl::Array array, dsl::Array::make(info.dtype, info.shape));
+  unpack(arguments_[argument].layout, storage.data(), array);
+  return array;
 }
 
 Outputs DeviceBuffers::outputs() const {
   auto verdict = trespasses();
   if (!verdict) return tl::unexpected(refusal(*device_, verdict.error()));
   if (verdict->status != TrialStatus::Ok) return tl::unexpected(std::move(*verdict));
-  auto outputs = unpacked();
-  if (!outputs) return tl::unexpected(refusal(*device_, outputs.error()));
-  return std::move(*outputs);
+  dsl::Arrays outputs;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (arguments_[i].input) continue;
+    auto array = unpacked(i);
+    if (!array) return tl::unexpected(refusal(*device_, array.error()));
+    outputs[kernel_.info().arguments[i].name] = std::move(*array);
+  }
+  return outputs;
+}
+
+Result<double> DeviceBuffers::error_of(size_t argument, const dsl::Array& expected, double allowed,
+                                       bool overflows, DeviceArrays& kept) const {
+  const runtime::ArgumentInfo& info = kernel_.info().arguments[argument];
+  const Argument& output = arguments_[argument];
+  if (!is_padded(info)) {
+    TW_TRY(const auto there, kept.get(*device_, expected, output.layout, info.layout));
+    TW_TRY(const uint64_t sum, checksum(output.memory));
+    if (sum == there->checksum) return 0;
+    TW_TRY(const auto error,
+           comparison_->relative_error(output.memory.buffer(), there->memory.buffer(), info.dtype,
+                                       expected.size()));
+    if (error && *error <= allowed) return *error;
+  }
+  TW_TRY(const dsl::Array got, unpacked(argument));
+  return relative_error(got, expected, overflows);
+}
+
+Verdict DeviceBuffers::compare(const Reference& reference, Pass pass, DeviceArrays& kept) const {
+  auto verdict = trespasses();
+  if (!verdict) return refusal(*device_, verdict.error());
+  if (verdict->status != TrialStatus::Ok) return std::move(*verdict);
+  const Fill& fill = fill_of(reference, pass);
+  return tuner::compare(
+      reference, pass, [&](const std::string& name) -> tl::expected<double, Verdict> {
+        const auto& arguments = kernel_.info().arguments;
+        const auto output = std::ranges::find(arguments, name, &runtime::ArgumentInfo::name);
+        const auto error =
+            error_of(static_cast<size_t>(output - arguments.begin()), fill.outputs.at(name),
+                     fill.allowed.at(name), fill.overflowing.contains(name), kept);
+        if (!error) return tl::unexpected(refusal(*device_, error.error()));
+        return *error;
+      });
 }
 
 Result<std::vector<uint64_t>> DeviceBuffers::output_checksums() const {
   std::vector<uint64_t> checksums;
-  for (const Argument& argument : arguments_) {
-    if (argument.input) continue;
-    TW_TRY(const uint64_t checksum, argument.memory.checksum(*checksums_));
-    checksums.push_back(checksum);
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (arguments_[i].input) continue;
+    if (is_padded(kernel_.info().arguments[i])) {
+      TW_TRY(const dsl::Array array, unpacked(i));
+      checksums.push_back(checksum_of(std::as_bytes(std::span(array.data))));
+    } else {
+      TW_TRY(const uint64_t sum, checksum(arguments_[i].memory));
+      checksums.push_back(sum);
+    }
   }
   return checksums;
 }
 
-bool DeviceBuffers::has_padded_outputs() const {
-  return std::ranges::any_of(kernel_.info().arguments, [](const runtime::ArgumentInfo& a) {
-    return a.is_output && runtime::storage_bytes(a) != runtime::logical_bytes(a);
-  });
-}
-
-Repeated DeviceBuffers::repeats(const dsl::Arrays& before,
-                                const std::vector<uint64_t>& checksums) const {
-  if (has_padded_outputs()) {
-    const Outputs now = outputs();
-    if (!now) return tl::unexpected(now.error());
-    return same_bytes(before, *now);
-  }
+Repeated DeviceBuffers::repeats(const std::vector<uint64_t>& checksums) const {
   auto verdict = trespasses();
   if (!verdict) return tl::unexpected(refusal(*device_, verdict.error()));
   if (verdict->status != TrialStatus::Ok) return tl::unexpected(std::move(*verdict));
@@ -222,7 +253,7 @@ Status run_poisoned(Device& device, DeviceBuffers& buffers, Poison poison) {
 }  // namespace
 
 Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,
-               const dsl::Workload& workload, const Reference& reference, DeviceInputs& kept) {
+               const dsl::Workload& workload, const Reference& reference, DeviceArrays& kept) {
   const auto ran = [&](const Fill& fill, Poison poison) -> tl::expected<DeviceBuffers, Verdict> {
     auto buffers = DeviceBuffers::make(device, kernel, workload, fill.inputs, kept);
     if (!buffers) return tl::unexpected(refusal(*device, buffers.error()));
@@ -231,25 +262,26 @@ Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel
     return std::move(*buffers);
   };
   std::vector<uint64_t> checksums;  // of the outputs of the last run
-  const auto run = [&](const Fill& fill, Pass pass) -> Outputs {
-    const auto buffers = ran(fill, pass == Pass::Integers ? Poison::Least : Poison::First);
-    if (!buffers) return tl::unexpected(buffers.error());
+  const auto run = [&](Pass pass) {
+    const auto buffers =
+        ran(fill_of(reference, pass), pass == Pass::Integers ? Poison::Least : Poison::First);
+    if (!buffers) return buffers.error();
     auto left = buffers->output_checksums();
-    if (!left) return tl::unexpected(refusal(*device, left.error()));
+    if (!left) return refusal(*device, left.error());
     checksums = std::move(*left);
-    return buffers->outputs();
+    return buffers->compare(reference, pass, kept);
   };
-  const auto repeat = [&](const dsl::Arrays& outputs) -> Repeated {
+  const auto repeat = [&]() -> Repeated {
     const auto buffers = ran(reference.normal, Poison::Most);
     if (!buffers) return tl::unexpected(buffers.error());
-    return buffers->repeats(outputs, checksums);
+    return buffers->repeats(checksums);
   };
-  return judge(reference, run, repeat);
+  return judge(run, repeat);
 }
 
 Result<dsl::Arrays> call_once(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,
                               const dsl::Workload& workload, const dsl::Arrays& inputs) {
-  DeviceInputs own;
+  DeviceArrays own;
   TW_TRY(DeviceBuffers buffers, DeviceBuffers::make(device, kernel, workload, inputs, own));
   TW_RETURN_IF_ERROR(buffers.poison(Poison::First));
   TW_RETURN_IF_ERROR(device->launch(buffers.launches()));

@@ -19,7 +19,7 @@
 #include "dsl/workload.h"
 #include "runtime/device.h"
 #include "runtime/device_kernel.h"
-#include "tuner/checksums.h"
+#include "tuner/device_comparison.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/sampling.h"
 #include "tuner/verdict.h"
@@ -38,9 +38,8 @@ class GuardedMemory {
     return buffer_.write(data.data(), bytes());
   }
   Result<std::vector<std::byte>> read() const;
-  Result<uint64_t> checksum(const DeviceChecksums& checksums) const {
-    return checksums.of(buffer_, bytes());
-  }
+  /// The bytes, with the zone behind them.
+  const runtime::DeviceBuffer& buffer() const { return buffer_; }
   Status poison(Poison pattern) const;
   Status poison_guard(Poison pattern) const;
   /// Whether the guard zone still holds the pattern.
@@ -53,21 +52,21 @@ class GuardedMemory {
   runtime::DeviceBuffer buffer_;
 };
 
-/// Inputs on a device, in the layouts that kernels asked for, kept for the next ones that do: a bus
-/// is slower than most kernels. What was not asked for longest goes first.
-class DeviceInputs {
+/// Inputs and expected outputs on a device, in the layouts that kernels asked for, kept for the
+/// next ones that do: a bus is slower than most kernels. What was not asked for longest goes first.
+class DeviceArrays {
  public:
-  struct Input {
+  struct Kept {
     GuardedMemory memory;
     uint64_t checksum;  ///< of what it must hold
   };
   /// The array must outlive its entries: clear() before it goes, and after a kernel that may have
   /// changed one.
-  Result<std::shared_ptr<const Input>> get(runtime::Device& device, const dsl::Array& array,
-                                           const dsl::Layout& layout,
-                                           const std::string& layout_text);
-  /// Of the device, which is the same in all calls.
-  Result<std::shared_ptr<const DeviceChecksums>> checksums(
+  Result<std::shared_ptr<const Kept>> get(runtime::Device& device, const dsl::Array& array,
+                                          const dsl::Layout& layout,
+                                          const std::string& layout_text);
+  /// On the device, which is the same in all calls.
+  Result<std::shared_ptr<const DeviceComparison>> comparison(
       const std::shared_ptr<runtime::Device>& device);
   void clear() { entries_.clear(); }
 
@@ -75,10 +74,10 @@ class DeviceInputs {
   struct Entry {
     const dsl::Array* array;
     std::string layout;
-    std::shared_ptr<const Input> input;
+    std::shared_ptr<const Kept> kept;
   };
   std::list<Entry> entries_;  ///< the latest first
-  std::shared_ptr<const DeviceChecksums> checksums_;
+  std::shared_ptr<const DeviceComparison> comparison_;
 };
 
 /// The arguments and the scratch memory of a kernel, with the inputs of one fill.
@@ -87,7 +86,7 @@ class DeviceBuffers {
   static Result<DeviceBuffers> make(const std::shared_ptr<runtime::Device>& device,
                                     const runtime::DeviceKernel& kernel,
                                     const dsl::Workload& workload, const dsl::Arrays& inputs,
-                                    DeviceInputs& kept);
+                                    DeviceArrays& kept);
 
   /// Outputs, scratch memory and every guard zone.
   Status poison(Poison pattern);
@@ -95,29 +94,35 @@ class DeviceBuffers {
   std::vector<runtime::Launch> launches() const;
   /// What calls left, unpacked: Oob or MutatesInput where they touched what is not theirs.
   Outputs outputs() const;
-  /// Of the storage of each output, in order.
+  /// The verdict on them: outputs are read back where the device cannot tell that they are right.
+  Verdict compare(const Reference& reference, Pass pass, DeviceArrays& kept) const;
+  /// Checksums of the outputs, in order, without the padding of their layouts, which kernels may
+  /// leave as it is.
   Result<std::vector<uint64_t>> output_checksums() const;
-  /// Whether calls left what earlier ones did: these outputs, with these checksums. They are
-  /// unpacked only where a layout has padding, which kernels may leave as it is. Fails as
-  /// outputs().
-  Repeated repeats(const dsl::Arrays& outputs, const std::vector<uint64_t>& checksums) const;
+  /// Whether calls left outputs with these checksums. Fails as outputs().
+  Repeated repeats(const std::vector<uint64_t>& checksums) const;
 
  private:
   DeviceBuffers(std::shared_ptr<runtime::Device> device, runtime::DeviceKernel kernel,
-                std::shared_ptr<const DeviceChecksums> checksums)
-      : device_(std::move(device)), kernel_(std::move(kernel)), checksums_(std::move(checksums)) {}
+                std::shared_ptr<const DeviceComparison> comparison)
+      : device_(std::move(device)),
+        kernel_(std::move(kernel)),
+        comparison_(std::move(comparison)) {}
+  Result<uint64_t> checksum(const GuardedMemory& memory) const;
   Result<Verdict> trespasses() const;
-  bool has_padded_outputs() const;
-  Result<dsl::Arrays> unpacked() const;
+  Result<dsl::Array> unpacked(size_t argument) const;
+  /// The error of an output: by the device if that is at most `allowed`.
+  Result<double> error_of(size_t argument, const dsl::Array& expected, double allowed,
+                          bool overflows, DeviceArrays& kept) const;
 
   struct Argument {
     dsl::Layout layout;
     GuardedMemory memory;
-    std::shared_ptr<const DeviceInputs::Input> input;  ///< null for an output
+    std::shared_ptr<const DeviceArrays::Kept> input;  ///< null for an output
   };
   std::shared_ptr<runtime::Device> device_;
   runtime::DeviceKernel kernel_;
-  std::shared_ptr<const DeviceChecksums> checksums_;
+  std::shared_ptr<const DeviceComparison> comparison_;
   std::vector<Argument> arguments_;
   std::optional<GuardedMemory> scratch_;  ///< none: no bytes of it
   Poison poison_ = Poison::First;
@@ -125,7 +130,7 @@ class DeviceBuffers {
 
 /// The runs of judge() on the device.
 Verdict verify(const std::shared_ptr<runtime::Device>& device, const runtime::DeviceKernel& kernel,
-               const dsl::Workload& workload, const Reference& reference, DeviceInputs& kept);
+               const dsl::Workload& workload, const Reference& reference, DeviceArrays& kept);
 
 /// One call; what it does wrong in memory is an error. Does not return when the device is lost.
 Result<dsl::Arrays> call_once(const std::shared_ptr<runtime::Device>& device,

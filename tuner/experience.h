@@ -2,8 +2,8 @@
 #pragma once
 // What a database knows that helps a new run: trials of the same workload, under the same layouts,
 // on the same device, which are not tried again and whose best are parents, and trials of others
-// like it, under other layouts, on other devices or for other instruction sets, which teach the cost
-// model and whose fastest schedules are worth a try here. Not thread-safe.
+// like it, under other layouts, on other devices or for other instruction sets, which teach the
+// cost model and whose fastest schedules are worth a try here. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -48,7 +48,8 @@ struct Experience {
   std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
 
-  /// By how many trials of its own the workload is known, for a model that learned from the samples.
+  /// By how many trials of its own the workload is known, for a model that learned from the
+  /// samples.
   int64_t trusted() const;
 };
 

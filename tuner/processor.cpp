@@ -55,7 +55,7 @@ class CpuKernel final : public LoadedKernel {
   Verdict check_after_timing() override {
     const auto outputs = buffers_->outputs(kernel_);
     if (!outputs) return {db::TrialStatus::Oob, outputs.error().message, 0};
-    return compare(*outputs, workload_.reference);
+    return compare(workload_.reference, Pass::Normal, *outputs);
   }
 
  private:

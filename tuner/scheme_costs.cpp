@@ -58,6 +58,7 @@ void take_record(KernelChoice& kernel, const db::Record& record, const Target& t
   const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
   kernel.schedule = record.schedule;
+  kernel.is_predicted = false;
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
@@ -68,11 +69,13 @@ void take_hot_record(KernelChoice& kernel, const db::Record& record, const Targe
   if (kernel.hot_measured_ns > 0 && (!is_here || kernel.hot_measured_ns <= record.latency_ns))
     return;
   kernel.schedule = record.schedule;
+  kernel.is_predicted = false;
   if (is_here) kernel.hot_measured_ns = record.latency_ns;
 }
 
 void take_prediction(KernelChoice& kernel, const Predicted& predicted) {
   kernel.schedule = predicted.schedule;
+  kernel.is_predicted = true;
   kernel.predicted_ns = predicted.analytic_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
 }

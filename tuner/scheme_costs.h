@@ -37,6 +37,7 @@ struct KernelChoice {
   double measured_ns = 0;     ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
+  bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
 };
 
 /// The schedule that the cost model prefers for a workload and its time in ns; nothing is measured.

@@ -174,7 +174,7 @@ class ScriptWriter {
   void add(ScriptCall call, const KernelChoice& kernel, double cost_ns) {
     const auto [place, is_new] =
         kernels_.emplace(std::pair(kernel.workload.key(), kernel.schedule), script_.kernels.size());
-    if (is_new) script_.kernels.push_back({kernel.workload, kernel.schedule});
+    if (is_new) script_.kernels.push_back({kernel.workload, kernel.schedule, kernel.is_predicted});
     call.kernel = place->second;
     call.is_measured = kernel.measured_ns > 0;
     call.cost_ns = cost_ns;

@@ -8,8 +8,8 @@
 
 namespace tw::tuner {
 
-/// The best kernel that the database knows; compiled if options.builds_winners. NoCandidate where it
-/// knows none.
+/// The best kernel that the database knows; compiled if options.builds_winners. NoCandidate where
+/// it knows none.
 Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
                             const TuneOptions& options, db::Store& store,
                             const Environment& environment);

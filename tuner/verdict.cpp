@@ -7,59 +7,48 @@
 #include <utility>
 
 namespace tw::tuner {
-namespace {
-
 using db::TrialStatus;
-
-Verdict compare_with(const Fill& fill, const dsl::Arrays& got, std::string_view data) {
-  Verdict verdict;
-  for (const auto& [name, array] : fill.outputs) {
-    const bool overflows = fill.overflowing.contains(name);
-    const double error = relative_error(got.at(name), array, overflows);
-    const double allowed = fill.allowed.at(name);
-    if (!(error <= allowed))
-      return {TrialStatus::Wrong,
-              fmt::format("differs by {:.3g} of the largest element{}, at most {:.3g} is allowed",
-                          error, data, allowed),
-              0};
-    verdict.error = std::max(verdict.error, error);
-  }
-  return verdict;
-}
-
-}  // namespace
-
-bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
-  for (const auto& [name, array] : a)
-    if (array.data != b.at(name).data) return false;
-  return true;
-}
 
 tl::unexpected<Verdict> rejected(TrialStatus status, std::string reason) {
   return tl::unexpected(Verdict{status, std::move(reason), 0});
 }
 
-Verdict judge(const Reference& reference,
-              const std::function<Outputs(const Fill& fill, Pass pass)>& run,
-              const std::function<Repeated(const dsl::Arrays& outputs)>& repeat) {
-  const Outputs integers = run(reference.integers, Pass::Integers);
-  if (!integers) return integers.error();
-  if (const Verdict verdict = compare_with(reference.integers, *integers, " on integer data");
-      verdict.status != TrialStatus::Ok)
-    return verdict;
+const Fill& fill_of(const Reference& reference, Pass pass) {
+  return pass == Pass::Integers ? reference.integers : reference.normal;
+}
 
-  const Outputs normal = run(reference.normal, Pass::Normal);
-  if (!normal) return normal.error();
-  const Verdict verdict = compare(*normal, reference);
+Verdict judge(const std::function<Verdict(Pass pass)>& run,
+              const std::function<Repeated()>& repeat) {
+  Verdict verdict = run(Pass::Integers);
   if (verdict.status != TrialStatus::Ok) return verdict;
-  const Repeated is_same = repeat(*normal);
+  verdict = run(Pass::Normal);
+  if (verdict.status != TrialStatus::Ok) return verdict;
+  const Repeated is_same = repeat();
   if (!is_same) return is_same.error();
   if (!*is_same) return {TrialStatus::Nondeterministic, "two runs on the same data differ", 0};
   return verdict;
 }
 
-Verdict compare(const dsl::Arrays& outputs, const Reference& reference) {
-  return compare_with(reference.normal, outputs, "");
+Verdict compare(const Reference& reference, Pass pass, const ErrorOf& error_of) {
+  Verdict verdict;
+  for (const auto& [name, allowed] : fill_of(reference, pass).allowed) {
+    const auto error = error_of(name);
+    if (!error) return error.error();
+    if (!(*error <= allowed))
+      return {TrialStatus::Wrong,
+              fmt::format("differs by {:.3g} of the largest element{}, at most {:.3g} is allowed",
+                          *error, pass == Pass::Integers ? " on integer data" : "", allowed),
+              0};
+    verdict.error = std::max(verdict.error, *error);
+  }
+  return verdict;
+}
+
+Verdict compare(const Reference& reference, Pass pass, const dsl::Arrays& outputs) {
+  const Fill& fill = fill_of(reference, pass);
+  return compare(reference, pass, [&](const std::string& name) {
+    return relative_error(outputs.at(name), fill.outputs.at(name), fill.overflowing.contains(name));
+  });
 }
 
 }  // namespace tw::tuner

@@ -24,19 +24,22 @@ using Outputs = tl::expected<dsl::Arrays, Verdict>;
 
 /// Whether a run left the outputs of the one before, byte by byte, or why it left none.
 using Repeated = tl::expected<bool, Verdict>;
-bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b);
 
 /// The runs whose outputs are judged: on integers and on N(0, 1).
 enum class Pass { Integers, Normal };
+const Fill& fill_of(const Reference& reference, Pass pass);
 
 /// Integers must agree bit by bit where the operator is exact, N(0, 1) within the tolerance; that
 /// run is repeated, and must leave the same outputs. Each of the three holds other poison in all
-/// memory that it has to write before it reads.
-Verdict judge(const Reference& reference,
-              const std::function<Outputs(const Fill& fill, Pass pass)>& run,
-              const std::function<Repeated(const dsl::Arrays& outputs)>& repeat);
+/// memory that it has to write before it reads. `run` compares what it left.
+Verdict judge(const std::function<Verdict(Pass pass)>& run,
+              const std::function<Repeated()>& repeat);
 
-/// Outputs of the normal fill against the reference's.
-Verdict compare(const dsl::Arrays& outputs, const Reference& reference);
+/// The relative_error() of an output, by name, or why it has none.
+using ErrorOf = std::function<tl::expected<double, Verdict>(const std::string& output)>;
+
+/// Outputs against the reference's, by their errors.
+Verdict compare(const Reference& reference, Pass pass, const ErrorOf& error_of);
+Verdict compare(const Reference& reference, Pass pass, const dsl::Arrays& outputs);
 
 }  // namespace tw::tuner

@@ -90,6 +90,12 @@ Result<dsl::Arrays> call_on_arrays(const runtime::Kernel& kernel, const dsl::Wor
   return outputs;
 }
 
+bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
+  for (const auto& [name, array] : a)
+    if (array.data != b.at(name).data) return false;
+  return true;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const GuardedBuffer>> PackedInputs::get(const dsl::Array& array,
@@ -230,20 +236,25 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
   const auto run = [&](const Fill& fill, const Conditions& conditions) {
     return outputs_of(run_once(kernel, workload, fill.inputs, conditions, packed, pool));
   };
-  const auto run_pass = [&](const Fill& fill, Pass pass) {
-    return pass == Pass::Integers ? run(fill, {Align::Begin, Poison::Least, 1})
-                                  : run(fill, {Align::End, Poison::First, threads});
+  dsl::Arrays left;  // by the last run
+  const auto run_pass = [&](Pass pass) {
+    Outputs outputs = run(fill_of(reference, pass),
+                          pass == Pass::Integers ? Conditions{Align::Begin, Poison::Least, 1}
+                                                 : Conditions{Align::End, Poison::First, threads});
+    if (!outputs) return outputs.error();
+    left = std::move(*outputs);
+    return compare(reference, pass, left);
   };
-  const auto repeat = [&](const dsl::Arrays& outputs) -> Repeated {
+  const auto repeat = [&]() -> Repeated {
     const Outputs again = run(reference.normal, {Align::End, Poison::Most, 1, true});
     if (!again) return tl::unexpected(again.error());
-    return same_bytes(outputs, *again);
+    return same_bytes(left, *again);
   };
-  const Verdict verdict = judge(reference, run_pass, repeat);
+  const Verdict verdict = judge(run_pass, repeat);
   if (verdict.status != TrialStatus::Ok || !has_packs(kernel)) return verdict;
   const Outputs called =
       outputs_of(call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads));
-  return called ? compare(*called, reference) : called.error();
+  return called ? compare(reference, Pass::Normal, *called) : called.error();
 }
 
 }  // namespace tw::tuner

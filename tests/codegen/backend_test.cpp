@@ -20,7 +20,7 @@ TEST(Backend, EveryRowIsCompleteAndNamedOnce) {
     // Either everything that a device needs, or nothing of it.
     EXPECT_EQ(backend.gpu_code != nullptr, backend.open != nullptr) << backend.name;
     EXPECT_EQ(backend.peak_kernel != nullptr, backend.open != nullptr) << backend.name;
-    EXPECT_EQ(backend.checksum_kernel != nullptr, backend.open != nullptr) << backend.name;
+    EXPECT_EQ(backend.compare_kernels != nullptr, backend.open != nullptr) << backend.name;
   }
   EXPECT_EQ(names, (std::set<std::string_view>{"cpu", "cuda", "opencl"}));
 }

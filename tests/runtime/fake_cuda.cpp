@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -37,7 +38,11 @@ struct FakeStream {
 };
 
 FakeCuda fake;
-FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1}, checksum{"checksum", 3};
+FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1}, checksum{"checksum", 3},
+    difference{"difference_f32", 4}, difference_f16{"difference_f16", 4},
+    difference_bf16{"difference_bf16", 4};
+FakeFunction* const known_functions[] = {&saxpy,      &fault,          &checksum,
+                                         &difference, &difference_f16, &difference_bf16};
 std::map<std::string, FakeFunction> added;  // functions of fake.kernels that have been looked up
 std::map<Address, size_t> allocations;
 thread_local std::vector<Handle> contexts;
@@ -66,7 +71,7 @@ void find_kernel(const std::string& name) {
   if (count != nullptr && run != nullptr) fake.kernels[name] = {*count, run};
 }
 
-/// As codegen/checksum_kernel.h has it; each word is summed up by the first thread.
+/// As codegen/compare_kernels.h has it; each word is summed up by the first thread.
 void run_checksum(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   uint64_t words = 0;
   std::memcpy(&words, arguments[1], sizeof words);
@@ -76,6 +81,21 @@ void run_checksum(const FakeLaunch& launch, const std::vector<void*>& arguments)
   for (uint64_t i = 0; i < words; ++i) sums[0] += scrambled(i << 32 | data[i]);
 }
 
+/// The same for differences, of f32 only: those of other types are said not to be known.
+void run_difference(const FakeLaunch& launch, const std::vector<void*>& arguments) {
+  uint64_t count = 0;
+  std::memcpy(&count, arguments[2], sizeof count);
+  const auto* got = static_cast<const float*>(arguments[0]);
+  const auto* expected = static_cast<const float*>(arguments[1]);
+  auto* largest = static_cast<float*>(arguments[3]);
+  std::fill_n(largest, size_t{2} * launch.blocks * launch.threads, 0);
+  if (launch.function != difference.name) largest[0] = std::nanf("");
+  for (uint64_t i = 0; i < count && launch.function == difference.name; ++i) {
+    largest[0] = std::max(largest[0], std::fabs(got[i] - expected[i]));
+    largest[1] = std::max(largest[1], std::fabs(expected[i]));
+  }
+}
+
 /// Runs a kernel. Its error is reported by the next call.
 void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   fake.launches.push_back(launch);
@@ -83,6 +103,7 @@ void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   if (const auto known = fake.kernels.find(launch.function); known != fake.kernels.end())
     return known->second.run(arguments.data());
   if (launch.function == checksum.name) return run_checksum(launch, arguments);
+  if (launch.function.starts_with("difference_")) return run_difference(launch, arguments);
   if (launch.function == "fault_p0") {
     fake.sticky = IllegalAddress;
     return;
@@ -249,6 +270,13 @@ int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Handle) {
   return Success;
 }
 
+int cuMemsetD16Async(Address to, unsigned short pattern, size_t count, Handle) {
+  if (const Result entered = enter()) return entered;
+  if (!is_allocated(to, count * sizeof pattern)) return InvalidValue;
+  std::fill_n(reinterpret_cast<unsigned short*>(to), count, pattern);
+  return Success;
+}
+
 int cuModuleLoadDataEx(Handle* module, const void* image, unsigned options, int* keys,
                        void** values) {
   if (const Result entered = enter()) return entered;
@@ -260,7 +288,7 @@ int cuModuleLoadDataEx(Handle* module, const void* image, unsigned options, int*
 int cuModuleUnload(Handle module) { return destroy<char>(module); }
 int cuModuleGetFunction(Handle* function, Handle, const char* name) {
   if (const Result entered = enter()) return entered;
-  for (FakeFunction* known : {&saxpy, &fault, &checksum})
+  for (FakeFunction* known : known_functions)
     if (known->name == name) {
       *function = known;
       return Success;

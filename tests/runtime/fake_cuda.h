@@ -7,8 +7,8 @@
 // dynamic shared memory above 48 KiB that was not allowed, tensor maps that are not aligned.
 //
 // Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
-// threads; `fault_p0(scratch)`, which reads an illegal address; `checksum` of
-// codegen/checksum_kernel.h; and what a test adds, to FakeCuda::kernels or, for a program that is
+// threads; `fault_p0(scratch)`, which reads an illegal address; the kernels of
+// codegen/compare_kernels.h; and what a test adds, to FakeCuda::kernels or, for a program that is
 // started, as a library that TW_FAKE_CUDA_KERNELS names: of a kernel `f` it has `int f_arguments`
 // and `void f(void* const* arguments)`. Libraries that stand in for NVIDIA's put their work on a
 // stream by fake_cuda_submit.

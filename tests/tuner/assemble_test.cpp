@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 
 #include "base/random.h"
+#include "codegen/nvrtc.h"
 #include "runtime/model.h"
+#include "schedules/default_schedule.h"
 #include "tests/tuner/networks.h"
 #include "tuner/join_models.h"
 #include "tuner/race.h"
@@ -349,6 +351,38 @@ TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, ErrorCode::Invalid);
   EXPECT_THAT(built.error().message, HasSubstr("dense m=16"));
+}
+
+TEST_F(Assembling, WhatIsPredictedAndSpillsIsTheDefaultSchedule) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+  if (!codegen::Nvrtc::open()) GTEST_SKIP() << "[SKIP] NVRTC is not installed";
+  const Target gpu = parse_target("cuda:sm_80").value();
+  const dsl::Workload workload = workload_of("dense m=64 n=64 k=64 f32 fast");
+  // 512 sums a thread
+  const std::string schedule = R"(tw1
+reorder out m n k
+split out m 16
+split out n 32
+reorder out m.0 n.0 k m.1 n.1
+cache_write out n.0
+parallel out m.0
+bind out n.0
+unroll out m.1
+unroll out n.1
+)";
+  std::vector<KernelRequest> requests = {{workload, schedule}};
+  const auto chosen = build_kernels(requests, gpu, environment_, kernels_);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_GT(chosen->front().info.spills, 0);
+  EXPECT_EQ(chosen->front().info.schedule, schedule);
+
+  requests.front().is_predicted = true;
+  BuiltKernels others;
+  const auto replaced = build_kernels(requests, gpu, environment_, others);
+  ASSERT_TRUE(replaced) << replaced.error().message;
+  EXPECT_EQ(replaced->front().info.spills, 0);
+  EXPECT_EQ(replaced->front().info.schedule,
+            schedules::default_schedule(workload, gpu)->to_string());
 }
 
 TEST_F(Assembling, Fault31_AnInterruptEndsBuilding) {

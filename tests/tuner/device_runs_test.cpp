@@ -139,6 +139,12 @@ TEST_F(OnOpenCl, ARightKernelIsMeasured) {
   EXPECT_LT(reply.verified_error, 1e-5);
 }
 
+TEST_F(OnOpenCl, AnErrorWithinTheToleranceIsTold) {
+  const MeasureReply reply = measure("c[i] = p == (int)p ? p : p * (1 + 0x1p-17f);");
+  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
+  EXPECT_NEAR(reply.verified_error, 0x1p-17, 1e-6);
+}
+
 TEST_F(OnOpenCl, ScratchMemoryIsTheKernels) {
   const MeasureReply reply = measure("scratch[i] = p; c[i] = scratch[i];", 24 * 20 * 4);
   EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
@@ -154,6 +160,7 @@ struct Broken {
 TEST_F(OnOpenCl, Fault37_BrokenKernelsAreRejected) {
   constexpr Broken kernels[] = {
       {"wrong", "c[i] = p + 1;", "wrong", "differs"},
+      {"not a number", "c[i] = i == 7 ? NAN : p;", "wrong", "differs"},
       {"incomplete", "if (i != 7) c[i] = p;", "wrong", "differs"},
       {"past the output", "c[i] = p; if (i == 0) c[M * N] = 1;", "oob", "outside of"},
       {"far past the output", "c[i] = p; c[M * N + 16 * i] = 1;", "oob", "outside of"},

@@ -72,13 +72,13 @@ TEST(Compare, TellsTheErrorOfTheWorstOutput) {
   reference.normal.allowed = {{"a", 1e-3}, {"b", 1e-3}};
   reference.normal.outputs = {{"a", array_of(Float32, {1, 2})}, {"b", array_of(Float32, {4})}};
   dsl::Arrays outputs = reference.normal.outputs;
-  EXPECT_EQ(compare(outputs, reference).status, db::TrialStatus::Ok);
+  EXPECT_EQ(compare(reference, Pass::Normal, outputs).status, db::TrialStatus::Ok);
   outputs["b"] = array_of(Float32, {4.001});
-  const Verdict close = compare(outputs, reference);
+  const Verdict close = compare(reference, Pass::Normal, outputs);
   EXPECT_EQ(close.status, db::TrialStatus::Ok);
   EXPECT_NEAR(close.error, 0.00025, 1e-6);
   outputs["a"] = array_of(Float32, {1, 2.1});
-  const Verdict wrong = compare(outputs, reference);
+  const Verdict wrong = compare(reference, Pass::Normal, outputs);
   EXPECT_EQ(wrong.status, db::TrialStatus::Wrong);
   EXPECT_NE(wrong.reason.find("0.05"), std::string::npos) << wrong.reason;
 }
