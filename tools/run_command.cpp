@@ -165,7 +165,7 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
 Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                              const dsl::Arrays& inputs, const tuner::Clock& clock) {
   TW_TRY(const tuner::DeviceTurn turn, turn_on(*kernel.device(), clock));
-  tuner::DeviceInputs kept;
+  tuner::DeviceArrays kept;
   TW_TRY(const tuner::DeviceBuffers buffers,
          tuner::DeviceBuffers::make(kernel.device(), kernel, s.workload, inputs, kept));
   std::optional<Error> problem;
