@@ -19,7 +19,7 @@ const Dialect& sqlite_dialect() {
       .best_key = ", PRIMARY KEY(workload_hash, target, threads, codegen_abi, device, layouts)",
       .best_index = "",
       .calibration_key = "target, device, hash",
-      .records_per_insert = 1,
+      .has_copy = false,
   };
   return dialect;
 }
@@ -44,7 +44,7 @@ const Dialect& postgres_dialect() {
       .best_key = "",
       .best_index = "workload_hash, threads, codegen_abi",
       .calibration_key = "hash",
-      .records_per_insert = 64,
+      .has_copy = true,
   };
   return dialect;
 }

@@ -4,7 +4,6 @@
 // once: `?` for parameters, which the connection to a server numbers, ON CONFLICT, and SQL that
 // both understand. Thread-safe.
 
-#include <cstddef>
 #include <string_view>
 
 namespace tw::db {
@@ -24,8 +23,9 @@ struct Dialect {
   std::string_view best_key;         ///< constraint of the table `best`, with its comma; or nothing
   std::string_view best_index;       ///< columns of an index over `best`; empty: the key serves
   std::string_view calibration_key;  ///< primary key of the calibrations
-  /// Records that one INSERT adds where many are added: a server answers each statement by itself.
-  size_t records_per_insert;
+  /// Connection::prepare_copy() is there: many rows go into one request, as each statement waits
+  /// for a server's answer.
+  bool has_copy;
 };
 
 /// As it stands in files: opening compares their schema with this text, letter by letter.

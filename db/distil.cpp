@@ -16,7 +16,7 @@ namespace {
 
 /// The best schedules of a group, the best first: rows of `trials`.
 struct Winners {
-  std::vector<int64_t> rows;
+  std::vector<int64_t> rows = {};
   double efficiency = 0;  ///< of the best one
   double latency_ns = 0;
   std::string device;

@@ -20,6 +20,9 @@ namespace tw::db {
   X(PQexec)                   \
   X(PQprepare)                \
   X(PQexecPrepared)           \
+  X(PQputCopyData)            \
+  X(PQputCopyEnd)             \
+  X(PQgetResult)              \
   X(PQresultStatus)           \
   X(PQresultErrorField)       \
   X(PQcmdStatus)              \

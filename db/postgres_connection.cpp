@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,8 @@ class PostgresReply {
     const ExecStatusType status = library_->PQresultStatus(result_);
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
   }
+  /// The server waits for what it is to copy.
+  bool is_copying() const { return library_->PQresultStatus(result_) == PGRES_COPY_IN; }
   /// The reply of a connection that ended: the server said so, or libpq has none of the server's
   /// words. The status of the connection may say so later only.
   bool is_last() const {
@@ -66,6 +69,7 @@ constexpr int64_t attempt_every_ms = 30'000;
 // How long one question for a lock lasts, between which messages and interrupts get their turn.
 constexpr int lock_slice_ms = 250;
 constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
+constexpr size_t copied_bytes = 1 << 20;
 constexpr int oldest_server = 120'000;
 
 void say_nothing(void*, const char*) {}
@@ -152,6 +156,45 @@ class PostgresStatement final : public PreparedStatement {
   PostgresConnection& connection_;
   std::string sql_;
   std::vector<std::string> parameters_;
+};
+
+// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": values are written as
+// parameters are, after their lengths.
+class PostgresCopy final : public PreparedStatement {
+ public:
+  PostgresCopy(PostgresConnection& connection, std::string_view table, std::string_view columns)
+      : connection_(connection),
+        sql_(fmt::format("COPY {}({}) FROM STDIN (FORMAT binary)", table, columns)),
+        columns_(std::count(columns.begin(), columns.end(), ',') + 1) {}
+
+  void bind(int64_t value) override { add(big_endian(static_cast<uint64_t>(value))); }
+  void bind(double value) override { add(big_endian(std::bit_cast<uint64_t>(value))); }
+  void bind(std::string_view text) override { add(text); }
+  void bind_blob(std::string_view bytes) override { add(bytes); }
+
+  Status each(const Visitor&) override {
+    const std::string rows = std::exchange(rows_, {});
+    TW_CHECK(values_ % columns_ == 0, "a row lacks values");
+    if (rows.empty()) return {};
+    return connection_.copy(sql_, fmt::format("{}{}{}", header, rows, last_two(end_of_rows)));
+  }
+
+ private:
+  static constexpr std::string_view header{"PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0", 19};
+  static constexpr uint64_t end_of_rows = 0xffff;
+
+  static std::string last_two(uint64_t value) { return big_endian(value).substr(6); }
+
+  void add(std::string_view value) {
+    if (values_++ % columns_ == 0) rows_ += last_two(static_cast<uint64_t>(columns_));
+    rows_ += big_endian(value.size()).substr(4);
+    rows_ += value;
+  }
+
+  PostgresConnection& connection_;
+  std::string sql_;
+  int64_t columns_, values_ = 0;
+  std::string rows_;
 };
 
 struct ServerAdvice {
@@ -353,8 +396,33 @@ Result<PostgresReply> PostgresConnection::run(const std::string& sql,
   return ask([&] { return run_once(sql, parameters); });
 }
 
+PostgresReply PostgresConnection::copy_once(const std::string& sql, std::string_view bytes) {
+  PostgresReply begun(library_, library_.PQexec(connection_, sql.c_str()));
+  if (!begun.is_copying()) return begun;
+  for (std::string_view left = bytes; !left.empty();) {
+    const std::string_view piece = left.substr(0, copied_bytes);
+    if (library_.PQputCopyData(connection_, piece.data(), static_cast<int>(piece.size())) < 0)
+      break;  // the reply says why
+    left.remove_prefix(piece.size());
+  }
+  library_.PQputCopyEnd(connection_, nullptr);
+  PostgresReply reply(library_, library_.PQgetResult(connection_));
+  while (PGresult* const more = library_.PQgetResult(connection_)) library_.PQclear(more);
+  return reply;
+}
+
+Status PostgresConnection::copy(const std::string& sql, std::string_view bytes) {
+  TW_RETURN_IF_ERROR(ask([&] { return copy_once(sql, bytes); }));
+  return {};
+}
+
 Result<std::unique_ptr<PreparedStatement>> PostgresConnection::prepare(std::string_view sql) {
   return std::make_unique<PostgresStatement>(*this, sql);
+}
+
+Result<std::unique_ptr<PreparedStatement>> PostgresConnection::prepare_copy(
+    std::string_view table, std::string_view columns) {
+  return std::make_unique<PostgresCopy>(*this, table, columns);
 }
 
 Status PostgresConnection::begin(Access access) {

@@ -49,6 +49,8 @@ class PostgresConnection final : public Connection {
   Status execute(const std::string& sql) override;
   /// The server sees the statement when it runs.
   Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) override;
+  Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
+                                                          std::string_view columns) override;
   int64_t changes() const override { return changes_; }
   Status begin(Access access) override;
   Status commit() override;
@@ -64,6 +66,8 @@ class PostgresConnection final : public Connection {
   /// Runs a statement with the parameters $1, $2, ... in binary form; prepares it where this
   /// connection has not yet.
   Result<PostgresReply> run(const std::string& sql, const std::vector<std::string>& parameters);
+  /// Runs a COPY from standard input, which reads these bytes.
+  Status copy(const std::string& sql, std::string_view bytes);
 
  private:
   PostgresConnection(const Libpq& library, const std::string& address, Options options);
@@ -77,6 +81,7 @@ class PostgresConnection final : public Connection {
   Status reconnect_if_lost();
   Error lost() const;
   PostgresReply run_once(const std::string& sql, const std::vector<std::string>& parameters);
+  PostgresReply copy_once(const std::string& sql, std::string_view bytes);
   /// The reply to a request, which is repeated where the connection was found lost outside a
   /// transaction.
   template <typename Request>

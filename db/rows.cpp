@@ -2,7 +2,6 @@
 #include "db/rows.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <bit>
@@ -124,15 +123,16 @@ std::vector<std::string> columns_of_version_3(const Dialect& d) {
           fmt::format("peak_gb_per_s {} NOT NULL DEFAULT 0", d.real)};
 }
 
-std::string insert_trials_sql(size_t records) {
-  std::string marks = "(?, ?, ?";
+std::string record_columns() {
+  return "hash, workload_hash, schedule_hash" + field_list(record_version);
+}
+
+std::string insert_trial_sql() {
+  std::string marks = "?, ?, ?";
   Record record;
   visit_fields(record, [&](const char*, auto&) { marks += ", ?"; });
-  const std::vector<std::string> rows(records, marks + ")");
-  return fmt::format(
-      "INSERT INTO trials(hash, workload_hash, schedule_hash{}) VALUES{} ON "
-      "CONFLICT(hash) DO NOTHING{}",
-      field_list(record_version), fmt::join(rows, ", "), records > 1 ? " RETURNING hash" : "");
+  return fmt::format("INSERT INTO trials({}) VALUES({}) ON CONFLICT(hash) DO NOTHING",
+                     record_columns(), marks);
 }
 
 void bind_record(Statement& statement, const Record& record) {

@@ -4,7 +4,6 @@
 // that name. The columns of `trials` are the fields of TW_RECORD_FIELDS after seq, hash,
 // workload_hash and schedule_hash.
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +26,10 @@ std::string create_trials_sql(const Dialect& dialect);
 std::vector<std::string> columns_of_version_2(const Dialect& dialect);
 /// The same of version 3.
 std::vector<std::string> columns_of_version_3(const Dialect& dialect);
-/// INSERT of so many records, each of which does nothing where its hash is present; bind them with
-/// bind_record, one after the other. Of several the hashes of those that were missing are returned.
-std::string insert_trials_sql(size_t records);
+/// INSERT of a record, which does nothing where its hash is present; bind with bind_record.
+std::string insert_trial_sql();
+/// The columns whose values bind_record binds.
+std::string record_columns();
 void bind_record(Statement& statement, const Record& record);
 
 /// SELECT of one record by seq from a table with the fields of that record version; read with

@@ -29,8 +29,19 @@ Result<std::string> Connection::text(const std::string& sql) {
   return first_value(*this, sql, &Row::text);
 }
 
+Result<std::unique_ptr<PreparedStatement>> Connection::prepare_copy(std::string_view,
+                                                                    std::string_view) {
+  TW_CHECK(false, "the engine has no copy");
+}
+
 Result<Statement> Statement::prepare(Connection& connection, std::string_view sql) {
   TW_TRY(std::unique_ptr<PreparedStatement> prepared, connection.prepare(sql));
+  return Statement(std::move(prepared));
+}
+
+Result<Statement> Statement::prepare_copy(Connection& connection, std::string_view table,
+                                          std::string_view columns) {
+  TW_TRY(std::unique_ptr<PreparedStatement> prepared, connection.prepare_copy(table, columns));
   return Statement(std::move(prepared));
 }
 

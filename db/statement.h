@@ -71,6 +71,11 @@ class Connection {
   /// Runs one or more statements without parameters.
   virtual Status execute(const std::string& sql) = 0;
   virtual Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) = 0;
+  /// Adds rows to a table, of which `columns` names some, separated by commas: values are bound row
+  /// after row, and a run writes all of them. Fails where a row is refused, without any. Requires:
+  /// dialect().has_copy.
+  virtual Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
+                                                                  std::string_view columns);
   /// Rows that the last statement changed.
   virtual int64_t changes() const = 0;
 
@@ -104,6 +109,8 @@ class Statement {
   using Visitor = PreparedStatement::Visitor;
 
   static Result<Statement> prepare(Connection& connection, std::string_view sql);
+  static Result<Statement> prepare_copy(Connection& connection, std::string_view table,
+                                        std::string_view columns);
 
   Statement& bind(int64_t value);
   Statement& bind(double value);

@@ -2,10 +2,12 @@
 #include "db/store.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "base/hash.h"
 #include "db/best.h"
@@ -40,16 +42,17 @@ Status add_quarantined(Connection& connection, std::span<const Quarantined> bad)
   return {};
 }
 
+// Of fewer records the two statements that a copy takes are no gain.
+constexpr size_t least_copied = 32;
+
 /// Adds records to the table of trials, and knows which of them it lacked.
 class TrialInsertion {
  public:
   explicit TrialInsertion(Connection& connection) : connection_(connection) {}
 
   Status insert(std::span<const Record> records) {
-    const size_t at_once = connection_.dialect().records_per_insert;
-    const size_t together = at_once > 1 ? records.size() / at_once * at_once : 0;
-    TW_RETURN_IF_ERROR(insert_together(records.first(together), at_once));
-    return insert_each(records.subspan(together));
+    return connection_.dialect().has_copy && records.size() >= least_copied ? copy(records)
+                                                                            : insert_each(records);
   }
 
   int64_t inserted() const { return inserted_; }
@@ -58,8 +61,7 @@ class TrialInsertion {
 
  private:
   Status insert_each(std::span<const Record> records) {
-    if (records.empty()) return {};
-    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trials_sql(1)));
+    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trial_sql()));
     for (const Record& record : records) {
       bind_record(insert, record);
       TW_RETURN_IF_ERROR(insert.run());
@@ -68,22 +70,40 @@ class TrialInsertion {
     return {};
   }
 
-  Status insert_together(std::span<const Record> records, size_t at_once) {
-    if (records.empty()) return {};
-    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trials_sql(at_once)));
-    for (; !records.empty(); records = records.subspan(at_once)) {
-      const std::span<const Record> some = records.first(at_once);
-      for (const Record& record : some) bind_record(insert, record);
-      std::set<std::string, std::less<>> lacking;
-      TW_RETURN_IF_ERROR(insert.each([&](const Row& row) {
-        lacking.emplace(row.blob(0));
+  /// Other writers wait, so what is lacking before the copy is lacking still.
+  Status copy(std::span<const Record> records) {
+    TW_TRY(std::set<std::string> there, hashes_there(records));
+    TW_TRY(Statement rows, Statement::prepare_copy(connection_, "trials", record_columns()));
+    for (const Record& record : records) {
+      if (!there.insert(record.hash).second) continue;
+      bind_record(rows, record);
+      count(record);
+    }
+    return rows.run();
+  }
+
+  /// Those of the records' hashes that the table has. A scalar subquery is looked up by the index,
+  /// where a server that has planned for an empty table would scan all of it for a list of hashes.
+  Result<std::set<std::string>> hashes_there(std::span<const Record> records) {
+    const std::string mark = fmt::format("(CAST(? AS {}))", connection_.dialect().blob);
+    const std::vector<std::string_view> marks(least_copied, mark);
+    TW_TRY(Statement select,
+           Statement::prepare(connection_,
+                              fmt::format("SELECT (SELECT hash FROM trials WHERE trials.hash = "
+                                          "asked.hash) FROM (VALUES {}) AS asked(hash)",
+                                          fmt::join(marks, ", "))));
+    std::set<std::string> there;
+    for (size_t begin = 0; begin < records.size(); begin += least_copied) {
+      // The last statement asks for some hashes twice.
+      const size_t first = std::min(begin, records.size() - least_copied);
+      for (const Record& record : records.subspan(first, least_copied))
+        select.bind_blob(bytes_of_hex(record.hash));
+      TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+        if (!row.blob(0).empty()) there.insert(hex_of_bytes(row.blob(0)));
         return true;
       }));
-      // A record that is there twice is inserted once.
-      for (const Record& record : some)
-        if (lacking.erase(bytes_of_hex(record.hash)) > 0) count(record);
     }
-    return {};
+    return there;
   }
 
   void count(const Record& record) {
