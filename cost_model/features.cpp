@@ -117,6 +117,11 @@ double analytic_time_of(std::span<const float> features) {
   return features[row_analytic_ns];
 }
 
+double gpu_spills_of(std::span<const float> features) {
+  TW_CHECK(features.size() == feature_count(), "a row of another feature version");
+  return features[row_gpu_spills];
+}
+
 std::span<const float> spent_of(std::span<const float> features) {
   TW_CHECK(features.size() == feature_count(), "a row of another feature version");
   static_assert(row_spent_overlap - row_spent_arithmetic == resource_count);

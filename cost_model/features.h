@@ -40,6 +40,10 @@ Result<std::vector<float>> extract_features(const schedules::Program& program, c
 /// numbers.
 double analytic_time_of(std::span<const float> features);
 
+/// Registers of a GPU's thread that are expected to spill; 0 for processors. Requires:
+/// feature_count() numbers.
+double gpu_spills_of(std::span<const float> features);
+
 /// The shares of that time that each Resource accounts for, in their order, and the part of them
 /// that is loss by imperfect overlap. Requires: feature_count() numbers.
 std::span<const float> spent_of(std::span<const float> features);

@@ -46,6 +46,9 @@ using schedules::Wait;
 constexpr double base_registers = 20, address_registers = 2;
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
+// Partial sums of tiles that the compiler keeps even where registers spill; of others it begins as
+// many as registers are free for (nvrtc 13.0, products in split tf32).
+constexpr double least_partial_sums = 64;
 constexpr double register_bytes = 4;
 constexpr int64_t widest_access = 16;
 // Instructions of a division by a constant: a shift or mask for a power of two, else a 64-bit
@@ -322,7 +325,10 @@ class GpuPhaseWalk {
     const size_t outside = levels_.size();
     // A product that takes several instructions is added to the accumulators outside of the tensor
     // cores (codegen/gpu_prelude.cpp).
-    if (tile.instructions > 1) s.instructions.arithmetic += copies() * lane_sums * share;
+    if (tile.instructions > 1) {
+      s.instructions.arithmetic += copies() * lane_sums * share;
+      s.partial_sums += copies() * lane_sums;
+    }
     for (const Loop* part : {nest.part, nest.column})
       levels_.push_back(
           make_level(levels_, part->variable, part->begin, part->end, LoopKind::Unrolled));
@@ -684,13 +690,22 @@ class GpuPhaseWalk {
     for (const Buffer* buffer : own_)
       facts_.registers +=
           own_elements(*buffer) * std::max(1.0, size_bytes(buffer->type) / register_bytes);
+    double partial_sums = 0;
+    for (const SectionFacts& s : facts_.sections)
+      partial_sums = std::max(partial_sums, s.partial_sums);
+    facts_.registers += std::clamp(registers_of_thread() - facts_.registers,
+                                   std::min(partial_sums, least_partial_sums), partial_sums);
+  }
+
+  /// A block must fit on a multiprocessor, so the compiler limits each thread to its share.
+  double registers_of_thread() const {
+    return std::min(gpu_.registers_per_thread * 1.0,
+                    std::floor(static_cast<double>(gpu_.registers) /
+                               ((facts_.warps + producer_warps_) * warp_threads)));
   }
 
   void find_residence() {
-    // A block must fit on a multiprocessor, so the compiler limits each thread to its share.
-    const double most = std::min(gpu_.registers_per_thread * 1.0,
-                                 std::floor(static_cast<double>(gpu_.registers) /
-                                            ((facts_.warps + producer_warps_) * warp_threads)));
+    const double most = registers_of_thread();
     facts_.spills = std::max(0.0, facts_.registers - most);
     const double share = std::floor(most / registers_granule) * registers_granule;
     facts_.resident = residency(facts_.threads + producer_warps_ * warp_threads,

@@ -44,10 +44,11 @@ struct SectionFacts {
   double chain = 0;          ///< dependent updates of one sum
   double tensor_chain = 0;   ///< the part of `chain` by tensor tiles
   double tensor_fma = 0;     ///< tensor multiply-adds of a warp, in units of 16-bit ones
-  double drains = 0;    ///< times that a warpgroup waits until its tensor instructions are done
-  double operands = 0;  ///< registers for values in flight
-  double trips = 1;     ///< iterations of a thread's own innermost serial loop
-  double waits = 0;     ///< waits for the first global loads after a barrier
+  double drains = 0;        ///< times that a warpgroup waits until its tensor instructions are done
+  double operands = 0;      ///< registers for values in flight
+  double partial_sums = 0;  ///< registers of products that are added to the sums outside of tiles
+  double trips = 1;         ///< iterations of a thread's own innermost serial loop
+  double waits = 0;         ///< waits for the first global loads after a barrier
 };
 
 /// A loop whose iterations wait for asynchronous copies to shared memory that were started some

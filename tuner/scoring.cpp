@@ -87,7 +87,8 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
         space, points, target, {},
         {.kernel_threads = kernel_threads, .workers = 1, .state = problem.state, .stops = stops});
     for (size_t i = 0; i < points.size(); ++i)
-      if (candidates[i]) predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
+      if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
+        predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return predictions;
   };
   Random random(1);

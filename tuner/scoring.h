@@ -55,13 +55,14 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
                                const schedules::Problem& problem, int kernel_threads);
 
 /// For one kernel: takes seconds, and comes within 3 % of the best of 20,000 samples of products.
-inline constexpr Descent thorough_descent{.samples = 96, .starts = 8, .mutations = 64};
+inline constexpr Descent thorough_descent{.samples = 256, .starts = 8, .mutations = 64};
 /// For the many kernels of a network: takes some tenths of a second.
 inline constexpr Descent quick_descent{.samples = 0, .starts = 1, .mutations = 0};
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
-/// default of the space where no point that it considers is legal. On GPUs the search is `descent`.
-/// Deterministic unless `stops` cuts the search short. Errors as Space::derive().
+/// default of the space where no point that it considers is legal. On GPUs the search is `descent`,
+/// among points whose registers are not expected to spill. Deterministic unless `stops` cuts the
+/// search short. Errors as Space::derive().
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads,
                                        const std::function<bool()>& stops = nullptr,

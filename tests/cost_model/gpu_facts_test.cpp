@@ -87,6 +87,9 @@ TEST(GpuFacts, TensorTiles) {
       std::ranges::max_element(three.sections, {}, &SectionFacts::tensor_fma);
   const WarpInstructions& of_tiles = tensor_section->instructions;
   EXPECT_EQ(of_tiles.arithmetic, 2 * 4 * of_tiles.shared + 4 * of_tiles.tensor / 3);
+  // Until then each product of an unrolled tile has registers of its own.
+  EXPECT_EQ(tensor_section->partial_sums, 4 * of_tiles.tensor / 3);
+  for (const SectionFacts& section : p.sections) EXPECT_EQ(section.partial_sums, 0);
   // Factors of 8 bytes a lane are neighbours: each bank twice.
   for (const GpuPhaseFacts& facts : {p, three}) {
     const auto section =
@@ -95,6 +98,26 @@ TEST(GpuFacts, TensorTiles) {
     EXPECT_EQ(section->shared_cycles, 2 * section->instructions.shared);
     EXPECT_GT(section->tensor_chain, 0);
   }
+}
+
+/// A warp's tile of 64 x columns by split tf32, with `depth` terms unrolled.
+GpuPhaseFacts split_tile(int columns, int depth) {
+  const Target sm_80 = gpu("cuda:sm_80");
+  const std::string configuration = fmt::format(
+      "out: gpu_mma warps.rows=1 warps.columns=1 tiles={} block.rows=64 copy.rows=1 "
+      "block.columns={} copy.columns=2 stages=3 unroll=4 raster=1 split=1",
+      depth / 8, columns);
+  return phase_of(testing::configured("dense m=4096 n=4096 k=4096 f32 fast", configuration, sm_80),
+                  sm_80);
+}
+
+TEST(GpuFacts, PartialSumsTakeTheRegistersThatAreFree) {
+  const GpuPhaseFacts little = split_tile(32, 8), more = split_tile(32, 16);
+  EXPECT_EQ(more.registers - little.registers, 64 * 32 / 32);
+  EXPECT_EQ(more.spills, 0);
+  const GpuPhaseFacts all = split_tile(64, 8);
+  EXPECT_LE(all.registers, 255 + 16);  // as many as it must, where the sums alone take half of them
+  EXPECT_EQ(split_tile(64, 16).registers, all.registers);
 }
 
 TEST(GpuFacts, TilesOfWarpgroups) {

@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
-#include "cost_model/analytic.h"
+#include "cost_model/features.h"
 #include "schedules/legality.h"
 #include "schedules/problem.h"
 #include "tests/nightly.h"
@@ -79,10 +80,14 @@ TEST(Descents, LeavePointsThatCannotBeUsed) {
             first);
 }
 
+/// Infinite for what is illegal, and where registers are expected to spill.
 double predicted_ns(const schedules::Schedule& schedule) {
   const auto program = schedule.program(schedules::limits_searched(hopper));
   if (!program) return std::numeric_limits<double>::infinity();
-  return cost_model::analytic_cost_ns(*program, hopper, 1).value();
+  const auto features = cost_model::extract_features(*program, hopper, 1).value();
+  return cost_model::gpu_spills_of(features) > 0
+             ? std::numeric_limits<double>::infinity()
+             : std::exp2(cost_model::analytic_time_of(features)) - 1;
 }
 
 /// The predicted time of the schedule that is preferred, as a share of the best of samples'.
