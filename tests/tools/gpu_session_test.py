@@ -84,7 +84,7 @@ class GpuSession(program.ProgramTest):
         tests = self.listed("test", out)
         filters = [word.split("=")[1] for _, command in tests for word in command if "gtest_filter=" in word]
         self.assertEqual(filters[0], "Producers.LargeBlocksAgreeOnCuda")
-        for wanted in ("MnMajor.ProductsAgreeOnCuda", "Cuda.SpecialisedPhasesCompute",
+        for wanted in ("MnMajor.ProductsAgreeOnCuda", "Cuda.SpecialisedPhasesCompute", "Cuda.ComparesArrays",
                        "LongSums.OfSplitTf32AgreeOnCuda", "GpuRandom.SchedulesAgreeOnCuda"):
             self.assertIn(wanted, filters)
         figures = self.listed("figures", out)
