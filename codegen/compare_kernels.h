@@ -31,7 +31,7 @@ struct CompareKernels {
 CompareKernels cuda_compare_kernels();
 CompareKernels opencl_compare_kernels();
 
-/// The kernel of CompareKernels for elements of this type; none for one that has none.
+/// Name of the difference kernel for elements of this type; nullopt for a type without one.
 std::optional<std::string> difference_kernel(DType type);
 
 /// What a word adds: another value for each pair of a word and an index below 2^32.

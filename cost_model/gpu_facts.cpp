@@ -46,8 +46,8 @@ using schedules::Wait;
 constexpr double base_registers = 20, address_registers = 2;
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
-// Partial sums of tiles that the compiler keeps even where registers spill; of others it begins as
-// many as registers are free for (nvrtc 13.0, products in split tf32).
+// Registers for partial sums of tensor tiles that ptxas keeps even when it has to spill. While
+// registers are free it takes more of them (nvrtc 13.0, products in split tf32).
 constexpr double least_partial_sums = 64;
 constexpr double register_bytes = 4;
 constexpr int64_t widest_access = 16;

@@ -71,9 +71,9 @@ class Connection {
   /// Runs one or more statements without parameters.
   virtual Status execute(const std::string& sql) = 0;
   virtual Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) = 0;
-  /// Adds rows to a table, of which `columns` names some, separated by commas: values are bound row
-  /// after row, and a run writes all of them. Fails where a row is refused, without any. Requires:
-  /// dialect().has_copy.
+  /// Prepares adding rows to a table: values are bound row after row, in the order of `columns`
+  /// (names, separated by commas), and a run writes all rows, or none if the engine refuses one.
+  /// Requires: dialect().has_copy.
   virtual Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                                   std::string_view columns);
   /// Rows that the last statement changed.

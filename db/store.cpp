@@ -42,7 +42,7 @@ Status add_quarantined(Connection& connection, std::span<const Quarantined> bad)
   return {};
 }
 
-// Of fewer records the two statements that a copy takes are no gain.
+// A copy takes two statements, which fewer records are not worth.
 constexpr size_t least_copied = 32;
 
 /// Adds records to the table of trials, and knows which of them it lacked.
@@ -70,7 +70,8 @@ class TrialInsertion {
     return {};
   }
 
-  /// Other writers wait, so what is lacking before the copy is lacking still.
+  /// The transaction keeps other writers out, so none of them inserts one of these records between
+  /// the look-up and the copy.
   Status copy(std::span<const Record> records) {
     TW_TRY(std::set<std::string> there, hashes_there(records));
     TW_TRY(Statement rows, Statement::prepare_copy(connection_, "trials", record_columns()));
@@ -82,8 +83,9 @@ class TrialInsertion {
     return rows.run();
   }
 
-  /// Those of the records' hashes that the table has. A scalar subquery is looked up by the index,
-  /// where a server that has planned for an empty table would scan all of it for a list of hashes.
+  /// The hashes of records that are in the table already. A scalar subquery is looked up by the
+  /// index, where a server that has planned for an empty table would scan all of it for a list of
+  /// hashes.
   Result<std::set<std::string>> hashes_there(std::span<const Record> records) {
     const std::string mark = fmt::format("(CAST(? AS {}))", connection_.dialect().blob);
     const std::vector<std::string_view> marks(least_copied, mark);

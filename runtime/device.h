@@ -106,7 +106,7 @@ class DeviceBuffer {
   Status write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status read(void* data, int64_t bytes, int64_t offset = 0) const;
   Status fill(uint8_t value) const;
-  /// Repeats the two bytes of the pattern, the low one first, from the beginning on.
+  /// Fills the first `bytes` bytes with the two bytes of the pattern in turn, the low one first.
   Status fill(uint16_t pattern, int64_t bytes) const;
 
   /// Copies on the device's own queue that may return before they are done: `data` has to stay as

@@ -31,15 +31,16 @@ class DeviceComparison {
   /// checksum_of() the first `bytes` bytes.
   Result<uint64_t> checksum(const runtime::DeviceBuffer& buffer, int64_t bytes) const;
   /// max |got - expected| / max |expected| over this many elements, which agrees with
-  /// relative_error() (reference.h) to f32's rounding. None where only the processor can tell: for
-  /// types without a kernel, and where the result is not finite.
+  /// relative_error() (reference.h) to f32's rounding. Nullopt where only the processor can tell:
+  /// for types without a kernel, and where the result is not finite.
   Result<std::optional<double>> relative_error(const runtime::DeviceBuffer& got,
                                                const runtime::DeviceBuffer& expected, DType type,
                                                int64_t elements) const;
 
  private:
   explicit DeviceComparison(std::shared_ptr<runtime::Device> device) : device_(std::move(device)) {}
-  /// What each thread of a kernel wrote that looks at `count` elements; requires one at least.
+  /// Runs a kernel over `count` elements, at least one, and returns the 8 bytes that each of its
+  /// threads wrote.
   Result<std::vector<uint64_t>> run(const runtime::DeviceFunction& kernel,
                                     std::vector<runtime::DeviceAddress> arrays,
                                     int64_t count) const;

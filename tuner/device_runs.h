@@ -38,7 +38,7 @@ class GuardedMemory {
     return buffer_.write(data.data(), bytes());
   }
   Result<std::vector<std::byte>> read() const;
-  /// The bytes, with the zone behind them.
+  /// The allocation, guard zone included.
   const runtime::DeviceBuffer& buffer() const { return buffer_; }
   Status poison(Poison pattern) const;
   Status poison_guard(Poison pattern) const;
@@ -94,7 +94,8 @@ class DeviceBuffers {
   std::vector<runtime::Launch> launches() const;
   /// What calls left, unpacked: Oob or MutatesInput where they touched what is not theirs.
   Outputs outputs() const;
-  /// The verdict on them: outputs are read back where the device cannot tell that they are right.
+  /// Compares what calls left with the reference. Outputs are read back only where the device
+  /// cannot tell that they are right.
   Verdict compare(const Reference& reference, Pass pass, DeviceArrays& kept) const;
   /// Checksums of the outputs, in order, without the padding of their layouts, which kernels may
   /// leave as it is.
@@ -111,7 +112,7 @@ class DeviceBuffers {
   Result<uint64_t> checksum(const GuardedMemory& memory) const;
   Result<Verdict> trespasses() const;
   Result<dsl::Array> unpacked(size_t argument) const;
-  /// The error of an output: by the device if that is at most `allowed`.
+  /// relative_error() of an output, computed by the device if it finds at most `allowed`.
   Result<double> error_of(size_t argument, const dsl::Array& expected, double allowed,
                           bool overflows, DeviceArrays& kept) const;
 
