@@ -2,10 +2,11 @@
 #
 # The functions by which every folder declares itself.
 #
-#   tw_add_module(<name> SOURCES a.cpp ... [DEPENDS tw_base ...] [LIBS fmt::fmt ...])
+#   tw_add_module(<name> SOURCES a.cpp ... [DEPENDS tw_base ...] [LIBS fmt::fmt ...] [QUICK])
 #     A static, position independent library tw_<name>. DEPENDS are modules and are public, as their
 #     headers are included by ours; LIBS are third-party libraries and private, as their headers
-#     appear in sources only. A module without sources is an interface library.
+#     appear in sources only. A module without sources is an interface library. QUICK compiles in
+#     less time for slower code: for modules in which no search and no kernel spends its time.
 #
 #   tw_add_test(<module> SOURCES x_test.cpp ... [SUFFIX slow] [DEPENDS tw_<module> ...] [LIBS ...]
 #               [LABELS slow])
@@ -63,8 +64,13 @@ function(tw_together variable target)
   set(${variable} ${result} PARENT_SCOPE)
 endfunction()
 
+# A release optimizes the target at -O1, which takes two thirds of the time of -O3.
+function(tw_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(tw_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK" "" "SOURCES;DEPENDS;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "[tw_add_module] ${name}: unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -80,6 +86,9 @@ function(tw_add_module name)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE tw_options ${arg_LIBS})
+  if(arg_QUICK)
+    tw_compile_quickly(${target})
+  endif()
 endfunction()
 
 function(tw_add_test module)
@@ -106,8 +115,7 @@ function(tw_add_test module)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tw_options ${arg_DEPENDS} ${arg_LIBS}
                                           GTest::gmock GTest::gtest GTest::gtest_main)
-  # Tests run for an instant each and wait for the compiler much longer.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  tw_compile_quickly(${target})  # tests run for an instant each
   # Cases are listed when ctest runs: a program that cannot start fails a test, not the build.
   gtest_discover_tests(${target}
     TEST_PREFIX "${suite}."

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tests over long tables take a fixed share of the rows, and all of them under TW_NIGHTLY, which
-// `./tw test --nightly` sets.
+// `./tw test --nightly` sets. Tests that only repeat others with more random cases are skipped
+// without it.
 
 #include <cstddef>
 #include <cstdlib>
@@ -15,6 +16,12 @@ inline bool is_nightly() { return std::getenv("TW_NIGHTLY") != nullptr; }
 /// True for every `share`-th row, beginning with the first, and for all rows under TW_NIGHTLY.
 inline bool is_due(size_t row, size_t share) { return is_nightly() || row % share == 0; }
 
+/// `nightly` under TW_NIGHTLY, else `usual`: numbers of cases and of samples.
+template <typename T>
+T cases_of(T usual, T nightly) {
+  return is_nightly() ? nightly : usual;
+}
+
 /// Rows that are due.
 template <typename T>
 std::vector<T> due(std::vector<T> rows, size_t share) {
@@ -25,3 +32,7 @@ std::vector<T> due(std::vector<T> rows, size_t share) {
 }
 
 }  // namespace tw
+
+/// Skips the rest of a test without TW_NIGHTLY. It stands in the body of the test.
+#define TW_ONLY_NIGHTLY() \
+  if (!tw::is_nightly()) GTEST_SKIP() << "runs in ./tw test --nightly"

@@ -421,7 +421,7 @@ void bind_computes(py::module_& m) {
 using Extents = std::map<std::string, int64_t>;
 
 /// One declared tensor or several.
-std::vector<DeclaredTensor> outputs_of(const py::object& given) {
+std::vector<DeclaredTensor> declared_outputs(const py::object& given) {
   if (py::isinstance<DeclaredTensor>(given)) return {given.cast<DeclaredTensor>()};
   if (!py::isinstance<py::sequence>(given) || py::isinstance<py::str>(given))
     raise({ErrorCode::Usage, fmt::format("[workload] outputs: expected a tensor of compute(), "
@@ -454,7 +454,7 @@ Workload workload_of(const py::object& given, const Extents& extents, const std:
   if (py::isinstance<Compute>(given)) return value_of(dsl::workload(given.cast<Compute>(), exact));
   std::vector<std::pair<Axis, int64_t>> bound;
   for (const auto& [name, extent] : extents) bound.emplace_back(Axis(name), extent);
-  const auto declared = outputs_of(given);
+  const auto declared = declared_outputs(given);
   std::vector<Tensor> outputs;
   for (const DeclaredTensor& output : declared) outputs.push_back(output.tensor);
   return value_of(dsl::workload(outputs, bound, exact));

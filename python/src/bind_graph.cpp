@@ -38,14 +38,14 @@ ArgumentInfo array_of(const std::string& name, const graph::TensorType& type, bo
   return info;
 }
 
-std::vector<ArgumentInfo> inputs_of(const Graph& graph) {
+std::vector<ArgumentInfo> graph_inputs(const Graph& graph) {
   std::vector<ArgumentInfo> inputs;
   for (const graph::Port& input : graph.inputs)
     inputs.push_back(array_of(input.name, input.type, false));
   return inputs;
 }
 
-std::vector<ArgumentInfo> outputs_of(const Graph& graph) {
+std::vector<ArgumentInfo> graph_outputs(const Graph& graph) {
   const auto types = graph::tensor_types(graph);
   std::vector<ArgumentInfo> outputs;
   for (const std::string& name : graph.outputs)
@@ -80,8 +80,8 @@ Graph parse_onnx(const py::bytes& model, const DimensionValues& dimensions) {
 
 void bind_graph(py::module_& m) {
   py::class_<Graph>(m, "Graph", "A network as operators between named tensors.")
-      .def_property_readonly("inputs", &inputs_of)
-      .def_property_readonly("outputs", &outputs_of)
+      .def_property_readonly("inputs", &graph_inputs)
+      .def_property_readonly("outputs", &graph_outputs)
       .def_property_readonly("workloads", &workloads_of,
                              "what each operator computes, in the order in which they run")
       .def("__str__", [](const Graph& graph) { return graph::to_text(graph); })

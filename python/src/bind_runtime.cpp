@@ -321,7 +321,8 @@ struct HostSession {
 
 HostSession open_session(const std::filesystem::path& database, const std::filesystem::path& cache,
                          int threads) {
-  runtime::SessionOptions options = {.database = database, .cache = cache, .threads = threads};
+  runtime::SessionOptions options = {
+      .database = database, .cache = cache, .threads = threads, .device = {}};
   options.device = tuner::device_text(options.machine);
   Result<runtime::Session> opened = [&] {
     const WithoutGil released;

@@ -17,6 +17,7 @@
 #include "schedules/tma_copies.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/mn_major_products.h"
+#include "tests/nightly.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_problem.h"
@@ -193,7 +194,6 @@ std::vector<GpuCase> cases_with_layouts(uint64_t first_seed, int64_t count, cons
   return cases;
 }
 
-#ifndef TW_SLOW_TESTS
 GpuCase make_warpgroup_case(uint64_t seed) {
   Random random(seed);
   const auto [workload, schedule] = schedules::random_warpgroup_product(random);
@@ -206,7 +206,6 @@ std::vector<GpuCase> mn_major_cases() {
     cases.push_back(warpgroup_case(title_of(p), compute_of(p), schedule_of(p), 5));
   return cases;
 }
-#endif
 
 /// Legality counts no less shared memory than the kernel asks for.
 void expect_shared_memory_is_counted(const GpuCase& c) {
@@ -284,7 +283,6 @@ void run_cuda(uint64_t first_seed, int64_t cases) {
       [&](const std::vector<GpuCase>& some) { expect_cuda_agrees(**device, *nvrtc, some); });
 }
 
-#ifndef TW_SLOW_TESTS
 TEST(GpuRandom, NvrtcCompilesSchedules) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
@@ -409,7 +407,7 @@ TEST(GpuRandom, WarpgroupsCompileForSm90a) {
     ASSERT_TRUE(code) << each.title << code.error().message << text;
   }
 }
-#else
+
 /// The products of a table of bench/workloads, by tensor tiles where there are some, with each
 /// operand copied in bulk that can be.
 std::vector<dsl::Workload> bench_products() {
@@ -443,7 +441,7 @@ TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
   const Target target = *parse_target("cuda:sm_90a");
   Random random(1);
   int compiled = 0, both = 0;
-  for (const dsl::Workload& workload : bench_products()) {
+  for (const dsl::Workload& workload : due(bench_products(), 6)) {
     const auto space = schedules::Space::derive(workload.compute, target);
     auto point = schedules::bulk_point(space, random, 2);
     if (!point) point = schedules::bulk_point(space, random);
@@ -462,7 +460,7 @@ TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
     both += code->kernels.back().maps.size() > 1;
   }
   EXPECT_GT(both, 0);  // with two tensor maps
-  EXPECT_GE(compiled, 20);
+  EXPECT_GE(compiled, cases_of(4, 20));
 }
 
 /// TW_RANDOM_CASES=2000 for a night.
@@ -470,8 +468,13 @@ int64_t many() {
   const char* text = getenv("TW_RANDOM_CASES");
   return text ? parse_int(text).value() : 240;
 }
-TEST(GpuRandom, ManySchedulesAgreeOnTheEmulator) { run_emulated(10000, many()); }
+TEST(GpuRandom, ManySchedulesAgreeOnTheEmulator) {
+  TW_ONLY_NIGHTLY();
+  run_emulated(10000, many());
+}
+
 TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheEmulator) {
+  TW_ONLY_NIGHTLY();
   const auto nvrtc = open_nvrtc();
   int64_t transposing = 0, boxes = 0;
   for (int64_t done = 0; done < many() / 2 && !testing::Test::HasFailure(); done += batch) {
@@ -495,18 +498,27 @@ TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheEmulator) {
   EXPECT_GE(transposing * 4, many() / 2);
   EXPECT_GE(boxes * 4, many() / 2);
 }
+
 TEST(GpuRandom, ManyLayoutsThatAreAskedForAgreeOnTheEmulator) {
+  TW_ONLY_NIGHTLY();
   for (int64_t done = 0; done < many() && !testing::Test::HasFailure(); done += batch)
     expect_emulation_agrees(cases_with_layouts(static_cast<uint64_t>(50000 + done), batch,
                                                done % 40 == 0 ? "cuda:sm_80" : "cuda:sm_90a"));
 }
+
 TEST(GpuRandom, ManyRoundedProductsAgreeOnTheEmulator) {
+  TW_ONLY_NIGHTLY();
   for (int64_t done = 0; done < many() && !testing::Test::HasFailure(); done += batch)
     expect_emulation_agrees(rounded_products(static_cast<uint64_t>(60000 + done), batch));
 }
-TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
-TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }
-#endif
+TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) {
+  TW_ONLY_NIGHTLY();
+  run_opencl(20000, many());
+}
+TEST(GpuRandom, ManySchedulesAgreeOnCuda) {
+  TW_ONLY_NIGHTLY();
+  run_cuda(30000, many());
+}
 
 }  // namespace
 }  // namespace tw::codegen

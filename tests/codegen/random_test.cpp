@@ -6,6 +6,7 @@
 
 #include "schedules/schedule.h"
 #include "tests/codegen/runs.h"
+#include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_compute.h"
 #include "tests/schedules/random_schedule.h"
@@ -59,11 +60,12 @@ void run(uint64_t first_seed, int cases, int cases_a_c_run) {
   }
 }
 
-#ifndef TW_SLOW_TESTS
 TEST(Random, SchedulesAgreeOnAllWays) { run(1, 60, 6); }
-#else
-TEST(Random, ManySchedulesAgreeOnAllWays) { run(1000, 1500, 5); }
-#endif
+
+TEST(Random, ManySchedulesAgreeOnAllWays) {
+  TW_ONLY_NIGHTLY();
+  run(1000, 1500, 5);
+}
 
 }  // namespace
 }  // namespace tw::codegen

@@ -9,6 +9,7 @@
 #include "db/store.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
+#include "tests/nightly.h"
 
 namespace tw::db {
 namespace {
@@ -97,11 +98,7 @@ std::string text_of(Store& store) {
   return text.str();
 }
 
-#ifdef TW_LONG_RUN
-constexpr int orders = 100;
-#else
-constexpr int orders = 10;
-#endif
+const int orders = cases_of(10, 100);
 
 TEST(Merge, Fault30_EveryOrderOfTenDatabasesGivesTheSameBytes) {
   const Folder folder;

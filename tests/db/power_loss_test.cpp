@@ -14,17 +14,13 @@
 #include "base/random.h"
 #include "db/store.h"
 #include "tests/db/samples.h"
+#include "tests/nightly.h"
 
 namespace tw::db {
 namespace {
 
-#ifdef TW_LONG_RUN
-constexpr size_t stride = 1;
-constexpr uint64_t seeds = 8;
-#else
-constexpr size_t stride = 3;
-constexpr uint64_t seeds = 2;
-#endif
+const size_t stride = cases_of<size_t>(3, 1);
+const uint64_t seeds = cases_of<uint64_t>(2, 8);
 
 struct Event {
   enum Kind { Create, Write, Truncate, Sync, Delete, Acknowledge } kind;

@@ -15,15 +15,8 @@
 namespace tw::db {
 namespace {
 
-#ifdef TW_LONG_RUN
-constexpr bool has_long_runs = true;
-constexpr int kills = 500;
-constexpr int64_t records_per_writer = 400;
-#else
-constexpr bool has_long_runs = false;
-constexpr int kills = 60;
-constexpr int64_t records_per_writer = 40;
-#endif
+const int kills = cases_of(40, 500);
+const int64_t records_per_writer = cases_of<int64_t>(40, 400);
 
 double slowest_but_one_percent(std::vector<double> commits_ms) {
   std::sort(commits_ms.begin(), commits_ms.end());
@@ -163,7 +156,7 @@ class KilledWriters {
 TEST(Processes, Fault21_SixteenWritersAreKilledAtRandomMoments) {
   const Folder folder;
   const std::string path = folder / "killed.db";
-  const int deaths = has_long_runs && is_nightly() ? 2'000 : kills;
+  const int deaths = cases_of(40, 2'000);
   Random random(22);
   KilledWriters writers(path, 16);
   for (int death = 0; death < deaths && !HasFatalFailure(); ++death) {

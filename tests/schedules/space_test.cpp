@@ -10,6 +10,7 @@
 
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_compute.h"
@@ -347,6 +348,15 @@ TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
     best_of_samples = std::max(best_of_samples, common(space.sample(random)));
   EXPECT_GT(common(itself), best_of_samples);
   EXPECT_EQ(space.nearest_point(known), itself);  // nothing is random
+}
+
+TEST(Space, EveryPointIsFoundBackFromItsSchedule) {
+  TW_ONLY_NIGHTLY();
+  for (const char* target : {"x86-64-v3", "x86-64-v4"})
+    for (const Case& c : cases()) {
+      const int found = found_back(space_of(c.compute, target), 200, 11);
+      EXPECT_GE(found, c.compute.stages.size() > 4 ? 160 : 200) << target << " " << c.name;
+    }
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGETS = ("codegen_test", "codegen_slow_test", "runtime_test", "runtime_c_api_test", "tuner_search_test", "dsl_test",
+TARGETS = ("codegen_test", "runtime_test", "runtime_c_api_test", "tuner_search_test", "dsl_test",
            "bench_test")
 PROGRAMS = {
     "cmake": 'mkdir -p "$2/build/$4"',  # -S ROOT --preset NAME

@@ -28,17 +28,9 @@ using schedules::Block;
 using schedules::Program;
 using schedules::Stmt;
 
-#ifdef TW_SLOW_TESTS
-constexpr int default_samples = 20;
-constexpr bool compiles_suites = true;
-#else
-constexpr int default_samples = 1;
-constexpr bool compiles_suites = false;
-#endif
-
 int samples() {
   const char* cases = std::getenv("TW_RANDOM_CASES");
-  return cases ? std::atoi(cases) : default_samples;
+  return cases ? std::atoi(cases) : cases_of(1, 20);
 }
 
 // ---- what is compiled -----------------------------------------------------------------------
@@ -229,10 +221,10 @@ TEST_P(VectorAccesses, Fault78_ContiguousAccessesReachTheBackEndAsVectors) {
   }
 }
 
-#ifdef TW_SLOW_TESTS
 // Points near those that a search ends with: schedules that are tuned in earnest. Without
 // measurements the model chooses.
 TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
+  TW_ONLY_NIGHTLY();
   for (const Case& c : due(cases(), 8)) {
     const auto space = schedules::Space::derive(c.workload.compute, target_);
     const auto text = tuner::predicted_schedule({c.workload.compute}, target_, 1);
@@ -250,7 +242,6 @@ TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
     }
   }
 }
-#endif
 
 /// A row of 33 elements, padded by 6 on both sides.
 dsl::Compute dilated_row() {
@@ -309,7 +300,7 @@ TEST_P(VectorAccesses, Fault78_ObjectsOfContiguousLoopsLoadAndStoreNoLanes) {
   std::vector<codegen::KernelSpec> specs;
   std::vector<std::string> names;
   for (const Case& c : cases()) {
-    if (c.is_of_suite && !compiles_suites) continue;
+    if (c.is_of_suite && !is_nightly()) continue;
     const auto space = schedules::Space::derive(c.workload.compute, target_);
     const auto schedule = space.schedule(space.default_point());
     const auto program = schedule.program();
