@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -240,10 +241,20 @@ nlohmann::json as_json(const Ablation& ablation) {
                          {"disturbed", ablation.disturbed},
                          {"tuning", tuning},
                          {"rows", rows}};
-  if (const Median& ratio = ablation.global_to_local_best; ratio.value > 0)
-    json["global_to_local_best"] = {
-        {"ratio", ratio.value}, {"low", ratio.low}, {"high", ratio.high}};
+  const auto add = [&](const char* name, const Median& ratio) {
+    if (ratio.value > 0)
+      json[name] = {{"ratio", ratio.value}, {"low", ratio.low}, {"high", ratio.high}};
+  };
+  add("global_to_uniform", ablation.global_to_uniform);
+  add("global_to_local_best", ablation.global_to_local_best);
   return json;
+}
+
+/// The line on the global plan's speed over that of another plan; empty if it is not known.
+std::string global_line(const Median& ratio, graph::Choice other) {
+  if (ratio.value <= 0) return "";
+  return fmt::format("global search is {:.3f} ({:.3f}-{:.3f}) times as fast as {}\n", ratio.value,
+                     ratio.low, ratio.high, title_of(other));
 }
 
 std::vector<std::string> cells_of(const AblationRow& row) {
@@ -273,9 +284,8 @@ std::string table_of(const Ablation& ablation) {
       fmt::format("{}, {}, {}\n", ablation.network, tools::show_count(ablation.threads, "thread"),
                   tools::show_count(ablation.rounds, "round"));
   text += tools::as_text(table) + errors;
-  if (const Median& ratio = ablation.global_to_local_best; ratio.value > 0)
-    text += fmt::format("global search is {:.3f} ({:.3f}-{:.3f}) times as fast as local best\n",
-                        ratio.value, ratio.low, ratio.high);
+  text += global_line(ablation.global_to_uniform, graph::Choice::Uniform);
+  text += global_line(ablation.global_to_local_best, graph::Choice::LocalBest);
   if (!ablation.disturbed.empty()) text += disturbed_line("the timing", ablation.disturbed);
   return text;
 }
@@ -292,17 +302,20 @@ Result<Ablation> measure_ablation(const std::string& name, const graph::Graph& g
 void take_laps(const Laps& laps, Ablation& ablation) {
   ablation.rounds = laps.rounds;
   size_t model = 0;
-  const std::vector<double>*local_best = nullptr, *global = nullptr;
+  std::map<graph::Choice, const std::vector<double>*> timed;
   for (AblationRow& row : ablation.rows) {
     if (!row.error.empty()) continue;
     const std::vector<double>& ns = laps.ns[model++];
     row.call_ns = median_of(ns);
     row.speed = speed_over(laps.ns.front(), ns);
-    if (row.choice == graph::Choice::LocalBest) local_best = &ns;
-    if (row.choice == graph::Choice::Global) global = &ns;
+    timed[row.choice] = &ns;
   }
-  if (local_best != nullptr && global != nullptr)
-    ablation.global_to_local_best = speed_over(*local_best, *global);
+  if (!timed.contains(graph::Choice::Global)) return;
+  const std::vector<double>& global = *timed.at(graph::Choice::Global);
+  if (timed.contains(graph::Choice::Uniform))
+    ablation.global_to_uniform = speed_over(*timed.at(graph::Choice::Uniform), global);
+  if (timed.contains(graph::Choice::LocalBest))
+    ablation.global_to_local_best = speed_over(*timed.at(graph::Choice::LocalBest), global);
 }
 
 nlohmann::json as_json(const std::vector<Ablation>& ablations) {

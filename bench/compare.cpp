@@ -96,8 +96,8 @@ Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clo
 /// the caches before each call.
 tools::Roofline line_of(const Item& item, const Row& row, const CompareOptions& options,
                         const tuner::Clock& clock) {
-  tools::Roofline line =
-      tools::roofline(item.workload, options.target, row.threads, row.versus.a_ns, row.peak_gflops);
+  tools::Roofline line = tools::roofline(item.workload, options.target, row.threads,
+                                         row.versus.a_ns.value, row.peak_gflops);
   if (options.cache != CacheState::Hot) line.level.clear();
   return tools::with_bandwidth(line, options.target, row.threads, clock);
 }
@@ -107,6 +107,7 @@ Status time_forms(const Item& item, Contender& ours, std::vector<std::unique_ptr
   TW_TRY(const Observed seen, observed(options, clock, [&](tuner::Watch& watch) -> Status {
            TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
            row.peer = peer->description();
+           row.peer_call_ns = peer->empty_call_ns();
            Rounds rounds = rounds_of(options);
            rounds.watch = &watch;
            TW_TRY(row.versus, interleave(ours, *peer, rounds, clock));

@@ -38,14 +38,16 @@ struct Turn {
   }
 };
 
-/// Minima and ratios over rounds of A B B A.
+/// Times and ratios of rounds of A B B A.
 struct Tally {
-  double a_ns = std::numeric_limits<double>::infinity(), b_ns = a_ns;
-  std::vector<double> ratios = {};
+  double a_least_ns = std::numeric_limits<double>::infinity(), b_least_ns = a_least_ns;
+  std::vector<double> a_ns = {}, b_ns = {}, ratios = {};
 
   void add(double a1, double b1, double b2, double a2) {
-    a_ns = std::min({a_ns, a1, a2});
-    b_ns = std::min({b_ns, b1, b2});
+    a_least_ns = std::min({a_least_ns, a1, a2});
+    b_least_ns = std::min({b_least_ns, b1, b2});
+    a_ns.push_back((a1 + a2) / 2);
+    b_ns.push_back((b1 + b2) / 2);
     ratios.push_back((b1 + b2) / (a1 + a2));
   }
 };
@@ -150,10 +152,10 @@ Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
     }
   }
   const auto rounds = static_cast<int>(counted.ratios.size());
-  const Tally& best = rounds > 0 ? counted : all;
-  const Median median = median_of(best.ratios);
-  return Versus{best.a_ns,   best.b_ns, best.b_ns / best.a_ns, median.value, median.low,
-                median.high, rounds,    std::move(disturbance)};
+  const Tally& taken = rounds > 0 ? counted : all;
+  return Versus{median_of(taken.a_ns), median_of(taken.b_ns), median_of(taken.ratios),
+                taken.a_least_ns,      taken.b_least_ns,      rounds,
+                std::move(disturbance)};
 }
 
 Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contenders, int batches,

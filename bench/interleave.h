@@ -2,13 +2,11 @@
 #pragma once
 // Times two contenders in the order A B B A, so that a change of the machine's speed affects both.
 //
-// A batch has as many calls as fill min_batch_ns, after one call that is not timed. Noise is
-// one-sided (rare pre-emptions make calls 2-4 times as long), so minima are compared: between two
-// copies of one kernel, ratios of minima over 10 rounds repeat to 0.3-0.9 % (1 sd) on a 2-core Zen
-// 4, ratios of medians to 1-2.4 %. The interval around the median of the ratios shows how steady
-// the rounds were. Rounds that a watch rejects are repeated: ten rounds may fit into one episode in
-// which a neighbour is busy. Processor contenders are timed on the calling thread, GPU contenders
-// by their device's clock. Keeps no state.
+// A batch has as many calls as fill min_batch_ns, after one call that is not timed. Every figure is
+// the median over the rounds, and has a 95 % interval from order statistics: an interval exists for
+// medians and not for minima. Rounds that a watch rejects are repeated: ten rounds may fit into one
+// episode in which a neighbour is busy. Processor contenders are timed on the calling thread, GPU
+// contenders by their device's clock. Keeps no state.
 
 #include <cstdint>
 #include <functional>
@@ -35,11 +33,17 @@ struct Rounds {
   tuner::Watch* watch = nullptr;
 };
 
+/// Median with a 95 % interval from order statistics.
+struct Median {
+  double value = 0, low = 0, high = 0;
+};
+
 struct Versus {
-  double a_ns = 0, b_ns = 0;     ///< time of one call, minimum over batches
-  double ratio = 1;              ///< b_ns / a_ns: above 1, A is faster
-  double median_ratio = 1;       ///< median of the rounds' ratios
-  double low = 1, high = 1;      ///< 95 % interval of that median
+  /// Time of one call: the median over the rounds. A round's time is the mean of its two turns.
+  Median a_ns, b_ns;
+  Median ratio = {1, 1, 1};      ///< B's time over A's, in each round: above 1, A is faster
+  double a_least_ns = 0;         ///< time of one call in the fastest turn of A
+  double b_least_ns = 0;         ///< the same of B
   int rounds = 0;                ///< rounds that count
   std::string disturbance = {};  ///< why the latest rejected round did not count
 };
@@ -70,10 +74,7 @@ Result<Laps> interleave_all(const std::vector<Contender*>& contenders, const Rou
 Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contenders, int batches,
                                           const Rounds& options, const tuner::Clock& clock);
 
-/// Median with a 95 % interval from order statistics. Requires: values.
-struct Median {
-  double value, low, high;
-};
+/// Requires: values.
 Median median_of(std::vector<double> values);
 
 }  // namespace tw::bench

@@ -30,7 +30,7 @@ from network_rounds import fastest, interleave, median_call, median_of, ratios  
 from reference import cache_directory, expected_outputs, random_inputs  # noqa: E402
 from runtime_library import RuntimeFailure  # noqa: E402
 
-SCHEMA_VERSION = 1  # of the documents of bench/report.h
+SCHEMA_VERSION = 2  # of the documents of bench/report.h
 USAGE, WRONG_OUTPUTS, ENVIRONMENT = 2, 6, 7  # exit codes
 
 
@@ -176,17 +176,21 @@ def figures_of(contender, error, times):
             "median_low_us": 1e6 * median.low, "median_high_us": 1e6 * median.high}
 
 
+def times_of(who, figures):
+    """The fields of one side of a row."""
+    return {f"{who}_us": figures["median_us"], f"{who}_low_us": figures["median_low_us"],
+            f"{who}_high_us": figures["median_high_us"], f"{who}_least_us": figures["fastest_us"]}
+
+
 def row_of(network, threads, ours, peer, times, peak):
-    """Ours against a peer; `times` are of both."""
+    """Ours against a peer, by medians; `times` are of both."""
     ratio = median_of(ratios(*times))
-    gflops = network.flops / ours["fastest_us"] / 1e3
+    gflops = network.flops / ours["median_us"] / 1e3
     return {"name": network.name, "threads": threads,
-            "ours_us": ours["fastest_us"], "peer_us": peer["fastest_us"],
-            "ours_median_us": ours["median_us"], "peer_median_us": peer["median_us"],
-            "ratio": peer["fastest_us"] / ours["fastest_us"], "ratio_median": ratio.value,
-            "ratio_low": ratio.low, "ratio_high": ratio.high, "rounds": len(times[0]),
-            "flops": network.flops, "gflops": gflops,
-            "peer_gflops": network.flops / peer["fastest_us"] / 1e3, "peak_gflops": peak,
+            **times_of("ours", ours), **times_of("peer", peer),
+            "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high,
+            "rounds": len(times[0]), "flops": network.flops, "gflops": gflops,
+            "peer_gflops": network.flops / peer["median_us"] / 1e3, "peak_gflops": peak,
             "peak_share": gflops / peak if peak else None,
             "peer": f"{peer['name']} {peer['version']}",
             "error_ours": ours["error"], "error_peer": peer["error"]}
@@ -263,7 +267,7 @@ def table_of(document):
             lines.append(f"not timed: {row['error']}")
             continue
         share = f", {100 * row['peak_share']:.0f} % of the peak" if row["peak_share"] else ""
-        lines.append(f"against {row['peer']}: ratio {row['ratio_median']:.3f} "
+        lines.append(f"against {row['peer']}: ratio {row['ratio']:.3f} "
                      f"({row['ratio_low']:.3f}-{row['ratio_high']:.3f}), "
                      f"{row['gflops']:.1f} GFLOP/s{share}")
     return "\n".join(lines) + "\n"

@@ -26,16 +26,21 @@ Json row_json(const Row& row) {
     return json;
   }
   const Versus& v = row.versus;
-  json.update({{"ours_us", us(v.a_ns)},
-               {"peer_us", us(v.b_ns)},
-               {"ratio", v.ratio},
-               {"ratio_median", v.median_ratio},
-               {"ratio_low", v.low},
-               {"ratio_high", v.high},
+  json.update({{"ours_us", us(v.a_ns.value)},
+               {"ours_low_us", us(v.a_ns.low)},
+               {"ours_high_us", us(v.a_ns.high)},
+               {"ours_least_us", us(v.a_least_ns)},
+               {"peer_us", us(v.b_ns.value)},
+               {"peer_low_us", us(v.b_ns.low)},
+               {"peer_high_us", us(v.b_ns.high)},
+               {"peer_least_us", us(v.b_least_ns)},
+               {"ratio", v.ratio.value},
+               {"ratio_low", v.ratio.low},
+               {"ratio_high", v.ratio.high},
                {"rounds", v.rounds},
                {"flops", row.flops},
                {"gflops", row.gflops()},
-               {"peer_gflops", row.flops / v.b_ns},
+               {"peer_gflops", row.flops / v.b_ns.value},
                {"peak_gflops", row.peak_gflops},
                {"peak_share", row.peak_share()},
                {"memory", tools::memory_json(row.roofline)},
@@ -44,6 +49,7 @@ Json row_json(const Row& row) {
                {"error_ours", row.agreement.ours},
                {"error_peer", row.agreement.peer},
                {"apart", row.agreement.apart}});
+  if (row.peer_call_ns > 0) json["peer_call_us"] = us(row.peer_call_ns);
   if (!row.wrong_forms.empty()) json["peer_forms_wrong"] = row.wrong_forms;
   for (const auto& [form, ns] : row.forms) json["peer_forms_us"][form] = us(ns);
   if (!row.disturbed.empty()) json["disturbed"] = row.disturbed;
@@ -60,10 +66,10 @@ std::vector<std::string> row_cells(const Row& row) {
             row.error};
   return {row.name,
           std::to_string(row.threads),
-          fmt::format("{:.1f}", us(v.a_ns)),
-          fmt::format("{:.1f}", us(v.b_ns)),
-          fmt::format("{:.3f}{}", v.ratio, row.disturbed.empty() ? "" : "*"),
-          fmt::format("{:.3f}-{:.3f}", v.low, v.high),
+          fmt::format("{:.1f}", us(v.a_ns.value)),
+          fmt::format("{:.1f}", us(v.b_ns.value)),
+          fmt::format("{:.3f}{}", v.ratio.value, row.disturbed.empty() ? "" : "*"),
+          fmt::format("{:.3f}-{:.3f}", v.ratio.low, v.ratio.high),
           fmt::format("{:.1f}", row.gflops()),
           fmt::format("{:.0f}", 100 * row.peak_share()),
           fmt::format("{:.1f}", row.roofline.gb_per_s()),
@@ -78,7 +84,15 @@ std::string summary_line(int threads, const Summary& s) {
   if (s.rows == 0) return line + fmt::format("nothing timed, {} failed\n", s.failed);
   line += fmt::format("geometric mean {:.3f} of {} rows", s.geomean, s.rows);
   if (s.failed > 0) line += fmt::format(" ({} more failed)", s.failed);
+  if (s.high > 0 && s.high < s.rows)
+    line +=
+        fmt::format(", {:.3f} without the {} above {}", s.geomean_without_high, s.high, high_ratio);
   return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
+}
+
+/// The geometric mean of `count` numbers from the sum of their logarithms; 0 without numbers.
+double mean_of_logs(double sum, int64_t count) {
+  return count > 0 ? std::exp(sum / static_cast<double>(count)) : 0;
 }
 
 /// The line on the peak of a GPU, which is the same for all rows.
@@ -100,12 +114,19 @@ std::map<int, Summary> summarize(const std::vector<Row>& rows) {
       continue;
     }
     ++s.rows;
-    s.geomean += std::log(row.versus.ratio);
-    s.ours_ns += row.versus.a_ns * static_cast<double>(row.count);
-    s.peer_ns += row.versus.b_ns * static_cast<double>(row.count);
+    const double ratio = row.versus.ratio.value;
+    s.geomean += std::log(ratio);
+    if (ratio > high_ratio)
+      ++s.high;
+    else
+      s.geomean_without_high += std::log(ratio);
+    s.ours_ns += row.versus.a_ns.value * static_cast<double>(row.count);
+    s.peer_ns += row.versus.b_ns.value * static_cast<double>(row.count);
   }
-  for (auto& [threads, s] : summaries)
-    s.geomean = s.rows > 0 ? std::exp(s.geomean / static_cast<double>(s.rows)) : 0;
+  for (auto& [threads, s] : summaries) {
+    s.geomean = mean_of_logs(s.geomean, s.rows);
+    s.geomean_without_high = mean_of_logs(s.geomean_without_high, s.rows - s.high);
+  }
   return summaries;
 }
 
@@ -141,6 +162,8 @@ Json as_json(const Heading& heading, const std::vector<Row>& rows) {
   for (const Row& row : rows) json["rows"].push_back(row_json(row));
   for (const auto& [threads, s] : summarize(rows))
     json["summary"][std::to_string(threads)] = {{"geomean", s.geomean},
+                                                {"geomean_without_high", s.geomean_without_high},
+                                                {"high", s.high},
                                                 {"rows", s.rows},
                                                 {"failed", s.failed},
                                                 {"ours_sum_us", us(s.ours_ns)},

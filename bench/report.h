@@ -16,8 +16,10 @@
 
 namespace tw::bench {
 
-/// Version of the JSON documents written here. Added fields do not change it.
-inline constexpr int results_schema_version = 1;
+/// Version of the JSON documents written here. Added fields do not change it. Documents of version
+/// 1 have minima in `ours_us`, `peer_us` and `ratio`, and the median of the ratios in
+/// `ratio_median`.
+inline constexpr int results_schema_version = 2;
 
 /// Converts to microseconds, the unit of tables and results.
 inline double us(double ns) { return ns / 1000; }
@@ -35,11 +37,12 @@ struct Row {
   Agreement agreement;
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of its fastest form
+  double peer_call_ns = 0;              ///< time of an empty call of the peer; 0: not known
   std::map<std::string, double> forms;  ///< ns of each form of the peer when they were tried
   std::map<std::string, std::string> wrong_forms;  ///< left out of the comparison, and why
   std::string disturbed;                           ///< what disturbed the timing; empty: nothing
 
-  double gflops() const { return versus.a_ns > 0 ? flops / versus.a_ns : 0; }
+  double gflops() const { return versus.a_ns.value > 0 ? flops / versus.a_ns.value : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
 };
 
@@ -53,10 +56,17 @@ struct Heading {
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };
 
+/// A row above this ratio shows that the peer has no fast kernel for the workload. A few of them
+/// decide a geometric mean, which is therefore also given without them.
+inline constexpr double high_ratio = 2;
+
 /// Summary of the rows that were timed with the same number of threads.
 struct Summary {
   int64_t rows = 0, failed = 0;
   double geomean = 0;  ///< geometric mean of the ratios; 0 without rows
+  /// The same without the ratios above `high_ratio`, and their number.
+  double geomean_without_high = 0;
+  int64_t high = 0;
   /// Sums over all rows, each weighted by its number of occurrences in the network.
   double ours_ns = 0, peer_ns = 0;
 };

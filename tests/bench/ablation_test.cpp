@@ -53,6 +53,7 @@ TEST(Ablation, JsonHasTheFiguresOrTheReason) {
   EXPECT_EQ(json["rows"][4]["predicted_us"], 1000);
   EXPECT_EQ(json["rows"][4]["transforms"], 3);
   EXPECT_EQ(json["rows"][4]["transforms_us"], 100);
+  EXPECT_EQ(json["global_to_uniform"]["ratio"], 2);
   EXPECT_EQ(json["global_to_local_best"]["ratio"], 1.5);
 }
 
@@ -62,6 +63,7 @@ TEST(Ablation, TheTableNamesWhatWasNotTimed) {
   const std::string table = as_table({net});
   EXPECT_THAT(table, HasSubstr("blocked kernels: 2 kernels not measured"));
   EXPECT_THAT(table, HasSubstr("global search is 1.500 (1.500-1.500) times as fast as local best"));
+  EXPECT_THAT(table, HasSubstr("(2.000-2.000) times as fast as transforms eliminated"));
   net.rows[3].error = "lost";
   net.global_to_local_best = {0, 0, 0};
   take_laps({.ns = {{1e6}, {1e6}, {1e6}}, .rounds = 1}, net);

@@ -116,9 +116,9 @@ TEST_F(OnFakeGpu, ProductsAgreeAndTimesAreThoseOfTheDevicesClock) {
     Row row;
     const Status done = compare(item(key), cublas_, 50, 0, row);
     ASSERT_TRUE(done) << done.error().message;
-    EXPECT_DOUBLE_EQ(row.versus.a_ns, 50'000);
-    EXPECT_DOUBLE_EQ(row.versus.b_ns, 100'000);
-    EXPECT_DOUBLE_EQ(row.versus.ratio, 2);
+    EXPECT_DOUBLE_EQ(row.versus.a_ns.value, 50'000);
+    EXPECT_DOUBLE_EQ(row.versus.b_ns.value, 100'000);
+    EXPECT_DOUBLE_EQ(row.versus.ratio.value, 2);
     EXPECT_EQ(row.forms.size(), 2u);
     EXPECT_LT(row.agreement.apart, 1e-5);
     EXPECT_GT(row.peak_gflops, 0);
@@ -133,7 +133,7 @@ TEST_F(OnFakeGpu, ConvolutionsAgreeInBothLayoutsAndTheFasterOneCounts) {
     Row row;
     const Status done = compare(item(key), cudnn_, 100, 0, row);
     ASSERT_TRUE(done) << done.error().message;
-    EXPECT_DOUBLE_EQ(row.versus.ratio, 0.5);
+    EXPECT_DOUBLE_EQ(row.versus.ratio.value, 0.5);
     EXPECT_EQ(row.peer, "algorithm 1 NHWC");
     EXPECT_EQ(row.forms.size(), 2u);
   }
@@ -150,7 +150,7 @@ TEST_F(OnFakeGpu, Fault36_WhatIsWrongIsNotTimed) {
   const Status peer_wrong = compare(item(dense), cublas_, 50, 0, row);
   ASSERT_FALSE(peer_wrong);
   EXPECT_THAT(peer_wrong.error().message, HasSubstr("not timed"));
-  EXPECT_EQ(row.versus.a_ns, 0);
+  EXPECT_EQ(row.versus.a_ns.value, 0);
 }
 
 TEST_F(OnFakeGpu, AFormThatIsWrongIsLeftOut) {
@@ -159,7 +159,7 @@ TEST_F(OnFakeGpu, AFormThatIsWrongIsLeftOut) {
   const Status done = compare(item(conv), cudnn_, 50, 0, row);
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(row.peer, "algorithm 6 NCHW");
-  EXPECT_DOUBLE_EQ(row.versus.ratio, 2);
+  EXPECT_DOUBLE_EQ(row.versus.ratio.value, 2);
   EXPECT_TRUE(row.wrong_forms.contains("algorithm 1 NHWC"));
 }
 
@@ -172,8 +172,8 @@ TEST_F(OnFakeGpu, GraphsAndEmptyCachesGiveTheSameTimes) {
       Row row;
       const Status done = compare(item(dense), cublas_, 50, 0, row);
       ASSERT_TRUE(done) << done.error().message;
-      EXPECT_DOUBLE_EQ(row.versus.ratio, 2);
-      EXPECT_DOUBLE_EQ(row.versus.a_ns, 50'000);
+      EXPECT_DOUBLE_EQ(row.versus.ratio.value, 2);
+      EXPECT_DOUBLE_EQ(row.versus.a_ns.value, 50'000);
       EXPECT_EQ(driver().graphs > 0, graphs);
     }
 }

@@ -58,12 +58,26 @@ TEST(Interleave, RatioIsThePeersTimeOverOurs) {
   Fake a(time, always(1000)), b(time, always(1500));
   const auto versus = interleave(a, b, {}, time.clock());
   ASSERT_TRUE(versus);
-  EXPECT_DOUBLE_EQ(versus->a_ns, 1000);
-  EXPECT_DOUBLE_EQ(versus->b_ns, 1500);
-  EXPECT_DOUBLE_EQ(versus->ratio, 1.5);
-  EXPECT_DOUBLE_EQ(versus->median_ratio, 1.5);
-  EXPECT_DOUBLE_EQ(versus->low, 1.5);
-  EXPECT_DOUBLE_EQ(versus->high, 1.5);
+  EXPECT_DOUBLE_EQ(versus->a_ns.value, 1000);
+  EXPECT_DOUBLE_EQ(versus->b_ns.value, 1500);
+  EXPECT_DOUBLE_EQ(versus->ratio.value, 1.5);
+  EXPECT_DOUBLE_EQ(versus->ratio.low, 1.5);
+  EXPECT_DOUBLE_EQ(versus->ratio.high, 1.5);
+}
+
+// One fast turn moves the least time and no median, so that each ratio lies in its interval.
+TEST(Interleave, EachFigureIsAMedianInItsInterval) {
+  Time time;
+  Fake a(time, [](int64_t call) { return call == 5 ? 1'000'000 : 3'000'000 + 1'000 * call; }),
+      b(time, [](int64_t call) { return 3'000'000 + 2'000 * (call % 7); });
+  const auto versus = interleave(a, b, {.rounds = 10}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_DOUBLE_EQ(versus->a_least_ns, 1'000'000);
+  EXPECT_GT(versus->a_ns.value, 3'000'000);
+  for (const Median& figure : {versus->a_ns, versus->b_ns, versus->ratio}) {
+    EXPECT_LT(figure.low, figure.value);
+    EXPECT_GT(figure.high, figure.value);
+  }
 }
 
 // The caches are prepared before each call, outside of its time.
@@ -73,13 +87,13 @@ TEST(Interleave, PreparesEachCallOutsideOfItsTime) {
   for (Fake* fake : {&a, &b}) fake->prepare_ns_ = 400'000;
   const auto versus = interleave(a, b, {.min_batch_ns = 10'000, .prepares = true}, time.clock());
   ASSERT_TRUE(versus);
-  EXPECT_DOUBLE_EQ(versus->a_ns, 1000);
-  EXPECT_DOUBLE_EQ(versus->b_ns, 1500);
+  EXPECT_DOUBLE_EQ(versus->a_ns.value, 1000);
+  EXPECT_DOUBLE_EQ(versus->b_ns.value, 1500);
   EXPECT_EQ(a.prepared_, a.timed_);
   EXPECT_GT(a.prepared_, 0);
 }
 
-// Rare outliers of four times move neither the minima nor the median.
+// Rare outliers of four times do not move the median.
 TEST(Interleave, WithstandsOutliers) {
   Time time;
   const auto noisy = [](int64_t ns) {
@@ -88,8 +102,7 @@ TEST(Interleave, WithstandsOutliers) {
   Fake a(time, noisy(3'000'000)), b(time, noisy(3'000'000));
   const auto versus = interleave(a, b, {.rounds = 40}, time.clock());
   ASSERT_TRUE(versus);
-  EXPECT_DOUBLE_EQ(versus->ratio, 1);
-  EXPECT_DOUBLE_EQ(versus->median_ratio, 1);
+  EXPECT_DOUBLE_EQ(versus->ratio.value, 1);
 }
 
 // A machine that gets slower all the time meets both sides alike: A B B A.
@@ -99,7 +112,7 @@ TEST(Interleave, CancelsADrift) {
   Fake a(time, drifting), b(time, drifting);
   const auto versus = interleave(a, b, {.rounds = 20}, time.clock());
   ASSERT_TRUE(versus);
-  EXPECT_NEAR(versus->median_ratio, 1, 1e-3);
+  EXPECT_NEAR(versus->ratio.value, 1, 1e-3);
 }
 
 TEST(Interleave, BatchesAreLongEnough) {
@@ -139,7 +152,7 @@ TEST(Interleave, Fault74_RoundsThatDoNotCountAreTakenAgain) {
   const auto versus = interleave(a, b, {.rounds = 5, .watch = &watch}, time.clock());
   ASSERT_TRUE(versus);
   EXPECT_EQ(versus->rounds, 5);
-  EXPECT_DOUBLE_EQ(versus->median_ratio, 1);
+  EXPECT_DOUBLE_EQ(versus->ratio.value, 1);
   EXPECT_EQ(versus->disturbance, "a neighbour");
 }
 
@@ -150,7 +163,7 @@ TEST(Interleave, Fault74_WithoutEndItIsTold) {
   const auto versus = interleave(a, b, {.rounds = 3, .watch = &watch}, time.clock());
   ASSERT_TRUE(versus);
   EXPECT_EQ(versus->rounds, 0);
-  EXPECT_DOUBLE_EQ(versus->ratio, 2);
+  EXPECT_DOUBLE_EQ(versus->ratio.value, 2);
 }
 
 TEST(Interleave, AFailureEndsIt) {

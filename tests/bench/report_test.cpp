@@ -16,7 +16,13 @@ Row row(const std::string& name, double ours_ns, double peer_ns, int64_t count, 
   result.name = name;
   result.count = count;
   result.threads = threads;
-  result.versus = {ours_ns, peer_ns, peer_ns / ours_ns, 1, 1, 1, 10};
+  const double ratio = peer_ns / ours_ns;
+  result.versus = {{ours_ns, 0.9 * ours_ns, 1.1 * ours_ns},
+                   {peer_ns, 0.9 * peer_ns, 1.1 * peer_ns},
+                   {ratio, 0.8 * ratio, 1.2 * ratio},
+                   0.5 * ours_ns,
+                   0.5 * peer_ns,
+                   10};
   result.flops = 2000;
   result.peak_gflops = 4;
   result.roofline = {.latency_ns = ours_ns,
@@ -52,7 +58,22 @@ TEST(Report, SummariesAreByThreadsAndLeaveFailuresOut) {
   EXPECT_NEAR(one.geomean, 1, 1e-12) << "2 and 1/2";
   EXPECT_DOUBLE_EQ(one.ours_ns, 3 * 1000 + 2000);
   EXPECT_DOUBLE_EQ(one.peer_ns, 3 * 2000 + 1000);
+  EXPECT_EQ(one.high, 0) << "2 is not above 2";
+  EXPECT_NEAR(one.geomean_without_high, 1, 1e-12);
   EXPECT_NEAR(summaries.at(2).geomean, 4, 1e-12);
+}
+
+TEST(Report, TheMeanIsAlsoThatWithoutTheRowsAboveTwo) {
+  std::vector<Row> all = rows();
+  all.push_back(row("d", 1000, 8000, 1, 1));
+  const Summary one = summarize(all).at(1);
+  EXPECT_NEAR(one.geomean, 2, 1e-12) << "2, 1/2 and 8";
+  EXPECT_EQ(one.high, 1);
+  EXPECT_NEAR(one.geomean_without_high, 1, 1e-12);
+  EXPECT_THAT(as_table(heading(), all, false), HasSubstr("1.000 without the 1 above 2"));
+  const auto json = as_json(heading(), all).at("summary");
+  EXPECT_EQ(json.at("1").at("high"), 1);
+  EXPECT_EQ(json.at("2").at("geomean_without_high"), 0) << "no row is left";
 }
 
 TEST(Report, JsonHoldsTheFigures) {
@@ -62,7 +83,13 @@ TEST(Report, JsonHoldsTheFigures) {
   EXPECT_EQ(json.at("peer").at("version"), "3.2.0");
   const auto& a = json.at("rows").at(0);
   EXPECT_DOUBLE_EQ(a.at("ours_us"), 1);
+  EXPECT_DOUBLE_EQ(a.at("ours_least_us"), 0.5);
   EXPECT_DOUBLE_EQ(a.at("ratio"), 2);
+  for (const std::string name : {"ours", "peer", "ratio"}) {
+    const std::string unit = name == "ratio" ? "" : "_us";
+    EXPECT_LT(a.at(name + "_low" + unit), a.at(name + unit)) << name;
+    EXPECT_GT(a.at(name + "_high" + unit), a.at(name + unit)) << name;
+  }
   EXPECT_DOUBLE_EQ(a.at("gflops"), 2);
   EXPECT_DOUBLE_EQ(a.at("peak_share"), 0.5);
   EXPECT_DOUBLE_EQ(a.at("memory").at("gb_per_s"), 6);
