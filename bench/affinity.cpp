@@ -19,8 +19,12 @@ void allow(const std::vector<int>& cores) {
 
 void pin_to(int core) { allow({core}); }
 
-PinnedHere::PinnedHere() : before_(allowed_cores()) {
-  if (!before_.empty()) pin_to(before_.front());
+PinnedHere::PinnedHere() : PinnedHere(0, 1) {}
+PinnedHere::PinnedHere(size_t first, size_t count) : before_(allowed_cores()) {
+  std::vector<int> cores;
+  for (size_t i = first; i < before_.size() && cores.size() < count; ++i)
+    cores.push_back(before_[i]);
+  allow(cores);
 }
 PinnedHere::~PinnedHere() { allow(before_); }
 

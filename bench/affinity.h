@@ -2,6 +2,7 @@
 #pragma once
 // Binds threads to cores. Thread-safe.
 
+#include <cstddef>
 #include <vector>
 
 namespace tw::bench {
@@ -9,10 +10,13 @@ namespace tw::bench {
 /// Binds the calling thread to a core, for good. If the system refuses, the thread stays unbound.
 void pin_to(int core);
 
-/// Binds the calling thread to its first core for the object's life.
+/// Binds the calling thread, and the threads that it starts meanwhile, to some of its cores for the
+/// object's life: by default to its first core.
 class PinnedHere {
  public:
   PinnedHere();
+  /// To `count` cores from the one with number `first` on, as far as there are so many.
+  PinnedHere(size_t first, size_t count);
   ~PinnedHere();
   PinnedHere(const PinnedHere&) = delete;
   PinnedHere& operator=(const PinnedHere&) = delete;

@@ -198,6 +198,11 @@ Result<CompareOptions> compare_options(const Call& call) {
   TW_TRY(options.schedule, schedule_of_row(call));
   TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual_peer(call) : flags.peer,
                                  call.gpu != nullptr, call.here.environment.cuda_directories));
+  if (options.peer.keeps_threads && call.threads.size() > 1)
+    return fail(ErrorCode::Usage,
+                fmt::format("[bench] --threads {}: {} {} keeps the number of threads with which it "
+                            "starts: give one number a run",
+                            flags.threads, options.peer.name, options.peer.version));
   options.target = call.target;
   options.search = flags.tune == "no"     ? Search::No
                    : flags.tune == "more" ? Search::More

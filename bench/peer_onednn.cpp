@@ -2,13 +2,17 @@
 // oneDNN: one f32 primitive for each workload, with weights in the layout that it prefers, and with
 // sources and destinations both in its preferred layout and in the plain one that networks use.
 // Reorders are done ahead.
+//
+// Builds of oneDNN differ in what starts their threads. With OpenMP a call is a function call. The
+// builds that packages offer since 2024 queue each call by SYCL, and TBB has the threads.
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <dnnl.hpp>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -20,8 +24,14 @@
 #include "bench/memory.h"
 #include "bench/peer.h"
 
+#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
+#include <omp.h>
+#endif
+
 namespace tw::bench {
 namespace {
+
+constexpr bool queues_calls = DNNL_CPU_THREADING_RUNTIME != DNNL_RUNTIME_OMP;
 
 using dnnl::memory;
 using Dims = memory::dims;
@@ -135,12 +145,13 @@ Chosen choose(const Problem& p, const memory::desc& src, const memory::desc& dst
 
 class OneDnn : public Contender {
  public:
-  OneDnn(Problem problem, Chosen with, const Setup& setup)
+  OneDnn(Problem problem, Chosen with, const Setup& setup, double empty_call_ns)
       : problem_(std::move(problem)),
         shape_(setup.workload->compute.shape_of(problem_.dst.name)),
         chosen_(std::move(with)),
         stream_(engine()),
         cache_(setup.cache),
+        empty_call_ns_(empty_call_ns),
         copies_(copies_of(bytes_of(chosen_.weights), setup)) {
     src_data_.emplace_back(bytes_of(chosen_.src));
     dst_data_.emplace_back(bytes_of(chosen_.dst));
@@ -168,11 +179,21 @@ class OneDnn : public Contender {
   }
 
   Status run(int64_t call) override {
-    if (copies_ > 1)
-      weights_.set_data_handle(weight_data_[static_cast<size_t>(call % copies_)].data());
-    chosen_.primitive.execute(stream_, arguments_);
+    submit(call);
+    stream_.wait();
     return {};
   }
+
+  /// Waits once for a batch, as a program with several calls in a queue does.
+  Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
+                          const tuner::Clock& clock) override {
+    if (prepares) return Contender::time_ns(first, calls, prepares, clock);
+    const int64_t start = clock();
+    for (int64_t call = first; call < first + calls; ++call) submit(call);
+    stream_.wait();
+    return clock() - start;
+  }
+  double empty_call_ns() const override { return empty_call_ns_; }
 
   Result<dsl::Arrays> outputs() override {
     TW_TRY(dsl::Array array, dsl::Array::make(Float32, shape_));
@@ -190,6 +211,12 @@ class OneDnn : public Contender {
   }
 
  private:
+  void submit(int64_t call) {
+    if (copies_ > 1)
+      weights_.set_data_handle(weight_data_[static_cast<size_t>(call % copies_)].data());
+    chosen_.primitive.execute(stream_, arguments_);
+  }
+
   static int64_t bytes_of(const memory::desc& desc) {
     return static_cast<int64_t>(desc.get_size());
   }
@@ -206,31 +233,79 @@ class OneDnn : public Contender {
   Chosen chosen_;
   dnnl::stream stream_;
   CacheState cache_;
+  double empty_call_ns_;
   int64_t copies_;
   std::vector<Memory> src_data_, dst_data_, weight_data_;
   memory src_, weights_, dst_;
   std::unordered_map<int, memory> arguments_;
 };
 
+/// Time of a product of one number by one number in a batch of calls: the least of several batches.
+double measured_empty_call_ns() {
+  constexpr int batches = 20, calls = 100;
+  float numbers[3] = {1, 1, 1};
+  const memory::desc one({1, 1}, f32, Tag::ab);
+  const dnnl::matmul product(dnnl::matmul::primitive_desc(engine(), one, one, one));
+  dnnl::stream stream(engine());
+  const std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, {one, engine(), &numbers[0]}},
+      {DNNL_ARG_WEIGHTS, {one, engine(), &numbers[1]}},
+      {DNNL_ARG_DST, {one, engine(), &numbers[2]}}};
+  double least_ns = std::numeric_limits<double>::infinity();
+  for (int batch = 0; batch < batches; ++batch) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int call = 0; call < calls; ++call) product.execute(stream, arguments);
+    stream.wait();
+    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+    least_ns = std::min(least_ns, taken.count() / calls);
+  }
+  return least_ns;
+}
+
+#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
 /// Binds each OpenMP thread to the core of the worker with the same number in our pool; OpenMP
 /// keeps its threads from one region to the next. The caller is bound while it is timed
 /// (PinnedHere).
-void use_threads(int threads) {
+Status use_threads(int threads) {
   const std::vector<int> cores = allowed_cores();
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
-  if (static_cast<size_t>(threads) > cores.size()) return;
+  if (static_cast<size_t>(threads) > cores.size()) return {};
 #pragma omp parallel num_threads(threads)
   {
     const int thread = omp_get_thread_num();
     if (thread > 0) pin_to(cores[static_cast<size_t>(thread)]);
   }
+  return {};
 }
+#else
+/// Starts the queue and its threads, which keep the cores of the thread that starts them; TBB takes
+/// its number of threads from these cores. One thread runs on the last core, as the caller submits
+/// calls from the first one.
+int start_threads(int threads) {
+  // The package does not register its driver with the loader of OpenCL.
+  setenv("OCL_ICD_FILENAMES", TW_ONEDNN_DRIVER, 0);
+  const size_t cores = allowed_cores().size(), count = static_cast<size_t>(threads);
+  const PinnedHere pinned(count < cores ? cores - count : 0, count);
+  measured_empty_call_ns();
+  return threads;
+}
+
+Status use_threads(int threads) {
+  static const int started = start_threads(threads);
+  if (threads == started) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[onednn] {} threads after {}: this build of oneDNN keeps the number of "
+                          "threads with which it starts: give one number a run",
+                          threads, started));
+}
+#endif
 
 Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&,
                                                               const Setup& setup) {
   TW_TRY(const Problem problem, problem_of(*setup.workload));
-  use_threads(setup.threads);
+  TW_RETURN_IF_ERROR(use_threads(setup.threads));
+  static const double empty_call_ns = measured_empty_call_ns();
   std::vector<std::unique_ptr<Contender>> variants;
   std::optional<Chosen> any;
   std::string refusal;
@@ -243,7 +318,7 @@ Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&
       Chosen one = choose(problem, with(problem.src, tag), with(problem.dst, tag));
       if (tag == plain && any && any->src == one.src && any->dst == one.dst) continue;
       if (tag == Tag::any) any = one;
-      variants.push_back(std::make_unique<OneDnn>(problem, std::move(one), setup));
+      variants.push_back(std::make_unique<OneDnn>(problem, std::move(one), setup, empty_call_ns));
     } catch (const dnnl::error& error) {
       refusal = error.what();
     }
@@ -277,15 +352,24 @@ Result<std::vector<std::unique_ptr<Contender>>> make_limited(const std::string& 
                                                              const Setup& setup) {
   static const Status limited = limit_isa();
   TW_RETURN_IF_ERROR(limited);
-  return make_variants(item, setup);
+  try {
+    return make_variants(item, setup);
+  } catch (const dnnl::error& error) {
+    return fail(ErrorCode::Environment,
+                fmt::format("[onednn] {}: oneDNN does not start on this machine; "
+                            "ONEDNN_VERBOSE=all says why",
+                            error.what()));
+  }
 }
 
 }  // namespace
 
 Peer onednn_peer() {
   const dnnl_version_t* version = dnnl_version();
-  return {"onednn", fmt::format("{}.{}.{}", version->major, version->minor, version->patch),
-          make_limited, false};
+  return {.name = "onednn",
+          .version = fmt::format("{}.{}.{}", version->major, version->minor, version->patch),
+          .make = make_limited,
+          .keeps_threads = queues_calls};
 }
 
 }  // namespace tw::bench

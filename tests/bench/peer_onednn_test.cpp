@@ -34,8 +34,23 @@ void expect_same(const std::string& key, int threads, int64_t rotated_bytes) {
     }
 }
 
+/// Numbers of threads that one process may ask for.
+std::vector<int> thread_counts() {
+  return onednn_peer().keeps_threads ? std::vector{1} : std::vector{1, 2};
+}
+
+TEST(OneDnn, KeepsItsThreadsOrSaysSo) {
+  expect_same("dense m=4 n=16 k=16 f32 fast", 1, 0);
+  if (!onednn_peer().keeps_threads) GTEST_SKIP() << "[SKIP] this build takes any number";
+  const auto workload = dsl::parse_workload("dense m=4 n=16 k=16 f32 fast");
+  const auto inputs = make_inputs(*workload, 3);
+  const auto forms = onednn_peer().make("", {&*workload, &*inputs, 2, CacheState::Hot, 0});
+  ASSERT_FALSE(forms);
+  EXPECT_EQ(forms.error().code, ErrorCode::Usage) << forms.error().message;
+}
+
 TEST(OneDnn, ComputesOurWorkloads) {
-  for (const int threads : {1, 2})
+  for (const int threads : thread_counts())
     for (const char* key : {
              "conv2d n=1 c=5 h=9 w=7 k=6 r=3 s=3 pad=1 f32 fast",
              "conv2d n=2 c=16 h=8 w=8 k=32 r=1 s=1 f32 fast",
