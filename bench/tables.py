@@ -1,0 +1,574 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of measurements into the pages, from the JSON of bench/results.
+
+    bench/tables.py            # rewrites the regions of README.md and bench/README.md
+    bench/tables.py --check    # exit code 1 where a page differs from what the JSON says
+    bench/tables.py --print    # every table on standard output
+
+A region of a page begins with `<!-- begin table NAME -->` and ends with `<!-- end table -->`. A figure is a
+median and has the 95 % interval that belongs to it. What a rule excludes is listed below its table.
+"""
+import argparse
+import difflib
+import json
+import math
+import pathlib
+import posixpath
+import re
+import statistics
+import sys
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+PAGES = ("README.md", "bench/README.md")
+REGION = re.compile(r"(<!-- begin table (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
+
+HIGH = 2.0  # above this ratio the peer has no fast kernel: means are also given without these rows
+FEWEST_ROUNDS = 6  # the least number of rounds whose median has a 95 % interval
+MOST_CALL_SHARE = 0.02  # of a peer's time that may be the cost of a call without work
+
+# Folders of bench/results: the name of the machine, and what tables say of it.
+MACHINES = {
+    "zen4_2_cores": ("Zen 4", "two virtual cores of an AMD Zen 4 server, AVX-512"),
+    "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
+}
+
+# Facts about a run that its JSON does not hold.
+REMARKS = {
+    "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
+    "resnet50_conv_again": "the kernels of the first row, timed again hours later by another process",
+    "network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
+    "network_resnet50_20_s_2_threads": "after 20 s from a database of the other six networks; two earlier "
+                                       "runs, whose files were not kept, were slower",
+}
+
+NETWORKS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "vgg16": "VGG-16",
+            "mobilenet_v2": "MobileNetV2", "densenet121": "DenseNet-121",
+            "inception_v3": "Inception-v3", "ssd_resnet50": "SSD-ResNet-50, 512x512",
+            "bert_base": "BERT-base encoder, 128 tokens", "squeezenet": "SqueezeNet"}
+STATES = {"hot": "", "cold": "weights from memory",
+          "network": "as in a network: weights and outputs in memory, inputs just written"}
+PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "cublas": "cuBLAS", "cudnn": "cuDNN",
+         "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+
+class Failure(Exception):
+    """One line for the user."""
+
+
+# ---- documents ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file of bench/results."""
+    machine: str  # the folder
+    name: str  # without .json
+    json: dict
+
+    @property
+    def path(self):
+        return f"bench/results/{self.machine}/{self.name}.json"
+
+    @property
+    def machine_name(self):
+        return MACHINES.get(self.machine, (self.machine.replace("_", " "),))[0]
+
+    @property
+    def is_limited(self):
+        """Whether the instruction sets were limited on a processor with AVX-512."""
+        return self.name.endswith("_avx2")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median with its interval."""
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self):
+        if not self.low <= self.value <= self.high:
+            raise Failure(f"[tables] {self.value} lies outside of its interval [{self.low}, {self.high}]: "
+                          "they are not of one statistic")
+
+    def text(self, digits):
+        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+
+
+@dataclass
+class Table:
+    """Lines of Markdown, and what was left out of them."""
+    header: list
+    rows: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+
+    def text(self, link):
+        lines = ["| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
+        lines += ["| " + " | ".join(link(cell) for cell in row) + " |" for row in self.rows]
+        text = "\n".join(lines) + "\n"
+        if self.notes:
+            text += "\n" + "\n".join(wrapped(f"- {note}") for note in self.notes) + "\n"
+        return text
+
+
+def wrapped(text, width=100):
+    """Breaks at spaces; the lines after the first one are indented as items of lists are."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= width:
+            lines.append(" ")
+        lines[-1] += (" " if lines[-1] else "") + word
+    return "\n".join(lines)
+
+
+def load_documents(folder=RESULTS):
+    paths = sorted(folder.glob("*/*.json"))
+    if not paths:
+        raise Failure(f"[tables] {folder}: there are no results, <machine>/<name>.json")
+    return [Document(path.parent.name, path.stem, json.loads(path.read_text())) for path in paths]
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def ratio_of(row, version):
+    """The median of the rounds' ratios, which the first version calls so; its `ratio` is one of minima."""
+    return Figure(row["ratio_median" if version == 1 else "ratio"], row["ratio_low"], row["ratio_high"])
+
+
+# ---- the rules ----------------------------------------------------------------------------------
+
+
+def objection(row, document):
+    """The reason why a row is not quoted; None if it is."""
+    wanted = document.json["options"]["rounds"]
+    if "error" in row:
+        return f"not timed ({row['error']})"
+    if row["rounds"] < min(wanted, FEWEST_ROUNDS):
+        return f"{row['rounds']} of {wanted} rounds count"
+    if row.get("disturbed"):
+        return row["disturbed"]
+    if wanted < FEWEST_ROUNDS:
+        return f"{wanted} rounds give no interval of 95 %, which takes {FEWEST_ROUNDS}"
+    call_us = row.get("peer_call_us", 0)
+    if call_us > MOST_CALL_SHARE * row["peer_us"]:
+        return f"a call without work takes {100 * call_us / row['peer_us']:.0f} % of the peer's time"
+    return None
+
+
+def quotable(document):
+    """The rows that may be quoted, and the others with the reasons."""
+    rows, refused = [], []
+    for row in document.json["rows"]:
+        reason = objection(row, document)
+        if reason is None:
+            rows.append(row)
+        else:
+            refused.append((row, reason))
+    return rows, refused
+
+
+def refusal(document, refused):
+    reasons = "; ".join(f"{row['name']} ({reason})" for row, reason in refused)
+    return f"Left out of `{document.machine}/{document.name}`: {reasons}."
+
+
+# ---- machines -----------------------------------------------------------------------------------
+
+
+def machines(documents):
+    table = Table(["machine", "folder", "what", "caches", "f32 multiply-adds of a core, GFLOP/s"])
+    for machine in sorted({d.machine for d in documents}):
+        own = [d for d in documents if d.machine == machine]
+        peaks = [row["peak_gflops"] for d in own if not d.is_limited and "peer" in d.json
+                 for row in d.json["rows"] if row.get("threads") == 1 and row.get("peak_gflops")]
+        device = statistics.mode(d.json["machine"]["device"] for d in own).split("; ")
+        what = MACHINES.get(machine, (None, f"{own[0].json['machine']['cores']} cores, {device[0]}"))[1]
+        table.rows.append([own[0].machine_name, f"`{machine}`", what, ", ".join(device[2:]),
+                           f"{statistics.median(peaks):.0f}" if peaks else "-"])
+    return table
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+KERNEL_SUITES = ("resnet50_conv", "odd_conv", "gemm", "expressions")
+
+
+def kernel_documents(documents):
+    chosen = [d for d in documents if d.json.get("suite") in KERNEL_SUITES and "rows" in d.json]
+    return sorted(chosen, key=lambda d: (d.machine, d.is_limited, KERNEL_SUITES.index(d.json["suite"]),
+                                         d.name))
+
+
+def peer_name(document):
+    peer = document.json["peer"]
+    return f"{PEERS.get(peer['name'], peer['name'])} {peer['version']}"
+
+
+def kernel_title(document):
+    remarks = [STATES[document.json["options"]["cache"]], REMARKS.get(document.name, "")]
+    return ", ".join(filter(None, [f"`{document.json['suite']}`", *remarks]))
+
+
+def mean_text(ratios):
+    """The geometric mean, and that without the rows which decide it."""
+    values = [ratio.value for ratio in ratios]
+    usual = [value for value in values if value <= HIGH]
+    text = f"{geometric_mean(values):.3f}"
+    if usual and len(usual) < len(values):
+        count = len(values) - len(usual)
+        text += f"; {geometric_mean(usual):.3f} without the {count} above {HIGH:.0f}"
+    return text
+
+
+def verdicts(ratios):
+    """How many intervals lie above 1, contain it, lie below it."""
+    above = sum(ratio.low > 1 for ratio in ratios)
+    below = sum(ratio.high < 1 for ratio in ratios)
+    return f"{above}, {len(ratios) - above - below}, {below}"
+
+
+def named(row, ratio):
+    return f"{ratio.text(3)} ({row['name']})"
+
+
+def kernels(documents):
+    table = Table(["machine", "suite", "ISA", "threads", "rows", "peer",
+                   "peer's time / ours: geometric mean", "faster, same, slower", "lowest", "highest", ""])
+    for document in kernel_documents(documents):
+        rows, refused = quotable(document)
+        if refused:
+            table.notes.append(refusal(document, refused))
+        if 2 * len(rows) < len(document.json["rows"]):
+            table.notes.append(f"Left out: `{document.machine}/{document.name}`, of which fewer than half "
+                               "of the rows may be quoted.")
+            continue
+        ratios = [ratio_of(row, document.json["schema_version"]) for row in rows]
+        ordered = sorted(zip(ratios, rows), key=lambda pair: pair[0].value)
+        table.rows.append([
+            document.machine_name, kernel_title(document), "AVX2" if document.is_limited else "AVX-512",
+            "/".join(sorted({str(row["threads"]) for row in rows})),
+            f"{len(rows)} of {len(document.json['rows'])}", peer_name(document), mean_text(ratios),
+            verdicts(ratios), named(*ordered[0][::-1]), named(*ordered[-1][::-1]),
+            f"[JSON]({document.path})"])
+    return table
+
+
+# ---- networks -----------------------------------------------------------------------------------
+
+
+def network_documents(documents):
+    order = list(NETWORKS)
+    chosen = [d for d in documents if d.json.get("suite") == "networks"]
+    return sorted(chosen, key=lambda d: (d.machine, d.json["options"]["threads"],
+                                         order.index(d.json["network"]["name"]), d.name))
+
+
+def peers_of(document):
+    """For each peer its name and version, and the ratio to ours."""
+    return {row["peer"].split()[0]: (row["peer"], ratio_of(row, document.json["schema_version"]))
+            for row in document.json["rows"] if objection(row, document) is None}
+
+
+def network_title(document):
+    name = document.json["network"]["name"]
+    return ", ".join(filter(None, [NETWORKS[name], REMARKS.get(document.name, "")]))
+
+
+def networks(documents):
+    table = Table(["machine", "network", "threads", "ours, ms", "ONNX Runtime's time / ours",
+                   "OpenVINO's time / ours", ""])
+    means, versions = {}, set()
+    for document in network_documents(documents):
+        refused = [(row, reason) for row in document.json["rows"] if (reason := objection(row, document))]
+        if refused:
+            table.notes.append(refusal(document, refused))
+        peers, threads = peers_of(document), document.json["options"]["threads"]
+        ours = document.json["contenders"][0]
+        time = Figure(*(ours[f"median_{key}us"] / 1e3 for key in ("", "low_", "high_")))
+        versions.update(text for text, _ in peers.values())
+        cells = []
+        for name in ("onnxruntime", "openvino"):
+            cells.append(peers[name][1].text(3) if name in peers else "-")
+            if name in peers and "20_s" not in document.name:
+                means.setdefault((document.machine_name, threads), {}).setdefault(name, []).append(
+                    peers[name][1].value)
+        table.rows.append([document.machine_name, network_title(document), str(threads),
+                           time.text(2 if time.value < 10 else 1), *cells, f"[JSON]({document.path})"])
+    for (machine, threads), of_peers in sorted(means.items()):
+        counts = {len(values) for values in of_peers.values()}
+        table.rows.append([machine, f"geometric mean of {'/'.join(map(str, counts))}", str(threads), "",
+                           *(f"{geometric_mean(of_peers[name]):.3f}" if name in of_peers else "-"
+                             for name in ("onnxruntime", "openvino")), ""])
+    table.notes.append("Peers: " + ", ".join(
+        f"{PEERS[text.split()[0]]} {text.split()[1]}" for text in sorted(versions)) +
+        ". Rounds of networks are not watched for other processes, so that none is refused; the interval "
+        "alone says how steady they were. The geometric mean has no row of a second budget.")
+    return table
+
+
+# ---- the ablation -------------------------------------------------------------------------------
+
+CHOICES = {"row_major": "row-major", "blocked": "blocked", "uniform": "transforms eliminated",
+           "local_best": "local best", "global": "global"}
+
+
+def milliseconds(row):
+    if "error" in row:
+        return "not measured"
+    figure = Figure(*(row[f"measured{key}_us"] / 1e3 for key in ("", "_low", "_high")))
+    return figure.text(3 if figure.value < 1 else 2 if figure.value < 10 else 1)
+
+
+def joint_gain(network):
+    """Time of the plan without transforms over that of the global one."""
+    if known := network.get("global_to_uniform"):
+        return Figure(known["ratio"], known["low"], known["high"]).text(3)
+    rows = {row["name"]: row for row in network["rows"]}
+    uniform, best = rows["uniform"], rows["global"]
+    apart = best["measured_high_us"] < uniform["measured_low_us"]
+    return (f"{uniform['measured_us'] / best['measured_us']:.3f}, "
+            f"intervals {'apart' if apart else 'overlap'}")
+
+
+def ablation_objection(network):
+    """The reason why a network's plans are not quoted; None if they are."""
+    for row in network["rows"]:
+        if row["name"] in ("uniform", "global") and "error" in row:
+            return f"{CHOICES[row['name']]}: {row['error']}"
+    if network["rounds"] < FEWEST_ROUNDS or network.get("disturbed"):
+        return f"{network['rounds']} rounds count ({network.get('disturbed') or 'no more were asked for'})"
+    return None
+
+
+def ablation(documents):
+    table = Table(["machine", "network, threads", "tuning, s", *CHOICES.values(),
+                   "transforms eliminated / global", ""])
+    for document in documents:
+        if document.json.get("suite") != "ablation":
+            continue
+        for network in document.json["networks"]:
+            place = f"{network['network']} of `{document.machine}/{document.name}`"
+            if reason := ablation_objection(network):
+                table.notes.append(f"Left out: {place}: {reason}.")
+                continue
+            rows = {row["name"]: row for row in network["rows"]}
+            title = NETWORKS.get(network["network"], f"`{network['network']}`")
+            seconds = sum(tuning["seconds"] for tuning in network.get("tuning", []))
+            table.rows.append([document.machine_name, f"{title}, {network['threads']}", f"{seconds:.0f}",
+                               *(milliseconds(rows[name]) for name in CHOICES), joint_gain(network),
+                               f"[JSON]({document.path})"])
+    return table
+
+
+# ---- searches -----------------------------------------------------------------------------------
+
+STRATEGIES = {"evolution": "empty database", "taught": "taught",
+              "blind": "evolution without a model", "random": "random", "tvm": "TVM's MetaSchedule",
+              "adams2019": "Halide's Adams2019"}
+TRIALS = ("1", "4", "16", "64")
+
+
+def share(value):
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def search(documents):
+    table = Table(["machine", "suite", "budget", "strategy", *(f"{count}" for count in TRIALS), "end", ""])
+    for document in documents:
+        if "search" not in document.json:
+            continue
+        options, rows = document.json["options"], document.json["search"]["rows"]
+        budget = f"{options['budget_s']:g} s" + (
+            f", at most {options['trials']} trials" if options["trials"] else "")
+        for summary in document.json["search"]["summary"]:
+            table.rows.append([document.machine_name, f"`{options['suite']}`, {summary['rows']} rows",
+                               budget, STRATEGIES.get(summary["strategy"], summary["strategy"]),
+                               *(share(summary["shares"].get(count)) for count in TRIALS),
+                               share(summary["winner"]), f"[JSON]({document.path})"])
+        disturbed = [f"{row['name']} ({row['disturbed']})" for row in rows if row.get("disturbed")]
+        if disturbed:
+            table.notes.append(
+                f"`{document.machine}/{document.name}` was disturbed in {', '.join(disturbed)}. The means "
+                f"contain this of {len(rows)} rows: the file holds no curve of a single row.")
+        if any(s["strategy"] == "tvm" for s in document.json["search"]["summary"]):
+            table.notes.append(
+                "TVM: one round of 16 candidates fits into this budget, before its model has learned "
+                "anything, so the row says how far 16 trials come and not how far MetaSchedule does. Its "
+                "arrays are row-major and its weights are not packed ahead, which ours are.")
+    table.notes.append("Where a suite was run twice both runs are there. A geometric mean over workloads "
+                       "has no interval; the runs show how far it moves.")
+    return table
+
+
+# ---- planning and the rest ----------------------------------------------------------------------
+
+
+def planning(documents):
+    table = Table(["machine", "network", "operators", "schemes", "predicting, s", "cheapest plan, ms",
+                   "three plans, ms", "cheapest plan of those offered", ""])
+    for document in documents:
+        for row in document.json.get("rows", []) if "series_parallel" in document.json else []:
+            proof = "proved" if row["is_optimal"] else f"not proved, gap {100 * row['gap']:.1f} %"
+            table.rows.append([document.machine_name, NETWORKS[row["network"]], str(row["operators"]),
+                               str(row["schemes"]), f"{row['predicting_s']:.2f}", f"{row['plan_ms']:.1f}",
+                               f"{row['three_plans_ms']:.1f}", proof, f"[JSON]({document.path})"])
+    table.notes.append("Each time is the least of the rounds. A plan without records takes both: the "
+                       "prediction of all schemes, and the solver.")
+    return table
+
+
+def repeated(documents):
+    """How far ratios to the peer move when stored kernels are timed again."""
+    lines = []
+    for again in documents:
+        if not again.name.endswith("_again"):
+            continue
+        first = next(d for d in documents
+                     if d.machine == again.machine and d.name == again.name.removesuffix("_again"))
+        before = {row["name"]: ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
+        moved = [abs(ratio_of(row, again.json["schema_version"]).value / before[row["name"]].value - 1)
+                 for row in quotable(again)[0] if row["name"] in before]
+        lines.append([again.machine_name, f"`{again.json['suite']}` timed again: largest change of a ratio",
+                      f"{100 * max(moved):.1f} % of {len(moved)} rows", f"[JSON]({again.path})"])
+    return lines
+
+
+def service(documents):
+    table = Table(["machine", "", "measured", ""])
+    for d in documents:
+        def row(what, value):
+            table.rows.append([d.machine_name, what, value, f"[JSON]({d.path})"])
+        if "twins" in d.json:
+            s = d.json["summary"]
+            row("a kernel against its copy: called different",
+                f"{s['equal_apart']} of {s['equal']} comparisons")
+            row(f"a copy slowed by {100 * s['slowdown']:.0f} %: found", f"{s['slowed_found']} of {s['slowed']}")
+        if "throughput" in d.json and "total" in d.json:
+            row("candidates built, verified and measured or abandoned",
+                f"{d.json['total']['candidates_per_s']:.1f} a second")
+        if "of_best" in d.json:
+            row(f"first picks of {len(d.json['results'])} workloads, share of the best found: records of "
+                "another machine", f"{d.json['of_best']['shipped']:.3f}")
+            row("the same by the cost model alone", f"{d.json['of_best']['model']:.3f}")
+        if "database" in d.json:
+            b = d.json["database"]
+            engine = b["engine"].split(",")[0]
+            row(f"{engine}, {b['records']:,} records: lookup, commit",
+                f"{b['lookup_us']:.0f} µs, {b['commit_ms']:.1f} ms")
+            row(f"{engine}: merging", f"{b['merged_per_s']:,.0f} records a second")
+        if "scoring" in d.json:
+            row(f"points scored on {d.json['threads']} threads", f"{d.json['points_per_s']:,.0f} a second")
+    table.rows += repeated(documents)
+    return table
+
+
+# ---- the first page -----------------------------------------------------------------------------
+
+
+def kernel_cell(documents, machine, suite):
+    """Of a suite on one thread of a machine with all its instruction sets; the newest peer counts."""
+    found = [d for d in documents if d.machine == machine and d.json.get("suite") == suite
+             and d.name.split("_onednn")[0] == suite and "rows" in d.json]
+    if not found:
+        return "-"
+    document = max(found, key=lambda d: [int(part) for part in d.json["peer"]["version"].split(".")])
+    rows, _ = quotable(document)
+    if 2 * len(rows) < len(document.json["rows"]):
+        return "-"
+    ratios = [ratio_of(row, document.json["schema_version"]) for row in rows]
+    return f"{mean_text(ratios)} ({len(rows)} rows, {peer_name(document)})"
+
+
+def network_cell(documents, machine, peer):
+    ratios = []
+    for document in network_documents(documents):
+        if (document.machine == machine and document.json["options"]["threads"] == 1
+                and "20_s" not in document.name):
+            peers = peers_of(document)
+            if peer in peers:
+                ratios.append(peers[peer])
+    if not ratios:
+        return "-"
+    values = [ratio.value for _, ratio in ratios]
+    return (f"{geometric_mean(values):.3f}, {min(values):.3f} to {max(values):.3f} ({len(values)} networks, "
+            f"{PEERS[peer]} {ratios[0][0].split()[1]})")
+
+
+def overview(documents):
+    machines = sorted({d.machine for d in kernel_documents(documents)})
+    names = [next(d.machine_name for d in documents if d.machine == m) for m in machines]
+    table = Table(["time of the other / ours", *names])
+    for title, suite in (("convolutions of ResNet-50", "resnet50_conv"),
+                         ("odd convolutions", "odd_conv"), ("matrix products", "gemm")):
+        table.rows.append([title, *(kernel_cell(documents, m, suite) for m in machines)])
+    for title, peer in (("whole networks, ONNX Runtime", "onnxruntime"),
+                        ("whole networks, OpenVINO", "openvino")):
+        table.rows.append([title, *(network_cell(documents, m, peer) for m in machines)])
+    return table
+
+
+# ---- pages --------------------------------------------------------------------------------------
+
+TABLES = {"machines": machines, "kernels": kernels, "networks": networks, "ablation": ablation, "search": search,
+          "planning": planning, "service": service, "overview": overview}
+
+
+def linking(page):
+    """Rewrites links, which are relative to the root, as the page's folder needs them."""
+    folder = posixpath.dirname(page) or "."
+    return lambda cell: re.sub(r"\]\((bench/[^)]*)\)",
+                               lambda link: f"]({posixpath.relpath(link[1], folder)})", cell)
+
+
+def filled(page, text, documents):
+    """The text of a page with its regions as the JSON has them."""
+    def table(match):
+        if match[2] not in TABLES:
+            raise Failure(f"[tables] {page}: '{match[2]}': expected one of {', '.join(TABLES)}")
+        return match[1] + "\n" + TABLES[match[2]](documents).text(linking(page)) + "\n" + match[3]
+    return REGION.sub(table, text)
+
+
+def run(options):
+    documents = load_documents(options.results)
+    if options.print:
+        for name, table in TABLES.items():
+            print(f"{name}\n\n{table(documents).text(lambda cell: cell)}")
+        return 0
+    differs = False
+    for page in PAGES:
+        path = options.root / page
+        before = path.read_text()
+        after = filled(page, before, documents)
+        if before != after and options.check:
+            differs = True
+            sys.stdout.writelines(difflib.unified_diff(before.splitlines(True), after.splitlines(True), page,
+                                                       "bench/results"))
+        elif before != after:
+            path.write_text(after)
+    if differs:
+        raise Failure("[tables] the pages differ from bench/results: run bench/tables.py, which writes them")
+    return 0
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="tables.py", description=__doc__.splitlines()[0],
+                                     allow_abbrev=False)
+    parser.add_argument("--check", action="store_true", help="compare the pages and change nothing")
+    parser.add_argument("--print", action="store_true", help="print all tables")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="the folder of JSON")
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the folder of the pages")
+    try:
+        return run(parser.parse_args(arguments))
+    except Failure as failure:
+        print(f"tables.py: {failure}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
