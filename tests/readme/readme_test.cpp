@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What README.md shows compiles, runs, and computes what it says.
+// The sample of docs/api.md compiles, runs, and computes what it says.
 
 #include <gtest/gtest.h>
 

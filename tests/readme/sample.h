@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The sample of README.md as a function of what it takes from the program around it.
+// The sample of docs/api.md as a function of what it takes from the program around it.
 
 #include "base/result.h"
 #include "runtime/thread_pool.h"
