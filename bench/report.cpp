@@ -154,6 +154,7 @@ Json as_json(const Heading& heading, const std::vector<Row>& rows) {
                {"peer", {{"name", heading.peer}, {"version", heading.peer_version}}},
                {"options",
                 {{"rounds", heading.rounds},
+                 {"budget_s", heading.budget_s},
                  {"cache", to_string(heading.cache)},
                  {"interface", heading.interface}}},
                {"rows", Json::array()},

@@ -51,6 +51,7 @@ struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
   int rounds = 0;
+  double budget_s = 0;                 ///< of tuning, for a row whose kernel was not known
   CacheState cache = CacheState::Hot;  ///< state in which both were timed
   std::string interface;               ///< "storage" or "row-major"
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs

@@ -32,6 +32,8 @@ MOST_CALL_SHARE = 0.02  # of a peer's time that may be the cost of a call withou
 # Folders of bench/results: the name of the machine, and what tables say of it.
 MACHINES = {
     "zen4_2_cores": ("Zen 4", "two virtual cores of an AMD Zen 4 server, AVX-512"),
+    "emerald_rapids_2_cores": ("Emerald Rapids", "two virtual cores of an Intel Emerald Rapids server, "
+                                                 "AVX-512"),
     "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
 }
 
@@ -210,7 +212,10 @@ def peer_name(document):
 
 
 def kernel_title(document):
-    remarks = [STATES[document.json["options"]["cache"]], REMARKS.get(document.name, "")]
+    options = document.json["options"]
+    remarks = [STATES[options["cache"]], REMARKS.get(document.name, "")]
+    if options.get("budget_s"):
+        remarks.append(f"{options['budget_s']:g} s of tuning a row")
     return ", ".join(filter(None, [f"`{document.json['suite']}`", *remarks]))
 
 

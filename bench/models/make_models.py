@@ -20,7 +20,7 @@ from gpt2 import gpt2_small_block
 from inception import inception_v3
 from mobilenet import mobilenet_v2
 from network import Network
-from planted import disagreeing_branches, mixed_blocks, shared_transforms
+from planted import disagreeing_branches, mixed_blocks, shared_transforms, three_layouts
 from resnet import resnet18, resnet34, resnet50, resnet101, resnet152
 from shufflenet import shufflenet_v2
 from squeezenet import squeezenet
@@ -42,6 +42,7 @@ NETWORKS = {
     "planted_branches": disagreeing_branches,
     "planted_mixed_blocks": mixed_blocks,
     "planted_shared_transforms": shared_transforms,
+    "planted_three_layouts": three_layouts,
     "resnet18": resnet18,
     "resnet34": resnet34,
     "resnet50": resnet50,

@@ -6,6 +6,8 @@ reads and writes a whole tensor, takes as long as a kernel or longer. Poolings, 
 channels fill the vectors, are fastest in blocks of channels; convolutions to few channels are fastest
 row-major, with vectors along the rows of the image. What an operator gains by its own fastest layouts is
 less than the transforms cost between it and its neighbours.
+
+In `three_layouts` no single layout serves, and each change of layout pays.
 """
 
 
@@ -32,4 +34,23 @@ def disagreeing_branches(net, batch):
     narrow = net.relu(net.conv(x, 12, 1))
     pooled = net.relu(net.conv(net.max_pool(x, 3, stride=1, padding=1), 16, 1))
     x = net.relu(net.conv(net.concat([wide, narrow, pooled]), 12, 1))
+    net.output("classes", net.head(x, 10))
+
+
+def three_layouts(net, batch):
+    """Two parts that want different layouts, with a small tensor between them.
+
+    Convolutions with 17 channels on a wide image: row-major, with vectors along the rows; blocks of 16
+    and channels last compute 32 channels. Then blocks in the manner of ConvNeXt: a depthwise
+    convolution, and linear maps of the channels of each position. Between them the transposes are
+    views where channels are last, and copies where the image is row-major or in blocks.
+    """
+    x = net.input("image", [batch, 17, 56, 56])
+    for _ in range(2):
+        x = net.relu(net.conv(x, 17, 3))
+    x = net.relu(net.conv(net.max_pool(x, 2, stride=2), 96, 1))
+    for _ in range(4):
+        y = net.transpose(net.conv(x, 96, 3, groups=96), (0, 2, 3, 1))
+        y = net.linear(net.relu(net.linear(y, 32)), 96)
+        x = net.add(x, net.transpose(y, (0, 3, 1, 2)))
     net.output("classes", net.head(x, 10))

@@ -39,6 +39,7 @@ PARAMETERS = {
     "planted_branches": 3_562,
     "planted_mixed_blocks": 2_430,
     "planted_shared_transforms": 3_954,
+    "planted_three_layouts": 36_862,
     "resnet18": 11_689_512,
     "resnet34": 21_797_672,
     "resnet50": 25_557_032,

@@ -46,6 +46,7 @@ Heading heading() {
   h.peer = "onednn";
   h.peer_version = "3.2.0";
   h.date = "2001-02-03";
+  h.budget_s = 5;
   return h;
 }
 
@@ -81,6 +82,7 @@ TEST(Report, JsonHoldsTheFigures) {
   EXPECT_EQ(json.at("schema_version"), results_schema_version);
   EXPECT_EQ(json.at("date"), "2001-02-03");
   EXPECT_EQ(json.at("peer").at("version"), "3.2.0");
+  EXPECT_EQ(json.at("options").at("budget_s"), 5);
   const auto& a = json.at("rows").at(0);
   EXPECT_DOUBLE_EQ(a.at("ours_us"), 1);
   EXPECT_DOUBLE_EQ(a.at("ours_least_us"), 0.5);
