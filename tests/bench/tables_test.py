@@ -65,6 +65,13 @@ class Rules(unittest.TestCase):
         old = row("old", 9.0, ratio_median=1.25, ratio_low=1.2, ratio_high=1.3)
         self.assertEqual(tables.ratio_of(old, 1), tables.Figure(1.25, 1.2, 1.3))
 
+    def test_the_first_page_has_the_fastest_version_of_a_peer(self):
+        documents = [document([row("a", 1.5)]),
+                     document([row("a", 1.2)], name="gemm_onednn32", peer={"name": "onednn", "version": "3.2.0"})]
+        text = text_of(tables.overview(documents))
+        self.assertIn("| 1.200 (1 rows, oneDNN 3.2.0) |", text)
+        self.assertNotIn("1.500", text)
+
     def test_rows_are_counted_by_their_intervals(self):
         ratios = [tables.Figure(*f) for f in ((1.1, 1.05, 1.2), (1.0, 0.9, 1.1), (0.9, 0.8, 1.0),
                                               (0.8, 0.7, 0.9))]
