@@ -16,8 +16,8 @@
 #include "schedules/threads.h"
 #include "schedules/tma_copies.h"
 #include "tests/codegen/gpu_runs.h"
-#include "tests/schedules/mn_major_products.h"
 #include "tests/nightly.h"
+#include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_problem.h"
@@ -324,7 +324,7 @@ TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
   expect_nvrtc_compiles(*nvrtc, cases_with_layouts(201, 12, "cuda:sm_80"));
 }
 
-TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(mn_major_cases()); }
+TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(due(mn_major_cases(), 2)); }
 
 /// Blocks of 128 by 256 by producers, four stages, with tails: what is fastest on sm_90a. The
 /// second factor is K-major, then MN-major; producers release registers to 256 consumers.
@@ -349,19 +349,19 @@ TEST(Producers, LargeBlocksAgreeOnTheEmulator) {
 }
 
 /// Runs the cases on the GPU of this machine if it is of sm_90, and says why if it does not.
-void expect_hopper_agrees(const std::vector<GpuCase>& cases) {
+void expect_hopper_agrees(std::vector<GpuCase> (*make_cases)()) {
   const auto device = runtime::open_cuda_device();
   if (!device) GTEST_SKIP() << device.error().message;
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   if ((*device)->facts().architecture != "sm_90")
     GTEST_SKIP() << (*device)->facts().architecture << " has no such instructions";
-  for (const GpuCase& each : cases) expect_cuda_agrees(**device, *nvrtc, {&each, 1});
+  for (const GpuCase& each : make_cases()) expect_cuda_agrees(**device, *nvrtc, {&each, 1});
 }
 
-TEST(Producers, LargeBlocksAgreeOnCuda) { expect_hopper_agrees(large_blocks_by_producers()); }
+TEST(Producers, LargeBlocksAgreeOnCuda) { expect_hopper_agrees(large_blocks_by_producers); }
 
-TEST(MnMajor, ProductsAgreeOnCuda) { expect_hopper_agrees(mn_major_cases()); }
+TEST(MnMajor, ProductsAgreeOnCuda) { expect_hopper_agrees(mn_major_cases); }
 
 // A tensor core truncates when it adds: summed inside of one, these would lose more than `fast`
 // allows.
@@ -387,7 +387,7 @@ TEST(LongSums, OfSplitTf32AgreeOnCuda) {
 TEST(MnMajor, ProductsCompileForSm90aWithoutSpills) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
-  for (const GpuCase& each : mn_major_cases()) {
+  for (const GpuCase& each : due(mn_major_cases(), 3)) {
     const std::string text = emit_gpu(each.program, "k", GpuDialect::Cuda)->text;
     EXPECT_NE(text.find("tw_descriptor_mn<"), std::string::npos) << text;
     const auto code = nvrtc->compile(text, "sm_90a");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/tilewright.h"
+#include "tests/nightly.h"
 #include "tests/runtime/opencl_library.h"
 #include "tests/runtime/tiny_kernels.h"
 #include "tests/runtime/tiny_model.h"
@@ -261,14 +262,15 @@ TEST(Linkage, RuntimeExportsTheCInterfaceOnly) {
   }
 }
 
-/// Runs the program with its first allocation failing, then with its second, and so on, until none
-/// fails any more. The program ends by itself with a message and not by a signal, except in the
-/// destructor of nlohmann's values (3.11), which allocates, and aborts if that fails.
+/// Runs the program with its first allocation failing, then with its fourth, and so on, by night
+/// with each of them, until none fails any more. The program ends by itself with a message and not
+/// by a signal, except in the destructor of nlohmann's values (3.11), which allocates, and aborts
+/// if that fails.
 void expect_errors_of_failing_allocations(const std::string& program, const std::string& success,
                                           int most_allocations, int most_aborts) {
   if (has_shadow_memory) GTEST_SKIP() << "the sanitizer has its own allocator";
   int succeeded = 0, aborted_in_destructor = 0;
-  for (int n = 1; n < most_allocations && succeeded < 20; ++n) {
+  for (int n = 1; n < most_allocations && succeeded < 20; n += cases_of(3, 1)) {
     const Outcome outcome = run_command(
         fmt::format("MALLOC_FAILS_AT={} LD_PRELOAD={} exec {}", n, TW_MALLOC_FAILS, program));
     succeeded = outcome.output.find(success) != std::string::npos ? succeeded + 1 : 0;
