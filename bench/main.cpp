@@ -303,11 +303,11 @@ Result<Planning> planned_model(const std::string& model, const Call& call, db::S
          tools::import_model({model, {}, {}}, call.flags.place, call.here,
                              *call.environment.interrupts));
   const int threads = call.threads[0];
-  const auto stops = [&call] { return call.interrupted(); };
+  const StopToken stop = call.environment.stop();
   const int64_t before_ns = call.environment.clock();
   TW_TRY(tuner::SchemeCosts costs,
-         tuner::SchemeCosts::predict(passed.graph, {call.target, threads, stops}, store,
-                                     tuner::predict_for(call.target, threads, stops)));
+         tuner::SchemeCosts::predict(passed.graph, {call.target, threads, stop}, store,
+                                     tuner::predict_for(call.target, threads, stop)));
   const int64_t predicted_ns = call.environment.clock();
   TW_TRY(Planning planning, measure_planning(passed.graph, costs.schemes(), costs.transform_cost(),
                                              call.flags.rounds, call.environment.clock));

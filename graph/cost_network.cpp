@@ -297,7 +297,7 @@ class BestFirstSearch {
     nodes_.push_back({elimination_.lower_bound(), 0, no_node, 0});
     if (std::isfinite(nodes_[0].bound)) open_.push(0);
     while (!open_.empty() && solution_.assignments.size() < count_) {
-      if (nodes_.size() >= limits_.nodes || limits_.is_cancelled()) {
+      if (nodes_.size() >= limits_.nodes || limits_.stop.is_stopped()) {
         give_up();
         return std::move(solution_);
       }

@@ -24,13 +24,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "graph/cost_table.h"
 
 namespace tw::graph {
@@ -68,8 +68,7 @@ struct SolverLimits {
   /// smaller tables are made, whose bound is weaker.
   size_t total_elements = size_t{1} << 24;
   size_t nodes = 1'000'000;  ///< most partial assignments that the search expands
-  /// Polled during the search; true ends it as if its nodes were used up.
-  std::function<bool()> is_cancelled = [] { return false; };
+  StopToken stop = {};       ///< asked during the search; ends it as if its nodes were used up
 };
 
 struct Assignment {

@@ -107,7 +107,7 @@ class PassRunner {
     }
     for (const Pass& pass : passes()) {
       if (options_.disabled.contains(std::string(pass.name))) continue;
-      if (options_.stops()) return fail(ErrorCode::Interrupted, "[passes] interrupted");
+      TW_RETURN_IF_ERROR(check_not_stopped(options_.stop, "passes"));
       TW_RETURN_IF_ERROR(run(pass));
     }
     return std::move(passed_);

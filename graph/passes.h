@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "graph/graph.h"
 
 namespace tw::graph {
@@ -34,7 +35,7 @@ struct PassOptions {
   /// Check each pass: the interpreter computes all outputs on random inputs before and after it.
   /// Slow, for tests and small graphs.
   bool verify = false;
-  std::function<bool()> stops = [] { return false; };  ///< asked between passes
+  StopToken stop = {};  ///< asked between passes
   /// A clock in seconds, for PassRun::seconds.
   std::function<double()> clock_s = [] { return 0.0; };
 };
@@ -50,7 +51,8 @@ struct Passed {
   std::vector<PassRun> runs;
 };
 
-/// Runs all passes in order. Usage if `disabled` names no pass; Interrupted if `stops` ended it;
+/// Runs all passes in order. Usage if `disabled` names no pass; As check_not_stopped() says if
+/// `stop` ended it;
 /// Internal, naming the pass, if verification finds a difference.
 Result<Passed> apply_passes(Graph graph, const PassOptions& options = {});
 

@@ -19,6 +19,7 @@ struct Space::State {
   ComputePlan plan;
   std::vector<Knob> decisions;
   std::vector<StageSpace> stages;
+  double weight = 1;
 
   explicit State(ComputePlan made) : plan(std::move(made)) {}
 
@@ -37,6 +38,13 @@ struct Space::State {
 namespace {
 
 constexpr int guesses = 400;
+// Points of weight 1 that are lowered in search of the default one, and constructed in search of
+// the nearest one: about a second's. However heavy points are, `least_points` of them are; the
+// default is mostly found with less than ten.
+constexpr double most_default_points = 10'000, most_near_points = 20'000, least_points = 16;
+// Lowering points of chains of 3 to 256 stages took 0.3 to 0.8 times as long as that of a product,
+// divided by (100 * stages + nodes).
+constexpr double nodes_per_stage = 100, nodes_of_weight_one = 105;
 // Draws of a stage's decisions until they are allowed; usually a few are enough.
 constexpr int most_draws = 2000;
 // Points among which the search for the nearest one chooses where to begin.
@@ -65,6 +73,27 @@ class Phases {
  private:
   std::map<std::string, std::string> phases_;  // by stage: the one that opened its phase
   std::map<std::string, Site> sites_;          // by the latter
+};
+
+/// See Space::weight(). Lowering takes time for each stage and for each node of its body.
+double weight_of(const ComputePlan& plan) {
+  double nodes = 0;
+  for (const dsl::Stage& stage : plan.compute.stages)
+    nodes += nodes_per_stage + static_cast<double>(stage.body.node().size);
+  return std::max(1.0, nodes / nodes_of_weight_one);
+}
+
+/// Counts points, of which a search may construct so many, fewer the heavier they are: what it
+/// finds is the same on every machine. No more are constructed once it is stopped.
+class Allowance {
+ public:
+  Allowance(double most, double weight, const StopToken& stop)
+      : left_(std::max(most / weight, least_points)), stop_(stop) {}
+  bool takes_one() { return --left_ >= 0 && !stop_.is_stopped(); }
+
+ private:
+  double left_;
+  const StopToken& stop_;
 };
 
 tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem,
@@ -122,21 +151,20 @@ size_t hash(const Point& point) {
   return h;
 }
 
-Result<Space> Space::derive(const Problem& problem, const Target& target,
-                            const std::function<bool()>& stops,
+Result<Space> Space::derive(const Problem& problem, const Target& target, const StopToken& stop,
                             std::span<const Strategy> strategies) {
-  TW_TRY(ComputePlan plan, plan_stages(problem, target, stops));
+  TW_TRY(ComputePlan plan, plan_stages(problem, target, stop));
   auto state = std::make_shared<State>(std::move(plan));
   for (const StagePlan& stage : state->plan.stages) {
     state->stages.emplace_back(state->plan, stage, strategies, state->decisions);
     if (state->stages.back().offers().empty()) return no_strategy(stage, problem, target);
   }
+  state->weight = weight_of(state->plan);
   return Space(std::move(state));
 }
 
-Space Space::derive(const dsl::Compute& compute, const Target& target,
-                    const std::function<bool()>& stops) {
-  return derive(Problem{compute}, target, stops).value();
+Space Space::derive(const dsl::Compute& compute, const Target& target) {
+  return derive(Problem{compute}, target).value();
 }
 
 const Target& Space::target() const { return state_->plan.target; }
@@ -148,27 +176,32 @@ double Space::size() const {
   return size;
 }
 
-Point Space::default_point(const std::function<bool()>& stops) const {
-  const auto is_late = [&] { return stops && stops(); };
+double Space::weight() const { return state_->weight; }
+
+Point Space::default_point() const { return default_point(StopToken()).value(); }
+
+Result<Point> Space::default_point(const StopToken& stop) const {
+  Allowance allowance(most_default_points, weight(), stop);
   const Limits limits = limits_of(target());
   Random random(1);
   Point best{std::vector<int>(decisions().size(), 0)};
   double best_rate = std::numeric_limits<double>::lowest();
   const auto improves = [&](const Point& point) {
     const double rate = state_->rate(point);
-    if (rate <= best_rate) return false;
+    if (rate <= best_rate || !allowance.takes_one()) return false;
     if (!schedule(point).program(limits)) return false;
     best_rate = rate;
     best = point;
     return true;
   };
-  for (int i = 0; i < guesses && !is_late(); ++i) improves(sample(random));
+  for (int i = 0; i < guesses && !stop.is_stopped(); ++i) improves(sample(random));
   // Guesses do not come close where there are many knobs, of which the rate says much.
   for (bool moves = state_->can_be_climbed(); moves;) {
     const std::vector<Point> near = neighbours(best);
     moves = std::any_of(near.begin(), near.end(),
-                        [&](const Point& point) { return !is_late() && improves(point); });
+                        [&](const Point& point) { return !stop.is_stopped() && improves(point); });
   }
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   return best;
 }
 
@@ -303,8 +336,8 @@ size_t common_steps(const std::vector<std::string>& wanted, const Schedule& sche
 
 }  // namespace
 
-Point Space::nearest_point(const Schedule& schedule, const std::function<bool()>& stops) const {
-  const auto is_late = [&] { return stops && stops(); };
+Result<Point> Space::nearest_point(const Schedule& schedule, const StopToken& stop) const {
+  Allowance allowance(most_near_points, weight(), stop);
   std::vector<std::string> wanted;
   for (const Step& step : schedule.steps()) wanted.push_back(schedules::to_string(step));
   std::sort(wanted.begin(), wanted.end());
@@ -318,11 +351,12 @@ Point Space::nearest_point(const Schedule& schedule, const std::function<bool()>
     best = point;
     return true;
   };
-  for (int i = 0; i < nearest_samples && !is_late(); ++i) improves(sample(random));
+  for (int i = 0; i < nearest_samples && allowance.takes_one(); ++i) improves(sample(random));
   for (bool moves = true; moves;) {
     moves = false;
-    for (const Point& point : neighbours(best)) moves |= !is_late() && improves(point);
+    for (const Point& point : neighbours(best)) moves |= allowance.takes_one() && improves(point);
   }
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   return best;
 }
 

@@ -13,7 +13,6 @@
 // Sampling, mutating and crossing know nothing else. A Space is immutable and thread-safe to share.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/stop.h"
 #include "base/target.h"
 #include "schedules/problem.h"
 #include "schedules/schedule.h"
@@ -40,14 +40,12 @@ size_t hash(const Point& point);
 class Space {
  public:
   /// Usage where the problem asks for what is no layout; Unsupported where no strategy schedules
-  /// a stage with the layouts that it asks for. `stops` as of plan_stages(): the space of a plan
-  /// that was cut short is another one.
+  /// a stage with the layouts that it asks for; as check_not_stopped() where the token ended it.
   static Result<Space> derive(const Problem& problem, const Target& target,
-                              const std::function<bool()>& stops = nullptr,
+                              const StopToken& stop = {},
                               std::span<const Strategy> strategies = schedules::strategies());
   /// With layouts that schedules are free to choose.
-  static Space derive(const dsl::Compute& compute, const Target& target,
-                      const std::function<bool()>& stops = nullptr);
+  static Space derive(const dsl::Compute& compute, const Target& target);
 
   const Target& target() const;
   /// Named "stage.place", "stage.strategy" or "stage.knob", in the order of a point's choices.
@@ -55,9 +53,14 @@ class Space {
   /// The number of points, constraints not counted.
   double size() const;
 
-  /// A good first guess, without any measurement. It takes longer the more stages there are: from
-  /// when `stops` says so, the best of what was looked at is the answer.
-  Point default_point(const std::function<bool()>& stops = nullptr) const;
+  /// A good first guess, without any measurement: the best of as many points as a count of work
+  /// allows, fewer of larger computes.
+  Point default_point() const;
+  /// The same point, unless the token ends the search for it: errors as check_not_stopped().
+  Result<Point> default_point(const StopToken& stop) const;
+  /// Size of the schedule of a point: what it costs to construct and lower it, in constructions of
+  /// a product's. Bounds of work are counts of points, divided by this.
+  double weight() const;
   /// Uniform over the points that are allowed.
   Point sample(Random& random) const;
   /// Changes one or two decisions by a step or to any value; allowed.
@@ -81,9 +84,9 @@ class Space {
 
   /// The point whose schedule has the most steps in common with a schedule that may be of another
   /// space: a local maximum over points that differ in one decision, from the best of a few
-  /// samples, or once `stops` is true the best so far. Its schedule may be illegal. Requires: the
-  /// schedule has no error.
-  Point nearest_point(const Schedule& schedule, const std::function<bool()>& stops = nullptr) const;
+  /// samples, or the best of as many points as a count of work allows. Its schedule may be illegal.
+  /// Errors as check_not_stopped(). Requires: the schedule has no error.
+  Result<Point> nearest_point(const Schedule& schedule, const StopToken& stop = {}) const;
 
   /// The configuration: "stage: strategy knob=value ...; ...". parse() gives the point back, or
   /// nothing for text of another space. The text of a space that lacks an optional knob is the

@@ -2,7 +2,6 @@
 #include "schedules/stage_plan.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_set>
@@ -25,8 +24,9 @@ constexpr size_t most_vector_axes = 3;
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
-// Looking at a stage takes up to a millisecond where there are thousands.
-constexpr size_t stages_between_questions = 64;
+// Merging a stage copies all stages that there are, 0.4 us each: a second of copies, with which
+// chains of two thousand stages are merged whole.
+constexpr size_t most_copied_stages = 2'500'000;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
 
@@ -89,32 +89,36 @@ bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || !reduction.axes.empty();
 }
 
-/// Knows whether it is late, and asks now and then: a few stages are planned whole in any case.
-class Lateness {
+/// Counts the work of planning, and knows when it is to end: with its allowance, which is the same
+/// on every machine, or because somebody stops it, in which case there is no plan.
+class Planning {
  public:
-  explicit Lateness(const std::function<bool()>& stops) : stops_(stops) {}
-  bool operator()() {
-    if (!is_late_ && ++looks_ % stages_between_questions == 0) is_late_ = stops_ && stops_();
-    return is_late_;
+  explicit Planning(const StopToken& stop) : stop_(stop) {}
+  /// Notes a look at a stage, for which so many stages may be copied.
+  void looks_at_one_of(size_t stages) {
+    copied_ += stages;
+    if (!is_stopped_ && stop_.is_stopped()) is_stopped_ = true;
   }
+  bool is_over() const { return is_stopped_ || copied_ > most_copied_stages; }
 
  private:
-  const std::function<bool()>& stops_;
-  size_t looks_ = 0;
-  bool is_late_ = false;
+  const StopToken& stop_;
+  size_t copied_ = 0;
+  bool is_stopped_ = false;
 };
 
 /// An elementwise consumer of a reduction, of the reduction's shape, is written where that is.
-std::optional<Epilogue> next_epilogue(const Schedule& schedule, Lateness& is_late) {
+std::optional<Epilogue> next_epilogue(const Schedule& schedule, Planning& planning) {
   for (const StageNest& nest : schedule.nest().stages) {
     if (reduces(nest.stage)) continue;
-    if (is_late()) return std::nullopt;
+    if (planning.is_over()) return std::nullopt;
     std::vector<std::string> producers;
     for_each_read(nest.stage.body, [&](const dsl::Read& r) { producers.push_back(r.tensor); });
     for (const std::string& producer : producers) {
       const StageNest* into = schedule.nest().find(producer);
       if (!into || !reduces(into->stage) || into->epilogue) continue;
       if (!can_store(nest.stage, into->stage)) continue;
+      planning.looks_at_one_of(schedule.nest().stages.size());
       if (!schedule.epilogue(nest.stage.name, producer).error())
         return Epilogue{nest.stage.name, producer};
     }
@@ -189,19 +193,20 @@ bool can_inline(const Compute& compute, const Stage& stage,
   return !after.error() && !multiplies_work(growth_of(before, after, stage.name));
 }
 
-/// Stages that are looked at when it is late stay as they are.
-Schedule plan_prologue(const Compute& compute, Lateness& is_late) {
+/// Stages that are left when planning is over stay as they are.
+Schedule plan_prologue(const Compute& compute, Planning& planning) {
   Schedule schedule(compute);
   Readers readers = readers_of(compute);
   for (const Stage& stage : compute.stages) {
-    if (is_late()) return schedule;
+    if (planning.is_over()) return schedule;
+    planning.looks_at_one_of(schedule.nest().stages.size());
     // Inlining a stage adds readers to earlier stages only: those of this one are as declared.
     const std::vector<const Stage*>& stage_readers = readers[stage.name];
     if (should_inline(compute, stage, stage_readers) &&
         can_inline(schedule.nest().compute, stage, stage_readers))
       schedule.add(Inline{stage.name});
   }
-  while (const auto epilogue = next_epilogue(schedule, is_late)) schedule.add(*epilogue);
+  while (const auto epilogue = next_epilogue(schedule, planning)) schedule.add(*epilogue);
   return schedule;
 }
 
@@ -462,10 +467,11 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
 }
 
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
-                                const std::function<bool()>& stops) {
+                                const StopToken& stop) {
   const Compute& compute = problem.compute;
-  Lateness is_late(stops);
-  Schedule prologue = plan_prologue(compute, is_late);
+  Planning planning(stop);
+  Schedule prologue = plan_prologue(compute, planning);
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
     TW_TRY(dsl::Layout layout, dsl::parse_layout(compute, tensor, text));

@@ -6,11 +6,11 @@
 // any choice. Plain values; thread-safe.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/stop.h"
 #include "base/target.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
@@ -73,10 +73,11 @@ struct ComputePlan {
 };
 
 /// Usage where the problem asks for the layout of a tensor that is neither an input nor an
-/// output, or for what is no layout of it. It takes longer the more stages there are: from when
-/// `stops` says so, no more of them are merged into others.
+/// output, or for what is no layout of it; as check_not_stopped() where the token ended it. The
+/// work is bounded by a count: of computes with thousands of stages the last ones are merged into
+/// no others. So the plan depends on the problem and the target alone.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
-                                const std::function<bool()>& stops = nullptr);
+                                const StopToken& stop = {});
 
 /// The index of the read's dimension along which its tensor is contiguous. Requires: it has
 /// indices.

@@ -127,7 +127,7 @@ Result<int> serve(const ServeFlags& f, const Surroundings& here) {
   TW_RETURN_IF_ERROR(say_where(f, rules, server.port()));
   web::Site site(site_of(place, std::move(rules), here));
   TW_RETURN_IF_ERROR(server.run([&](const web::Request& request) { return site.answer(request); },
-                                [&] { return interrupts.load() > 0; }));
+                                stop_on_interrupt(&interrupts)));
   return static_cast<int>(ErrorCode::Interrupted);
 }
 

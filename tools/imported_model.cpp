@@ -62,7 +62,7 @@ Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& p
   TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
   graph::PassOptions options;
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
-  options.stops = [&] { return interrupts.load() > 0; };
+  options.stop = stop_on_interrupt(&interrupts);
   options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
   TW_TRY(graph::Passed passed, graph::apply_passes(std::move(graph), options));
   return ImportedModel{std::filesystem::path(flags.model).stem().string(), std::move(passed.graph),

@@ -309,9 +309,9 @@ Result<std::string> default_schedule(const dsl::Workload& workload, const Target
 }
 
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads, const std::function<bool()>& stops) {
+                                       int threads, const StopToken& stop) {
   TW_TRY(std::string preferred,
-         tuner::predicted_schedule(schedules::problem_of(workload), target, threads, stops));
+         tuner::predicted_schedule(schedules::problem_of(workload), target, threads, stop));
   const auto schedule = schedules::parse_schedule(workload.compute, preferred);
   if (schedule && schedule->program(schedules::limits_of(target))) return preferred;
   return default_schedule(workload, target);

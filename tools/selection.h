@@ -115,9 +115,9 @@ std::string schedule_source(const Selection& selection);
 /// The same as a clause for people.
 std::string show_source(const Selection& selection);
 /// The schedule that the cost model prefers, as `tune --compile-only` compiles it; nothing is
-/// measured. Once `stops` is true, the best of those considered so far.
+/// measured. Errors as predicted_schedule().
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads, const std::function<bool()>& stops = nullptr);
+                                       int threads, const StopToken& stop = {});
 /// The default schedule of the workload's space, without a search. Errors as Space::derive().
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
 

@@ -174,7 +174,7 @@ tuner::RaceOptions race_options(const Workshop& shop) {
   tuner::RaceOptions options;
   options.threads = static_cast<int>(shop.flags.target.threads);
   options.budget_s = std::clamp(shop.left_s(), 0.0, race_s(shop.flags));
-  options.stops = [&shop] { return shop.environment.interrupted(); };
+  options.stop = shop.environment.stop();
   return options;
 }
 

@@ -47,7 +47,7 @@ Status look_at_beginning(const schedules::Space& space, const Job& job, DryRun& 
          schedules::parse_schedule(job.workload.compute, job.schedule));
   const std::optional<schedules::Point> point = space.point_of(schedule);
   found.begins_in_space = point.has_value();
-  found.beginning = space.to_string(point ? *point : space.nearest_point(schedule));
+  found.beginning = space.to_string(point ? *point : space.nearest_point(schedule).value());
   return {};
 }
 
@@ -153,9 +153,9 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
 /// What a search would begin with.
 Result<std::string> unmeasured_schedule(std::optional<db::Store>& store,
                                         const dsl::Workload& workload, const Target& target,
-                                        int threads, const std::function<bool()>& stops) {
-  if (!store) return preferred_schedule(workload, target, threads, stops);
-  TW_TRY(std::string picked, tuner::first_pick(*store, workload, target, threads, stops));
+                                        int threads, const StopToken& stop) {
+  if (!store) return preferred_schedule(workload, target, threads, stop);
+  TW_TRY(std::string picked, tuner::first_pick(*store, workload, target, threads, stop));
   const auto schedule = schedules::parse_schedule(workload.compute, picked);
   if (schedule && schedule->program(schedules::limits_of(target))) return picked;
   return default_schedule(workload, target);
@@ -184,8 +184,11 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     if (best) {
       schedule = best->schedule;
     } else {
-      TW_TRY(schedule, unmeasured_schedule(store, job.workload, target.target, threads,
-                                           [&] { return interrupts.load() > 0; }));
+      auto picked = unmeasured_schedule(store, job.workload, target.target, threads,
+                                        stop_on_interrupt(&interrupts));
+      if (!picked && interrupts.load() > 0)
+        return interrupted_after(table.rows.size(), jobs.size());
+      TW_TRY(schedule, std::move(picked));
     }
     std::string source = best ? best->hash.substr(0, 16) : "cost model";
     const auto build = [&] {

@@ -22,10 +22,10 @@ struct Place {
 /// Walks through a space; scores of points that it has seen are kept.
 class Walk {
  public:
-  Walk(const Space& space, const Score& score, const std::function<bool()>& stops)
-      : space_(space), score_(score), stops_(stops) {}
+  Walk(const Space& space, const Score& score, const StopToken& stop)
+      : space_(space), score_(score), stop_(stop) {}
 
-  bool is_late() const { return stops_ && stops_(); }
+  bool is_stopped() const { return stop_.is_stopped(); }
 
   /// The points with their scores, best first.
   std::vector<Place> ranked(const std::vector<Point>& points) {
@@ -40,7 +40,7 @@ class Walk {
   /// The local optimum that is reached from a place.
   Place descend(Place at, size_t mutations, Random& random) {
     do settle(at);
-    while (!is_late() && moves(at, mutants(at.point, mutations, random)));
+    while (!is_stopped() && moves(at, mutants(at.point, mutations, random)));
     return at;
   }
 
@@ -67,7 +67,7 @@ class Walk {
   void settle(Place& at) {
     const size_t decisions = at.point.choices.size();
     size_t unchanged = 0;
-    for (size_t d = 0; unchanged < decisions && !is_late(); d = (d + 1) % decisions)
+    for (size_t d = 0; unchanged < decisions && !is_stopped(); d = (d + 1) % decisions)
       unchanged = moves(at, changes(at.point, d)) ? 0 : unchanged + 1;
   }
 
@@ -87,27 +87,27 @@ class Walk {
 
   const Space& space_;
   const Score& score_;
-  const std::function<bool()>& stops_;
+  const StopToken& stop_;
   std::map<Point, double> known_;
 };
 
 }  // namespace
 
-Point descend(const Space& space, const std::vector<Point>& given, const Score& score,
-              const Descent& descent, Random& random, const std::function<bool()>& stops) {
-  Walk walk(space, score, stops);
+Result<Point> descend(const Space& space, const std::vector<Point>& given, const Score& score,
+                      const Descent& descent, Random& random, const StopToken& stop) {
+  Walk walk(space, score, stop);
   std::vector<Place> starts = walk.ranked(given);
   std::vector<Point> samples;
-  for (size_t i = 0; i < descent.samples && !walk.is_late(); ++i)
+  for (size_t i = 0; i < descent.samples && !walk.is_stopped(); ++i)
     samples.push_back(space.sample(random));
   for (Place& place : walk.ranked(samples)) starts.push_back(std::move(place));
   if (starts.size() > descent.starts) starts.resize(std::max(descent.starts, given.size()));
   Place best = starts.front();
   for (const Place& start : starts) {
-    if (walk.is_late()) break;
     Place end = walk.descend(start, descent.mutations, random);
     if (end.score > best.score) best = std::move(end);
   }
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
   return best.point;
 }
 

@@ -9,10 +9,11 @@
 //   const Point best = descend(space, {space.default_point()}, score, descent, random);
 
 #include <cstddef>
-#include <functional>
 #include <vector>
 
 #include "base/random.h"
+#include "base/result.h"
+#include "base/stop.h"
 #include "schedules/space.h"
 #include "tuner/search.h"
 
@@ -25,10 +26,11 @@ struct Descent {
   size_t mutations = 0;  ///< tried where no single change is better
 };
 
-/// The best point by the score's mean of all that were looked at. Once `stops` is true, the best so
-/// far. Requires: `given` is not empty.
-schedules::Point descend(const schedules::Space& space, const std::vector<schedules::Point>& given,
-                         const Score& score, const Descent& descent, Random& random,
-                         const std::function<bool()>& stops = nullptr);
+/// The best point by the score's mean of all that were looked at. Errors as check_not_stopped().
+/// Requires: `given` is not empty.
+Result<schedules::Point> descend(const schedules::Space& space,
+                                 const std::vector<schedules::Point>& given, const Score& score,
+                                 const Descent& descent, Random& random,
+                                 const StopToken& stop = {});
 
 }  // namespace tw::tuner

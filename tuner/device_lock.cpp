@@ -45,7 +45,7 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock,
     if (errno != EWOULDBLOCK && errno != EINTR)
       return fail(ErrorCode::Environment,
                   fmt::format("[device] the lock '{}': {}", path, std::strerror(errno)));
-    if (deadline.is_cancelled())
+    if (deadline.stop.is_stopped())
       return fail(ErrorCode::Interrupted,
                   "[device] interrupted while another tuner measured on it");
     if (clock() >= deadline.at_ns) return false;

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stop.h"
 #include "tuner/clock.h"
 
 namespace tw::tuner {
@@ -39,11 +40,12 @@ struct Environment {
   /// The time on the clock from which on the run behaves as if the user had interrupted it once.
   int64_t ends_ns = INT64_MAX;
 
-  /// Whether the user, or the time, has asked the run to stop.
-  bool interrupted() const {
-    return (interrupts != nullptr && interrupts->load() > 0) ||
-           (ends_ns != INT64_MAX && clock() >= ends_ns);
+  /// The wish of the user, or of that time, that the run ends. The counter must outlive it.
+  StopToken stop() const {
+    const StopToken user = stop_on_interrupt(interrupts);
+    return ends_ns == INT64_MAX ? user : any_of(user, stop_at(clock, ends_ns));
   }
+  bool interrupted() const { return stop().is_stopped(); }
 };
 
 /// The environment of this process: this program is the worker program (see above), NVRTC is looked

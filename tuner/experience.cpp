@@ -35,8 +35,6 @@ constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_s
 // where 40 counted as 20, at 0.933 where they counted nothing; without it 0.905.
 constexpr int64_t elsewhere_per_own = 2;
 
-bool is_late(const Question& q) { return q.interrupted() || (q.late && q.late()); }
-
 bool is_here(const Question& q, const db::Record& record) { return is_of_device(record, q.target); }
 
 double throughput_of(const db::Record& record) {
@@ -111,18 +109,18 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   std::vector<db::Record> records;
   (void)store.for_each(trials_of(*q.workload, q.target, q.threads), [&](const db::Record& record) {
     records.push_back(record);
-    return !q.interrupted();
+    return !q.stop.is_stopped();
   });
   std::vector<Known> group = judged(std::move(records));
   std::set<std::string_view> known;
   for (const Known& trial : group) {
     const db::Record& record = trial.record;
-    if (q.interrupted()) return;
+    if (q.stop.is_stopped()) return;
     known.insert(record.schedule);
     // A schedule that could not be timed undisturbed may be tried again.
     if (record.status == db::TrialStatus::Unstable) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
-    if (is_late(q)) continue;
+    if (q.stop.is_stopped()) continue;
     add_sample(*q.workload, trial, q.target, q, out);
     if (!is_usable(trial) || out.parents.size() == most_parents) continue;
     if (const auto point = point_of(q, record))
@@ -179,7 +177,7 @@ std::vector<db::Record> trials_at(db::Store& store, const db::Place& place, cons
   std::set<std::string> hashes;  // a layer may hold records that were merged too
   const auto add = [&](const db::Record& record) {
     if (hashes.insert(record.hash).second) records.push_back(record);
-    return !q.interrupted();
+    return !q.stop.is_stopped();
   };
   if (place != place_of_run(q)) (void)store.for_each(filter, add);
   store.for_each_below(filter, add);
@@ -207,7 +205,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   std::ranges::stable_sort(near, {}, &Near::distance);
   std::vector<Neighbour> result;
   for (Near& next : near) {
-    if (result.size() == most_neighbours || q.interrupted()) break;
+    if (result.size() == most_neighbours || q.stop.is_stopped()) break;
     std::vector<db::Record> records = trials_at(store, next.place, q);
     if (records.empty()) continue;
     auto target = is_here(q, records.front()) ? q.target : target_of(records.front());
@@ -222,7 +220,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
 /// Evenly from the fastest to the slowest: the model is to learn what makes the difference.
 void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   const size_t count = std::min(neighbour.trials.size(), most_samples_each);
-  for (size_t i = 0; i < count && !is_late(q); ++i) {
+  for (size_t i = 0; i < count && !q.stop.is_stopped(); ++i) {
     const Known& trial = neighbour.trials[i * neighbour.trials.size() / count];
     if (add_sample(neighbour.workload, trial, neighbour.target, q, out) &&
         neighbour.is_same_workload)
@@ -233,7 +231,7 @@ void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) 
 void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   size_t found = 0, tries = 0;
   for (const Known& trial : neighbour.trials) {
-    if (found == seeds_each || tries == tries_each || is_late(q)) return;
+    if (found == seeds_each || tries == tries_each || q.stop.is_stopped()) return;
     if (!is_usable(trial)) continue;
     ++tries;
     const auto point = point_of(q, trial.record);

@@ -6,11 +6,11 @@
 // cost model and whose fastest schedules are worth a try here. Not thread-safe.
 
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/stop.h"
 #include "base/target.h"
 #include "cost_model/cost_model.h"
 #include "db/store.h"
@@ -28,9 +28,7 @@ struct Question {
   /// Hashes of records that a model has learned from: they give no samples, and those that do are
   /// added.
   std::set<std::string>* learned = nullptr;
-  std::function<bool()> interrupted;  ///< once true, what is known so far is returned
-  /// Once true, no more schedules are turned into points or samples. Empty: never.
-  std::function<bool()> late = nullptr;
+  StopToken stop = {};  ///< once stopped, the answer has only a part of what is known
 };
 
 struct Experience {

@@ -246,15 +246,10 @@ Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
 
 Error Task::nothing_found(Ended ended) const {
   const int64_t trials = counts_.total();
-  const std::string why =
-      trials > 0 ? fmt::format("none of {} candidates is valid: {}", trials,
-                               counts_.most_frequent_failures())
-      : ended == Ended::Budget
-          ? fmt::format(
-                "no candidate was built within the budget of {} s; give more time "
-                "(--budget)",
-                format_double(run_.options.budget_s))
-          : "nothing could be proposed";
+  if (trials == 0 && ended == Ended::Budget) return run_.no_candidate_in_time();
+  const std::string why = trials > 0 ? fmt::format("none of {} candidates is valid: {}", trials,
+                                                   counts_.most_frequent_failures())
+                                     : "nothing could be proposed";
   if (counts_.are_all_unstable())
     return {ErrorCode::TryLater, fmt::format("[tune] {}; try again when less else runs", why)};
   return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};

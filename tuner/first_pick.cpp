@@ -22,24 +22,24 @@ constexpr size_t batch = 8;
 }  // namespace
 
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
-                               const Target& target, int threads,
-                               const std::function<bool()>& stops) {
+                               const Target& target, int threads, const StopToken& stop) {
   const schedules::Problem problem = schedules::problem_of(workload);
-  TW_TRY(schedules::Space space, schedules::Space::derive(problem, target, stops));
-  Experience known = warm_start(store, {&workload, &space, target, threads, nullptr, stops, stops});
+  TW_TRY(schedules::Space space, schedules::Space::derive(problem, target, stop));
+  Experience known = warm_start(store, {&workload, &space, target, threads, nullptr, stop});
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
   if (known.samples.empty() && known.seeds.empty())
-    return predicted_schedule(problem, target, threads, stops);
+    return predicted_schedule(problem, target, threads, stop);
   cost_model::CostModel model;
   TW_RETURN_IF_ERROR(model.update(known.samples));
   const int64_t trusted = known.trusted();
   TW_TRY(std::unique_ptr<Search> search, make_search("evolution"));
   Proposer proposer(std::move(space), std::move(search), threads, 1, workload.state);
   proposer.learn(std::move(known));
-  proposer.begin(stops);
+  proposer.begin(stop);
   const std::vector<schedules::Point> points = proposer.propose(
       [&](const auto& pool) { return proposer.predict(pool, model, trusted); }, batch);
   const std::vector<Candidate> candidates = proposer.choose(points);
-  if (candidates.empty()) return predicted_schedule(problem, target, threads, stops);
+  if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
   return candidates.front().schedule;
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 // What a run would measure first, without the run.
 
-#include <functional>
 #include <string>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "base/target.h"
 #include "db/store.h"
 #include "dsl/workload.h"
@@ -14,10 +14,9 @@ namespace tw::tuner {
 
 /// The schedule that a search begins with, as tw1 text: by what the database and its layers know of
 /// the workload elsewhere and of workloads like it, else by the cost model alone
-/// (predicted_schedule()). Nothing is built. Deterministic unless `stops` cuts the choice short.
-/// Errors as schedules::Space::derive().
+/// (predicted_schedule()). Nothing is built. Deterministic. Errors as
+/// schedules::Space::derive().
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
-                               const Target& target, int threads,
-                               const std::function<bool()>& stops);
+                               const Target& target, int threads, const StopToken& stop);
 
 }  // namespace tw::tuner

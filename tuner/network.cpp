@@ -107,7 +107,7 @@ class NetworkRun {
   double elapsed_s() const { return static_cast<double>(environment_.clock() - started_ns_) / 1e9; }
 
   Status predict() {
-    const CostContext context{target_, options_.tuning.threads, [this] { return interrupted(); }};
+    const CostContext context{target_, options_.tuning.threads, environment_.stop()};
     TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
     costs_ = std::make_shared<SchemeCosts>(std::move(costs));
     tuned_.predicting_s = elapsed_s();
@@ -392,12 +392,11 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
                                   const Environment& environment, const OnProgress& on_progress) {
   TW_RETURN_IF_ERROR(check(options.tuning));
   const Target machine = with_known_machine(store, target);
-  const auto interrupted = [&environment] { return environment.interrupted(); };
   const PredictionCache cache = PredictionCache::open(
       options.predictions, predictor_version(machine, options.tuning.threads));
   NetworkServices services;
   services.predict =
-      cache.remembering(predict_for(machine, options.tuning.threads, interrupted), interrupted);
+      cache.remembering(predict_for(machine, options.tuning.threads, environment.stop()));
   // Workers start with the first round, and keep the references of operators for the others.
   std::optional<Workers> workers;
   services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,

@@ -107,9 +107,9 @@ PredictionCache PredictionCache::open(std::string path, std::string version) {
   return PredictionCache(std::move(state));
 }
 
-Predict PredictionCache::remembering(Predict predict, std::function<bool()> stops) const {
-  return [state = state_, predict = std::move(predict),
-          stops = std::move(stops)](const dsl::Workload& workload) -> Result<Predicted> {
+Predict PredictionCache::remembering(Predict predict) const {
+  return [state = state_,
+          predict = std::move(predict)](const dsl::Workload& workload) -> Result<Predicted> {
     const std::string text = workload.text();
     {
       const std::lock_guard lock(state->mutex);
@@ -117,7 +117,6 @@ Predict PredictionCache::remembering(Predict predict, std::function<bool()> stop
       if (known != state->predictions.end()) return known->second;
     }
     TW_TRY(Predicted predicted, predict(workload));
-    if (stops && stops()) return predicted;
     const std::lock_guard lock(state->mutex);
     state->is_changed |= state->predictions.emplace(text, predicted).second;
     return predicted;

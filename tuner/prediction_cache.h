@@ -6,13 +6,12 @@
 // of them differs.
 //
 //   PredictionCache cache = PredictionCache::open(path, predictor_version(target, threads));
-//   const Predict predict = cache.remembering(predict_for(target, threads, stops), stops);
+//   const Predict predict = cache.remembering(predict_for(target, threads, stop));
 //   ...
 //   TW_RETURN_IF_ERROR(cache.write());
 //
 // Thread-safe.
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,9 +27,9 @@ class PredictionCache {
   /// is not written where `path` is empty.
   static PredictionCache open(std::string path, std::string version);
 
-  /// Answers from the cache, else asks `predict` and remembers its answer, unless it is an error or
-  /// `stops`, which may have cut it short, says true. The result may outlive the cache.
-  Predict remembering(Predict predict, std::function<bool()> stops) const;
+  /// Answers from the cache, else asks `predict` and remembers its answer, unless it is an error.
+  /// The result may outlive the cache.
+  Predict remembering(Predict predict) const;
 
   /// Replaces the file, where something was added since it was read. Environment where it cannot be
   /// written.

@@ -215,7 +215,7 @@ Outcome Process::receive(const Deadline& deadline) {
     if (reply->has_value()) return Reply{std::move(**reply)};
     if (exited) return reap();
     if (channel_ < 0) return lost_channel(deadline);
-    if (deadline.is_cancelled()) {
+    if (deadline.stop.is_stopped()) {
       kill();
       return Cancelled{tail_};
     }

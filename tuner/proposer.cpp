@@ -34,14 +34,14 @@ void Proposer::learn(const Point& point, double throughput) {
   history_.push_back({point, throughput});
 }
 
-void Proposer::begin(std::function<bool()> stops) {
+void Proposer::begin(StopToken stop) {
   predicted_.clear();
-  stops_ = std::move(stops);
+  stop_ = std::move(stop);
 }
 
 std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
   std::vector<Point> points =
-      search_->propose(space_, {history_, seeds_, stops_}, predict, count, random_);
+      search_->propose(space_, {history_, seeds_, stop_}, predict, count, random_);
   seeds_.clear();
   return points;
 }
@@ -52,7 +52,7 @@ std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
   // One thread: builders and the runner work meanwhile.
   auto candidates = candidates_of(
       space_, points, space_.target(), seen_,
-      {.kernel_threads = kernel_threads_, .workers = 1, .state = state_, .stops = stops_});
+      {.kernel_threads = kernel_threads_, .workers = 1, .state = state_, .stop = stop_});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {

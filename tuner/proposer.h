@@ -3,13 +3,12 @@
 // From what is known of a task to candidates: a search proposes points of its space, the cost model
 // predicts how fast they are, and those that are legal and new are chosen. Not thread-safe.
 //
-//   proposer.begin(stops);
+//   proposer.begin(stop);
 //   const auto points = proposer.propose(
 //       [&](const auto& pool) { return proposer.predict(pool, model, own_trials); }, 8);
 //   for (const Candidate& candidate : proposer.choose(points)) ...
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/stop.h"
 #include "cost_model/cost_model.h"
 #include "schedules/space.h"
 #include "tuner/experience.h"
@@ -42,9 +42,10 @@ class Proposer {
   void learn(const schedules::Point& point, double throughput);
   bool has_seen(const std::string& schedule) const { return seen_.schedules.contains(schedule); }
 
-  /// Begins a proposal; once `stops` is true, it is time to choose from what has been predicted.
-  void begin(std::function<bool()> stops);
-  /// Up to `count` points that the search thinks worth a trial, best first.
+  /// Begins a proposal, which the token may end.
+  void begin(StopToken stop);
+  /// Up to `count` points that the search thinks worth a trial, best first; none where it was
+  /// stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
   /// How fast the points are likely to be. `own` is the number of measured trials of the task.
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
@@ -59,7 +60,7 @@ class Proposer {
   int kernel_threads_;
   dsl::CacheState state_;
   Random random_;
-  std::function<bool()> stops_;
+  StopToken stop_;
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::optional<Candidate> first_;       ///< to be chosen before any other

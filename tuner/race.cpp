@@ -83,10 +83,10 @@ Result<std::vector<double>> race(std::span<const runtime::Model> models, const C
   std::vector<std::vector<double>> times(models.size());
   const int64_t started = clock();
   for (int round = 0; round < options.most_rounds; ++round) {
-    if (options.stops() && round == 0)
+    if (options.stop.is_stopped() && round == 0)
       return fail(ErrorCode::Interrupted, "[network] interrupted before the plans were measured");
-    if (round > 0 &&
-        (options.stops() || static_cast<double>(clock() - started) > options.budget_s * 1e9))
+    if (round > 0 && (options.stop.is_stopped() ||
+                      static_cast<double>(clock() - started) > options.budget_s * 1e9))
       break;
     for (size_t turn = 0; turn < models.size(); ++turn) {
       const size_t model = round % 2 == 0 ? turn : models.size() - 1 - turn;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "dsl/array.h"
 #include "runtime/model.h"
 #include "tuner/clock.h"
@@ -24,7 +25,7 @@ struct RaceOptions {
   int threads = 1;
   double budget_s = 5;  ///< time for all models together, the first call of each not counted
   int most_rounds = 200;
-  std::function<bool()> stops = [] { return false; };  ///< asked between calls
+  StopToken stop = {};  ///< asked between calls
 };
 
 /// One call, until it is done.
@@ -39,7 +40,7 @@ Result<ModelCall> repeated_call(const runtime::Model& model,
 
 /// Median time of a call of each model in ns, on inputs from N(0, 1): each round calls every model
 /// once, and every other round in the opposite order. The models compute the same network. At least
-/// one round; Interrupted where `stops` ended it before that.
+/// one round; Interrupted where `stop` ended it before that.
 Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
                                  const RaceOptions& options);
 

@@ -30,10 +30,10 @@ tl::unexpected<Error> interrupted_predicting() {
 }
 
 Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& target, int threads,
-                                   const std::function<bool()>& stops) {
+                                   const StopToken& stop) {
   Predicted predicted;
-  TW_TRY(predicted.schedule, predicted_schedule(schedules::problem_of(workload), target, threads,
-                                                stops, quick_descent));
+  TW_TRY(predicted.schedule,
+         predicted_schedule(schedules::problem_of(workload), target, threads, stop, quick_descent));
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(workload.compute, predicted.schedule));
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
@@ -93,9 +93,9 @@ void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& rat
 
 }  // namespace
 
-Predict predict_for(const Target& target, int threads, std::function<bool()> stops) {
-  return [target, threads, stops = std::move(stops)](const dsl::Workload& workload) {
-    return predict_schedule(workload, target, threads, stops);
+Predict predict_for(const Target& target, int threads, StopToken stop) {
+  return [target, threads, stop = std::move(stop)](const dsl::Workload& workload) {
+    return predict_schedule(workload, target, threads, stop);
   };
 }
 
@@ -145,10 +145,10 @@ Status SchemeCosts::predict_all() {
   }
   for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
     const auto [group, i] = jobs[job];
-    predicted[group][i] =
-        context_.stops() ? interrupted_predicting() : predict_(kernels_[group][i].workload);
+    predicted[group][i] = context_.stop.is_stopped() ? interrupted_predicting()
+                                                     : predict_(kernels_[group][i].workload);
   });
-  if (context_.stops()) return interrupted_predicting();
+  if (context_.stop.is_stopped()) return interrupted_predicting();
   for (size_t group = 0; group < groups_.size(); ++group)
     TW_RETURN_IF_ERROR(keep_supported(group, predicted[group]));
   return {};
@@ -306,11 +306,11 @@ Status SchemeCosts::predict_copies() {
   for_each_index(copies.size(), host_target().machine.cores, [&](size_t i) {
     KernelChoice& copy = copies[i].second;
     const Result<Predicted> predicted =
-        context_.stops() ? interrupted_predicting() : predict_(copy.workload);
+        context_.stop.is_stopped() ? interrupted_predicting() : predict_(copy.workload);
     if (!predicted) return;  // without a schedule it is left out below
     take_prediction(copy, *predicted);
   });
-  if (context_.stops()) return interrupted_predicting();
+  if (context_.stop.is_stopped()) return interrupted_predicting();
   for (auto& copy : copies)
     if (!copy.second.schedule.empty()) copies_.insert(std::move(copy));
   return {};

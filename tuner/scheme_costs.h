@@ -48,7 +48,7 @@ struct Predicted {
   double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
 };
 using Predict = std::function<Result<Predicted>(const dsl::Workload& workload)>;
-Predict predict_for(const Target& target, int threads, std::function<bool()> stops);
+Predict predict_for(const Target& target, int threads, StopToken stop);
 
 /// How schemes and copies that were not measured are costed, against the measured ones.
 enum class Stance {
@@ -60,12 +60,12 @@ enum class Stance {
 struct CostContext {
   Target target;  ///< as with_known_machine() makes it
   int threads = 1;
-  std::function<bool()> stops = [] { return false; };  ///< thread-safe
+  StopToken stop = {};
 };
 
 class SchemeCosts {
  public:
-  /// Predicts all offered schemes (schemes.h), on all cores. Interrupted if `stops` ended it;
+  /// Predicts all offered schemes (schemes.h), on all cores. Interrupted if `stop` ended it;
   /// Unsupported, naming the operator, if none of its schemes can be scheduled. The graph must
   /// outlive the costs.
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,

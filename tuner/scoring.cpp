@@ -28,11 +28,10 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,
                                                     const ScoringOptions& options) {
-  // The first point, of a search the default, is looked at however little time there is.
-  const auto is_late = [&](size_t i) { return i > 0 && options.stops && options.stops(); };
+  const auto is_stopped = [&] { return options.stop.is_stopped(); };
   std::vector<Spelled> spelled(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
-    if (is_late(i)) return;
+    if (is_stopped()) return;
     schedules::Schedule schedule = space.schedule(points[i]);
     if (schedule.error()) return;
     spelled[i].text = schedule.to_string();
@@ -45,7 +44,7 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   const schedules::Limits limits = schedules::limits_searched(target);
   std::vector<std::optional<Candidate>> candidates(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
-    if (!spelled[i].schedule || is_late(i)) return;
+    if (!spelled[i].schedule || is_stopped()) return;
     const auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;
@@ -77,15 +76,15 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 }
 
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
-                                       int kernel_threads, const std::function<bool()>& stops,
+                                       int kernel_threads, const StopToken& stop,
                                        const Descent& descent) {
-  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stops));
+  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stop));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
     const auto candidates = candidates_of(
         space, points, target, {},
-        {.kernel_threads = kernel_threads, .workers = 1, .state = problem.state, .stops = stops});
+        {.kernel_threads = kernel_threads, .workers = 1, .state = problem.state, .stop = stop});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
         predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
@@ -93,12 +92,15 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
   };
   Random random(1);
   if (target.is_gpu()) {
-    const Point first = space.default_point(stops);
-    return space.schedule(descend(space, {first}, score, descent, random, stops)).to_string();
+    TW_TRY(const Point first, space.default_point(stop));
+    TW_TRY(const Point preferred, descend(space, {first}, score, descent, random, stop));
+    return space.schedule(preferred).to_string();
   }
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
-  const auto preferred = search->propose(space, {{}, {}, stops}, score, 1, random);
-  return space.schedule(preferred.empty() ? space.default_point(stops) : preferred[0]).to_string();
+  const std::vector<Point> preferred = search->propose(space, {{}, {}, stop}, score, 1, random);
+  if (!preferred.empty()) return space.schedule(preferred[0]).to_string();
+  TW_TRY(const Point first, space.default_point(stop));
+  return space.schedule(first).to_string();
 }
 
 }  // namespace tw::tuner

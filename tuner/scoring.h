@@ -3,13 +3,13 @@
 // From points of a space to candidates that the cost model can order: schedule, text, program,
 // features. The costly half of a search; nothing is built here. Thread-safe.
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "base/target.h"
 #include "schedules/space.h"
 #include "tuner/descent.h"
@@ -35,8 +35,7 @@ struct ScoringOptions {
   int kernel_threads = 1;                        ///< that the candidates are to run on
   int workers = 1;                               ///< threads to use here
   dsl::CacheState state = dsl::CacheState::Hot;  ///< in which the candidates are to run
-  /// Asked before each point: where it says so, the rest are left out. Thread-safe; none: never.
-  std::function<bool()> stops = nullptr;
+  StopToken stop = {};  ///< asked before each point: once stopped, the rest are left out
 };
 
 /// One entry a point: nothing where its schedule is illegal, larger than is worth building, or
@@ -61,11 +60,10 @@ inline constexpr Descent quick_descent{.samples = 0, .starts = 1, .mutations = 0
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
 /// default of the space where no point that it considers is legal. On GPUs the search is `descent`,
-/// among points whose registers are not expected to spill. Deterministic unless `stops` cuts the
-/// search short. Errors as Space::derive().
+/// among points whose registers are not expected to spill. Deterministic. Errors as
+/// Space::derive().
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
-                                       int kernel_threads,
-                                       const std::function<bool()>& stops = nullptr,
+                                       int kernel_threads, const StopToken& stop = {},
                                        const Descent& descent = thorough_descent);
 
 }  // namespace tw::tuner

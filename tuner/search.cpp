@@ -83,6 +83,12 @@ Score legal_only(const Score& score) {
   };
 }
 
+/// What was cut short is another choice, and so none.
+std::vector<Point> whole(std::vector<Point> points, const StopToken& stop) {
+  if (stop.is_stopped()) points.clear();
+  return points;
+}
+
 class Evolution : public Search {
  public:
   explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
@@ -98,13 +104,17 @@ class Evolution : public Search {
     if (ranked.size() > parents) ranked.resize(parents);
 
     std::vector<Point> pool;
-    const auto is_late = [&] { return !pool.empty() && known.stops && known.stops(); };
-    if (history.empty()) pool.push_back(space.default_point(known.stops));
+    if (history.empty()) {
+      const Result<Point> first = space.default_point(known.stop);
+      if (!first) return {};
+      pool.push_back(*first);
+    }
     // The first pool is larger: nothing has been measured yet that could stand in for it.
     const size_t per_pick =
         space.target().is_gpu() ? std::min(gpu_pool_per_pick, pool_per_pick_) : pool_per_pick_;
-    const size_t size = count * per_pick * (history.empty() ? 3 : 1);
-    while (pool.size() < size && !is_late()) {
+    const size_t size =
+        std::min(count * per_pick * (history.empty() ? 3 : 1), std::max(known.most_points, count));
+    while (pool.size() < size && !known.stop.is_stopped()) {
       if (ranked.size() < 2 || random.chance(0.25)) {
         pool.push_back(space.sample(random));
         continue;
@@ -135,7 +145,7 @@ class Evolution : public Search {
     sort_by(cautious, picked);
     std::vector<Point> points;
     for (Rated& pick : picked) points.push_back(std::move(pick.point));
-    return points;
+    return whole(std::move(points), known.stop);
   }
 
  private:
@@ -162,11 +172,12 @@ class Blind : public Search {
 
 class RandomSearch : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const Known&, const Score& score, size_t count,
-                             Random& random) override {
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
     std::vector<Point> picked;
     // The score only says what is legal and new here.
-    for (int attempt = 0; attempt < 50 && picked.size() < count; ++attempt) {
+    for (int attempt = 0; attempt < 50 && picked.size() < count && !known.stop.is_stopped();
+         ++attempt) {
       std::vector<Point> pool;
       for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
       const std::vector<Prediction> predictions = score(pool);
@@ -175,23 +186,24 @@ class RandomSearch : public Search {
             std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
           picked.push_back(pool[i]);
     }
-    return picked;
+    return whole(std::move(picked), known.stop);
   }
 };
 
 /// Counts through the space, the first decision fastest.
 class Grid : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const Known&, const Score& score, size_t count,
-                             Random&) override {
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random&) override {
     next_.choices.resize(space.decisions().size(), 0);
     std::vector<Point> picked;
-    for (int steps = 0; steps < 20000 && picked.size() < count && !done_; ++steps) {
+    for (int steps = 0;
+         steps < 20000 && picked.size() < count && !done_ && !known.stop.is_stopped(); ++steps) {
       const Point point = next_;
       advance(space);
       if (space.allowed(point) && std::isfinite(score({point})[0].mean)) picked.push_back(point);
     }
-    return picked;
+    return whole(std::move(picked), known.stop);
   }
 
  private:

@@ -9,6 +9,7 @@
 // is evolution without the model: chance chooses among the children. Random and grid are baselines.
 // Deterministic in the random source.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "base/stop.h"
 #include "schedules/space.h"
 
 namespace tw::tuner {
@@ -30,8 +32,9 @@ struct Tried {
 struct Known {
   const std::vector<Tried>& history;
   const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
-  /// Once true, the search proposes from the points that it has already generated. Empty: never.
-  std::function<bool()> stops = nullptr;
+  StopToken stop = {};
+  /// Most points that one proposal looks at, whatever their number for each pick.
+  size_t most_points = SIZE_MAX;
 };
 
 /// What is thought of a point: higher is faster, give or take the spread. Not finite: it is
@@ -46,7 +49,7 @@ using Score = std::function<std::vector<Prediction>(const std::vector<schedules:
 class Search {
  public:
   virtual ~Search() = default;
-  /// Up to `count` points, best first. Fewer when nothing new is found.
+  /// Up to `count` points, best first. Fewer when nothing new is found, none when it was stopped.
   virtual std::vector<schedules::Point> propose(const schedules::Space& space, const Known& known,
                                                 const Score& score, size_t count,
                                                 Random& random) = 0;

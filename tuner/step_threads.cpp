@@ -91,7 +91,7 @@ Result<std::vector<int>> step_threads(const runtime::Model& model, const Clock& 
   const int64_t started = clock();
   bool one_first = true;
   while (timer.count() < options.most_rounds) {
-    if (options.stops())
+    if (options.stop.is_stopped())
       return fail(ErrorCode::Interrupted, "[network] interrupted while its steps were timed");
     TW_RETURN_IF_ERROR(timer.time_round(std::exchange(one_first, !one_first)));
     if (static_cast<double>(clock() - started) > options.budget_s * 1e9) break;

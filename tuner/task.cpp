@@ -71,8 +71,7 @@ void keep_fastest(std::vector<Finalist>& finalists) {
 Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
   TW_TRY(std::unique_ptr<Search> search, make_search(run.options.search));
   TW_TRY(schedules::Space space,
-         schedules::Space::derive(schedules::problem_of(spec.workload), run.target,
-                                  [&run] { return run.stops(); }));
+         schedules::Space::derive(schedules::problem_of(spec.workload), run.target, run.stop()));
   std::unique_ptr<Task> task(new Task(spec, run, std::move(space), std::move(search)));
   if (!spec.schedule.empty()) TW_RETURN_IF_ERROR(task->begin_with_given_schedule());
   return task;
@@ -84,8 +83,9 @@ Status Task::begin_with_given_schedule() {
   TW_TRY(Candidate first, candidate_of(given, proposer_.space(), schedules::problem_of(workload()),
                                        run_.options.threads));
   std::optional<Point> nearest;
-  if (first.configuration.empty())
-    nearest = proposer_.space().nearest_point(given, [this] { return run_.stops(); });
+  if (first.configuration.empty()) {
+    TW_TRY(nearest, proposer_.space().nearest_point(given, run_.stop()));
+  }
   given_ = first.schedule;
   proposer_.begin_with(std::move(first), std::move(nearest));
   return {};
@@ -131,14 +131,15 @@ Batch Task::reference_batch() {
   return {.task = this};
 }
 
-std::string Task::reference_schedule() const {
+Result<std::string> Task::reference_schedule() const {
   const schedules::Schedule plain(workload().compute);
   const double share_s = run_.budget.total_s() / static_cast<double>(run_.tasks);
   const double plain_s = progress_.flops / plain_flops_per_s;
   if (plain_s <= std::min(most_plain_share * share_s, most_plain_s)) return plain.to_string();
-  const auto stops = [this] { return run_.stops(); };
-  const auto space = schedules::Space::derive(workload().compute, host_target(), stops);
-  const schedules::Schedule tiled = space.schedule(space.default_point(stops));
+  const StopToken stop = run_.stop();
+  TW_TRY(const auto space, schedules::Space::derive({workload().compute}, host_target(), stop));
+  TW_TRY(const Point first, space.default_point(stop));
+  const schedules::Schedule tiled = space.schedule(first);
   const auto program = tiled.program();
   return (program && codegen::check_limits(*program) ? tiled : plain).to_string();
 }
@@ -174,11 +175,10 @@ Status Task::prepare_runner(Needed needed) {
 
 // ---- propose, predict, choose, build --------------------------------------------------------
 
-void Task::learn_from_database(const std::function<bool()>& stops) {
+void Task::learn_from_database(const StopToken& stop) {
   if (std::exchange(recalled_, true)) return;
-  Experience known = warm_start(
-      *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
-                    &run_.learner.records(), [this] { return run_.interrupted(); }, stops});
+  Experience known = warm_start(*run_.store, {&workload(), &proposer_.space(), run_.target,
+                                              run_.options.threads, &run_.learner.records(), stop});
   const auto best = run_.best_known(workload());
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
   progress_.known_trials = known.known;
@@ -189,14 +189,10 @@ void Task::learn_from_database(const std::function<bool()>& stops) {
 }
 
 std::vector<Point> Task::propose(const Score& predict) {
-  const double ends_s =
-      run_.budget.elapsed_s() + std::max(least_proposing_s, proposing_share * run_.budget.left_s());
-  const auto stops = [this, ends_s] {
-    return run_.interrupted() || run_.budget.elapsed_s() > ends_s;
-  };
-  proposer_.begin(stops);
-  learn_from_database(stops);
-  if (run_.interrupted()) return {};
+  const StopToken stop = run_.stop();
+  proposer_.begin(stop);
+  learn_from_database(stop);
+  if (stop.is_stopped()) return {};
   int64_t count = run_.options.batch;
   const int64_t most =
       run_.options.trials > 0 ? std::max<int64_t>(run_.options.trials - proposed_, 0) : count;
@@ -236,8 +232,9 @@ Status Task::begin_build(const Batch& batch) {
     report();
     TW_RETURN_IF_ERROR(check_tunable(workload(), run_.target));
     reference_s_ = -run_.budget.elapsed_s();
+    TW_TRY(std::string schedule, reference_schedule());
     return run_.workers.builder->begin({.workload = key_,
-                                        .schedules = {reference_schedule()},
+                                        .schedules = {std::move(schedule)},
                                         .packs = true,
                                         .is_reference = true});
   }

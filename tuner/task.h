@@ -62,7 +62,7 @@ class Task {
   Status prepare(const Batch& reference);
 
   /// Points that the search thinks worth a trial, the first ones with what the database knows; none
-  /// when the space is exhausted or enough trials are made.
+  /// when the space is exhausted, enough trials are made, or the run is stopped.
   std::vector<schedules::Point> propose(const Score& predict);
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
   Batch choose(const std::vector<schedules::Point>& points);
@@ -106,9 +106,8 @@ class Task {
 
   Status begin_with_given_schedule();
   void report();
-  std::string reference_schedule() const;
-  /// Asks the database once; `stops` as Question::late.
-  void learn_from_database(const std::function<bool()>& stops);
+  Result<std::string> reference_schedule() const;
+  void learn_from_database(const StopToken& stop);  ///< asks it once
   Status prepare_runner(Needed needed);
   Status announce_measurements();
   MeasureJob measurement_of(const Trial& trial) const;

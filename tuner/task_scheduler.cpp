@@ -97,7 +97,7 @@ Task* TaskScheduler::next() {
     if (!entry.task) {
       auto task = Task::open(*entry.spec, *run_);
       if (!task) {
-        entry.failure = task.error();
+        note_failure(entry, task.error());
         continue;
       }
       entry.task = std::move(*task);
@@ -110,7 +110,10 @@ Task* TaskScheduler::next() {
 }
 
 void TaskScheduler::exhaust(const Task& task) {
-  entry_of(task).ended = run_->interrupted() ? Ended::Interrupted : Ended::Trials;
+  const auto reason = run_->stop().reason();
+  entry_of(task).ended = !reason                              ? Ended::Trials
+                         : *reason == StopReason::Interrupted ? Ended::Interrupted
+                                                              : Ended::Budget;
 }
 
 bool TaskScheduler::is_wanted(const Entry& entry) const {
@@ -130,12 +133,20 @@ bool TaskScheduler::begin_build(const Batch& batch) {
   return has_begun;
 }
 
+/// A failure while an interrupt ends all waits is none: the finals say what there is. What the end
+/// of the budget cut short found no candidate in time.
+void TaskScheduler::note_failure(Entry& entry, const Error& error) {
+  if (run_->interrupted()) return;
+  entry.failure = error.code == ErrorCode::TryLater && run_->stop().is_stopped()
+                      ? run_->no_candidate_in_time()
+                      : error;
+}
+
 void TaskScheduler::attempt(const Task& task, const std::function<Status()>& work) {
   Entry& entry = entry_of(task);
   if (entry.failure) return;
   const Status status = work();
-  // A failure while an interrupt ends all waits is none: the finals say what there is.
-  if (!status && !run_->interrupted()) entry.failure = status.error();
+  if (!status) note_failure(entry, status.error());
 }
 
 void TaskScheduler::charge(const Batch& batch) {

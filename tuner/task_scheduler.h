@@ -46,6 +46,7 @@ class TaskScheduler {
   };
   explicit TaskScheduler(TuningRun& run);
   Entry& entry_of(const Task& task);
+  void note_failure(Entry& entry, const Error& error);
   bool none_began() const;
   bool is_open(Entry& entry);
   bool is_wanted(const Entry& entry) const;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/tuning_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "tuner/calibration.h"
 #include "tuner/host_machine.h"
 #include "tuner/task.h"
@@ -28,6 +31,10 @@ Budget::Budget(double total_s, Clock clock)
 void Budget::reserve(double finals_s, double drain_s) {
   finals_s_ = finals_s;
   drain_s_ = drain_s;
+}
+
+StopToken Budget::end() const {
+  return stop_at(clock_, started_ns_ + static_cast<int64_t>(total_s_ * 1e9));
 }
 
 double Budget::elapsed_s() const { return static_cast<double>(clock_() - started_ns_) * 1e-9; }
@@ -72,6 +79,13 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
 }
 
 bool TuningRun::interrupted() const { return environment.interrupted(); }
+
+Error TuningRun::no_candidate_in_time() const {
+  return {ErrorCode::NoCandidate,
+          fmt::format("[tune] no candidate was built within the budget of {} s; give more time "
+                      "(--budget)",
+                      format_double(options.budget_s))};
+}
 
 double TuningRun::expected_gain(double seconds) const {
   std::vector<SharedSearch> searches;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stop.h"
 #include "cost_model/cost_model.h"
 #include "db/recorder.h"
 #include "tuner/tune.h"
@@ -25,6 +26,8 @@ class Budget {
  public:
   Budget(double total_s, Clock clock);
   void reserve(double finals_s, double drain_s);
+  /// Stops when all of it is used up.
+  StopToken end() const;
 
   double total_s() const { return total_s_; }
   double elapsed_s() const;
@@ -64,8 +67,10 @@ struct TuningRun {
                                                   const OnProgress& on_progress, Workers workers);
 
   bool interrupted() const;
-  /// Whether the user or the search budget has ended the search: no more is to be thought out.
-  bool stops() const { return interrupted() || budget.left_s() <= 0; }
+  /// Ends what is thought out for the search: the user, or the end of the budget.
+  StopToken stop() const { return any_of(environment.stop(), budget.end()); }
+  /// The error of a task for which the budget ended before anything was built.
+  Error no_candidate_in_time() const;
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
   /// tasks that have begun.
   double expected_gain(double seconds) const;

@@ -333,8 +333,8 @@ TEST(CostNetwork, AllTablesTogetherHaveALimit) {
 TEST(CostNetwork, AnswersWhenItIsCancelled) {
   SolverLimits limits;
   limits.table_elements = 100;
-  int asked = 0;
-  limits.is_cancelled = [&] { return ++asked == 10; };
+  int64_t asked = 0;
+  limits.stop = stop_at([&] { return ++asked; }, 10);
   const Solution solution = solve(complete_network(24, 6), 1, limits);
   EXPECT_FALSE(solution.is_optimal);
   EXPECT_EQ(solution.assignments.size(), 1u);

@@ -799,8 +799,10 @@ TEST(ApplyPasses, SaysWhichPassesThereAre) {
 }
 
 TEST(ApplyPasses, StopsWhenAsked) {
+  StopSource user;
+  user.request(StopReason::Interrupted);
   PassOptions options;
-  options.stops = [] { return true; };
+  options.stop = user.token();
   const auto passed = apply_passes(residual_block(), options);
   ASSERT_FALSE(passed);
   EXPECT_EQ(passed.error().code, ErrorCode::Interrupted);

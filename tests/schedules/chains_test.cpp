@@ -32,6 +32,16 @@ ComputePlan plan_of(const dsl::Compute& compute) {
   return plan_stages({compute}, *parse_target("x86-64-v3")).value();
 }
 
+/// A chain of stages, each of which reads the one before once.
+std::string maxima(int stages) {
+  std::string text = "input a: f32[64]", before = "a";
+  for (int i = 1; i <= stages; ++i) {
+    text += fmt::format("; s{0}: f32[x=64] = max({1}[x] * 1.5, 0.0)", i, before);
+    before = fmt::format("s{}", i);
+  }
+  return text;
+}
+
 // The size of a plan is at most that of the text times a constant, whatever the number of stages.
 TEST(Chains, Fault77_PlansAreAsLargeAsTheirText) {
   constexpr int64_t most_growth = 64;
@@ -62,12 +72,7 @@ TEST(Chains, Fault77_ExpensiveStagesAreNotComputedForEachRead) {
 }
 
 TEST(Chains, WhatIsReadOnceIsInlinedHoweverManyTheyAre) {
-  std::string text = "input a: f32[64]", before = "a";
-  for (int i = 1; i <= 48; ++i) {
-    text += fmt::format("; s{0}: f32[x=64] = max({1}[x] * 1.5, 0.0)", i, before);
-    before = fmt::format("s{}", i);
-  }
-  EXPECT_EQ(plan_of(parsed(text)).compute.stages.size(), 1u);
+  EXPECT_EQ(plan_of(parsed(maxima(48))).compute.stages.size(), 1u);
 }
 
 TEST(Chains, Fault77_DefaultsAndSamplesAgreeWithTheInterpreter) {
@@ -90,26 +95,18 @@ TEST(Chains, Fault77_DefaultsAndSamplesAgreeWithTheInterpreter) {
   }
 }
 
-// A few stages are planned whole: what the user wants to have at the end of the budget is a good
-// default.
-TEST(Chains, Fault77_PlanningIsCutShortWhereThereAreManyStages) {
-  const auto planned = [](int stages, int questions) {
-    std::string text = "input a: f32[64]", before = "a";
-    for (int i = 1; i <= stages; ++i) {
-      text += fmt::format("; s{0}: f32[x=64] = max({1}[x] * 1.5, 0.0)", i, before);
-      before = fmt::format("s{}", i);
-    }
-    int asked = 0;
-    const auto stops = [&] { return ++asked > questions; };
-    const ComputePlan plan = plan_stages({parsed(text)}, *parse_target("x86-64-v3"), stops).value();
-    EXPECT_LE(asked, questions + 1);
-    EXPECT_TRUE(plan.prologue.program()) << "what was not merged is computed by itself";
-    return plan.compute.stages.size();
-  };
-  EXPECT_EQ(planned(48, 0), 1u);
-  EXPECT_GT(planned(200, 0), 130u);
-  EXPECT_LT(planned(200, 1), 80u);
-  EXPECT_EQ(planned(200, 4), 1u);
+TEST(Chains, Fault91_AStopEndsPlanningWithoutAPlan) {
+  for (const int questions : {1, 2, 40, 100'000}) {
+    int64_t asked = 0;
+    const StopToken stop = stop_at([&] { return ++asked; }, questions);
+    const auto plan = plan_stages({parsed(maxima(100))}, *parse_target("x86-64-v3"), stop);
+    ASSERT_EQ(plan.has_value(), questions == 100'000) << questions;
+    if (plan)
+      EXPECT_EQ(plan->compute.stages.size(), 1u);
+    else
+      EXPECT_EQ(plan.error().code, ErrorCode::TryLater);
+    EXPECT_LE(asked, questions + 1) << "nothing is planned once it is stopped";
+  }
 }
 
 // In computes with many tiled stages hardly any random point meets the constraints of all stages.
@@ -123,12 +120,15 @@ TEST(Chains, Fault77_SamplesOfManyStagesDiffer) {
   EXPECT_TRUE(space.schedule(space.default_point()).program());
 }
 
-TEST(Chains, Fault77_TheDefaultIsThoughtOfForNoLongerThanItIsAskedFor) {
-  const Space space = space_of(parsed(products(16)), "x86-64-v3");
-  int asked = 0;
-  const auto third_time = [&] { return ++asked >= 3; };
-  EXPECT_EQ(space.default_point(third_time).choices.size(), space.decisions().size());
-  EXPECT_EQ(asked, 3);
+TEST(Chains, Fault91_TheDefaultIsTheSameHoweverOftenItIsAskedForOrThereIsNone) {
+  const Space space = space_of(parsed(products(3)), "x86-64-v3");
+  int64_t asked = 0;
+  const auto patient = space.default_point(stop_at([&] { return ++asked; }, INT64_MAX));
+  EXPECT_EQ(patient.value(), space.default_point());
+  for (const int64_t questions : {int64_t{1}, asked / 2, asked}) {
+    int64_t again = 0;
+    EXPECT_FALSE(space.default_point(stop_at([&] { return ++again; }, questions))) << questions;
+  }
 }
 
 // The spatial weight of a bilateral filter: a product of indices is no multiple of a variable.

@@ -17,43 +17,43 @@ TEST_F(CancellationTest, TheClockIsTold) {
   const Deadline deadline = cancellation_.deadline(2.5, Needed::No);
   EXPECT_EQ(deadline.at_ns, 7'500'000'000);
   now_ns_ += 60'000'000'000;
-  EXPECT_FALSE(deadline.is_cancelled()) << "time that passes is no cancellation";
+  EXPECT_FALSE(deadline.stop.is_stopped()) << "time that passes is no cancellation";
 }
 
 TEST_F(CancellationTest, Fault31_OneInterruptCancelsAtOnceWhatIsNotNeeded) {
   const Deadline needed = cancellation_.deadline(100, Needed::ForResult),
                  other = cancellation_.deadline(100, Needed::No);
   EXPECT_FALSE(cancellation_.is_requested());
-  EXPECT_FALSE(needed.is_cancelled() || other.is_cancelled());
+  EXPECT_FALSE(needed.stop.is_stopped() || other.stop.is_stopped());
   interrupts_ = 1;
   EXPECT_TRUE(cancellation_.is_requested());
-  EXPECT_TRUE(other.is_cancelled());
-  EXPECT_FALSE(needed.is_cancelled());
+  EXPECT_TRUE(other.stop.is_stopped());
+  EXPECT_FALSE(needed.stop.is_stopped());
   now_ns_ += 1'299'000'000;
-  EXPECT_FALSE(needed.is_cancelled());
+  EXPECT_FALSE(needed.stop.is_stopped());
   now_ns_ += 1'000'000;
-  EXPECT_TRUE(needed.is_cancelled());
+  EXPECT_TRUE(needed.stop.is_stopped());
 }
 
 // The grace is one for all waits, however many there are.
 TEST_F(CancellationTest, Fault31_TheGraceBeginsWithTheFirstWaitThatNotices) {
   interrupts_ = 1;
   const Cancellation copy = cancellation_;
-  EXPECT_FALSE(copy.deadline(100, Needed::ForResult).is_cancelled());
+  EXPECT_FALSE(copy.deadline(100, Needed::ForResult).stop.is_stopped());
   now_ns_ += 1'300'000'000;
-  EXPECT_TRUE(cancellation_.deadline(100, Needed::ForResult).is_cancelled());
+  EXPECT_TRUE(cancellation_.deadline(100, Needed::ForResult).stop.is_stopped());
 }
 
 TEST_F(CancellationTest, Fault31_TwoInterruptsCancelEverything) {
   interrupts_ = 2;
-  EXPECT_TRUE(cancellation_.deadline(100, Needed::ForResult).is_cancelled());
+  EXPECT_TRUE(cancellation_.deadline(100, Needed::ForResult).stop.is_stopped());
 }
 
 TEST(Deadline, NobodyCancelsWithoutACounter) {
   const Cancellation nobody(nullptr, [] { return int64_t{0}; });
   EXPECT_FALSE(nobody.is_requested());
-  EXPECT_FALSE(nobody.deadline(1, Needed::No).is_cancelled());
-  EXPECT_FALSE(Deadline{7}.is_cancelled());
+  EXPECT_FALSE(nobody.deadline(1, Needed::No).stop.is_stopped());
+  EXPECT_FALSE(Deadline{7}.stop.is_stopped());
 }
 
 }  // namespace

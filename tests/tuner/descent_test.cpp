@@ -57,15 +57,17 @@ TEST(Descents, SingleChangesLeadToTheBestPoint) {
             wanted);
 }
 
-TEST(Descents, GiveTheBestSoFarWhenTheyAreStopped) {
+TEST(Descents, GiveNothingWhenTheyAreStopped) {
   const Space space = product_space();
   const Point first = space.default_point();
   Random random(3);
   int scored = 0;
-  const Point best =
-      descend(space, {first}, closeness_to(space.sample(random), &scored),
-              {.samples = 8, .starts = 3, .mutations = 8}, random, [] { return true; });
-  EXPECT_EQ(best, first);
+  StopSource user;
+  user.request(StopReason::Interrupted);
+  const auto best = descend(space, {first}, closeness_to(space.sample(random), &scored),
+                            {.samples = 8, .starts = 3, .mutations = 8}, random, user.token());
+  ASSERT_FALSE(best);
+  EXPECT_EQ(best.error().code, ErrorCode::Interrupted);
   EXPECT_EQ(scored, 1);
 }
 

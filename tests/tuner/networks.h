@@ -209,7 +209,7 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
 /// Predicts kernels as the tuner does, and their times from a table.
 inline NetworkServices predicting(const Target& target, const Times& times) {
   NetworkServices services;
-  services.predict = [predict = predict_for(target, 1, [] { return false; }),
+  services.predict = [predict = predict_for(target, 1, {}),
                       times](const dsl::Workload& workload) -> Result<Predicted> {
     TW_TRY(Predicted predicted, predict(workload));
     predicted.analytic_ns = times.of(workload);

@@ -26,14 +26,14 @@ class PredictionCaches : public testing::Test {
     return PredictionCache::open(path_, version);
   }
   double predicted_ns(const PredictionCache& cache) {
-    return cache.remembering(counted(), [this] { return stops_; })(workload_)->analytic_ns;
+    return cache.remembering(counted())(workload_)->analytic_ns;
   }
 
   Folder folder_;
   const std::string path_ = folder_ / "predictions.json";
   const dsl::Workload workload_ = workload_of(small);
   int asked_ = 0;
-  bool fails_ = false, stops_ = false;
+  bool fails_ = false;
 };
 
 TEST_F(PredictionCaches, AWorkloadIsPredictedOnceInAllRuns) {
@@ -43,13 +43,13 @@ TEST_F(PredictionCaches, AWorkloadIsPredictedOnceInAllRuns) {
   ASSERT_TRUE(first.write());
   EXPECT_EQ(predicted_ns(cache()), 1.1);
   EXPECT_EQ(asked_, 1);
-  EXPECT_EQ(cache().remembering(counted(), {})(workload_)->schedule, "tw1\n");
-  EXPECT_EQ(cache().remembering(counted(), {})(workload_)->hot_ns, 1.05);
+  EXPECT_EQ(cache().remembering(counted())(workload_)->schedule, "tw1\n");
+  EXPECT_EQ(cache().remembering(counted())(workload_)->hot_ns, 1.05);
 }
 
 TEST_F(PredictionCaches, LayoutsAreAnotherWorkload) {
   const PredictionCache all = cache();
-  const Predict predict = all.remembering(counted(), {});
+  const Predict predict = all.remembering(counted());
   dsl::Workload asked = workload_;
   asked.layouts = dsl::parse_layouts("a=BA").value();
   EXPECT_NE(predict(workload_)->analytic_ns, predict(asked)->analytic_ns);
@@ -90,14 +90,11 @@ TEST_F(PredictionCaches, AFileThatOthersMayWriteIsNone) {
   EXPECT_EQ(predicted_ns(cache()), 2.1);
 }
 
-TEST_F(PredictionCaches, ErrorsAndWhatAnInterruptCutShortAreNotKept) {
+TEST_F(PredictionCaches, ErrorsAreNotKept) {
   const PredictionCache written = cache();
   fails_ = true;
-  EXPECT_FALSE(written.remembering(counted(), {})(workload_));
+  EXPECT_FALSE(written.remembering(counted())(workload_));
   fails_ = false;
-  stops_ = true;
-  EXPECT_EQ(predicted_ns(written), 2.1);
-  stops_ = false;
   EXPECT_EQ(predicted_ns(written), 3.1);
   EXPECT_EQ(predicted_ns(written), 3.1);
 }

@@ -238,12 +238,13 @@ TEST(Process, AWaitMayBeCancelledBeforeItsDeadline) {
   int64_t now = 0;
   Process worker = planted({"free"}, [&now] { return now; });
   ASSERT_TRUE(worker.send("loop"));
-  int looks = 0;
-  EXPECT_EQ(text(worker.receive({patience_ns, [&looks] { return ++looks == 3; }})), "cancelled");
+  int64_t looks = 0;
+  const StopToken third_look = stop_at([&looks] { return ++looks; }, 3);
+  EXPECT_EQ(text(worker.receive({patience_ns, third_look})), "cancelled");
   EXPECT_FALSE(worker.running());
   ASSERT_TRUE(worker.restart());
   ASSERT_TRUE(worker.send("echo x"));
-  EXPECT_EQ(text(worker.receive({patience_ns, [] { return false; }})), "reply: x");
+  EXPECT_EQ(text(worker.receive({patience_ns, StopToken()})), "reply: x");
 }
 
 TEST(Process, Fault71_NoDescriptorLeftIsAnErrorThatSaysSo) {

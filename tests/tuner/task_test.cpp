@@ -523,10 +523,9 @@ TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
   const dsl::Workload workload = workload_of(product);
   const Target target = parse_target("x86-64-v3").value();
   const Space space = Space::derive(workload.compute, target);
-  const auto never = [] { return false; };
   db::Store store = open_store(folder / "t.db");
-  const std::string alone = first_pick(store, workload, target, 1, never).value();
-  EXPECT_EQ(alone, predicted_schedule({workload.compute}, target, 1, never).value());
+  const std::string alone = first_pick(store, workload, target, 1, {}).value();
+  EXPECT_EQ(alone, predicted_schedule({workload.compute}, target, 1, {}).value());
 
   // On another device all schedules but those of the smallest rows of tiles were a hundred times
   // slower than the cost model thinks.
@@ -553,8 +552,8 @@ TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
     trials.push_back(db::seal(std::move(record)));
   }
   ASSERT_TRUE(store.append(trials));
-  const std::string taught = first_pick(store, workload, target, 1, never).value();
-  EXPECT_EQ(taught, first_pick(store, workload, target, 1, never).value());
+  const std::string taught = first_pick(store, workload, target, 1, {}).value();
+  EXPECT_EQ(taught, first_pick(store, workload, target, 1, {}).value());
   const auto picked = space.point_of(schedules::parse_schedule(workload.compute, taught).value());
   ASSERT_TRUE(picked);
   EXPECT_EQ(picked->choices[rows], 0) << taught;

@@ -203,7 +203,7 @@ Server::~Server() = default;
 
 int Server::port() const { return state_->port; }
 
-Status Server::run(const Handler& handler, const std::function<bool()>& stops) {
+Status Server::run(const Handler& handler, const StopToken& stop) {
   Listener& listener = state_->listener;
   listener.set_pre_routing_handler([&](const httplib::Request& from, httplib::Response& to) {
     put(answer(handler, request_of(from)), to);
@@ -211,11 +211,11 @@ Status Server::run(const Handler& handler, const std::function<bool()>& stops) {
   });
   const std::jthread watcher([&](const std::stop_token& done) {
     while (!done.stop_requested()) {
-      if (stops()) listener.end();
+      if (stop.is_stopped()) listener.end();
       std::this_thread::sleep_for(between_looks);
     }
   });
-  if (listener.listen_after_bind() || stops()) return {};
+  if (listener.listen_after_bind() || stop.is_stopped()) return {};
   return fail(ErrorCode::Environment, "[serve] the socket failed: start the server again");
 }
 

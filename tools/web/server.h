@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/stop.h"
 #include "tools/web/http.h"
 
 namespace tw::tools::web {
@@ -27,9 +28,9 @@ class Server {
   ~Server();
 
   int port() const;
-  /// Answers until `stops` is true, which is asked a few times a second; requests that have begun
+  /// Answers until the token stops, which is asked a few times a second; requests that have begun
   /// are answered. Environment where the socket fails. Call it once.
-  Status run(const Handler& handler, const std::function<bool()>& stops);
+  Status run(const Handler& handler, const StopToken& stop);
 
   struct State;
 

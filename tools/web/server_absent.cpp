@@ -20,6 +20,6 @@ Server::~Server() = default;
 
 int Server::port() const { return 0; }
 
-Status Server::run(const Handler&, const std::function<bool()>&) { return {}; }
+Status Server::run(const Handler&, const StopToken&) { return {}; }
 
 }  // namespace tw::tools::web
