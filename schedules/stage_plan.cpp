@@ -24,9 +24,9 @@ constexpr size_t most_vector_axes = 3;
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
-// Merging a stage copies all stages that there are, 0.4 us each: a second of copies, with which
-// chains of two thousand stages are merged whole.
-constexpr size_t most_copied_stages = 2'500'000;
+// Merging a stage copies all stages that there are, 0.3 us each. So many copies merge chains of
+// five thousand stages whole.
+constexpr size_t most_copied_stages = 15'000'000;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
 

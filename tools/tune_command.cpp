@@ -442,7 +442,7 @@ Verb tune_verb() {
       {"no-pass", Texts{&f->left_out}, "of --model: leave out a pass over its graph, by its name"},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
-       "at most so many new ones of each workload, one measured twice; 0: no limit"},
+       "at most so many new ones of each workload, the finals included; 0: no limit"},
       {"effort", Choice{&f->effort, {"none", "quick", "normal", "full"}},
        "none: only what the database knows; quick, normal: until the expected gain of the next "
        "minute is below 1 %, 0.1 %; full: until the budget is used"},

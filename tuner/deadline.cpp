@@ -13,13 +13,17 @@ struct Cancellation::State {
   const std::atomic<int>* interrupts;
   Clock clock;
   std::atomic<int64_t> noticed_ns = not_noticed;  ///< when the first interrupt was noticed
+  std::atomic<int64_t> ends_ns = never;
+  std::function<void()> tell = {};
 
   int count() const { return interrupts ? interrupts->load() : 0; }
 
   std::optional<StopReason> reason(Needed needed) {
     const int interrupts_so_far = count();
-    if (interrupts_so_far == 0) return std::nullopt;
     const int64_t now_ns = clock();
+    if (now_ns >= ends_ns)
+      return interrupts_so_far > 0 ? StopReason::Interrupted : StopReason::OutOfTime;
+    if (interrupts_so_far == 0) return std::nullopt;
     int64_t first_ns = not_noticed;
     if (noticed_ns.compare_exchange_strong(first_ns, now_ns)) first_ns = now_ns;
     const bool stops =
@@ -37,8 +41,14 @@ StopToken Cancellation::token(Needed needed) const {
   return StopToken([state = state_, needed] { return state->reason(needed); });
 }
 
+void Cancellation::end_at(int64_t at_ns) const { state_->ends_ns = at_ns; }
+
+void Cancellation::tell_while_waiting(std::function<void()> tell) const {
+  state_->tell = std::move(tell);
+}
+
 Deadline Cancellation::deadline(double seconds, Needed needed) const {
-  return {state_->clock() + static_cast<int64_t>(seconds * 1e9), token(needed)};
+  return {state_->clock() + static_cast<int64_t>(seconds * 1e9), token(needed), state_->tell};
 }
 
 }  // namespace tw::tuner

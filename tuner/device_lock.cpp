@@ -49,6 +49,7 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock,
       return fail(ErrorCode::Interrupted,
                   "[device] interrupted while another tuner measured on it");
     if (clock() >= deadline.at_ns) return false;
+    deadline.tell_of_waiting();
     std::this_thread::sleep_for(between_looks);
   }
   return true;

@@ -35,6 +35,11 @@ constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_s
 // where 40 counted as 20, at 0.933 where they counted nothing; without it 0.905.
 constexpr int64_t elsewhere_per_own = 2;
 
+/// Whether no more schedules are to be turned into points or samples.
+bool is_enough(const Question& q, const Experience& known) {
+  return known.schedules >= q.most_schedules || q.stop.is_stopped();
+}
+
 bool is_here(const Question& q, const db::Record& record) { return is_of_device(record, q.target); }
 
 double throughput_of(const db::Record& record) {
@@ -77,6 +82,7 @@ bool add_sample(const dsl::Workload& workload, const Known& known, const Target&
   if (db::is_listed(known.doubt)) return false;
   const db::Record& record = known.record;
   if (q.learned && !q.learned->insert(record.hash).second) return true;
+  ++out.schedules;
   auto sample = sample_of(workload, record, target, q.threads);
   if (!sample) return false;
   sample->same_machine = is_here(q, record);
@@ -120,7 +126,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     // A schedule that could not be timed undisturbed may be tried again.
     if (record.status == db::TrialStatus::Unstable) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
-    if (q.stop.is_stopped()) continue;
+    if (is_enough(q, out)) continue;
     add_sample(*q.workload, trial, q.target, q, out);
     if (!is_usable(trial) || out.parents.size() == most_parents) continue;
     if (const auto point = point_of(q, record))
@@ -220,7 +226,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
 /// Evenly from the fastest to the slowest: the model is to learn what makes the difference.
 void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   const size_t count = std::min(neighbour.trials.size(), most_samples_each);
-  for (size_t i = 0; i < count && !q.stop.is_stopped(); ++i) {
+  for (size_t i = 0; i < count && !is_enough(q, out); ++i) {
     const Known& trial = neighbour.trials[i * neighbour.trials.size() / count];
     if (add_sample(neighbour.workload, trial, neighbour.target, q, out) &&
         neighbour.is_same_workload)
@@ -231,9 +237,10 @@ void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) 
 void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   size_t found = 0, tries = 0;
   for (const Known& trial : neighbour.trials) {
-    if (found == seeds_each || tries == tries_each || q.stop.is_stopped()) return;
+    if (found == seeds_each || tries == tries_each || is_enough(q, out)) return;
     if (!is_usable(trial)) continue;
     ++tries;
+    ++out.schedules;
     const auto point = point_of(q, trial.record);
     if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end())
       continue;

@@ -29,6 +29,8 @@ struct Question {
   /// added.
   std::set<std::string>* learned = nullptr;
   StopToken stop = {};  ///< once stopped, the answer has only a part of what is known
+  /// Most schedules that are turned into points or samples, the fastest first.
+  size_t most_schedules = SIZE_MAX;
 };
 
 struct Experience {
@@ -45,6 +47,7 @@ struct Experience {
   /// under other layouts or in another state of the caches, nearest first.
   std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
+  size_t schedules = 0;  ///< number of them that were turned into points or samples
 
   /// By how many trials of its own the workload is known, for a model that learned from the
   /// samples.

@@ -105,13 +105,12 @@ Result<Workers> start_workers(const Farm& farm, int threads, uint64_t seed,
   // Builders of this machine are started by their first job: none where members build.
   TW_TRY(Workers here, start_builders_for(farm.target, farm.processor, environment, timeout_s));
   const auto busy = std::make_shared<BusyTime>();
-  const FarmRun run{
-      farm,      threads,           seed,
-      timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
-      busy,      here.artifacts};
+  const FarmRun run{farm, threads,       seed, timeout_s, environment.clock, *here.cancellation,
+                    busy, here.artifacts};
   const std::shared_ptr<Builder> builder =
       farm.builders > 0 ? std::make_shared<FarmBuilder>(run) : here.builder;
-  return Workers{here.artifacts, builder, std::make_shared<FarmRunner>(run), busy};
+  return Workers{here.artifacts, builder, std::make_shared<FarmRunner>(run), busy,
+                 here.cancellation};
 }
 
 FarmJob FarmRun::job_of(Job job) const {

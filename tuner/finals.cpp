@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "tuner/device.h"
 #include "tuner/task.h"
+#include "tuner/verify.h"
 
 namespace tw::tuner {
 namespace {
@@ -19,6 +20,11 @@ constexpr double confirm_s = 0.4;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
+// Time beyond the budget at which TuningRun::Phase::Comparing ends.
+constexpr double comparing_grace_s = 1;
+// Calls of a kernel that takes longer than a batch: verifying it, warming up, and the samples of a
+// confirmation; the fewest rounds of a comparison, with both kernels.
+constexpr int calls_of_confirmation = 30, calls_of_comparison = 4 * (least_rounds + 3);
 
 /// Rounds of each comparison when `comparisons` have to fit into the time. A round is four batches
 /// of a millisecond or one call; loading both kernels and filling their buffers takes as long as a
@@ -40,16 +46,32 @@ Result<Tuned> Task::finish(Ended ended, double seconds) {
                ? interrupted_at_start()
                : fail(ErrorCode::Interrupted,
                       "[tune] interrupted before the winner was compiled; its trials are stored");
+  if (!tuned && run_.is_of_stop(tuned.error())) return tl::unexpected<Error>(out_of_time());
   return tuned;
+}
+
+Error Task::out_of_time() const {
+  if (finalists_.empty()) return run_.no_candidate_in_time();
+  return {ErrorCode::TryLater,
+          fmt::format("[tune] the budget of {} s ended before the winner was compiled; its trials "
+                      "are stored: run again, or give more time (--budget)",
+                      format_double(run_.options.budget_s))};
 }
 
 Result<Tuned> Task::result(Ended ended, double seconds) {
   Tuned tuned;
   tuned.next_minute_gain = counts_.total() > 0 ? next_minute_gain() : 0;
   TW_RETURN_IF_ERROR(run_.recorder.flush());
-  if (!reference_.artifact.empty())
-    TW_RETURN_IF_ERROR(
-        run_.workers.runner->prepare(workload().text(), reference_, Needed::ForResult));
+  run_.enter(TuningRun::Phase::Comparing);
+  TW_TRY(const bool has_finals, has_something_to_compare());
+  if (!has_finals) return tl::unexpected<Error>(nothing_found(ended));
+  if (!reference_.artifact.empty()) {
+    const auto prepared =
+        run_.workers.runner->prepare(workload().text(), reference_, Needed::ForResult);
+    // Without time for that, the fastest is the result without a comparison.
+    if (!prepared && (finalists_.empty() || !run_.is_of_stop(prepared.error())))
+      return tl::unexpected<Error>(prepared.error());
+  }
   progress_.finishing = "comparing the fastest";
   report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
@@ -60,6 +82,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
+    run_.enter(TuningRun::Phase::BuildingWinner);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   }
   tuned.ended = ended;
@@ -71,19 +94,34 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
+/// Whether there is a kernel that could be the result: one that was timed, or that the database
+/// has.
+Result<bool> Task::has_something_to_compare() const {
+  if (!finalists_.empty() || !disturbed_.empty() || !postponed_.empty() || elsewhere_) return true;
+  TW_TRY(const auto known, run_.best_known(workload()));
+  return known.has_value();
+}
+
+/// Whether so many calls of a kernel with that latency end before comparisons are cut short, which
+/// would cost the worker and what it has prepared.
+bool Task::fits(double latency_ns, int calls) const {
+  const double left_s = run_.budget.total_s() + comparing_grace_s - run_.budget.elapsed_s();
+  return latency_ns * 1e-9 * calls < left_s;
+}
+
 /// Measures what is still postponed, as no later batch will: up to most_attempts each, and once
 /// when the time is up. What no time is left for is stored as it is, disturbed.
 Status Task::measure_postponed(double seconds) {
   const double until_s = run_.budget.elapsed_s() + seconds;
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
   bool is_time = true;
-  while (is_time && !run_.interrupted() && !(postponed_.empty() && due_.empty())) {
+  while (is_time && !run_.stop().is_stopped() && !(postponed_.empty() && due_.empty())) {
     TW_RETURN_IF_ERROR(begin_measuring({.task = this}));
     if (run_.budget.elapsed_s() >= until_s)
       for (Trial& last : due_) last.attempts = most_attempts;
     while (const Trial* next = next_trial()) {
       const auto reply = measure(*next);
-      if (!reply && run_.interrupted()) break;
+      if (!reply && run_.stop().is_stopped()) break;
       TW_RETURN_IF_ERROR(reply);
       TW_RETURN_IF_ERROR(record(*reply));
     }
@@ -111,16 +149,17 @@ void Task::admit_disturbed() {
 /// Builds and verifies a schedule that the database knows, and times it as a trial like any other
 /// unless this host did so before; nothing where it is of no use here.
 Result<std::optional<Finalist>> Task::try_again(const db::Record& known) {
+  const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
+  if (!is_own && used_its_trials()) return std::optional<Finalist>();
   const auto built =
       build_one(*run_.workers.builder, {.workload = key_, .schedules = {known.schedule}});
   if (!built) return std::optional<Finalist>();
-  const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
   const auto reply =
       run_.workers.runner->measure({.artifact = built->artifact, .verify_only = is_own});
-  if (!reply && run_.interrupted()) return std::optional<Finalist>();
+  if (!reply && run_.stop().is_stopped()) return std::optional<Finalist>();
   TW_RETURN_IF_ERROR(reply);
   Finalist finalist{built->artifact, known};
-  if (!is_own || reply->status != TrialStatus::Ok) {
+  if (!used_its_trials() && (!is_own || reply->status != TrialStatus::Ok)) {
     const Candidate candidate{{}, known.schedule, 0, {}, known.configuration};
     TW_TRY(db::Record trial, add_trial(candidate, *reply, built->artifact));
     if (trial.status == TrialStatus::Ok)
@@ -161,7 +200,7 @@ Result<bool> Task::defend_known() {
                       known->status == TrialStatus::Ok && !is_finalist(known->schedule);
   if (!is_new) return false;
   TW_TRY(auto incumbent, try_again(*known));
-  if (run_.interrupted()) return false;
+  if (run_.stop().is_stopped()) return false;
   if (!incumbent) {
     unusable_ = known->schedule;
     return false;
@@ -175,7 +214,7 @@ Result<bool> Task::defend_known() {
 
 /// Puts the winner first. A tie is decided in favour of the incumbent of earlier runs.
 Status Task::choose_finalist(double seconds) {
-  if (run_.interrupted()) return {};
+  if (run_.stop().is_stopped()) return {};
   const double until_s = run_.budget.elapsed_s() + seconds;
   bool defends = false;
   if (finalists_.empty() || !run_.budget.is_over()) {
@@ -183,15 +222,17 @@ Status Task::choose_finalist(double seconds) {
     TW_RETURN_IF_ERROR(try_unconfirmed());
     TW_TRY(defends, defend_known());
   }
-  for (size_t i = 1; i < finalists_.size() && !run_.interrupted(); ++i) {
+  for (size_t i = 1; i < finalists_.size() && !run_.stop().is_stopped(); ++i) {
     // The first comparison is made within what is kept back for the finals; later ones, of less
     // promise, as time allows.
     const double now_s = run_.budget.elapsed_s();
     if (now_s >= (i > 1 ? until_s : run_.budget.total_s())) break;
-    TW_TRY(const CompareReply c,
-           run_.workers.runner->compare({finalists_[0].artifact, finalists_[i].artifact,
-                                         rounds_within(until_s - now_s, finalists_.size() - i,
-                                                       finalists_[0].record.latency_ns)}));
+    if (!fits(finalists_[i].record.latency_ns, calls_of_comparison)) break;
+    const auto compared = run_.workers.runner->compare(
+        {finalists_[0].artifact, finalists_[i].artifact,
+         rounds_within(until_s - now_s, finalists_.size() - i, finalists_[0].record.latency_ns)});
+    if (!compared && run_.is_of_stop(compared.error())) break;
+    TW_TRY(const CompareReply c, compared);
     if (!c.error.empty()) continue;
     // Within one run a tie may go either way; the best of earlier runs must be beaten
     // significantly.
@@ -202,17 +243,18 @@ Status Task::choose_finalist(double seconds) {
 }
 
 /// The winner of the finals is measured once more, alone, and stored, where the budget is not used
-/// up. What the database then calls the best of this device is the result, so that every later
-/// question has the same answer; but nothing that failed here, and nothing much slower: the
-/// database may wait for another host to confirm the winner.
+/// up, nor the trials that it may make. What the database then calls the best of this device is the
+/// result, so that every later question has the same answer; but nothing that failed here, and
+/// nothing much slower: the database may wait for another host to confirm the winner.
 Result<db::Record> Task::confirm_winner() {
   const Finalist winner = finalists_[0];
   double winner_ns = winner.record.latency_ns;
-  if (!run_.budget.is_over() && !run_.interrupted()) {
+  if (!run_.budget.is_over() && !run_.stop().is_stopped() && !used_its_trials() &&
+      fits(winner_ns, calls_of_confirmation)) {
     const auto again = run_.workers.runner->measure({.artifact = winner.artifact,
                                                      .stretches = confirming_stretches,
                                                      .pause_s = confirming_pause_s});
-    if (again || !run_.interrupted()) {
+    if (again || !run_.is_of_stop(again.error())) {
       TW_TRY(const MeasureReply reply, again);
       const Candidate candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration};
       TW_TRY(const db::Record confirmed, add_trial(candidate, reply, winner.artifact));
@@ -227,12 +269,16 @@ Result<db::Record> Task::confirm_winner() {
   return is_answer ? *known : winner.record;
 }
 
-/// Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
+/// Trials carry no packing kernels: the winner is built once more, whole, and verified as it is. A
+/// kernel that is called on its user's arrays was whole as a trial.
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
+  if (keeps_arrays(workload()) && winner.schedule == finalists_[0].record.schedule)
+    return run_.workers.artifacts->load(finalists_[0].artifact, run_.target);
   const auto built = build_one(*run_.workers.builder, {.workload = key_,
                                                        .schedules = {winner.schedule},
                                                        .packs = true,
                                                        .needed = Needed::ForResult});
+  if (!built && run_.stop().is_stopped()) return tl::unexpected<Error>(out_of_time());
   if (!built)
     return fail(ErrorCode::Internal,
                 "[tune] the winner cannot be rebuilt: " + built.error().message);

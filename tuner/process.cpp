@@ -224,6 +224,7 @@ Outcome Process::receive(const Deadline& deadline) {
       kill();
       return TimedOut{tail_};
     }
+    deadline.tell_of_waiting();
     wait_for_events(remaining_ns);
   }
 }

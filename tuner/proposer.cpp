@@ -34,14 +34,15 @@ void Proposer::learn(const Point& point, double throughput) {
   history_.push_back({point, throughput});
 }
 
-void Proposer::begin(StopToken stop) {
+void Proposer::begin(StopToken stop, size_t most_points) {
   predicted_.clear();
   stop_ = std::move(stop);
+  most_points_ = most_points;
 }
 
 std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
   std::vector<Point> points =
-      search_->propose(space_, {history_, seeds_, stop_}, predict, count, random_);
+      search_->propose(space_, {history_, seeds_, stop_, most_points_}, predict, count, random_);
   seeds_.clear();
   return points;
 }

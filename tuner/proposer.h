@@ -42,8 +42,8 @@ class Proposer {
   void learn(const schedules::Point& point, double throughput);
   bool has_seen(const std::string& schedule) const { return seen_.schedules.contains(schedule); }
 
-  /// Begins a proposal, which the token may end.
-  void begin(StopToken stop);
+  /// Begins a proposal, which the token may end, and which looks at so many points at most.
+  void begin(StopToken stop, size_t most_points = SIZE_MAX);
   /// Up to `count` points that the search thinks worth a trial, best first; none where it was
   /// stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
@@ -61,6 +61,7 @@ class Proposer {
   dsl::CacheState state_;
   Random random_;
   StopToken stop_;
+  size_t most_points_ = SIZE_MAX;
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::optional<Candidate> first_;       ///< to be chosen before any other

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -24,9 +25,19 @@ using schedules::Point;
 
 // Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
 constexpr size_t most_finalists = 4;
-// Share of the time left that one proposal may take, and its lower bound. Proposals take
-// milliseconds, except for the largest kernels of GPUs.
+// Share of the budget that one proposal may take on an ordinary machine, and its lower bound.
+// Proposals take milliseconds, except for the largest kernels of GPUs.
 constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
+// What an ordinary machine does in a second: points of weight 1 that it scores, and stored
+// schedules of weight 1 that it lowers. Only counts follow from it, which are the same on every
+// machine.
+constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
+constexpr double usual_schedules_per_s = 2000;
+// The first points of a run with one task are proposed without its own measurements, so that they
+// depend on its options and the database alone: every run with a seed begins with the same ones.
+// Up to 64 trials the analytic model alone picks as well as one that is fitted to them
+// (tests/tuner/replay_test.cpp).
+constexpr int64_t points_before_feedback = 64;
 // Rate assumed before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
 // A plain nest runs at about 1 GFLOP/s. Where that takes more than this share of the task's part of
@@ -121,7 +132,7 @@ void Task::report() {
   const cost_model::Quality& judged = model.quality().of(model.source());
   if (judged.groups > 0)
     progress_.model += fmt::format(", rank correlation {:.2f}", judged.spearman);
-  if (run_.on_progress) run_.on_progress(progress_);
+  run_.report(progress_);
 }
 
 // ---- the reference --------------------------------------------------------------------------
@@ -148,7 +159,7 @@ Status Task::prepare(const Batch& reference) {
   const BuildOutcome& built = reference.built[0];
   reference_ = {built.artifact, built.otherwise};
   if (reference_.artifact.empty())
-    return run_.interrupted()
+    return run_.stop().is_stopped()
                ? interrupted_at_start()
                : fail(built.status == TrialStatus::Illegal ? ErrorCode::Invalid
                                                            : ErrorCode::Environment,
@@ -168,7 +179,7 @@ Status Task::prepare_runner(Needed needed) {
   const auto peak = run_.workers.runner->peak_gflops();
   if (peak)
     progress_.peak_gflops = peak_for(workload(), *peak);
-  else if (!run_.interrupted())
+  else if (!run_.stop().is_stopped())
     return tl::unexpected<Error>(peak.error());
   return {};
 }
@@ -177,10 +188,14 @@ Status Task::prepare_runner(Needed needed) {
 
 void Task::learn_from_database(const StopToken& stop) {
   if (std::exchange(recalled_, true)) return;
-  Experience known = warm_start(*run_.store, {&workload(), &proposer_.space(), run_.target,
-                                              run_.options.threads, &run_.learner.records(), stop});
+  Experience known = warm_start(
+      *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
+                    &run_.learner.records(), stop, most_in_a_proposal(usual_schedules_per_s)});
   const auto best = run_.best_known(workload());
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
+  const auto claim = run_.unconfirmed(workload());
+  const bool is_of_other_host = best && *best && (*best)->host != run_.environment.host;
+  finals_trials_ = (is_of_other_host ? 1 : 0) + (claim && *claim ? 1 : 0);
   progress_.known_trials = known.known;
   trusted_trials_ = known.trusted();
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
@@ -188,23 +203,29 @@ void Task::learn_from_database(const StopToken& stop) {
   proposer_.learn(std::move(known));
 }
 
+/// Points or schedules that one proposal may handle, if a machine handles `per_second` of weight 1.
+size_t Task::most_in_a_proposal(double per_second) const {
+  const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
+  const double seconds = std::max(least_proposing_s, proposing_share * share_s);
+  return static_cast<size_t>(seconds * per_second / proposer_.space().weight());
+}
+
+bool Task::is_guided() const { return run_.tasks > 1 || proposed_ >= points_before_feedback; }
+
 std::vector<Point> Task::propose(const Score& predict) {
+  if (!ahead_.empty()) return {};
   const StopToken stop = run_.stop();
-  proposer_.begin(stop);
+  const bool is_gpu = run_.target.is_gpu();
+  proposer_.begin(stop, most_in_a_proposal(is_gpu ? usual_gpu_points_per_s : usual_points_per_s));
   learn_from_database(stop);
   if (stop.is_stopped()) return {};
-  int64_t count = run_.options.batch;
+  // Counts of the options alone: what the clock says decides how many are built at a time.
+  const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
+  const auto count = static_cast<int64_t>(
+      std::clamp(usual_trials_per_s * share_s, 1.0, static_cast<double>(run_.options.batch)));
   const int64_t most =
-      run_.options.trials > 0 ? std::max<int64_t>(run_.options.trials - proposed_, 0) : count;
+      run_.options.trials > 0 ? std::max<int64_t>(most_search_trials() - proposed_, 0) : count;
   if (most == 0) return {};
-  // Where a candidate takes as long as the reference, more than fit into the time would be built in
-  // vain, and nothing measured before all are.
-  if (counts_.total() == 0 && reference_s_ > 0)
-    count = static_cast<int64_t>(
-        std::clamp(run_.budget.left_s() / reference_s_, 1.0, static_cast<double>(count)));
-  if (batches_ == 0)
-    count = static_cast<int64_t>(
-        std::clamp(usual_trials_per_s * first_batch_s_, 1.0, static_cast<double>(count)));
   const int64_t first = proposer_.has_first() ? 1 : 0;
   if (std::min(count, most) == first) return {};
   std::vector<Point> points = proposer_.propose(predict, static_cast<size_t>(count - first));
@@ -215,15 +236,32 @@ std::vector<Point> Task::propose(const Score& predict) {
 }
 
 std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
-  return proposer_.predict(points, run_.learner.model(), trusted_trials_ + counts_.total());
+  return proposer_.predict(points, run_.learner.model(),
+                           trusted_trials_ + (is_guided() ? counts_.total() : 0));
+}
+
+/// Candidates that fit into the time that is left. A builder answers once all that it was given are
+/// built: more would be built in vain, and nothing measured.
+int64_t Task::fitting() const {
+  const auto trials = static_cast<double>(counts_.total());
+  const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
+  double most = static_cast<double>(run_.options.batch);
+  if (each_s > 0) most = std::min(most, run_.budget.left_s() / each_s);
+  if (batches_ == 0) most = std::min(most, usual_trials_per_s * first_batch_s_);
+  return static_cast<int64_t>(std::max(most, 1.0));
 }
 
 Batch Task::choose(const std::vector<Point>& points) {
-  Batch batch{.task = this, .candidates = proposer_.choose(points)};
-  const auto count = static_cast<int64_t>(batch.candidates.size());
+  std::vector<Candidate> chosen = proposer_.choose(points);
+  proposed_ += std::ssize(chosen);
+  std::ranges::move(chosen, std::back_inserter(ahead_));
+  Batch batch{.task = this};
+  for (int64_t left = fitting(); left > 0 && !ahead_.empty(); --left) {
+    batch.candidates.push_back(std::move(ahead_.front()));
+    ahead_.pop_front();
+  }
   ++batches_;
-  proposed_ += count;
-  under_way_ += count;
+  under_way_ += std::ssize(batch.candidates);
   return batch;
 }
 
@@ -253,7 +291,7 @@ Status Task::begin_measuring(const Batch& batch) {
   due_.splice(due_.end(), postponed_);
   for (size_t i = 0; i < batch.candidates.size(); ++i)
     due_.push_back({batch.candidates[i], batch.built[i]});
-  if (run_.interrupted()) return {};
+  if (run_.stop().is_stopped()) return {};
   TW_RETURN_IF_ERROR(prepare_runner(Needed::No));
   return announce_measurements();
 }
@@ -283,7 +321,7 @@ MeasureJob Task::measurement_of(const Trial& trial) const {
 }
 
 Trial* Task::next_trial() {
-  if (due_.empty() || run_.interrupted()) return nullptr;
+  if (due_.empty() || run_.stop().is_stopped()) return nullptr;
   // A slow kernel is measured for longer than most budgets: one has to be, the others do not.
   if (run_.budget.is_overdue() && !finalists_.empty()) return nullptr;
   return &due_.front();
@@ -355,7 +393,10 @@ Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureRepl
   record = db::seal(std::move(record));
 
   digest(candidate, record);
-  if (record.status == TrialStatus::Ok) finalists_.push_back({artifact, record, pace_.factor()});
+  if (record.status == TrialStatus::Ok) {
+    finalists_.push_back({artifact, record, pace_.factor()});
+    if (progress_.finishing.empty()) run_.enter(TuningRun::Phase::SearchingWithResult);
+  }
   if (record.status == TrialStatus::Unstable && record.latency_ns > 0)
     disturbed_.push_back({artifact, record, pace_.factor()});
   run_.learner.records().insert(record.hash);
@@ -371,7 +412,7 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   // A disturbed measurement says nothing about the schedule.
   if (trial.status == TrialStatus::Unstable) return;
   if (candidate.point.choices.size() == proposer_.space().decisions().size())
-    proposer_.learn(candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0);
+    fresh_points_.push_back({candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = candidate.features;
   sample.throughput = throughput_of(trial.latency_ns);
@@ -386,16 +427,24 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 }
 
 void Task::learn() {
-  if (!run_.interrupted()) run_.learner.learn(std::exchange(fresh_samples_, {}), false);
+  if (!is_guided() || run_.interrupted()) return;
+  for (const Tried& tried : std::exchange(fresh_points_, {}))
+    proposer_.learn(tried.point, tried.throughput);
+  run_.learner.learn(std::exchange(fresh_samples_, {}), false);
 }
 
 // ---- stop? ----------------------------------------------------------------------------------
+
+/// What other hosts found is timed in the finals, with trials that the search leaves.
+int64_t Task::most_search_trials() const {
+  return std::max<int64_t>(run_.options.trials - finals_trials_, 1);
+}
 
 std::optional<Ended> Task::ended() const {
   const int64_t trials = counts_.total();
   if (run_.interrupted()) return Ended::Interrupted;
   if (run_.budget.left_s() <= 0) return Ended::Budget;
-  if (run_.options.trials > 0 && trials >= run_.options.trials) return Ended::Trials;
+  if (run_.options.trials > 0 && trials >= most_search_trials()) return Ended::Trials;
   if (trials >= most_invalid_trials && progress_.best_ns == 0) return Ended::Plateau;
   if (trials > 0 && next_minute_gain() < least_gain(run_.options.effort)) return Ended::Plateau;
   return std::nullopt;

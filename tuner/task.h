@@ -4,7 +4,7 @@
 // what is known between them. Private to the run. Not thread-safe.
 
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <limits>
 #include <list>
 #include <map>
@@ -62,9 +62,12 @@ class Task {
   Status prepare(const Batch& reference);
 
   /// Points that the search thinks worth a trial, the first ones with what the database knows; none
-  /// when the space is exhausted, enough trials are made, or the run is stopped.
+  /// while candidates are left over, when the space is exhausted, when enough trials are made, or
+  /// when the run is stopped.
   std::vector<schedules::Point> propose(const Score& predict);
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
+  /// The next candidates to be built, of these points or left over from earlier ones: as many as
+  /// fit into the time. The order in which candidates leave does not depend on it.
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.
@@ -80,7 +83,7 @@ class Task {
   /// Stores the outcome of next_trial(), or postpones the trial if it was disturbed.
   Status record(const MeasureReply& reply);
 
-  /// Hands the samples of the latest trials to the cost model.
+  /// Hands the latest trials to the search and to the cost model, once they may guide proposals.
   void learn();
 
   /// Why there are to be no more proposals; nullopt: there are.
@@ -108,6 +111,14 @@ class Task {
   void report();
   Result<std::string> reference_schedule() const;
   void learn_from_database(const StopToken& stop);  ///< asks it once
+  size_t most_in_a_proposal(double per_second) const;
+  int64_t most_search_trials() const;
+  /// Whether the run may make no more trials of this workload.
+  bool used_its_trials() const {
+    return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
+  }
+  bool is_guided() const;  ///< whether trials of this run guide its proposals
+  int64_t fitting() const;
   Status prepare_runner(Needed needed);
   Status announce_measurements();
   MeasureJob measurement_of(const Trial& trial) const;
@@ -119,6 +130,9 @@ class Task {
   double next_minute_gain() const { return expected_improvement({state()}, minute_s); }
 
   // The finals, in finals.cpp.
+  Result<bool> has_something_to_compare() const;
+  bool fits(double latency_ns, int calls) const;
+  Error out_of_time() const;
   Result<Tuned> result(Ended ended, double seconds);
   Status measure_postponed(double seconds);
   Status store_postponed();
@@ -147,16 +161,19 @@ class Task {
   bool recalled_ = false;                ///< the database has been asked
   int64_t trusted_trials_ = 0;           ///< Experience::trusted()
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
+  int64_t finals_trials_ = 0;            ///< of a limited number, what the finals may need
   int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed
   int64_t under_way_ = 0;                ///< candidates proposed and not yet back from the builder
 
+  std::deque<Candidate> ahead_;  ///< proposed, and not yet handed to the builder
   std::list<Trial> due_, postponed_;
   Pace pace_;
   std::vector<Finalist> finalists_;  ///< fastest first, a few
   std::string unusable_;  ///< schedule of the database's best, where it failed in the finals
   std::vector<Finalist> disturbed_;                ///< timed, but never undisturbed; in any order
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
-  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
+  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet, as the next
+  std::vector<Tried> fresh_points_;
   GainCurve gain_;
   TrialCounts counts_;
   Progress progress_;

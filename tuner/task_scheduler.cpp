@@ -133,13 +133,14 @@ bool TaskScheduler::begin_build(const Batch& batch) {
   return has_begun;
 }
 
-/// A failure while an interrupt ends all waits is none: the finals say what there is. What the end
-/// of the budget cut short found no candidate in time.
+/// A failure while an interrupt or the end of the budget ends all waits is none: the finals say
+/// what there is.
 void TaskScheduler::note_failure(Entry& entry, const Error& error) {
   if (run_->interrupted()) return;
-  entry.failure = error.code == ErrorCode::TryLater && run_->stop().is_stopped()
-                      ? run_->no_candidate_in_time()
-                      : error;
+  if (!run_->is_of_stop(error))
+    entry.failure = error;
+  else if (!entry.task)
+    entry.failure = run_->no_candidate_in_time();
 }
 
 void TaskScheduler::attempt(const Task& task, const std::function<Status()>& work) {

@@ -49,8 +49,9 @@ struct TaskSpec {
 };
 
 struct TuneOptions {
-  double budget_s = 60;  ///< for all workloads together
-  int64_t trials = 0;    ///< most new trials of each workload; 0: as the budget allows
+  double budget_s = 60;  ///< for all workloads together; exceeded by less than 2 s
+  /// Most new trials of each workload, the finals included; 0: as the budget allows.
+  int64_t trials = 0;
   Effort effort = Effort::Normal;
   std::string search = "evolution";  ///< a name of searches() in tuner/search.h
   uint64_t seed = 1;

@@ -23,6 +23,12 @@ Result<std::optional<T>> unless_away(Result<std::optional<T>> known) {
   return known;
 }
 
+// A run goes beyond its budget by these at most, and by what ending it takes: for the first kernel
+// and for comparing those that there are, and for building the winner and verifying it.
+constexpr double first_kernel_grace_s = 1, winner_grace_s = 1.6;
+// Waits show the time that passes so often.
+constexpr double between_reports_s = 0.5;
+
 }  // namespace
 
 Budget::Budget(double total_s, Clock clock)
@@ -33,8 +39,8 @@ void Budget::reserve(double finals_s, double drain_s) {
   drain_s_ = drain_s;
 }
 
-StopToken Budget::end() const {
-  return stop_at(clock_, started_ns_ + static_cast<int64_t>(total_s_ * 1e9));
+int64_t Budget::when_left_ns(double seconds) const {
+  return started_ns_ + static_cast<int64_t>((total_s_ - finals_s_ - seconds) * 1e9);
 }
 
 double Budget::elapsed_s() const { return static_cast<double>(clock_() - started_ns_) * 1e-9; }
@@ -59,6 +65,9 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
                                                     const OnProgress& on_progress,
                                                     Workers workers) {
   Budget budget(options.budget_s, environment.clock);
+  if (!workers.cancellation)
+    workers.cancellation.emplace(environment.interrupts, environment.clock);
+  workers.cancellation->end_at(budget.when_left_ns(-first_kernel_grace_s));
   TW_TRY(const Target target, workers.runner->machine());
   const double calibration_s =
       std::min(static_cast<double>(calibration_budget_ns) * 1e-9, options.budget_s / 2);
@@ -67,15 +76,47 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
                      {environment.program_version, environment.now_ms()});
   db::Recorder recorder(store, db::Spool(store.spool_path()),
                         {.batch = static_cast<size_t>(options.batch)});
-  return std::unique_ptr<TuningRun>(new TuningRun{.target = std::move(host.target),
-                                                  .options = options,
-                                                  .store = &store,
-                                                  .environment = environment,
-                                                  .on_progress = on_progress,
-                                                  .workers = std::move(workers),
-                                                  .recorder = std::move(recorder),
-                                                  .budget = std::move(budget),
-                                                  .machine_note = std::move(host.note)});
+  std::unique_ptr<TuningRun> run(new TuningRun{.target = std::move(host.target),
+                                               .options = options,
+                                               .store = &store,
+                                               .environment = environment,
+                                               .on_progress = on_progress,
+                                               .workers = std::move(workers),
+                                               .recorder = std::move(recorder),
+                                               .budget = std::move(budget),
+                                               .machine_note = std::move(host.note)});
+  run->waits().tell_while_waiting([run = run.get()] {
+    if (run->shown.budget_s > 0 &&
+        run->budget.elapsed_s() >= run->shown.elapsed_s + between_reports_s)
+      run->report(run->shown);
+  });
+  return run;
+}
+
+TuningRun::~TuningRun() {
+  if (!workers.cancellation) return;
+  waits().end_at(Cancellation::never);
+  waits().tell_while_waiting({});
+}
+
+void TuningRun::enter(Phase phase) const {
+  const double finals_s = budget.finals_s();
+  switch (phase) {
+    case Phase::Searching:
+      return waits().end_at(budget.when_left_ns(-finals_s - first_kernel_grace_s));
+    case Phase::SearchingWithResult:
+      return waits().end_at(budget.when_left_ns(-budget.drain_s()));
+    case Phase::Comparing:
+      return waits().end_at(budget.when_left_ns(-finals_s - first_kernel_grace_s));
+    case Phase::BuildingWinner:
+      return waits().end_at(budget.when_left_ns(-finals_s - winner_grace_s));
+  }
+}
+
+void TuningRun::report(const Progress& progress) {
+  shown = progress;
+  shown.elapsed_s = budget.elapsed_s();
+  if (on_progress) on_progress(shown);
 }
 
 bool TuningRun::interrupted() const { return environment.interrupted(); }

@@ -26,10 +26,12 @@ class Budget {
  public:
   Budget(double total_s, Clock clock);
   void reserve(double finals_s, double drain_s);
-  /// Stops when all of it is used up.
-  StopToken end() const;
-
   double total_s() const { return total_s_; }
+  /// The time on the clock when so many seconds of the search budget are left; negative ones are
+  /// after its end.
+  int64_t when_left_ns(double seconds) const;
+  double drain_s() const { return drain_s_; }
+  double finals_s() const { return finals_s_; }
   double elapsed_s() const;
   /// Seconds of the search budget left, excluding the time reserved for the finals.
   double left_s() const { return total_s_ - finals_s_ - elapsed_s(); }
@@ -67,8 +69,24 @@ struct TuningRun {
                                                   const OnProgress& on_progress, Workers workers);
 
   bool interrupted() const;
-  /// Ends what is thought out for the search: the user, or the end of the budget.
-  StopToken stop() const { return any_of(environment.stop(), budget.end()); }
+  /// What ends all that the present phase of the run thinks out and waits for: the user, or the end
+  /// that the budget sets to the phase. Waits for what the result needs hear of the user later.
+  StopToken stop() const { return any_of(environment.stop(), waits().token(Needed::No)); }
+  /// Whether an error only says that somebody stopped the work: that is no fault of the work.
+  bool is_of_stop(const Error& error) const {
+    return (error.code == ErrorCode::Interrupted || error.code == ErrorCode::TryLater) &&
+           stop().is_stopped();
+  }
+
+  /// The phases of a run, each with its end. The search ends with its part of the budget, and goes
+  /// on beyond all of it for the first kernel only.
+  enum class Phase { Searching, SearchingWithResult, Comparing, BuildingWinner };
+  void enter(Phase phase) const;
+  const Cancellation& waits() const { return *workers.cancellation; }
+
+  /// Shows progress, which waits show again with the time that passes.
+  void report(const Progress& progress);
+  ~TuningRun();
   /// The error of a task for which the budget ended before anything was built.
   Error no_candidate_in_time() const;
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
@@ -92,6 +110,7 @@ struct TuningRun {
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
+  Progress shown = {};                  ///< the latest that was reported
 };
 
 }  // namespace tw::tuner

@@ -114,7 +114,7 @@ Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
       artifacts,
       std::make_unique<BuilderPool>(context, builder_program(*artifacts, environment, building),
                                     builders_for(target, threads)),
-      std::move(runner), busy};
+      std::move(runner), busy, context.cancellation};
 }
 
 Result<Workers> start_builders_for(const Target& target, const Target& processor,
@@ -134,7 +134,7 @@ Result<Workers> start_builders_for(const Target& target, const Target& processor
                  std::make_unique<BuilderPool>(
                      context, builder_program(*artifacts, environment, Building::Alone),
                      builders_on(host_target().machine.cores)),
-                 nullptr, busy};
+                 nullptr, busy, context.cancellation};
 }
 
 Result<Builders> start_builders(const Target& target, const Environment& environment,

@@ -67,8 +67,8 @@ class Runner {
   virtual ~Runner() = default;
   /// Readies the runner for kernels of a workload (its text) and returns how long one call of the
   /// reference takes, in ns. Costs nothing where the runner is ready for it, and little where it
-  /// has been. A large reference takes its time: Interrupted when the user stops that, at once
-  /// unless it is needed for a result.
+  /// has been. A large reference takes its time: Interrupted when the user or the budget stops
+  /// that, at once unless it is needed for a result.
   virtual Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
                                  Needed needed) = 0;
   /// Says which measurements will be asked for next, so that a runner with several devices can
@@ -76,7 +76,7 @@ class Runner {
   /// not.
   virtual Status begin(const std::vector<MeasureJob>& jobs);
   /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error.
-  /// Interrupted when the user stops it.
+  /// Interrupted when the user or the budget stops it.
   virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;
   virtual Result<CompareReply> compare(const CompareJob& job) = 0;
   /// The target as the measuring machine is one: of a device, with what its driver says.
@@ -110,6 +110,8 @@ struct Workers {
   std::shared_ptr<Builder> builder;
   std::shared_ptr<Runner> runner;
   std::shared_ptr<const BusyTime> busy;
+  /// What ends their waits; a run sets its end here. None: their waits take no time.
+  std::optional<Cancellation> cancellation = {};
 };
 
 /// tune_all() with workers of the caller's. One run at a time may use them.

@@ -144,6 +144,35 @@ class Surroundings(program.ProgramTest):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, "--code-generator",
                        str(self.home), saying=["libtw_halide.so", "halide"])
 
+    def ends_soon(self, *arguments, **options):
+        """A run with a budget of a few seconds, in which a candidate would take a minute."""
+        process = self.start("tune", *arguments, "--db", self.db, **options)
+        self.addCleanup(process.kill)
+        process.out, process.err = process.communicate(timeout=40)
+        return process
+
+    def test_Fault93_a_compiler_that_outlasts_the_budget(self):
+        # The reference is linked; the linker of the first batch hangs.
+        once = self.home / "linked"
+        environment = self.with_linker(f'[ -e {once} ] && sleep 1000; touch {once}; link "$@"')
+        process = self.ends_soon(*program.SMALL, "--budget", "4s", environment=environment)
+        self.assertEqual(process.returncode, 6, process.err)
+        self.assertIn("tilewright: [tune] no candidate was built within the budget of 4 s; give more time "
+                      "(--budget)\n", process.err)
+        stored = self.json("db", "info", "--db", self.db, "--format", "json")
+        self.assertEqual(stored["records"], 0, "what was given up has no fault")
+
+    def test_Fault93_candidates_that_are_slow_to_compile(self):
+        # Compilers unroll the select around pow(): a batch of candidates takes them up to a minute.
+        for terms in (200, 400, 600):
+            path = self.home / f"decay{terms}.tw"
+            path.write_text(f"input x: f32[5, {terms}]\nout: f32[i=5, t={terms}] = sum(k={terms}) "
+                            "select(k <= t, x[i, k] * 0.1 * pow(0.9, f32(t - k)), 0.0)\n")
+            process = self.ends_soon("--expr", str(path), "--budget", "2s")
+            if process.returncode != 0:
+                self.assertIn("[tune] no candidate was built within the budget of 2 s; give more time (--budget)",
+                              process.err)
+
     def test_Fault56_without_home(self):
         folder = pathlib.Path(f"/tmp/tilewright-{os.geteuid()}")
         if folder.exists():

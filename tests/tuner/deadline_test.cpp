@@ -49,6 +49,21 @@ TEST_F(CancellationTest, Fault31_TwoInterruptsCancelEverything) {
   EXPECT_TRUE(cancellation_.deadline(100, Needed::ForResult).stop.is_stopped());
 }
 
+TEST_F(CancellationTest, Fault93_TheEndOfABudgetStopsEveryWaitOfARunAndItsWorkers) {
+  const Cancellation of_the_workers = cancellation_;
+  const Deadline begun = of_the_workers.deadline(100, Needed::ForResult);
+  cancellation_.end_at(now_ns_ + 1);
+  EXPECT_EQ(begun.stop.reason(), std::nullopt);
+  now_ns_ += 1;
+  EXPECT_EQ(begun.stop.reason(), StopReason::OutOfTime);
+  EXPECT_FALSE(cancellation_.is_requested()) << "that is the user's wish";
+  interrupts_ = 1;
+  EXPECT_EQ(begun.stop.reason(), StopReason::Interrupted);
+  interrupts_ = 0;
+  cancellation_.end_at(Cancellation::never);
+  EXPECT_EQ(begun.stop.reason(), std::nullopt) << "the next run with these workers";
+}
+
 TEST(Deadline, NobodyCancelsWithoutACounter) {
   const Cancellation nobody(nullptr, [] { return int64_t{0}; });
   EXPECT_FALSE(nobody.is_requested());

@@ -69,9 +69,9 @@ TEST_F(DeviceLocks, AWaitMayBeCancelled) {
   DeviceLock one = lock(), other = lock();
   const auto turn = one.take(passing_, {0});
   ASSERT_TRUE(turn);
-  int looks = 0;
+  int64_t looks = 0;
   const auto refused =
-      other.take([] { return int64_t{0}; }, {1, [&looks] { return ++looks == 3; }});
+      other.take([] { return int64_t{0}; }, {1, stop_at([&looks] { return ++looks; }, 3)});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::Interrupted);
 }

@@ -247,6 +247,18 @@ TEST(Process, AWaitMayBeCancelledBeforeItsDeadline) {
   EXPECT_EQ(text(worker.receive({patience_ns, StopToken()})), "reply: x");
 }
 
+TEST(Process, Fault93_WhoWaitsIsTold) {
+  Process worker = planted({"free"});
+  ASSERT_TRUE(worker.send("loop"));
+  int told = 0;
+  StopSource user;
+  const auto tell = [&] {
+    if (++told == 3) user.request(StopReason::Interrupted);
+  };
+  EXPECT_EQ(text(worker.receive({INT64_MAX, user.token(), tell})), "cancelled");
+  EXPECT_EQ(told, 3);
+}
+
 TEST(Process, Fault71_NoDescriptorLeftIsAnErrorThatSaysSo) {
   if (has_shadow_memory) GTEST_SKIP() << "UBSan asks of each object by a pipe whether it is there";
   rlimit before = {};

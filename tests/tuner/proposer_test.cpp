@@ -33,7 +33,7 @@ TEST_F(Proposing, BatchesAreNewAndDiffer) {
   std::set<std::string> schedules;
   std::set<size_t> programs;
   for (int batch = 0; batch < 3; ++batch) {
-    proposer_.begin([] { return false; });
+    proposer_.begin({});
     for (const Candidate& candidate : proposer_.choose(proposed(8))) {
       EXPECT_TRUE(schedules.insert(candidate.schedule).second) << candidate.schedule;
       EXPECT_TRUE(programs.insert(candidate.program).second) << candidate.schedule;
@@ -45,7 +45,7 @@ TEST_F(Proposing, BatchesAreNewAndDiffer) {
 }
 
 TEST_F(Proposing, WhatTheDatabaseKnowsIsNotProposed) {
-  proposer_.begin([] { return false; });
+  proposer_.begin({});
   const Point first = proposer_.space().default_point();
   ASSERT_TRUE(std::isfinite(predicted({first})[0].mean));
   Experience known;
@@ -61,7 +61,7 @@ TEST_F(Proposing, SeedsAreInTheFirstBatch) {
   Experience known;
   known.seeds = {seed};
   proposer_.learn(std::move(known));
-  proposer_.begin([] { return false; });
+  proposer_.begin({});
   const std::string text = proposer_.space().schedule(seed).to_string();
   const std::vector<Candidate> batch = proposer_.choose(proposed(8));
   EXPECT_TRUE(std::any_of(batch.begin(), batch.end(),
@@ -78,7 +78,7 @@ TEST_F(Proposing, TheFirstCandidateIsChosenOnceAndBeforeAllOthers) {
   proposer_.begin_with(first, nearest);
   EXPECT_TRUE(proposer_.has_first());
   proposer_.learn(Experience());
-  proposer_.begin([] { return false; });
+  proposer_.begin({});
   const std::vector<Candidate> batch = proposer_.choose(proposed(8));
   ASSERT_GE(batch.size(), 2u);
   EXPECT_EQ(batch[0].schedule, "by hand");
@@ -92,7 +92,7 @@ TEST_F(Proposing, TheFirstCandidateIsChosenOnceAndBeforeAllOthers) {
 }
 
 TEST_F(Proposing, PointsThatWereNotPredictedAreNoCandidates) {
-  proposer_.begin([] { return false; });
+  proposer_.begin({});
   EXPECT_TRUE(proposer_.choose({proposer_.space().default_point()}).empty());
 }
 

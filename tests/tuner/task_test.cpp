@@ -190,8 +190,7 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   EXPECT_NE(trials[batch[2].schedule].status, db::TrialStatus::Duplicate);
   // It teaches what its original does, is not tried again, and is no failure.
   const Space space = Space::derive(spec.workload.compute, host_target());
-  const Experience known =
-      warm_start(store, {&spec.workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&spec.workload, &space, host_target(), 1});
   EXPECT_TRUE(known.tried.contains(batch[1].schedule));
   EXPECT_EQ(std::count_if(known.samples.begin(), known.samples.end(),
                           [](const cost_model::Sample& s) { return s.valid; }),
@@ -245,8 +244,7 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   db::Store store = open_store(folder / "t.db");
   ASSERT_TRUE(store.append(
       std::vector{stored_trial(workload, texts[0], 2e6), db::seal(std::move(disturbed))}));
-  const Experience known =
-      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
   EXPECT_EQ(known.known, 2);  // what was done is told all the same
   EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 2);
@@ -277,8 +275,7 @@ TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
   // The second record's configuration is another's: its steps count.
   ASSERT_TRUE(store.append(std::vector{trial(points[0], space.to_string(points[0]), 1e5),
                                        trial(points[1], space.to_string(points[0]), 2e5)}));
-  const Experience known =
-      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   ASSERT_EQ(known.parents.size(), 2u);
   EXPECT_EQ(known.parents[0].point, points[0]);
   EXPECT_EQ(known.parents[1].point, space.point_of(space.schedule(points[1])));
@@ -311,8 +308,7 @@ TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   const Space space = Space::derive(workload.compute, host_target());
   const std::vector<std::string> texts = two_schedules(space);
   db::Store store = merged_store(folder, workload, {texts[0]}, {texts[0], texts[1]});
-  const Experience known =
-      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
   EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 1);
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
@@ -340,8 +336,7 @@ TEST(Experience, Fault75_TrialsOfALayerAreSeedsAndNothingThatWasTriedHere) {
                                {.below = {{"shipped", folder / "shipped.db"}}});
   ASSERT_TRUE(store) << store.error().message;
   ASSERT_TRUE(store->append(std::vector{stored_trial(workload, texts[0], 2e5)}));
-  const Experience known =
-      warm_start(*store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(*store, {&workload, &space, host_target(), 1});
   EXPECT_EQ(known.tried, std::set{texts[0]});
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e5});
   ASSERT_EQ(known.parents.size(), 1u);
@@ -369,8 +364,7 @@ TEST(Experience, Fault28_DoubtfulTrialsAreNeitherSeedsNorSamples) {
   ASSERT_TRUE(store.append(std::vector{there(texts[0], 1e5, db::TrialStatus::Ok),
                                        there(texts[0], 0, db::TrialStatus::Wrong),
                                        there(texts[1], 2e5, db::TrialStatus::Ok)}));
-  const Experience known =
-      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   ASSERT_EQ(known.seeds.size(), 1u);
   EXPECT_EQ(space.schedule(known.seeds[0]).to_string(), texts[1]);
   EXPECT_EQ(known.samples.size(), 2u);  // the one that was proven wrong, and the believed one
@@ -387,8 +381,7 @@ TEST(Experience, Fault28_DoubtfulTrialsOfThisDeviceAreNoParents) {
   db::Store store = open_store(folder / "t.db");
   ASSERT_TRUE(store.append(
       std::vector{db::seal(std::move(impossible)), stored_trial(workload, texts[1], 2e5)}));
-  const Experience known =
-      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   EXPECT_EQ(known.tried, (std::set<std::string>{texts[0], texts[1]}));
   ASSERT_EQ(known.parents.size(), 1u);
   EXPECT_EQ(space.schedule(known.parents[0].point).to_string(), texts[1]);
@@ -410,7 +403,7 @@ TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
     return db::seal(std::move(record));
   };
   const auto recalled = [](db::Store& store, const dsl::Workload& workload, const Space& of) {
-    return warm_start(store, {&workload, &of, host_target(), 1, nullptr, [] { return false; }});
+    return warm_start(store, {&workload, &of, host_target(), 1});
   };
   // A point of both spaces: the same configuration on tensors that lie differently.
   const auto is_legal = [](const Space& of, const Point& point) {
@@ -469,8 +462,7 @@ TEST(Experience, TrialsForAnotherInstructionSetTeachAndAreSeeds) {
   arm.target = parse_target("arm-64-linux").value().to_string();
   db::Store store = open_store(folder / "t.db");
   ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record)), db::seal(std::move(arm))}));
-  const Experience known =
-      warm_start(store, {&workload, &space, here, 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, here, 1});
   EXPECT_TRUE(known.tried.empty());
   EXPECT_EQ(known.seeds, std::vector{twin});
   ASSERT_EQ(known.samples.size(), 1u);
@@ -565,8 +557,7 @@ TEST(Experience, Fault75_AnExpressionsTrialsOfAnotherDeviceAreSeedsToo) {
       "expr fast input a: f32[64, 64]; out: f32[y=64, x=64] = sum(k=64) a[y, k] * a[k, x]");
   const Space space = Space::derive(workload.compute, host_target());
   db::Store store = merged_store(folder, workload, {}, two_schedules(space));
-  const Experience known =
-      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   EXPECT_TRUE(known.tried.empty());
   EXPECT_EQ(known.seeds.size(), 2u);
 }

@@ -81,8 +81,8 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   const auto tuned = run({.trials = 8, .batch = 4});
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->ended, Ended::Trials);
-  EXPECT_EQ(total(tuned->progress), 8 + 1);  // the winner is confirmed
-  EXPECT_EQ(records(TrialStatus::Ok).size(), 8u + 1);
+  EXPECT_EQ(total(tuned->progress), 8);
+  EXPECT_EQ(records(TrialStatus::Ok).size(), 8u);
   EXPECT_EQ(tuned->best.latency_ns, 1e6 - 7e3);
   EXPECT_EQ(tuned->best.toolchain, "fake-1.0");
   EXPECT_EQ(tuned->artifact.object, "whole");
@@ -145,7 +145,7 @@ TEST_F(TuningLoop, AScheduleByHandIsMeasuredFirstAndAsItself) {
   EXPECT_EQ(work_.schedules.at(work_.timed[0].artifact), canonical);
   EXPECT_EQ(tuned->progress.given_ns, 1e6);  // the first kernel's time
   const std::vector<db::Record> stored = records(TrialStatus::Ok);
-  EXPECT_EQ(stored.size(), 6u + 1);  // it counts among the trials that were asked for
+  EXPECT_EQ(stored.size(), 6u);  // it counts among the trials that were asked for
   EXPECT_EQ(stored[0].schedule, canonical);
   EXPECT_EQ(stored[0].configuration, "");
 }
@@ -155,6 +155,50 @@ TEST_F(TuningLoop, OneTrialOfAScheduleByHandIsThatScheduleAlone) {
   const auto tuned = run({.trials = 1});
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->best.schedule, "tw1");
+  EXPECT_EQ(total(tuned->progress), 1);
+}
+
+TEST_F(TuningLoop, ALimitOfTrialsHoldsForTheFinalsToo) {
+  for (const int64_t trials : {1, 2, 5}) {
+    work_.timed.clear();
+    const auto tuned = run({.trials = trials, .seed = static_cast<uint64_t>(trials), .batch = 4});
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    EXPECT_EQ(total(tuned->progress), trials);
+    EXPECT_EQ(std::ssize(work_.timed), trials);
+  }
+  work_.timed.clear();
+  store_claim(1e3);  // one of five trials is for what another host claims
+  ASSERT_TRUE(run({.trials = 5, .seed = 9, .batch = 4}));
+  EXPECT_EQ(work_.timed.size(), 5u);
+  EXPECT_EQ(work_.schedules.at(work_.timed.back().artifact), claimed);
+}
+
+// The machine decides what kernels take and how many of a batch are built at a time, and neither
+// the space nor the first points.
+TEST_F(TuningLoop, Fault91_TheFirstPointsFollowFromTheSeedWhateverTheMachineDoes) {
+  constexpr size_t first = 64;
+  const auto tried = [&](double step, int64_t each_ns, const char* database) {
+    work_.timed.clear();
+    work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
+      now_ns_ += each_ns;
+      const size_t number = std::hash<std::string>()(job.artifact) % 97;
+      return timed_reply(1e6 + step * static_cast<double>(number));
+    };
+    db::Store store = open_store(folder_ / database);
+    const auto results =
+        tune_all({{workload_}}, work_.target,
+                 {.budget_s = 100, .trials = 80, .effort = Effort::Full, .seed = 3}, store,
+                 environment_, {}, fake_workers(folder_, work_));
+    EXPECT_TRUE(results);
+    std::vector<std::string> schedules;
+    for (const MeasureJob& job : work_.timed) schedules.push_back(work_.schedules[job.artifact]);
+    EXPECT_GE(schedules.size(), first) << database;
+    schedules.resize(first);
+    return schedules;
+  };
+  const std::vector<std::string> idle = tried(1e4, 1'000'000, "idle.db");
+  EXPECT_EQ(tried(-5e3, 1'000'000, "other.db"), idle) << "other kernels are the fast ones";
+  EXPECT_EQ(tried(1e4, second / 2, "busy.db"), idle) << "little time is left for each batch";
 }
 
 TEST_F(TuningLoop, AScheduleByHandThatIsAPointOfTheSpaceHasItsConfiguration) {
@@ -252,7 +296,7 @@ TEST_F(TuningLoop, LayoutsThatAreAskedForAreThoseOfEveryTrialAndOfItsRecord) {
   EXPECT_THAT(work_.prepared, testing::Each(workload_.text()));
   db::Store store = open_store(folder_ / "t.db");
   const auto asked = store.query({.layouts = "a=KM out=MN16n"}).value();
-  EXPECT_EQ(asked.size(), 8u + 1);
+  EXPECT_EQ(asked.size(), 8u);
   for (const db::Record& record : asked) {
     EXPECT_THAT(record.schedule, HasSubstr("set_layout a KM\n"));
     EXPECT_THAT(record.schedule, HasSubstr("set_layout out MN16n\n"));
@@ -273,7 +317,7 @@ TEST_F(TuningLoop, AStateOfTheCachesIsThatOfEveryTrialAndOfItsRecord) {
   EXPECT_EQ(tuned->best.workload, hot.key());
   EXPECT_THAT(work_.prepared, testing::Each(hot.key() + " {network:L3}"));
   db::Store store = open_store(folder_ / "t.db");
-  EXPECT_EQ(store.query({.layouts = "network:L3"}).value().size(), 8u + 1);
+  EXPECT_EQ(store.query({.layouts = "network:L3"}).value().size(), 8u);
   EXPECT_EQ(best_known(store, workload_, work_.target, 1).value()->layouts, "network:L3");
   EXPECT_EQ(best_known(store, hot, work_.target, 1).value()->layouts, "");
   workload_.state = dsl::CacheState::NetworkMemory;
@@ -416,6 +460,32 @@ TEST_F(TuningLoop, Fault31_AMeasurementThatIsInterruptedIsNoTrial) {
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->ended, Ended::Interrupted);
   EXPECT_EQ(total(tuned->progress), 1);
+}
+
+// The first kernel is measured; the second is verified for so long that the budget ends.
+TEST_F(TuningLoop, Fault93_ACandidateThatOutlastsTheBudgetIsGivenUpAndIsNoTrial) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    if (work_.timed.size() == 1) return timed_reply(1e6);
+    now_ns_ += 10 * second;
+    return fail(ErrorCode::Interrupted, "[tune] interrupted while a kernel was measured");
+  };
+  const auto tuned = run({.budget_s = 2, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Budget);
+  EXPECT_EQ(total(tuned->progress), 1);
+  EXPECT_EQ(work_.timed.size(), 2u) << "nothing is measured beyond the budget";
+}
+
+TEST_F(TuningLoop, Fault93_ABudgetThatTheFirstCandidateOutlastsSaysSo) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    now_ns_ += 10 * second;
+    return fail(ErrorCode::Interrupted, "[tune] interrupted while a kernel was measured");
+  };
+  const auto tuned = run({.budget_s = 2, .batch = 4});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error(), (Error{ErrorCode::NoCandidate,
+                                  "[tune] no candidate was built within the budget of 2 "
+                                  "s; give more time (--budget)"}));
 }
 
 TEST_F(TuningLoop, AnErrorOfTheRunnerEndsTheTask) {
