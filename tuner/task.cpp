@@ -199,6 +199,11 @@ void Task::learn_from_database(const StopToken& stop) {
   progress_.known_trials = known.known;
   trusted_trials_ = known.trusted();
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
+  if (!is_guided()) {
+    // The run's model goes on to learn; what it refuses teaches neither.
+    model_at_start_.emplace();
+    if (!known.samples.empty()) (void)model_at_start_->update(known.samples);
+  }
   run_.learner.learn(std::exchange(known.samples, {}), true);
   proposer_.learn(std::move(known));
 }
@@ -236,8 +241,9 @@ std::vector<Point> Task::propose(const Score& predict) {
 }
 
 std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
-  return proposer_.predict(points, run_.learner.model(),
-                           trusted_trials_ + (is_guided() ? counts_.total() : 0));
+  if (!is_guided() && model_at_start_)
+    return proposer_.predict(points, *model_at_start_, trusted_trials_);
+  return proposer_.predict(points, run_.learner.model(), trusted_trials_ + counts_.total());
 }
 
 /// Candidates that fit into the time that is left. A builder answers once all that it was given are
@@ -427,10 +433,12 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 }
 
 void Task::learn() {
-  if (!is_guided() || run_.interrupted()) return;
+  if (run_.interrupted()) return;
+  run_.learner.learn(std::exchange(fresh_samples_, {}), false);
+  if (!is_guided()) return;
+  model_at_start_.reset();
   for (const Tried& tried : std::exchange(fresh_points_, {}))
     proposer_.learn(tried.point, tried.throughput);
-  run_.learner.learn(std::exchange(fresh_samples_, {}), false);
 }
 
 // ---- stop? ----------------------------------------------------------------------------------

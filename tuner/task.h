@@ -83,7 +83,7 @@ class Task {
   /// Stores the outcome of next_trial(), or postpones the trial if it was disturbed.
   Status record(const MeasureReply& reply);
 
-  /// Hands the latest trials to the search and to the cost model, once they may guide proposals.
+  /// Hands the latest trials to the cost model and, once they may guide proposals, to the search.
   void learn();
 
   /// Why there are to be no more proposals; nullopt: there are.
@@ -174,6 +174,8 @@ class Task {
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet, as the next
   std::vector<Tried> fresh_points_;
+  /// What the database taught, as long as trials of this run do not guide its proposals.
+  std::optional<cost_model::CostModel> model_at_start_;
   GainCurve gain_;
   TrialCounts counts_;
   Progress progress_;
