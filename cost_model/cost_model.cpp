@@ -37,22 +37,19 @@ constexpr double trusted_trials = 2, doubtful_trials = 20;
 
 // ---- samples ----
 
-Status check(const Sample& sample, size_t index) {
-  const auto invalid = [&](const std::string& what) {
-    return fail(ErrorCode::Invalid, fmt::format("[update cost model] sample {} {}", index, what));
-  };
+/// Why nothing can be learned from a sample; empty where something can.
+std::string problem_of(const Sample& sample) {
   if (sample.features.size() != feature_count())
-    return invalid(fmt::format("has {} features, expected {}; extract them with this version",
-                               sample.features.size(), feature_count()));
+    return fmt::format("has {} features, expected {}; extract them with this version",
+                       sample.features.size(), feature_count());
   const bool finite = std::all_of(sample.features.begin(), sample.features.end(),
                                   [](float v) { return std::isfinite(v); });
   if (!finite || !std::isfinite(sample.weight) || sample.weight <= 0)
-    return invalid(
-        "has a feature that is no number, or a weight that is not positive; leave it out");
+    return "has a feature that is no number, or a weight that is not positive; leave it out";
   if (sample.valid && (!std::isfinite(sample.throughput) || sample.throughput <= 0))
-    return invalid(
-        fmt::format("is valid with a throughput of {}; give a positive number", sample.throughput));
-  return {};
+    return fmt::format("is valid with a throughput of {}; give a positive number",
+                       sample.throughput);
+  return "";
 }
 
 /// Valid samples by group, in the order in which they came.
@@ -144,6 +141,7 @@ Split split(const Groups& groups, const Folds& folds, int fold) {
 struct Judgement {
   std::vector<Judged> learned, without_trees;
   std::vector<Booster> models;
+  std::string failure = {};  ///< of a fold that could not be learned from; empty: of none
 };
 
 /// Scores of different folds come from different models: each fold of a group is judged by itself.
@@ -179,7 +177,7 @@ BoosterOptions for_judging(BoosterOptions options, size_t samples) {
   return options;
 }
 
-/// A fold that cannot be learned from says nothing; the others are judged.
+/// A fold that cannot be learned from says nothing; the others are judged, and `failure` says so.
 Judgement judge_trees(const Groups& groups, bool fits, const CostModelOptions& options) {
   const Folds folds = assign_folds(groups, options);
   size_t samples = 0;
@@ -187,8 +185,13 @@ Judgement judge_trees(const Groups& groups, bool fits, const CostModelOptions& o
   const BoosterOptions booster = for_judging(options.booster, samples);
   Judgement judgement;
   size_t next_group = 0;
-  for (int fold = 0; fold < options.folds; ++fold)
-    (void)judge_fold(split(groups, folds, fold), fits, booster, next_group, judgement);
+  for (int fold = 0; fold < options.folds; ++fold) {
+    const Status judged =
+        judge_fold(split(groups, folds, fold), fits, booster, next_group, judgement);
+    if (!judged)
+      judgement.failure =
+          fmt::format("{} of {}: {}", fold + 1, options.folds, judged.error().message);
+  }
   return judgement;
 }
 
@@ -331,8 +334,15 @@ const Quality& ModelQuality::of(Source source) const {
 }
 
 Status CostModel::add(std::span<const Sample> samples) {
-  for (size_t i = 0; i < samples.size(); ++i) TW_RETURN_IF_ERROR(check(samples[i], i));
-  samples_.insert(samples_.end(), samples.begin(), samples.end());
+  size_t refused = 0;
+  std::string first;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const std::string problem = problem_of(samples[i]);
+    if (problem.empty())
+      samples_.push_back(samples[i]);
+    else if (refused++ == 0)
+      first = fmt::format("sample {} {}", i, problem);
+  }
   const auto valid =
       std::count_if(samples_.begin(), samples_.end(), [](const Sample& s) { return s.valid; });
   quality_.samples = static_cast<size_t>(valid);
@@ -343,13 +353,16 @@ Status CostModel::add(std::span<const Sample> samples) {
                                       options_.least_samples)
                         : fmt::format("{} measurements, not learned from yet", quality_.samples);
   if (source_ != Source::Learned) fit();
-  return {};
+  if (refused == 0) return {};
+  return fail(ErrorCode::Invalid,
+              fmt::format("[update cost model] {} of {} samples are refused: {}", refused,
+                          samples.size(), first));
 }
 
 Status CostModel::update(std::span<const Sample> samples) {
-  TW_RETURN_IF_ERROR(add(samples));
+  const Status added = add(samples);
   learn();
-  return {};
+  return added;
 }
 
 void CostModel::learn() {
@@ -375,6 +388,7 @@ void CostModel::learn_order() {
   if (quality_.samples < options_.least_samples) return;
   has_tried_trees_ = true;
   quality_.note.clear();
+  quality_.unjudged.clear();
   const Groups groups = group_valid(samples_);
   const bool fits = source_ == Source::Fitted;
   if (fits) base_ = fit_;
@@ -385,6 +399,7 @@ void CostModel::learn_order() {
     return;
   }
   Judgement judgement = judge_trees(groups, fits, options_);
+  quality_.unjudged = judgement.failure;
   quality_.learned = judge(judgement.learned);
   quality_.without_trees = judge(judgement.without_trees);
   ranker_ = std::move(*booster);
@@ -409,7 +424,11 @@ void CostModel::learn_validity() {
   }
   BoosterOptions options = options_.booster;
   options.objective = Objective::Probability;
-  if (Result<Booster> booster = Booster::train(data, options)) validity_ = std::move(*booster);
+  Result<Booster> booster = Booster::train(data, options);
+  if (booster)
+    validity_ = std::move(*booster);
+  else
+    quality_.unjudged = "what is likely to fail: " + booster.error().message;
 }
 
 Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own) const {

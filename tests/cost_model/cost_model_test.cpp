@@ -301,9 +301,21 @@ TEST(CostModel, Fault44_SamplesThatAreNotNumbersAreRefusedAsAWhole) {
     const Status status = model.update(samples);
     ASSERT_FALSE(status) << what;
     EXPECT_EQ(status.error().code, ErrorCode::Invalid);
-    EXPECT_NE(status.error().message.find("sample 2"), std::string::npos);
-    EXPECT_EQ(model.quality().samples, 0u);
+    EXPECT_NE(status.error().message.find("1 of 3 samples are refused: sample 2"),
+              std::string::npos);
+    EXPECT_EQ(model.quality().samples, 2u);
   }
+}
+
+TEST(CostModel, Fault92_ARefusedSampleDoesNotCostTheOthers) {
+  std::vector<Sample> samples = measured(3, 40, Truth::OfFeatures, 7);
+  CostModel without, with;
+  ASSERT_TRUE(without.update(samples));
+  samples.insert(samples.begin() + 5, samples.front());
+  samples[5].features[4] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(with.update(samples));
+  EXPECT_EQ(with.quality().samples, without.quality().samples);
+  EXPECT_EQ(with.source(), without.source());
 }
 
 TEST(CostModel, SavedAndLoadedPredictsTheSame) {
