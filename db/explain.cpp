@@ -74,6 +74,22 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
   return {};
 }
 
+/// The trials that say that the schedule of the answer is wrong, and do not count against it.
+Status add_against(Store::State& state, const JudgedGroup& group, Explanation& out) {
+  TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
+  const std::string schedule = bytes_of_hex(out.record.schedule_hash);
+  for (size_t i = 0; i < group.trials.size(); ++i) {
+    const bool is_against =
+        proves_wrong(group.trials[i].status) && group.trials[i].schedule_hash == schedule;
+    if (!is_against) continue;
+    TW_TRY(std::optional<Record> record, state.read(by_seq, group.trials[i].trial));
+    if (record)
+      out.against.push_back(
+          {std::move(*record), group.judgements[i].doubt, describe(group.judgements[i])});
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t limit) {
@@ -86,6 +102,7 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t
   explanation.record = std::move(*record);
   count_witnesses(group, explanation);
   TW_RETURN_IF_ERROR(add_not_used(*this, group, limit, explanation));
+  TW_RETURN_IF_ERROR(add_against(*this, group, explanation));
   return std::optional(std::move(explanation));
 }
 

@@ -22,6 +22,8 @@ constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer nobody is in the majority.
 constexpr size_t fewest_voters = 3;
+// A crash may be the machine's, and a record may be forged: a second session has to see it too.
+constexpr size_t fewest_accusers = 2;
 // What is so much faster than everything that others found is confirmed before use: by another
 // trial, and where several hosts have measured, by another host, as a host that measures wrongly
 // does so again.
@@ -90,13 +92,28 @@ Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group
   return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
+/// One voice does not ban a schedule: a trial that proves it wrong counts against the timings of
+/// its own session, and against those of all sessions once two sessions have such a trial.
 void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
-  std::set<std::string_view> refuted;
+  std::map<std::string_view, std::set<std::string_view>> accusers;  // sessions, by schedule
   for (const RankedTrial& trial : group)
-    if (proves_wrong(trial.status)) refuted.insert(trial.schedule_hash);
-  for (size_t i = 0; i < group.size(); ++i)
-    if (is_believed(judgements[i]) && refuted.contains(group[i].schedule_hash))
+    if (proves_wrong(trial.status)) accusers[trial.schedule_hash].insert(trial.session);
+  for (size_t i = 0; i < group.size(); ++i) {
+    const auto found = accusers.find(group[i].schedule_hash);
+    if (!is_believed(judgements[i]) || found == accusers.end()) continue;
+    if (found->second.size() >= fewest_accusers || found->second.contains(group[i].session))
       judgements[i].doubt = Doubt::Refuted;
+  }
+}
+
+/// The trials that prove a schedule wrong which is believed all the same.
+void doubt_contradicted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
+  std::set<std::string_view> believed;
+  for (size_t i = 0; i < group.size(); ++i)
+    if (is_believed(judgements[i])) believed.insert(group[i].schedule_hash);
+  for (size_t i = 0; i < group.size(); ++i)
+    if (proves_wrong(group[i].status) && believed.contains(group[i].schedule_hash))
+      judgements[i].doubt = Doubt::Contradicted;
 }
 
 Timings timings_of(std::span<const RankedTrial> group, std::span<const Judgement> judgements) {
@@ -235,6 +252,7 @@ std::vector<Judgement> judge(std::span<const RankedTrial> group, TrialStatus sta
   doubt_outvoted_sessions(group, judgements);
   doubt_outliers(group, judgements);
   doubt_unconfirmed(group, judgements);
+  doubt_contradicted(group, judgements);
   return judgements;
 }
 

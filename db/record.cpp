@@ -198,6 +198,10 @@ bool proves_wrong(TrialStatus status) {
   return true;
 }
 
+bool proves_nothing(TrialStatus status) {
+  return status == TrialStatus::Unstable || status == TrialStatus::Lost;
+}
+
 bool is_timed(const Record& record) {
   const bool may_be = record.status == TrialStatus::Ok || record.status == TrialStatus::Hopeless ||
                       record.status == TrialStatus::Duplicate;

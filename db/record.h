@@ -20,21 +20,22 @@
 namespace tw::db {
 
 // enumerator, text, meaning, proves the schedule wrong
-#define TW_TRIAL_STATUSES(X)                                                                \
-  X(Ok, "ok", "measured, and its result is correct", false)                                 \
-  X(Wrong, "wrong", "result differs from the reference", true)                              \
-  X(Nondeterministic, "nondeterministic", "two runs differ", true)                          \
-  X(MutatesInput, "mutates_input", "wrote to an input", true)                               \
-  X(Oob, "oob", "read or wrote outside its buffers", true)                                  \
-  X(Crash, "crash", "died by a signal", true)                                               \
-  X(Timeout, "timeout", "did not end before its deadline", false)                           \
-  X(Resource, "resource", "exceeded memory, process, file or network limits", false)        \
-  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false)     \
-  X(Illegal, "illegal", "the schedule does not apply to the workload", false)               \
-  X(Unstable, "unstable", "timed only while something else disturbed it, if at all", false) \
-  X(TooFast, "too_fast", "below what the timer resolves", false)                            \
-  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)        \
-  X(Duplicate, "duplicate", "the machine code of an earlier trial, whose latency it has", false)
+#define TW_TRIAL_STATUSES(X)                                                                     \
+  X(Ok, "ok", "measured, and its result is correct", false)                                      \
+  X(Wrong, "wrong", "result differs from the reference", true)                                   \
+  X(Nondeterministic, "nondeterministic", "two runs differ", true)                               \
+  X(MutatesInput, "mutates_input", "wrote to an input", true)                                    \
+  X(Oob, "oob", "read or wrote outside its buffers", true)                                       \
+  X(Crash, "crash", "died by a signal", true)                                                    \
+  X(Timeout, "timeout", "did not end before its deadline", false)                                \
+  X(Resource, "resource", "exceeded memory, process, file or network limits", false)             \
+  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false)          \
+  X(Illegal, "illegal", "the schedule does not apply to the workload", false)                    \
+  X(Unstable, "unstable", "timed only while something else disturbed it, if at all", false)      \
+  X(TooFast, "too_fast", "below what the timer resolves", false)                                 \
+  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)             \
+  X(Duplicate, "duplicate", "the machine code of an earlier trial, whose latency it has", false) \
+  X(Lost, "lost", "its worker or device was lost twice: nothing is known of it", false)
 
 enum class TrialStatus : uint8_t {
 #define X(enumerator, text, meaning, proves_wrong) enumerator,
@@ -46,6 +47,9 @@ std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
 /// The status shows that the schedule must not be used, however fast it is.
 bool proves_wrong(TrialStatus status);
+/// The status says nothing about the schedule (Unstable, Lost): a later run tries it again, and
+/// cost models do not learn from it.
+bool proves_nothing(TrialStatus status);
 
 // Every field that the hash covers and the record version that added it, in the order of the
 // canonical text: short ones first, so that a query over numbers does not read the pages that hold

@@ -153,15 +153,36 @@ const std::string& select_trial_sql(int version) {
   return of_versions.at(static_cast<size_t>(version) - 1);
 }
 
+namespace {
+
+// The columns of select_trial_sql() before those of the fields.
+constexpr int hash_columns = 3;
+
+/// Whether the row says a status that this program does not have.
+bool has_unknown_status(const Row& row) {
+  int column = hash_columns, status = -1;
+  Record record;
+  visit_fields(record, [&](std::string_view name, auto&) {
+    if (name == "status") status = column;
+    ++column;
+  });
+  const std::string text = row.text(status);
+  return !text.empty() && !parse_trial_status(text);
+}
+
+}  // namespace
+
 Result<Record> record_of(const Row& row, int version) {
   Record record;
   record.hash = hex_of_bytes(row.blob(0));
   record.workload_hash = hex_of_bytes(row.blob(1));
   record.schedule_hash = hex_of_bytes(row.blob(2));
-  int column = 3;
+  int column = hash_columns;
   bool readable = true;
   visit_fields(
       record, [&](const char*, auto& member) { readable &= read(row, column++, member); }, version);
+  if (!readable && has_unknown_status(row))
+    return fail(ErrorCode::Unsupported, "[record] its status is one of a newer program");
   if (!readable) return fail(ErrorCode::Database, "[record] a column holds another kind of value");
   TW_RETURN_IF_ERROR(check(record));
   return record;

@@ -388,6 +388,12 @@ Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq)
   const Result<bool> found = by_seq.bind(seq).one([&](const Row& row) { record = record_of(row); });
   if (!found && found.error().code == ErrorCode::TryLater) return tl::unexpected(found.error());
   if (found && record) return std::optional(std::move(*record));
+  if (found && record.error().code == ErrorCode::Unsupported) {
+    if (newer++ == 0)
+      say(fmt::format("{}: records of a newer program are left out: use that program to read them",
+                      path));
+    return std::optional<Record>();
+  }
   ++damaged;
   say(fmt::format("{}: record {} is damaged and left out; look with `tilewright db verify`", path,
                   seq));

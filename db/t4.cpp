@@ -82,6 +82,7 @@ std::string_view t4_invalidity(TrialStatus status) {
     case TrialStatus::Resource:
     case TrialStatus::Unstable:
     case TrialStatus::TooFast:
+    case TrialStatus::Lost:
       return "runtime";
     case TrialStatus::Timeout:
       return "timeout";

@@ -71,6 +71,10 @@ std::string describe(const Judgement& judgement) {
           "only one machine timed its schedule, {} than everything that others measured: it has to "
           "be confirmed",
           against(ratio));
+    case Doubt::Contradicted:
+      return "one session alone says that its schedule is wrong, which other sessions have timed: "
+             "a "
+             "second session has to say so";
   }
   return "?";
 }

@@ -28,7 +28,8 @@ namespace tw::db {
   X(BeyondBandwidth, "beyond bandwidth", true) \
   X(SessionOutvoted, "session outvoted", true) \
   X(Outlier, "outlier", true)                  \
-  X(Unconfirmed, "to be confirmed", true)
+  X(Unconfirmed, "to be confirmed", true)      \
+  X(Contradicted, "contradicted", true)
 
 enum class Doubt : uint8_t {
 #define X(enumerator, text, is_listed) enumerator,
@@ -91,6 +92,8 @@ struct Explanation {
   /// Records with a smaller latency, fastest first; where a limit was given, the first of them.
   std::vector<Doubted> not_used;
   int64_t not_used_count = 0;  ///< of all such records
+  /// Trials of one session that say that the schedule of the answer is wrong (Doubt::Contradicted).
+  std::vector<Doubted> against;
 };
 
 }  // namespace tw::db

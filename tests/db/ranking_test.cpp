@@ -52,6 +52,28 @@ TEST(Ranking, AScheduleProvenWrongIsNeverBest) {
             "b");
 }
 
+RankedTrial of_session(RankedTrial trial, const char* session) {
+  trial.session = session;
+  trial.host = std::string("host of ") + session;
+  return trial;
+}
+
+TEST(Ranking, Fault87_OneVoiceDoesNotBanASchedule) {
+  const RankedTrial slow = of_session(trial("a", "s1", 10e3), "x");
+  const RankedTrial fast = of_session(trial("b", "s2", 8e3), "x");
+  for (const TrialStatus status : {TrialStatus::Crash, TrialStatus::Wrong}) {
+    const RankedTrial of_another = of_session(trial("c", "s2", 0, 100, status), "y");
+    const RankedTrial of_a_third = of_session(trial("d", "s2", 0, 100, status), "z");
+    const RankedTrial of_itself = of_session(trial("e", "s2", 0, 100, status), "x");
+    EXPECT_EQ(best_hash({slow, fast, of_another}), "b");
+    EXPECT_EQ(judge(std::vector{slow, fast, of_another})[2].doubt, Doubt::Contradicted);
+    EXPECT_EQ(best_hash({slow, fast, of_another, of_a_third}), "a");
+    EXPECT_EQ(judge(std::vector{slow, fast, of_another, of_a_third})[2].doubt, Doubt::NotTimed);
+    EXPECT_EQ(best_hash({slow, fast, of_itself}), "a") << "a session that contradicts itself";
+    EXPECT_EQ(best_hash({slow, fast, of_another, of_another}), "b") << "still one session";
+  }
+}
+
 TEST(Ranking, Fault28_BeyondThePlausibleRooflineIsNotBest) {
   EXPECT_EQ(best_hash({trial("a", "s1", 10e3), trial("b", "s2", 5e3 / 6.5)}), "a");
   EXPECT_EQ(best_hash({trial("a", "s1", 10e3), trial("b", "s2", 5e3 / 5)}), "b");  // Winograd

@@ -110,6 +110,31 @@ TEST(Trust, Fault29_EveryBetterLookingRecordHasAReason) {
   EXPECT_EQ(store.best(key_of(wrong)).value(), measured_by("e", 3, 4.1e3));
 }
 
+TEST(Trust, Fault87_AnAnswerSaysWhoSpeaksAgainstIt) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const auto crashed = [](const std::string& session) {
+    Record record = measured_by(session, 0, 9e3);
+    record.status = TrialStatus::Crash;
+    record.reason = "SIGSEGV";
+    return seal(std::move(record));
+  };
+  const Record best = measured_by("a", 0, 9e3), next = measured_by("a", 1, 11e3);
+  ASSERT_TRUE(store.append({{best, next, crashed("b")}}));
+  const Explanation e = store.explain(key_of(best)).value().value();
+  EXPECT_EQ(e.record, best);
+  ASSERT_EQ(e.against.size(), 1u);
+  EXPECT_EQ(e.against[0].record, crashed("b"));
+  EXPECT_EQ(e.against[0].doubt, Doubt::Contradicted);
+  EXPECT_EQ(store.doubted(0).value().size(), 1u);
+  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_EQ(store.prune({.slower_than = 1, .keep = 0}, Pruning::DryRun).value().pruned, 1)
+      << "neither the answer nor what speaks against it";
+  ASSERT_TRUE(store.append({{crashed("c")}}));
+  EXPECT_EQ(store.best(key_of(best)).value(), next);
+  EXPECT_TRUE(store.explain(key_of(best)).value()->against.empty());
+}
+
 TEST(Trust, AGroupWhereNothingElseIsBelievedHasNoAnswer) {
   const Folder folder;
   Record impossible = sample_record(0);
