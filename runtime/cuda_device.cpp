@@ -62,16 +62,18 @@ std::string describe(const Driver& driver, int code) {
   return fmt::format("{} ({})", text, name);
 }
 
-/// True for errors after which every further call on the context returns the same error.
-bool is_fatal(int code) {
+/// Errors after which every further call on the context returns the same error. Those of the second
+/// group are what a kernel does.
+Device::LostBy lost_by(int code) {
   switch (code) {
     case cuda::Deinitialized:
     case cuda::EccUncorrectable:
     case cuda::NvlinkUncorrectable:
     case cuda::Contained:
+    case cuda::ContextIsDestroyed:
+      return Device::LostBy::Itself;
     case cuda::IllegalAddress:
     case cuda::LaunchTimeout:
-    case cuda::ContextIsDestroyed:
     case cuda::Assert:
     case cuda::HardwareStackError:
     case cuda::IllegalInstruction:
@@ -80,9 +82,9 @@ bool is_fatal(int code) {
     case cuda::InvalidPc:
     case cuda::LaunchFailed:
     case cuda::TensorMemoryLeak:
-      return true;
+      return Device::LostBy::Kernel;
     default:
-      return false;
+      return Device::LostBy::Nobody;
   }
 }
 
@@ -224,7 +226,7 @@ class CudaDevice final : public Device {
 
   Status check(int code, std::string_view what) {
     if (code == cuda::Success) return {};
-    return failed(what, describe(cuda_, code), is_fatal(code));
+    return failed(what, describe(cuda_, code), lost_by(code));
   }
 
   /// Shared ownership of an object of the driver; it also keeps the device alive.

@@ -240,8 +240,9 @@ Status Device::check_not_lost() const {
   return fail(ErrorCode::Environment, loss_);
 }
 
-tl::unexpected<Error> Device::failed(std::string_view what, std::string_view reason, bool fatal) {
-  if (!fatal)
+tl::unexpected<Error> Device::failed(std::string_view what, std::string_view reason,
+                                     LostBy lost_by) {
+  if (lost_by == LostBy::Nobody)
     return fail(ErrorCode::Environment,
                 fmt::format("[device] {}: cannot {}: {}", facts_.name, what, reason));
   std::call_once(losing_, [&] {
@@ -249,6 +250,7 @@ tl::unexpected<Error> Device::failed(std::string_view what, std::string_view rea
         "[device] {} is lost: {} when asked to {}: what used it has to be started "
         "again in a new process",
         facts_.name, reason, what);
+    loss_by_ = lost_by;
     lost_.store(true, std::memory_order_release);
   });
   return fail(ErrorCode::Environment, loss_);

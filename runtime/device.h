@@ -202,12 +202,18 @@ struct TimingOptions {
 
 class Device : public std::enable_shared_from_this<Device> {
  public:
+  /// Whether an error of the driver loses the device, and who is to blame.
+  enum class LostBy { Nobody, Kernel, Itself };
+
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const DeviceFacts& facts() const { return facts_; }
   bool lost() const { return lost_.load(std::memory_order_acquire); }
+  /// Whether the device is lost by what a kernel did (an illegal address), and not by itself (an
+  /// uncorrectable error of its memory).
+  bool lost_by_kernel() const { return lost() && loss_by_ == LostBy::Kernel; }
 
   /// Allocates uninitialised memory; for 0 bytes the result has a null address.
   Result<DeviceBuffer> allocate(int64_t bytes);
@@ -236,8 +242,8 @@ class Device : public std::enable_shared_from_this<Device> {
  protected:
   Device() = default;
 
-  /// Makes an Environment error; after a `fatal` one the device is lost.
-  tl::unexpected<Error> failed(std::string_view what, std::string_view reason, bool fatal);
+  /// Makes an Environment error; the device is lost after it unless by Nobody.
+  tl::unexpected<Error> failed(std::string_view what, std::string_view reason, LostBy lost_by);
 
   /// The handle of the launched function, as find_function() returned it.
   static void* handle(const Launch& launch) { return launch.function.handle_.get(); }
@@ -282,7 +288,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   std::atomic<bool> lost_ = false;
   std::once_flag losing_;
-  std::string loss_;  // written once, before lost_
+  std::string loss_;                 // written once, before lost_
+  LostBy loss_by_ = LostBy::Nobody;  // likewise
 };
 
 struct DeviceOptions {

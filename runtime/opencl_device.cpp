@@ -94,7 +94,10 @@ std::string describe(cl_int code) {
 }
 
 // -9999 is what NVIDIA's driver says after an access outside of a buffer.
-bool loses_device(cl_int code) { return code == CL_DEVICE_NOT_AVAILABLE || code == -9999; }
+Device::LostBy lost_by(cl_int code) {
+  if (code == CL_DEVICE_NOT_AVAILABLE) return Device::LostBy::Itself;
+  return code == -9999 ? Device::LostBy::Kernel : Device::LostBy::Nobody;
+}
 
 std::vector<cl_device_id> list_devices(const OpenCl& cl) {
   std::vector<cl_device_id> all;
@@ -170,7 +173,7 @@ class OpenClDevice final : public Device {
  private:
   Status check(cl_int code, std::string_view what) {
     if (code == CL_SUCCESS) return {};
-    return failed(what, describe(code), loses_device(code));
+    return failed(what, describe(code), lost_by(code));
   }
 
   /// Shared ownership of an object of OpenCL; it also keeps the device alive.
