@@ -117,6 +117,14 @@ int reap(pid_t pid, bool kill_it) {
   return status;
 }
 
+/// Whether a signal from outside ended it, as when all processes of a run are told to stop or
+/// memory runs out.
+bool was_stopped(int status) {
+  if (!WIFSIGNALED(status)) return false;
+  const int signal = WTERMSIG(status);
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGKILL;
+}
+
 std::string describe(int status) {
   if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
   return fmt::format("exited with {}", WEXITSTATUS(status));
@@ -145,6 +153,8 @@ Result<std::string> run_command(const std::vector<std::string>& argv, int64_t ti
     return environment(tool, fmt::format("it ran longer than {} ms and was ended{}",
                                          timeout_ns / 1'000'000, said));
   if (end == End::TooLong) return environment(tool, "it printed too much and was ended");
+  if (was_stopped(status))
+    return fail(ErrorCode::TryLater, fmt::format("[{}] it {}{}", tool, describe(status), said));
   if (status != 0) return environment(tool, fmt::format("it {}{}", describe(status), said));
   return output;
 }

@@ -14,7 +14,7 @@ namespace tw::codegen {
 /// Runs argv, argv[0] searched on PATH, with an empty input, in a group of its own; returns what it
 /// printed to standard output, up to 64 MiB. Environment: it cannot be started, prints more,
 /// outlives the time-out (it is killed), or ends badly; the message carries the end of its standard
-/// error.
+/// error. TryLater: SIGTERM, SIGINT, SIGHUP or SIGKILL from outside ended it.
 Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns);
 
 /// A file in memory that other programs of this process open by path while the value lives.

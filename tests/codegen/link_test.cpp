@@ -107,5 +107,14 @@ TEST_F(Link, Fault42_LinkerThatCrashesHangsOrWritesNothing) {
   }
 }
 
+TEST_F(Link, Fault84_ALinkerThatIsToldToEndIsNobodysFault) {
+  for (const char* signal : {"TERM", "INT", "HUP", "KILL"}) {
+    const LinkOptions options{.linker = fake_linker(std::string("kill -") + signal + " $$")};
+    const auto shared = link_shared("", {"f"}, host_target(), options);
+    ASSERT_FALSE(shared) << signal;
+    EXPECT_EQ(shared.error().code, ErrorCode::TryLater) << shared.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace tw::codegen
