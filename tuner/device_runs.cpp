@@ -36,6 +36,12 @@ std::vector<std::byte> repeated(Poison pattern, int64_t bytes) {
   return result;
 }
 
+/// The fault with which a runner ends whose device failed after the kernel had run there.
+FaultKind fault_of(const Device& device) {
+  if (!device.lost()) return FaultKind::Resource;
+  return device.lost_by_kernel() ? FaultKind::Crash : FaultKind::Lost;
+}
+
 }  // namespace
 
 // ---- memory ---------------------------------------------------------------------------------
@@ -303,7 +309,7 @@ Timer timed_on(std::shared_ptr<Device> device, std::vector<Launch> call,
       return calls * second_ns;
     }
     // It ran when it was verified: now the device is lost, or out of memory.
-    if (!ns) exit_with(device->lost() ? FaultKind::Crash : FaultKind::Resource, ns.error().message);
+    if (!ns) exit_with(fault_of(*device), ns.error().message);
     return static_cast<int64_t>(std::llround(ns->front()));
   };
 }
@@ -315,7 +321,7 @@ Sampling fit_to_device(Sampling options) {
 }
 
 Verdict refusal(const Device& device, const Error& error) {
-  if (device.lost()) exit_with(FaultKind::Crash, error.message);
+  if (device.lost()) exit_with(fault_of(device), error.message);
   const bool lacks = error.code == ErrorCode::Environment;
   return {lacks ? TrialStatus::Resource : TrialStatus::Crash, error.message, 0};
 }

@@ -25,6 +25,8 @@
 
 namespace tw::tuner {
 
+class Notes;
+
 struct Environment {
   std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
   std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
@@ -37,6 +39,7 @@ struct Environment {
   std::string session;              ///< names this run in its records
   std::string program_version;
   const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
+  Notes* notes = nullptr;  ///< collects what a run went on without (notes.h); null: nobody does
   /// The time on the clock from which on the run behaves as if the user had interrupted it once.
   int64_t ends_ns = INT64_MAX;
 

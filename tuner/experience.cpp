@@ -95,6 +95,37 @@ bool is_usable(const Known& trial) {
   return trial.record.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
 }
 
+/// Tells the run that something could not be read.
+void note_unread(const Question& q, const Status& read) {
+  if (!read) note(q.notes, NoteKind::WarmStartUnread, read.error().message);
+}
+
+/// The sessions and hosts that prove a schedule wrong.
+struct Accusers {
+  std::set<std::string_view> sessions, hosts;
+};
+
+std::map<std::string_view, Accusers> accusers_of(const std::vector<Known>& group) {
+  std::map<std::string_view, Accusers> accusers;
+  for (const Known& trial : group) {
+    if (!db::proves_wrong(trial.record.status)) continue;
+    Accusers& of_schedule = accusers[trial.record.schedule];
+    of_schedule.sessions.insert(trial.record.session);
+    of_schedule.hosts.insert(trial.record.host);
+  }
+  return accusers;
+}
+
+/// Whether a trial is reason enough not to try its schedule again. A proof that it is wrong counts
+/// where this host has it, or two sessions do.
+bool settles(const Known& trial, const Question& q,
+             const std::map<std::string_view, Accusers>& accusers) {
+  if (db::proves_nothing(trial.record.status)) return false;
+  if (!db::proves_wrong(trial.record.status) || q.host.empty()) return true;
+  const Accusers& found = accusers.at(trial.record.schedule);
+  return found.sessions.size() > 1 || found.hosts.contains(q.host);
+}
+
 db::Place place_of_run(const Question& q) {
   return {q.workload->key(), q.target.to_string(), device_text(q.target), q.workload->asked()};
 }
@@ -113,18 +144,19 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int th
 
 void recall_own(db::Store& store, const Question& q, Experience& out) {
   std::vector<db::Record> records;
-  (void)store.for_each(trials_of(*q.workload, q.target, q.threads), [&](const db::Record& record) {
-    records.push_back(record);
-    return !q.stop.is_stopped();
-  });
+  note_unread(
+      q, store.for_each(trials_of(*q.workload, q.target, q.threads), [&](const db::Record& record) {
+        records.push_back(record);
+        return !q.stop.is_stopped();
+      }));
   std::vector<Known> group = judged(std::move(records));
+  const std::map<std::string_view, Accusers> accusers = accusers_of(group);
   std::set<std::string_view> known;
   for (const Known& trial : group) {
     const db::Record& record = trial.record;
     if (q.stop.is_stopped()) return;
     known.insert(record.schedule);
-    // A schedule that could not be timed undisturbed may be tried again.
-    if (record.status == db::TrialStatus::Unstable) continue;
+    if (!settles(trial, q, accusers)) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
     if (is_enough(q, out)) continue;
     add_sample(*q.workload, trial, q.target, q, out);
@@ -137,7 +169,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     return std::pair(trial.record.created_ms, trial.record.trial);
   });
   for (const Known& trial : group)
-    if (trial.record.status != db::TrialStatus::Unstable)
+    if (!db::proves_nothing(trial.record.status))
       out.latencies_ns.push_back(is_usable(trial) ? trial.record.latency_ns : 0);
 }
 
@@ -185,7 +217,7 @@ std::vector<db::Record> trials_at(db::Store& store, const db::Place& place, cons
     if (hashes.insert(record.hash).second) records.push_back(record);
     return !q.stop.is_stopped();
   };
-  if (place != place_of_run(q)) (void)store.for_each(filter, add);
+  if (place != place_of_run(q)) note_unread(q, store.for_each(filter, add));
   store.for_each_below(filter, add);
   std::ranges::sort(records, [](const db::Record& a, const db::Record& b) {
     return std::tie(a.latency_ns, a.hash) < std::tie(b.latency_ns, b.hash);
@@ -201,7 +233,10 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   };
   std::vector<Near> near;
   const auto places = store.places(q.workload->op, q.threads, codegen::codegen_abi);
-  if (!places) return {};
+  if (!places) {
+    note(q.notes, NoteKind::WarmStartUnread, places.error().message);
+    return {};
+  }
   for (const db::Place& place : *places) {
     auto workload = dsl::parse_workload(place.workload);
     if (!workload) continue;
@@ -268,7 +303,7 @@ double distance(const dsl::Workload& a, const dsl::Workload& b) {
 
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads) {
-  if (record.status == db::TrialStatus::Unstable) return std::nullopt;
+  if (db::proves_nothing(record.status)) return std::nullopt;
   const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
   if (!schedule) return std::nullopt;
   const auto program = schedule->program(schedules::limits_of(target));

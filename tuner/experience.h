@@ -16,6 +16,7 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "schedules/space.h"
+#include "tuner/notes.h"
 #include "tuner/search.h"
 
 namespace tw::tuner {
@@ -31,6 +32,10 @@ struct Question {
   StopToken stop = {};  ///< once stopped, the answer has only a part of what is known
   /// Most schedules that are turned into points or samples, the fastest first.
   size_t most_schedules = SIZE_MAX;
+  /// Of the run (Environment::host): that one session of another host proves a schedule wrong is no
+  /// reason not to try it here. Empty: no other trial is made of a schedule that is proven wrong.
+  std::string host = {};
+  Notes* notes = nullptr;  ///< is told what could not be read
 };
 
 struct Experience {
@@ -54,7 +59,7 @@ struct Experience {
   int64_t trusted() const;
 };
 
-/// What cannot be read is not known: a damaged database costs help, not the run.
+/// What cannot be read is not known, and is a note: a damaged database costs help, not the run.
 Experience warm_start(db::Store& store, const Question& question);
 
 /// What warm_start() says in `known`.

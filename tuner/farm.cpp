@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "tuner/notes.h"
 #include "tuner/worker_pool.h"
 
 namespace tw::tuner {
@@ -16,7 +17,7 @@ namespace {
 // Resources of members. A device measures one kernel at a time, whoever asks.
 constexpr const char* device_token = "device";
 constexpr const char* build_token = "build";
-constexpr std::string_view device_prefix = "device:";
+constexpr std::string_view device_prefix = "device:", version_prefix = "version:";
 
 // What a member's workers may take beside a job's own time: starting, and waiting for their turn.
 constexpr double start_s = 30, turn_s = 60;
@@ -35,9 +36,35 @@ std::string labels_of(const std::vector<FarmMember>& members) {
   for (const FarmMember& member : members)
     for (const std::string& resource : member.resources)
       if (resource != device_token && resource != build_token &&
-          !resource.starts_with(device_prefix))
+          !resource.starts_with(device_prefix) && !resource.starts_with(version_prefix))
         labels.insert(resource);
   return labels.empty() ? "no labels" : join({labels.begin(), labels.end()}, ", ");
+}
+
+/// The members of this program's version. The others are left out, and named; Environment where
+/// there are no others.
+Result<std::vector<FarmMember>> members_of_version(const std::vector<FarmMember>& members,
+                                                   Notes* notes) {
+  std::vector<FarmMember> same;
+  std::string other;
+  for (const FarmMember& member : members) {
+    if (member.has(version_resource())) {
+      same.push_back(member);
+      continue;
+    }
+    const auto named = std::ranges::find_if(member.resources, [](const std::string& resource) {
+      return resource.starts_with(version_prefix);
+    });
+    other =
+        fmt::format("{} speaks version {}, and this program {}: install the same program on both",
+                    member.address,
+                    named == member.resources.end() ? "1" : named->substr(version_prefix.size()),
+                    farm_version());
+    note(notes, NoteKind::OtherVersion, other);
+  }
+  if (same.empty() && !other.empty())
+    return fail(ErrorCode::Environment, "[farm] no member is of this version: " + other);
+  return same;
 }
 
 /// The resource of the devices of all members that have the label.
@@ -64,6 +91,16 @@ Result<std::string> chosen_device(const std::vector<FarmMember>& members,
                   labels_of(members)));
 }
 
+/// The fault of a member whose reply does not decode.
+FarmFault garbled(const std::string& member, const Error& why) {
+  return {fmt::format("a member at {}: {}", member, why.message), true};
+}
+
+/// The code of an error that has such a fault for its reason.
+ErrorCode code_of(const FarmFault& fault) {
+  return fault.is_garbled ? ErrorCode::TryLater : ErrorCode::Environment;
+}
+
 Result<FarmDescription> asked_description(FarmLink& link, const FarmOptions& options,
                                           const std::string& device, const Environment& environment,
                                           double timeout_s) {
@@ -74,9 +111,12 @@ Result<FarmDescription> asked_description(FarmLink& link, const FarmOptions& opt
   const Cancellation cancellation(environment.interrupts, environment.clock);
   TW_TRY(const auto reply,
          link.wait(number, cancellation.deadline(ticket.limit_s + queue_patience_s, Needed::No)));
-  if (!reply) return fail(ErrorCode::Environment, "[farm] " + reply.error().reason);
+  if (!reply) return fail(code_of(reply.error()), "[farm] " + reply.error().reason);
   if (reply->error) return tl::unexpected<Error>(*reply->error);
-  return decode_farm_description(reply->reply);
+  auto description = decode_farm_description(reply->reply);
+  if (!description)
+    return fail(ErrorCode::TryLater, garbled(reply->member, description.error()).reason);
+  return description;
 }
 
 }  // namespace
@@ -85,7 +125,8 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
                        double timeout_s) {
   Farm farm;
   TW_TRY(farm.link, FarmLink::open(options.client, environment));
-  const std::vector<FarmMember>& members = farm.link->members();
+  TW_TRY(const std::vector<FarmMember> members,
+         members_of_version(farm.link->members(), environment.notes));
   TW_TRY(farm.device, chosen_device(members, options.label));
   TW_TRY(const FarmDescription description,
          asked_description(*farm.link, options, farm.device, environment, timeout_s));
@@ -149,10 +190,8 @@ Status FarmBuilder::begin(const BuildRequest& request) {
                                        .schedules = {first, first + static_cast<ptrdiff_t>(count)},
                                        .packs = request.packs});
     job.is_reference = request.is_reference;
-    TW_TRY(const uint64_t number,
-           run_.farm.link->send(
-               {.kind = build_token, .resources = {build_token}, .limit_s = limit_s(count)}, job));
-    shares_.push_back({number, count});
+    TW_TRY(Share share, hand_over(std::move(job)));
+    shares_.push_back(std::move(share));
     next += count;
   }
   return {};
@@ -167,16 +206,35 @@ std::vector<BuildOutcome> FarmBuilder::finish() {
   return outcomes;
 }
 
+Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
+  const size_t count = std::get<BuildJob>(job.job).schedules.size();
+  // Members of other versions build too, but for others.
+  TW_TRY(const uint64_t number,
+         run_.farm.link->send({.kind = build_token,
+                               .resources = {build_token, version_resource()},
+                               .limit_s = limit_s(count)},
+                              job));
+  return Share{number, count, std::move(job)};
+}
+
+/// A share that is lost with its member is built once more by another. None of its schedules is to
+/// blame.
 std::vector<BuildOutcome> FarmBuilder::finish(const Share& share) {
-  const auto lost = [&](const std::string& why) {
-    return std::vector<BuildOutcome>(
-        share.schedules, {"", db::TrialStatus::CompileError, "the builder: " + why, true});
-  };
-  const auto reply = run_.wait(share.number, limit_s(share.schedules), started_ns_, needed_);
-  if (!reply) return lost(reply.error().message);
-  if (!*reply) return lost(reply->error().reason);
-  auto outcomes = built(**reply, share.schedules);
-  return outcomes ? std::move(*outcomes) : lost(outcomes.error().message);
+  auto outcomes = outcomes_of(share);
+  if (!outcomes && !run_.farm.link->lost() && !run_.cancellation.is_requested()) {
+    const auto again = hand_over(share.job);
+    if (again) outcomes = outcomes_of(*again);
+  }
+  if (outcomes) return std::move(*outcomes);
+  BuildOutcome lost{"", db::TrialStatus::Lost, "the builder: " + outcomes.error().message};
+  lost.blameless = true;
+  return std::vector<BuildOutcome>(share.schedules, lost);
+}
+
+Result<std::vector<BuildOutcome>> FarmBuilder::outcomes_of(const Share& share) {
+  TW_TRY(const auto reply, run_.wait(share.number, limit_s(share.schedules), started_ns_, needed_));
+  if (!reply) return fail(ErrorCode::TryLater, reply.error().reason);
+  return built(*reply, share.schedules);
 }
 
 /// Puts the kernels of a reply into the store. Outcomes name kernels by the hash of their bytes, so
@@ -222,13 +280,25 @@ Result<tl::expected<FarmReply, FarmFault>> FarmRunner::receive(const Sent& sent,
 }
 
 template <typename Answer>
-Result<Answer> FarmRunner::ask(Job job, double seconds, const std::vector<std::string>& kernels,
-                               Needed needed) {
-  TW_TRY(const Sent sent, send(std::move(job), seconds, kernels));
+Result<Answer> FarmRunner::ask(const Job& job, double seconds,
+                               const std::vector<std::string>& kernels, Needed needed) {
+  TW_TRY(auto answer, ask_once<Answer>(job, seconds, kernels, needed));
+  if (!answer && answer.error().is_garbled) {
+    TW_TRY(answer, ask_once<Answer>(job, seconds, kernels, needed));
+  }
+  if (answer) return std::move(*answer);
+  return fail(code_of(answer.error()), "[farm] " + answer.error().reason);
+}
+
+template <typename Answer>
+Result<tl::expected<Answer, FarmFault>> FarmRunner::ask_once(
+    const Job& job, double seconds, const std::vector<std::string>& kernels, Needed needed) {
+  TW_TRY(const Sent sent, send(job, seconds, kernels));
   TW_TRY(const auto reply, receive(sent, needed));
-  if (!reply) return fail(ErrorCode::Environment, "[farm] " + reply.error().reason);
+  if (!reply) return tl::unexpected(reply.error());
   Answer answer;
-  TW_RETURN_IF_ERROR(decode(reply->reply, answer));
+  if (const Status decoded = decode(reply->reply, answer); !decoded)
+    return tl::unexpected(garbled(reply->member, decoded.error()));
   return answer;
 }
 
@@ -267,12 +337,22 @@ Result<MeasureReply> FarmRunner::measure(const MeasureJob& job) {
   } else {
     TW_TRY(sent, send_measurement(job));
   }
+  TW_TRY(MeasureReply reply, measured(sent));
+  if (!reply.blameless) return reply;
+  TW_TRY(sent, send_measurement(job));
+  return measured(sent);
+}
+
+/// A member that is lost proves nothing of a kernel, which its runner keeps in a sandbox, and
+/// neither does a reply that does not decode.
+Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   TW_TRY(const auto reply, receive(sent, Needed::ForResult));
-  // A member that is lost proves nothing of a kernel, which its runner keeps in a sandbox.
-  if (!reply) return MeasureReply{db::TrialStatus::Resource, reply.error().reason};
+  if (!reply)
+    return reply.error().is_garbled ? blameless_loss(reply.error().reason)
+                                    : MeasureReply{db::TrialStatus::Lost, reply.error().reason};
   MeasureReply measured;
-  if (const Status status = decode(reply->reply, measured); !status)
-    return MeasureReply{db::TrialStatus::Crash, status.error().message};
+  if (const Status decoded = decode(reply->reply, measured); !decoded)
+    return blameless_loss(garbled(reply->member, decoded.error()).reason);
   measured.host = reply->host;
   peak_gflops_ = std::max(peak_gflops_, measured.peak_gflops);
   return measured;

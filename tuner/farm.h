@@ -84,8 +84,11 @@ class FarmBuilder : public Builder {
   struct Share {
     uint64_t number = 0;
     size_t schedules = 0;
+    FarmJob job = {};
   };
+  Result<Share> hand_over(FarmJob job) const;
   std::vector<BuildOutcome> finish(const Share& share);
+  Result<std::vector<BuildOutcome>> outcomes_of(const Share& share);
   Result<std::vector<BuildOutcome>> built(const FarmReply& reply, size_t schedules);
   double limit_s(size_t schedules) const;
 
@@ -119,11 +122,17 @@ class FarmRunner : public Runner {
   };
   Result<Sent> send(Job job, double seconds, const std::vector<std::string>& kernels);
   Result<tl::expected<FarmReply, FarmFault>> receive(const Sent& sent, Needed needed);
-  /// Sends the job and decodes the reply. A fault of the job is an Environment error.
+  /// Sends the job and decodes the reply; once more where that does not decode. TryLater where the
+  /// second does not either; a fault of the job is an Environment error.
   template <typename Answer>
-  Result<Answer> ask(Job job, double seconds, const std::vector<std::string>& kernels,
+  Result<Answer> ask(const Job& job, double seconds, const std::vector<std::string>& kernels,
                      Needed needed);
+  template <typename Answer>
+  Result<tl::expected<Answer, FarmFault>> ask_once(const Job& job, double seconds,
+                                                   const std::vector<std::string>& kernels,
+                                                   Needed needed);
   Result<Sent> send_measurement(const MeasureJob& job);
+  Result<MeasureReply> measured(const Sent& sent);
 
   FarmRun run_;
   PrepareJob prepared_;  ///< what the runner is ready for; a workload without text: nothing

@@ -71,13 +71,18 @@ FarmDescription describe(const Target& target, const std::string& program_versio
           .codegen_abi = codegen::codegen_abi};
 }
 
+std::string farm_version() { return fmt::format("{}.{}", farm_protocol, codegen::codegen_abi); }
+
+std::string version_resource() { return "version:" + farm_version(); }
+
 Result<Target> described_target(const FarmDescription& description) {
-  if (description.codegen_abi != codegen::codegen_abi)
-    return fail(
-        ErrorCode::Environment,
-        fmt::format("[farm] a member runs tilewright {} with kernels of version {}, and this "
-                    "program makes version {}: install the same program on both",
-                    description.program_version, description.codegen_abi, codegen::codegen_abi));
+  if (description.codegen_abi != codegen::codegen_abi || description.protocol != farm_protocol)
+    return fail(ErrorCode::Environment,
+                fmt::format("[farm] a member runs tilewright {} with protocol {} and kernels of "
+                            "version {}, and this program has {} and {}: install the same program "
+                            "on both",
+                            description.program_version, description.protocol,
+                            description.codegen_abi, farm_protocol, codegen::codegen_abi));
   TW_TRY(Target target, parse_target(description.target));
   TW_TRY(target.machine, parse_machine(description.machine));
   target.cpu = description.cpu;
@@ -86,7 +91,7 @@ Result<Target> described_target(const FarmDescription& description) {
 }
 
 std::string device_resource(const Target& target) {
-  return "device:" + short_hash(device_text(target));
+  return "device:" + short_hash(device_text(target) + "\n" + farm_version());
 }
 
 std::string encode(const FarmJob& job) {
@@ -157,7 +162,8 @@ std::string encode(const FarmDescription& d) {
                      {"cpu", d.cpu},
                      {"processor", d.processor},
                      {"program_version", d.program_version},
-                     {"codegen_abi", d.codegen_abi}});
+                     {"codegen_abi", d.codegen_abi},
+                     {"protocol", d.protocol}});
 }
 
 Result<FarmDescription> decode_farm_description(std::string_view bytes) {
@@ -168,7 +174,8 @@ Result<FarmDescription> decode_farm_description(std::string_view bytes) {
                            .cpu = value.at("cpu").get<std::string>(),
                            .processor = value.at("processor").get<std::string>(),
                            .program_version = value.at("program_version").get<std::string>(),
-                           .codegen_abi = value.at("codegen_abi").get<int64_t>()};
+                           .codegen_abi = value.at("codegen_abi").get<int64_t>(),
+                           .protocol = value.value("protocol", int64_t{1})};
   });
 }
 

@@ -19,8 +19,13 @@
 
 namespace tw::tuner {
 
-/// Raised when the messages or the meaning of jobs change: members and tuners must agree.
-inline constexpr int64_t farm_protocol = 1;
+/// Raised when the messages or the meaning of jobs change, with worker_protocol: members and tuners
+/// must agree.
+inline constexpr int64_t farm_protocol = 2;
+
+/// What members and tuners must have in common, as text: the protocol and the version of kernels,
+/// "2.5".
+std::string farm_version();
 
 struct FarmJob {
   int64_t protocol = farm_protocol;
@@ -41,7 +46,8 @@ struct FarmReply {
   std::string reply =
       {};  ///< as encode() of the reply to the job; of DescribeJob a FarmDescription
   std::vector<std::string> kernels = {};  ///< bytes of the kernels that a BuildJob made
-  std::string host = {};  ///< hash of the name of the member's machine: provenance only
+  std::string host = {};    ///< hash of the name of the member's machine: provenance only
+  std::string member = {};  ///< address of the member, by the client; no part of the message
 };
 
 /// What a member measures on.
@@ -51,14 +57,18 @@ struct FarmDescription {
   std::string processor;                ///< text of the target of the member's processor
   std::string program_version;
   int64_t codegen_abi = 0;
+  int64_t protocol = farm_protocol;
 };
 FarmDescription describe(const Target& target, const std::string& program_version);
 /// The target as the member has it. Environment where the member's program makes other kernels than
 /// this one; Invalid where the texts do not parse.
 Result<Target> described_target(const FarmDescription& description);
 
-/// The resource by which a farm knows devices that records call the same: "device:" and a hash.
+/// The resource by which a farm knows devices that records call the same: "device:" and a hash,
+/// also of the version, so that members of other versions have other devices.
 std::string device_resource(const Target& target);
+/// The resource by which a member says its version: "version:2.5".
+std::string version_resource();
 
 std::string encode(const FarmJob& job);
 std::string encode(const FarmReply& reply);

@@ -162,7 +162,14 @@ Result<tl::expected<FarmReply, FarmFault>> FarmLink::wait(uint64_t number,
       continue;
     }
     auto reply = decode_farm_reply(message.body);
-    if (!reply) return lose("a member at " + message.text("member") + ": " + reply.error().message);
+    const std::string member = message.text("member");
+    if (!reply) {
+      arrived_.emplace(
+          message.number(),
+          tl::unexpected(FarmFault{"a member at " + member + ": " + reply.error().message, true}));
+      continue;
+    }
+    reply->member = member;
     arrived_.emplace(message.number(), std::move(*reply));
   }
   auto found = arrived_.extract(number);

@@ -51,6 +51,8 @@ struct FarmTicket {
 /// A job's own misfortune: the farm goes on.
 struct FarmFault {
   std::string reason;
+  /// The reply does not decode, which says nothing of what the job was about.
+  bool is_garbled = false;
 };
 
 class FarmLink {

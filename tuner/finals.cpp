@@ -15,6 +15,8 @@
 namespace tw::tuner {
 namespace {
 
+using db::TrialStatus;
+
 // Time reserved to measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
@@ -146,18 +148,29 @@ void Task::admit_disturbed() {
   keep_fastest(finalists_);
 }
 
+/// A known schedule that is of no use here, which the run says.
+Retrial Task::unusable(const db::Record& known, const std::string& why) {
+  note(run_.environment.notes, NoteKind::KnownUnusable,
+       fmt::format("record {}: {}", known.hash.substr(0, 16), why));
+  return {.is_unusable = true};
+}
+
 /// Builds and verifies a schedule that the database knows, and times it as a trial like any other
-/// unless this host did so before; nothing where it is of no use here.
-Result<std::optional<Finalist>> Task::try_again(const db::Record& known) {
+/// unless this host did so before.
+Result<Retrial> Task::try_again(const db::Record& known) {
   const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
-  if (!is_own && used_its_trials()) return std::optional<Finalist>();
+  if (!is_own && used_its_trials()) return Retrial{};
   const auto built =
       build_one(*run_.workers.builder, {.workload = key_, .schedules = {known.schedule}});
-  if (!built) return std::optional<Finalist>();
+  if (!built)
+    return run_.stop().is_stopped() || built.error().code == ErrorCode::TryLater
+               ? Retrial{}
+               : unusable(known, built.error().message);
   const auto reply =
       run_.workers.runner->measure({.artifact = built->artifact, .verify_only = is_own});
-  if (!reply && run_.stop().is_stopped()) return std::optional<Finalist>();
+  if (!reply && run_.stop().is_stopped()) return Retrial{};
   TW_RETURN_IF_ERROR(reply);
+  if (reply->blameless) return Retrial{};
   Finalist finalist{built->artifact, known};
   if (!used_its_trials() && (!is_own || reply->status != TrialStatus::Ok)) {
     const Candidate candidate{{}, known.schedule, 0, {}, known.configuration};
@@ -165,8 +178,10 @@ Result<std::optional<Finalist>> Task::try_again(const db::Record& known) {
     if (trial.status == TrialStatus::Ok)
       finalist = {built->artifact, std::move(trial), pace_.factor()};
   }
-  const bool is_usable = reply->status == TrialStatus::Ok || reply->status == TrialStatus::Unstable;
-  return is_usable ? std::optional(std::move(finalist)) : std::nullopt;
+  if (reply->status == TrialStatus::Ok || reply->status == TrialStatus::Unstable)
+    return Retrial{std::move(finalist)};
+  if (reply->status == TrialStatus::Lost) return Retrial{};
+  return unusable(known, fmt::format("{}: {}", db::to_string(reply->status), reply->reason));
 }
 
 /// Whether this run has timed a schedule that is among the fastest.
@@ -199,16 +214,14 @@ Result<bool> Task::defend_known() {
   const bool is_new = known && is_of_device(*known, run_.target) &&
                       known->status == TrialStatus::Ok && !is_finalist(known->schedule);
   if (!is_new) return false;
-  TW_TRY(auto incumbent, try_again(*known));
+  TW_TRY(Retrial retrial, try_again(*known));
   if (run_.stop().is_stopped()) return false;
-  if (!incumbent) {
-    unusable_ = known->schedule;
-    return false;
-  }
+  if (retrial.is_unusable) unusable_ = known->schedule;
+  if (!retrial.finalist) return false;
   std::erase_if(finalists_, [&](const Finalist& finalist) {
     return finalist.record.schedule == known->schedule;
   });
-  finalists_.insert(finalists_.begin(), std::move(*incumbent));
+  finalists_.insert(finalists_.begin(), std::move(*retrial.finalist));
   return true;
 }
 
@@ -257,8 +270,8 @@ Result<db::Record> Task::confirm_winner() {
     if (again || !run_.is_of_stop(again.error())) {
       TW_TRY(const MeasureReply reply, again);
       const Candidate candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration};
-      TW_TRY(const db::Record confirmed, add_trial(candidate, reply, winner.artifact));
-      winner_ns = std::max(winner_ns, confirmed.latency_ns);
+      if (!reply.blameless) TW_RETURN_IF_ERROR(add_trial(candidate, reply, winner.artifact));
+      winner_ns = std::max(winner_ns, reply.latency_ns);
     }
   }
   TW_RETURN_IF_ERROR(run_.recorder.flush());
@@ -280,23 +293,27 @@ Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
                                                        .needed = Needed::ForResult});
   if (!built && run_.stop().is_stopped()) return tl::unexpected<Error>(out_of_time());
   if (!built)
-    return fail(ErrorCode::Internal,
-                "[tune] the winner cannot be rebuilt: " + built.error().message);
+    return fail(
+        built.error().code == ErrorCode::TryLater ? ErrorCode::TryLater : ErrorCode::Internal,
+        "[tune] the winner cannot be rebuilt: " + built.error().message);
   TW_TRY(const MeasureReply checked,
          run_.workers.runner->measure({.artifact = built->artifact, .verify_only = true}));
-  if (checked.status != db::TrialStatus::Ok)
-    return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}",
-                                                 db::to_string(checked.status), checked.reason));
+  if (checked.status != TrialStatus::Ok)
+    return fail(checked.status == TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Internal,
+                fmt::format("[tune] the winner, rebuilt, is {}: {}", db::to_string(checked.status),
+                            checked.reason));
   return run_.workers.artifacts->load(built->artifact, run_.target);
 }
 
 Error Task::nothing_found(Ended ended) const {
   const int64_t trials = counts_.total();
-  if (trials == 0 && ended == Ended::Budget) return run_.no_candidate_in_time();
-  const std::string why = trials > 0 ? fmt::format("none of {} candidates is valid: {}", trials,
-                                                   counts_.most_frequent_failures())
-                                     : "nothing could be proposed";
-  if (counts_.are_all_unstable())
+  if (trials == 0 && !counts_.prove_nothing() && ended == Ended::Budget)
+    return run_.no_candidate_in_time();
+  const std::string why =
+      trials > 0 || counts_.prove_nothing() ? fmt::format("none of {} candidates is valid: {}",
+                                                          trials, counts_.most_frequent_failures())
+                                            : "nothing could be proposed";
+  if (counts_.prove_nothing())
     return {ErrorCode::TryLater, fmt::format("[tune] {}; try again when less else runs", why)};
   return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};
 }

@@ -22,15 +22,19 @@ constexpr size_t batch = 8;
 }  // namespace
 
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
-                               const Target& target, int threads, const StopToken& stop) {
+                               const Target& target, int threads, const StopToken& stop,
+                               Notes* notes) {
   const schedules::Problem problem = schedules::problem_of(workload);
   TW_TRY(schedules::Space space, schedules::Space::derive(problem, target, stop));
-  Experience known = warm_start(store, {&workload, &space, target, threads, nullptr, stop});
+  Question question{&workload, &space, target, threads, nullptr, stop};
+  question.notes = notes;
+  Experience known = warm_start(store, question);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
   if (known.samples.empty() && known.seeds.empty())
     return predicted_schedule(problem, target, threads, stop);
   cost_model::CostModel model;
-  TW_RETURN_IF_ERROR(model.update(known.samples));
+  if (const Status learned = model.update(known.samples); !learned)
+    note(notes, NoteKind::SamplesRefused, learned.error().message);
   const int64_t trusted = known.trusted();
   TW_TRY(std::unique_ptr<Search> search, make_search("evolution"));
   Proposer proposer(std::move(space), std::move(search), threads, 1, workload.state);

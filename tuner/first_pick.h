@@ -9,14 +9,16 @@
 #include "base/target.h"
 #include "db/store.h"
 #include "dsl/workload.h"
+#include "tuner/notes.h"
 
 namespace tw::tuner {
 
 /// The schedule that a search begins with, as tw1 text: by what the database and its layers know of
 /// the workload elsewhere and of workloads like it, else by the cost model alone
-/// (predicted_schedule()). Nothing is built. Deterministic. Errors as
-/// schedules::Space::derive().
+/// (predicted_schedule()). Nothing is built. Deterministic. What the database does not give is told
+/// to `notes`. Errors as schedules::Space::derive().
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
-                               const Target& target, int threads, const StopToken& stop);
+                               const Target& target, int threads, const StopToken& stop,
+                               Notes* notes = nullptr);
 
 }  // namespace tw::tuner

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 /// Statuses are text on the way, as in records.
 template <>
@@ -25,7 +26,7 @@ using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, schedules, packs, otherwise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, artifact, status, reason, installation, code,
-                                   otherwise)
+                                   otherwise, blameless)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes, seconds, toolchain)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, seed, on_device)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)
@@ -33,7 +34,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, artifact, incumbent_ns, incumbent
                                    stretches, pause_s, patience_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns,
                                    high_ns, verified_error, noise, incumbent_pace, incumbent_fault,
-                                   peak_gflops)
+                                   peak_gflops, blameless)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
@@ -54,10 +55,27 @@ std::string to_bytes(const json& value) {
   return std::string(bytes.begin(), bytes.end());
 }
 
+/// Ok for the version of this program; messages of the first one did not name theirs.
+Status check_protocol(const json& message) {
+  const auto version = message.value("protocol", int64_t{1});
+  if (version == worker_protocol) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[worker] a message of protocol {}, and this program speaks {}: the "
+                          "worker is of another version; install the same program whole",
+                          version, worker_protocol));
+}
+
+template <typename T>
+std::string reply_bytes(const T& reply) {
+  return to_bytes({{"protocol", worker_protocol}, {"reply", reply}});
+}
+
 template <typename T>
 Status from_bytes(std::string_view bytes, T& value) {
   try {
-    value = json::from_cbor(bytes).get<T>();
+    const json message = json::from_cbor(bytes);
+    TW_RETURN_IF_ERROR(check_protocol(message));
+    value = message.at("reply").get<T>();
     return {};
   } catch (const std::exception& e) {
     return fail(ErrorCode::Invalid, fmt::format("[worker] a reply that is none: {}", e.what()));
@@ -76,10 +94,16 @@ Result<Job> decode_as(size_t kind, const json& body) {
 
 }  // namespace
 
+MeasureReply blameless_loss(std::string reason) {
+  MeasureReply reply{db::TrialStatus::Lost, std::move(reason)};
+  reply.blameless = true;
+  return reply;
+}
+
 std::string encode(const Job& job) {
   return std::visit(
       [&](const auto& j) {
-        return to_bytes({{"kind", job.index()}, {"body", j}});
+        return to_bytes({{"protocol", worker_protocol}, {"kind", job.index()}, {"body", j}});
       },
       job);
 }
@@ -87,19 +111,20 @@ std::string encode(const Job& job) {
 Result<Job> decode_job(std::string_view bytes) {
   try {
     const json value = json::from_cbor(bytes);
+    TW_RETURN_IF_ERROR(check_protocol(value));
     return decode_as(value.at("kind").get<size_t>(), value.at("body"));
   } catch (const std::exception& e) {
     return fail(ErrorCode::Invalid, fmt::format("[worker] a job that is none: {}", e.what()));
   }
 }
 
-std::string encode(const BuildReply& reply) { return to_bytes(reply); }
-std::string encode(const PrepareReply& reply) { return to_bytes(reply); }
-std::string encode(const MeasureReply& reply) { return to_bytes(reply); }
-std::string encode(const CompareReply& reply) { return to_bytes(reply); }
-std::string encode(const PeakReply& reply) { return to_bytes(reply); }
-std::string encode(const DescribeReply& reply) { return to_bytes(reply); }
-std::string encode(const CalibrateReply& reply) { return to_bytes(reply); }
+std::string encode(const BuildReply& reply) { return reply_bytes(reply); }
+std::string encode(const PrepareReply& reply) { return reply_bytes(reply); }
+std::string encode(const MeasureReply& reply) { return reply_bytes(reply); }
+std::string encode(const CompareReply& reply) { return reply_bytes(reply); }
+std::string encode(const PeakReply& reply) { return reply_bytes(reply); }
+std::string encode(const DescribeReply& reply) { return reply_bytes(reply); }
+std::string encode(const CalibrateReply& reply) { return reply_bytes(reply); }
 Status decode(std::string_view bytes, BuildReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, PrepareReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, MeasureReply& reply) { return from_bytes(bytes, reply); }

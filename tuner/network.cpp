@@ -15,6 +15,7 @@
 #include "graph/plan_text.h"
 #include "tuner/contenders.h"
 #include "tuner/host_machine.h"
+#include "tuner/notes.h"
 #include "tuner/prediction_cache.h"
 #include "tuner/worker_pool.h"
 
@@ -416,7 +417,8 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
   };
   auto tuned = tune_network(graph, machine, options, store, environment, on_progress, services);
   // Without the file the next run is the same, and slower.
-  (void)cache.write();
+  if (const Status written = cache.write(); !written)
+    note(environment.notes, NoteKind::CacheUnwritten, written.error().message);
   return tuned;
 }
 

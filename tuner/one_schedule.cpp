@@ -19,6 +19,11 @@ namespace {
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 
+/// A kernel whose runner was lost may be fine.
+ErrorCode code_of(const MeasureReply& reply) {
+  return reply.status == db::TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Invalid;
+}
+
 /// Workers with the schedule built, and prepared to run it when it is to be verified.
 struct BuiltSchedule {
   Workers workers;
@@ -59,15 +64,14 @@ Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::str
     TW_TRY(const MeasureReply reply,
            built.workers.runner->measure({.artifact = built.artifact, .verify_only = true}));
     if (reply.status != db::TrialStatus::Ok)
-      return fail(ErrorCode::Invalid,
+      return fail(code_of(reply),
                   fmt::format("[verify] {}: {}", db::to_string(reply.status), reply.reason));
   }
   return built.workers.artifacts->load(built.artifact, target);
 }
 
-Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
-                                    const Target& target, int threads,
-                                    const Environment& environment) {
+Result<db::Record> try_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                const Target& target, int threads, const Environment& environment) {
   TW_TRY(const BuiltSchedule built,
          build_by_workers(workload, schedule, target, threads, true, environment));
   Runner& runner = *built.workers.runner;
@@ -76,15 +80,23 @@ Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_v
                                                    .stretches = replay_stretches,
                                                    .pause_s = replay_pause_s,
                                                    .patience_s = replay_patience_s}));
-  if (reply.status != db::TrialStatus::Ok)
-    return fail(ErrorCode::Invalid,
-                fmt::format("[replay] {}: {}", db::to_string(reply.status), reply.reason));
+  if (reply.status == db::TrialStatus::Lost)
+    return fail(ErrorCode::TryLater, "[replay] lost: " + reply.reason);
   TW_TRY(const Target machine, runner.machine());
   db::Record record =
       trial_record(workload, machine, threads, built.workers.builder->toolchain(), schedule, reply,
                    peak_for(workload, std::max(peak, reply.peak_gflops)));
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
+}
+
+Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                    const Target& target, int threads,
+                                    const Environment& environment) {
+  TW_TRY(db::Record record, try_schedule(workload, schedule, target, threads, environment));
+  if (record.status == db::TrialStatus::Ok) return record;
+  return fail(ErrorCode::Invalid,
+              fmt::format("[replay] {}: {}", db::to_string(record.status), record.reason));
 }
 
 }  // namespace tw::tuner

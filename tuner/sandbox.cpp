@@ -39,12 +39,14 @@ struct KindRow {
   int exit_code;
   db::TrialStatus status;
 };
-constexpr std::array<KindRow, 5> kinds = {{
+constexpr std::array<KindRow, 7> kinds = {{
     {FaultKind::Crash, 100, db::TrialStatus::Crash},
     {FaultKind::OutOfBounds, 101, db::TrialStatus::Oob},
     {FaultKind::StackOverflow, 102, db::TrialStatus::Oob},
     {FaultKind::InputWritten, 103, db::TrialStatus::MutatesInput},
     {FaultKind::Resource, 104, db::TrialStatus::Resource},
+    {FaultKind::Lost, 105, db::TrialStatus::Lost},
+    {FaultKind::Ended, 106, db::TrialStatus::Lost},
 }};
 constexpr int signal_exit = 128;
 
@@ -421,8 +423,9 @@ std::string signal_name(int signal) {
 }
 
 Fault classify_signal(int signal) {
-  if (signal == SIGKILL)
-    return {FaultKind::Resource, "killed by the system, as when memory runs out"};
+  if (signal == SIGKILL) return {FaultKind::Lost, "killed by the system, as when memory runs out"};
+  if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP)
+    return {FaultKind::Ended, fmt::format("ended from outside by {}", signal_name(signal))};
   if (signal == SIGSYS || signal == SIGXFSZ || signal == SIGXCPU)
     return {FaultKind::Resource, signal_name(signal)};
   return {FaultKind::Crash, signal_name(signal)};

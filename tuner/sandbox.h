@@ -77,6 +77,10 @@ enum class FaultKind {
   StackOverflow,
   InputWritten,  ///< a write to memory made read-only
   Resource,      ///< memory, files, processes, sockets
+  Lost,  ///< killed by the system, or with its device: it may have been the candidate's doing
+  /// Ended by a signal from outside (SIGTERM, SIGINT, SIGHUP), or by a fault of this program: the
+  /// candidate had no part in it.
+  Ended,
 };
 
 struct Fault {
@@ -87,7 +91,8 @@ struct Fault {
 /// The status of a trial that ends with such a fault; stack overflows are Oob.
 db::TrialStatus status_of(FaultKind kind);
 
-/// What the end of a worker means. A SIGKILL from elsewhere is the system running out of memory.
+/// What the end of a worker means. A SIGKILL from elsewhere is mostly the system running out of
+/// memory.
 Fault classify(const Died& died);
 
 /// Ends this worker with a fault that the parent's classify() gives back.

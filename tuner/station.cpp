@@ -190,6 +190,11 @@ Result<Station> station_of(const std::vector<std::string>& arguments) {
   return Station(std::move(own), std::move(environment));
 }
 
+/// A job that does not decode is a fault of the farm: whoever sent it may try again.
+Error unread(const Error& error) {
+  return error.code == ErrorCode::Invalid ? Error{ErrorCode::TryLater, error.message} : error;
+}
+
 }  // namespace
 
 int station_main(const std::vector<std::string>& arguments) {
@@ -200,7 +205,7 @@ int station_main(const std::vector<std::string>& arguments) {
     const auto request = read_frame(worker_fd);
     if (!request || !*request) return 0;
     const auto job = decode_farm_job(**request);
-    const FarmReply reply = job ? station->answer(*job) : FarmReply{.error = job.error()};
+    const FarmReply reply = job ? station->answer(*job) : FarmReply{.error = unread(job.error())};
     if (const Status sent = write_frame(worker_fd, encode(reply)); !sent) {
       // Kernels that are larger than a message together are the fault of their job alone.
       if (!write_frame(worker_fd, encode(FarmReply{.error = sent.error()}))) return 0;

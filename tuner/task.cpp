@@ -51,6 +51,9 @@ constexpr double patience_s = 0.6, short_patience_s = 0.1;
 // After this many builds in a row that fail for no fault of the candidates, the compiler or linker
 // is broken.
 constexpr int64_t most_broken_builds = 24;
+// After so many candidates in a row that were lost with their workers, the machine or the farm is
+// at fault, and measuring more of them is of no use.
+constexpr int64_t most_lost_in_a_row = 8;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
@@ -162,6 +165,7 @@ Status Task::prepare(const Batch& reference) {
     return run_.stop().is_stopped()
                ? interrupted_at_start()
                : fail(built.status == TrialStatus::Illegal ? ErrorCode::Invalid
+                      : built.status == TrialStatus::Lost  ? ErrorCode::TryLater
                                                            : ErrorCode::Environment,
                       fmt::format("[tune] the reference kernel cannot be built: {}", built.reason));
   TW_TRY(reference_ns_, run_.workers.runner->prepare(workload().text(), reference_, Needed::No));
@@ -190,7 +194,8 @@ void Task::learn_from_database(const StopToken& stop) {
   if (std::exchange(recalled_, true)) return;
   Experience known = warm_start(
       *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
-                    &run_.learner.records(), stop, most_in_a_proposal(usual_schedules_per_s)});
+                    &run_.learner.records(), stop, most_in_a_proposal(usual_schedules_per_s),
+                    run_.environment.host, run_.environment.notes});
   const auto best = run_.best_known(workload());
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
   const auto claim = run_.unconfirmed(workload());
@@ -204,7 +209,7 @@ void Task::learn_from_database(const StopToken& stop) {
     model_at_start_.emplace();
     if (!known.samples.empty()) (void)model_at_start_->update(known.samples);
   }
-  run_.learner.learn(std::exchange(known.samples, {}), true);
+  run_.learner.learn(std::exchange(known.samples, {}), true, run_.environment.notes);
   proposer_.learn(std::move(known));
 }
 
@@ -335,7 +340,11 @@ Trial* Task::next_trial() {
 
 Result<MeasureReply> Task::measure(const Trial& trial) {
   const BuildOutcome& built = trial.built;
-  if (built.artifact.empty()) return MeasureReply{built.status, built.reason};
+  if (built.artifact.empty()) {
+    MeasureReply reply{built.status, built.reason};
+    reply.blameless = built.blameless;
+    return reply;
+  }
   if (const auto original = by_code_.find(built.code); original != by_code_.end())
     return duplicate_of(original->second);
   return run_.workers.runner->measure(measurement_of(trial));
@@ -343,6 +352,8 @@ Result<MeasureReply> Task::measure(const Trial& trial) {
 
 Status Task::record(const MeasureReply& reply) {
   TW_CHECK(!due_.empty());
+  if (reply.blameless) return drop_lost(reply.reason);
+  lost_in_a_row_ = 0;
   Trial& trial = due_.front();
   pace_.note(reply, run_.budget.elapsed_s());
   if (!reply.incumbent_fault.empty()) drop_incumbent(reply.incumbent_fault);
@@ -355,13 +366,31 @@ Status Task::record(const MeasureReply& reply) {
     const BuildOutcome& built = measured.built;
     TW_TRY(const db::Record record, add_trial(measured.candidate, reply, built.artifact));
     // The equal machine code of another schedule is timed anew where this one could not be.
-    if (!built.code.empty() && record.status != TrialStatus::Unstable)
+    if (!built.code.empty() && !db::proves_nothing(record.status))
       by_code_.try_emplace(built.code, record);
     TW_RETURN_IF_ERROR(check_installation(built));
     keep_fastest(finalists_);
   }
   report();
   return {};
+}
+
+/// Takes back a candidate that was lost by no fault of its own: there is no record of it, and
+/// another one may be proposed for it.
+Status Task::drop_lost(const std::string& reason) {
+  due_.pop_front();
+  --proposed_;
+  counts_.add_lost(reason);
+  report();
+  if (run_.interrupted()) return {};
+  note(run_.environment.notes, NoteKind::LostTrial, reason);
+  if (++lost_in_a_row_ < most_lost_in_a_row) return {};
+  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  return fail(
+      ErrorCode::TryLater,
+      fmt::format("[tune] {} candidates in a row were lost with their workers, the last one "
+                  "because of: {}; what was measured is stored: try again",
+                  lost_in_a_row_, reason));
 }
 
 /// A kernel that was measured and now cannot be loaded, as when memory is short, is no measure for
@@ -415,8 +444,7 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   const bool is_valid = trial.status == TrialStatus::Ok;
   const bool is_timed = db::is_timed(trial);
   counts_.add(trial);
-  // A disturbed measurement says nothing about the schedule.
-  if (trial.status == TrialStatus::Unstable) return;
+  if (db::proves_nothing(trial.status)) return;
   if (candidate.point.choices.size() == proposer_.space().decisions().size())
     fresh_points_.push_back({candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
@@ -434,7 +462,7 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 
 void Task::learn() {
   if (run_.interrupted()) return;
-  run_.learner.learn(std::exchange(fresh_samples_, {}), false);
+  run_.learner.learn(std::exchange(fresh_samples_, {}), false, run_.environment.notes);
   if (!is_guided()) return;
   model_at_start_.reset();
   for (const Tried& tried : std::exchange(fresh_points_, {}))

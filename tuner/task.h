@@ -36,6 +36,12 @@ struct Finalist {
 /// Sorts them, fastest first, and keeps as many as are compared at the end.
 void keep_fastest(std::vector<Finalist>& finalists);
 
+/// What came of a schedule that the database knows when it was built and verified here.
+struct Retrial {
+  std::optional<Finalist> finalist = {};  ///< it is right, and was timed
+  bool is_unusable = false;  ///< it cannot be built, or is wrong; not where it was only lost
+};
+
 /// A built candidate that is to be measured. While the machine is disturbed it is postponed, and
 /// measured again with the next batch.
 struct Trial {
@@ -121,6 +127,7 @@ class Task {
   int64_t fitting() const;
   Status prepare_runner(Needed needed);
   Status announce_measurements();
+  Status drop_lost(const std::string& reason);
   MeasureJob measurement_of(const Trial& trial) const;
   Result<db::Record> add_trial(const Candidate& candidate, const MeasureReply& reply,
                                const std::string& artifact);
@@ -137,7 +144,8 @@ class Task {
   Status measure_postponed(double seconds);
   Status store_postponed();
   void admit_disturbed();
-  Result<std::optional<Finalist>> try_again(const db::Record& known);
+  Result<Retrial> try_again(const db::Record& known);
+  Retrial unusable(const db::Record& known, const std::string& why);
   bool is_finalist(const std::string& schedule) const;
   Status try_from_elsewhere();
   Status try_unconfirmed();
@@ -182,6 +190,7 @@ class Task {
   double spent_s_ = 0;
   double first_batch_s_ = std::numeric_limits<double>::infinity();
   int64_t broken_builds_ = 0;  ///< builds in a row that failed for no fault of the candidates
+  int64_t lost_in_a_row_ = 0;  ///< candidates that left no record since the last one that did
 };
 
 }  // namespace tw::tuner

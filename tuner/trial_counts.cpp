@@ -18,6 +18,11 @@ void TrialCounts::add(const db::Record& trial) {
     add_failure(status + ": " + trial.reason);
 }
 
+void TrialCounts::add_lost(const std::string& reason) {
+  ++by_status_[std::string(db::to_string(db::TrialStatus::Lost))];
+  add_failure("lost: " + reason);
+}
+
 void TrialCounts::add_failure(const std::string& reason) {
   static const std::regex numbers("(0x[0-9a-f]+|[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?)");
   const auto [first, is_new] =
@@ -25,9 +30,11 @@ void TrialCounts::add_failure(const std::string& reason) {
   ++failures_[first->second];
 }
 
-bool TrialCounts::are_all_unstable() const {
-  const auto disturbed = by_status_.find(std::string(db::to_string(db::TrialStatus::Unstable)));
-  return disturbed != by_status_.end() && disturbed->second == total_;
+bool TrialCounts::prove_nothing() const {
+  return !by_status_.empty() && std::ranges::all_of(by_status_, [](const auto& counted) {
+    const auto status = db::parse_trial_status(counted.first);
+    return status && db::proves_nothing(*status);
+  });
 }
 
 std::string TrialCounts::most_frequent_failures() const {

@@ -14,13 +14,17 @@ namespace tw::tuner {
 class TrialCounts {
  public:
   void add(const db::Record& trial);
+  /// A candidate that leaves no record: it counts as lost, and not as a trial.
+  void add_lost(const std::string& reason);
   /// Reasons that differ in numbers only count as the first of them.
   void add_failure(const std::string& reason);
 
+  /// Number of trials.
   int64_t total() const { return total_; }
-  /// Whether there were trials, each of which was disturbed.
-  bool are_all_unstable() const;
-  /// Number of trials by the text of their status.
+  /// Whether no trial says anything about its schedule, as each was disturbed or lost, and there
+  /// were such trials or candidates.
+  bool prove_nothing() const;
+  /// Number of trials, and of lost candidates, by the text of their status.
   const std::map<std::string, int64_t>& by_status() const { return by_status_; }
   /// Number of failures by reason.
   const std::map<std::string, int64_t>& failures() const { return failures_; }

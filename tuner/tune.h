@@ -140,7 +140,11 @@ Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::str
                                          const Target& target, int threads, bool verify,
                                          const Environment& environment);
 
-/// Measures one schedule as tune() would: the record is not stored.
+/// Measures one schedule as tune() would: the record is not stored. A kernel that is not correct,
+/// or could not be timed, is a record with that status; TryLater where it was lost.
+Result<db::Record> try_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                const Target& target, int threads, const Environment& environment);
+/// The same where only a timed kernel will do: any other status is Invalid.
 Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
                                     const Target& target, int threads,
                                     const Environment& environment);

@@ -13,6 +13,7 @@
 #include "base/stop.h"
 #include "cost_model/cost_model.h"
 #include "db/recorder.h"
+#include "tuner/notes.h"
 #include "tuner/tune.h"
 #include "tuner/workers.h"
 
@@ -52,7 +53,8 @@ class Learner {
  public:
   const cost_model::CostModel& model() const { return model_; }
   /// Adds samples and fits the analytic model to them; learns trees when it is time, or at once.
-  void learn(const std::vector<cost_model::Sample>& samples, bool at_once);
+  /// Samples that the model refuses are a note.
+  void learn(const std::vector<cost_model::Sample>& samples, bool at_once, Notes* notes);
   /// Hashes of the records that the model has learned from.
   std::set<std::string>& records() { return records_; }
 

@@ -52,18 +52,20 @@ int serve(const Answer& answer) {
     auto request = read_frame(worker_fd);
     if (!request || !*request) return 0;
     auto job = decode_job(**request);
-    if (!job) {
-      std::fprintf(stderr, "%s\n", job.error().message.c_str());
-      return 1;
-    }
+    if (!job) exit_with(FaultKind::Ended, job.error().message);
     if (const Status sent = write_frame(worker_fd, answer(*job)); !sent) return 0;
   }
 }
 
 // ---- building -------------------------------------------------------------------------------
 
+/// A tool that somebody else ended says nothing about the schedule.
 BuildOutcome rejected(db::TrialStatus status, const Error& error) {
-  return {"", status, error.message, error.code == ErrorCode::Environment};
+  if (error.code != ErrorCode::TryLater)
+    return {"", status, error.message, error.code == ErrorCode::Environment};
+  BuildOutcome lost{"", db::TrialStatus::Lost, error.message};
+  lost.blameless = true;
+  return lost;
 }
 
 Result<codegen::KernelSpec> spec_of(const BuildJob& job, const dsl::Workload& workload,
@@ -268,7 +270,7 @@ class RunnerWorker {
   }
 
   MeasureReply measure(const MeasureJob& job) {
-    if (prepared_.empty()) return failed(db::TrialStatus::Crash, "[worker] measure before prepare");
+    if (prepared_.empty()) return blameless_loss("[worker] measure before prepare");
     const auto kernel = loaded(job.artifact);
     if (!kernel) {
       // A lack of memory says nothing about the schedule.
@@ -475,9 +477,10 @@ int worker_main(const std::vector<std::string>& arguments) {
   const auto role = role_of(arguments);
   if (!role) return complain(role.error());
   if (const Status entered = enter_worker(); !entered) return complain(entered.error());
-  if (const Status handlers = report_faults(); !handlers) return complain(handlers.error());
+  if (const Status handlers = report_faults(); !handlers)
+    exit_with(FaultKind::Ended, handlers.error().message);
   if (const auto restricted = restrict_self(limits_of_role(*role)); !restricted)
-    return complain(restricted.error());
+    exit_with(FaultKind::Ended, restricted.error().message);
   return role->builds ? serve_as_builder(*role) : serve_as_runner(*role);
 }
 

@@ -24,6 +24,10 @@ constexpr int most_builders = 4;
 // Another tuner's turn at the device is one job of its own.
 constexpr double device_patience_s = 60;
 
+// A candidate may be what its worker was lost by. Jobs without a candidate are repeated more often,
+// so that a run survives the loss of its workers at any moment.
+constexpr int repetitions_of_candidates = 1, repetitions_of_others = 3;
+
 constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 
@@ -43,11 +47,36 @@ MeasureReply fault_of(const Outcome& outcome) {
   if (std::holds_alternative<TimedOut>(outcome))
     return {db::TrialStatus::Timeout, "no answer before the deadline"};
   if (std::holds_alternative<Cancelled>(outcome))
-    return {db::TrialStatus::Timeout, "interrupted before it answered"};
-  if (const auto* garbled = std::get_if<Garbled>(&outcome))
-    return {db::TrialStatus::Crash, garbled->message};
+    return blameless_loss("interrupted before it answered");
+  if (const auto* garbled = std::get_if<Garbled>(&outcome)) return blameless_loss(garbled->message);
   const Fault fault = classify(std::get<Died>(outcome));
+  if (fault.kind == FaultKind::Ended) return blameless_loss(fault.detail);
   return {status_of(fault.kind), fault.detail};
+}
+
+/// The outcome of a schedule whose builder ended with that fault: a compiler that dies of a
+/// schedule gives no kernel of it.
+BuildOutcome outcome_of(const MeasureReply& fault) {
+  BuildOutcome outcome;
+  outcome.reason = "the builder: " + fault.reason;
+  const bool is_lost = fault.status == db::TrialStatus::Lost;
+  outcome.status = is_lost ? db::TrialStatus::Lost : db::TrialStatus::CompileError;
+  outcome.blameless = fault.blameless;
+  outcome.installation = !is_lost;
+  return outcome;
+}
+
+/// Whether a job measures or compares candidates.
+bool has_candidate(const Job& job) {
+  return std::holds_alternative<MeasureJob>(job) || std::holds_alternative<CompareJob>(job);
+}
+
+/// Whether the worker of a job is started again after such a fault. Where no candidate is at work,
+/// whatever ends the worker is no fault of the job's.
+bool is_repeated(const Job& job, const MeasureReply& fault) {
+  if (fault.status == db::TrialStatus::Lost) return true;
+  return !has_candidate(job) && !std::holds_alternative<PrepareJob>(job) &&
+         fault.status != db::TrialStatus::Timeout;
 }
 
 /// A private directory and the store in it.
@@ -228,44 +257,53 @@ std::vector<BuildOutcome> BuilderPool::finish_members() {
   return outcomes;
 }
 
+/// Builds the schedules that a builder died of, as when memory runs out, once more, one by one, so
+/// that the culprit alone carries the blame.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Deadline& deadline) {
+  const BuildJob all = member.job;
+  Attempt first = attempt(member, deadline);
+  if (!first.repeats) return std::move(first.outcomes);
+  for (size_t i = 0; i < first.outcomes.size(); ++i)
+    if (first.outcomes[i].artifact.empty())
+      first.outcomes[i] = build_alone(member, all, all.schedules[i]);
+  return std::move(first.outcomes);
+}
+
+BuilderPool::Attempt BuilderPool::attempt(Member& member, const Deadline& deadline) {
   const size_t count = std::exchange(member.building, 0);
   // The schedules that a builder had are lost with it.
-  const auto lost = [&](const std::string& why) {
+  const auto lost = [&](const MeasureReply& fault, bool repeats) {
     context_.busy->add(started_ns_, context_.clock());
-    return std::vector<BuildOutcome>(
-        count, {"", db::TrialStatus::CompileError, "the builder: " + why, true});
+    return Attempt{std::vector<BuildOutcome>(count, outcome_of(fault)), repeats};
   };
   const Outcome outcome = member.process->receive(deadline);
   const Reply* reply = std::get_if<Reply>(&outcome);
-  if (std::holds_alternative<Died>(outcome) && count > 1) return build_alone(member);
-  if (!reply) return lost(fault_of(outcome).reason);
+  if (!reply) {
+    const MeasureReply fault = fault_of(outcome);
+    const bool is_death = std::holds_alternative<Died>(outcome) && count > 1;
+    const bool is_loss = fault.status == db::TrialStatus::Lost;
+    return lost(fault, is_death || (is_loss && !std::holds_alternative<Cancelled>(outcome)));
+  }
   BuildReply built;
-  if (!decode(reply->bytes, built) || built.outcomes.size() != count) {
+  const Status decoded = decode(reply->bytes, built);
+  if (!decoded || built.outcomes.size() != count) {
     member.process->kill();
-    return lost("an answer to something else");
+    return lost(blameless_loss(decoded ? "an answer to something else" : decoded.error().message),
+                true);
   }
   if (member.job.target == context_.target.to_string() && !built.toolchain.empty())
     toolchain_ = built.toolchain;
   context_.busy->add(started_ns_, std::min(context_.clock(), started_ns_ + to_ns(built.seconds)));
-  return std::move(built.outcomes);
+  const bool repeats = std::ranges::any_of(
+      built.outcomes, [](const BuildOutcome& one) { return one.status == db::TrialStatus::Lost; });
+  return {std::move(built.outcomes), repeats};
 }
 
-/// Builds the schedules that a builder died of, as when memory runs out, one by one, so that the
-/// culprit alone carries the blame.
-std::vector<BuildOutcome> BuilderPool::build_alone(Member& member) {
-  const BuildJob all = member.job;
-  std::vector<BuildOutcome> outcomes;
-  for (const std::string& schedule : all.schedules) {
-    BuildJob one = all;
-    one.schedules = {schedule};
-    if (const Status status = hand_over(member, one); !status)
-      outcomes.push_back(
-          {"", db::TrialStatus::CompileError, "the builder: " + status.error().message, true});
-    else
-      outcomes.push_back(finish(member, build_deadline())[0]);
-  }
-  return outcomes;
+BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const std::string& schedule) {
+  job.schedules = {schedule};
+  if (const Status status = hand_over(member, job); !status)
+    return outcome_of(blameless_loss(status.error().message));
+  return attempt(member, build_deadline()).outcomes[0];
 }
 
 // ---- the runner -----------------------------------------------------------------------------
@@ -305,12 +343,20 @@ Status RunnerProcess::load_reference(Needed needed) {
   const PrepareJob job{workload_, reference_.artifact, context_.threads, context_.seed,
                        reference_.on_device};
   // The reference runs untuned, on several fills: give it room.
-  TW_TRY(const Answer answer, ask(Job(job), 30 + 10 * context_.timeout_s, needed));
+  TW_TRY(const Answer<PrepareReply> answer,
+         ask<PrepareReply>(Job(job), 30 + 10 * context_.timeout_s, needed));
   if (!answer) {
     const MeasureReply& fault = answer.error();
+    if (fault.blameless)
+      return fail(
+          ErrorCode::TryLater,
+          fmt::format("[tune] the worker was lost while it readied the reference kernel: {}; "
+                      "try again",
+                      fault.reason));
     // A workload that is too large or too slow for this machine is no mistake of ours.
-    const bool is_too_much =
-        fault.status == db::TrialStatus::Resource || fault.status == db::TrialStatus::Timeout;
+    const bool is_too_much = fault.status == db::TrialStatus::Resource ||
+                             fault.status == db::TrialStatus::Lost ||
+                             fault.status == db::TrialStatus::Timeout;
     return is_too_much
                ? fail(ErrorCode::Environment,
                       fmt::format("[tune] the workload is too much for this machine, its untuned "
@@ -320,10 +366,8 @@ Status RunnerProcess::load_reference(Needed needed) {
                : fail(ErrorCode::Internal,
                       fmt::format("[tune] the reference kernel fails: {}", fault.reason));
   }
-  PrepareReply reply;
-  TW_RETURN_IF_ERROR(decode(*answer, reply));
-  if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
-  reference_ns_ = reply.reference_ns;
+  if (!answer->error.empty()) return fail(ErrorCode::Internal, answer->error);
+  reference_ns_ = answer->reference_ns;
   return {};
 }
 
@@ -336,7 +380,23 @@ Result<DeviceTurn> RunnerProcess::wait_for_device(Needed needed) {
   return turn;
 }
 
-Result<RunnerProcess::Answer> RunnerProcess::ask(const Job& job, double timeout_s, Needed needed) {
+template <typename Reply>
+Result<RunnerProcess::Answer<Reply>> RunnerProcess::ask(const Job& job, double timeout_s,
+                                                        Needed needed) {
+  TW_TRY(Answer<Reply> answer, ask_once<Reply>(job, timeout_s, needed));
+  const int most = has_candidate(job) ? repetitions_of_candidates : repetitions_of_others;
+  for (int i = 0; i < most && !answer && is_repeated(job, answer.error()); ++i) {
+    // Readying the reference is what a new worker begins with.
+    TW_RETURN_IF_ERROR(std::holds_alternative<PrepareJob>(job) ? process_.restart()
+                                                               : ensure_running());
+    TW_TRY(answer, ask_once<Reply>(job, timeout_s, needed));
+  }
+  return answer;
+}
+
+template <typename Reply>
+Result<RunnerProcess::Answer<Reply>> RunnerProcess::ask_once(const Job& job, double timeout_s,
+                                                             Needed needed) {
   // Most references are prepared on the processor.
   DeviceTurn turn;
   if (const auto* prepares = std::get_if<PrepareJob>(&job); !prepares || prepares->on_device) {
@@ -348,8 +408,13 @@ Result<RunnerProcess::Answer> RunnerProcess::ask(const Job& job, double timeout_
   context_.busy->add(started_ns, context_.clock());
   if (std::holds_alternative<Cancelled>(outcome))
     return fail(ErrorCode::Interrupted, "[tune] interrupted while a kernel was measured");
-  if (const Reply* reply = std::get_if<Reply>(&outcome)) return Answer(reply->bytes);
-  return Answer(tl::unexpect, fault_of(outcome));
+  const auto* bytes = std::get_if<tuner::Reply>(&outcome);
+  if (bytes == nullptr) return Answer<Reply>(tl::unexpect, fault_of(outcome));
+  Reply reply;
+  const Status decoded = decode(bytes->bytes, reply);
+  if (decoded) return Answer<Reply>(std::move(reply));
+  process_.kill();
+  return Answer<Reply>(tl::unexpect, blameless_loss(decoded.error().message));
 }
 
 Status RunnerProcess::ensure_running() {
@@ -361,34 +426,31 @@ Status RunnerProcess::ensure_running() {
 Result<MeasureReply> RunnerProcess::measure(const MeasureJob& job) {
   TW_RETURN_IF_ERROR(ensure_running());
   ++measured_;
-  TW_TRY(const Answer answer, ask(Job(job), context_.timeout_s, Needed::ForResult));
+  TW_TRY(const Answer<MeasureReply> answer,
+         ask<MeasureReply>(Job(job), context_.timeout_s, Needed::ForResult));
   if (!answer) return answer.error();
-  MeasureReply reply;
-  if (const Status status = decode(*answer, reply); !status)
-    return MeasureReply{db::TrialStatus::Crash, status.error().message};
-  peak_gflops_ = std::max(peak_gflops_, reply.peak_gflops);
-  return reply;
+  peak_gflops_ = std::max(peak_gflops_, answer->peak_gflops);
+  return *answer;
 }
 
 Result<CompareReply> RunnerProcess::compare(const CompareJob& job) {
   TW_RETURN_IF_ERROR(ensure_running());
-  TW_TRY(const Answer answer, ask(Job(job), 2 * context_.timeout_s, Needed::ForResult));
+  TW_TRY(const Answer<CompareReply> answer,
+         ask<CompareReply>(Job(job), 2 * context_.timeout_s, Needed::ForResult));
   if (!answer) return CompareReply{.error = answer.error().reason};
-  CompareReply reply;
-  TW_RETURN_IF_ERROR(decode(*answer, reply));
-  return reply;
+  return *answer;
 }
 
 Result<Target> RunnerProcess::machine() {
   if (!context_.target.is_gpu()) return context_.target;
   TW_RETURN_IF_ERROR(ensure_running());
-  TW_TRY(const Answer answer, ask(Job(DescribeJob{}), 30 + context_.timeout_s, Needed::ForResult));
+  TW_TRY(const Answer<DescribeReply> answer,
+         ask<DescribeReply>(Job(DescribeJob{}), 30 + context_.timeout_s, Needed::ForResult));
   if (!answer)
     return fail(ErrorCode::Environment,
                 fmt::format("[device] the driver fails: {}: {}",
                             db::to_string(answer.error().status), answer.error().reason));
-  DescribeReply reply;
-  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  const DescribeReply& reply = *answer;
   if (!reply.error.empty()) return fail(ErrorCode::Environment, reply.error);
   runtime::DeviceFacts facts;
   facts.name = reply.name;
@@ -402,15 +464,14 @@ Result<Machine> RunnerProcess::calibrate(double budget_s) {
   TW_RETURN_IF_ERROR(ensure_running());
   const CalibrateJob job{context_.target.to_string(), to_string(context_.target.machine),
                          to_ns(budget_s)};
-  TW_TRY(const Answer answer, ask(Job(job), budget_s + context_.timeout_s, Needed::ForResult));
+  TW_TRY(const Answer<CalibrateReply> answer,
+         ask<CalibrateReply>(Job(job), budget_s + context_.timeout_s, Needed::ForResult));
   if (!answer)
     return fail(ErrorCode::Environment,
                 fmt::format("[calibration] the machine was not measured: {}: {}",
                             db::to_string(answer.error().status), answer.error().reason));
-  CalibrateReply reply;
-  TW_RETURN_IF_ERROR(decode(*answer, reply));
-  if (!reply.error.empty()) return fail(ErrorCode::TryLater, reply.error);
-  return parse_machine(reply.machine);
+  if (!answer->error.empty()) return fail(ErrorCode::TryLater, answer->error);
+  return parse_machine(answer->machine);
 }
 
 Result<double> RunnerProcess::peak_gflops() {
@@ -428,14 +489,14 @@ Result<double> RunnerProcess::peak_gflops() {
 
 Result<double> RunnerProcess::measure_peak() {
   TW_RETURN_IF_ERROR(ensure_running());
-  TW_TRY(const Answer answer,
-         ask(Job(PeakJob{context_.threads}), context_.timeout_s, Needed::ForResult));
+  TW_TRY(const Answer<PeakReply> answer,
+         ask<PeakReply>(Job(PeakJob{context_.threads}), context_.timeout_s, Needed::ForResult));
   if (!answer)
-    return fail(ErrorCode::Internal, "[tune] the machine's peak: " + answer.error().reason);
-  PeakReply reply;
-  TW_RETURN_IF_ERROR(decode(*answer, reply));
-  if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
-  return reply.gflops;
+    return fail(ErrorCode::TryLater,
+                fmt::format("[tune] the machine's peak was not measured: {}: {}; try again",
+                            db::to_string(answer.error().status), answer.error().reason));
+  if (!answer->error.empty()) return fail(ErrorCode::Internal, answer->error);
+  return answer->gflops;
 }
 
 }  // namespace tw::tuner

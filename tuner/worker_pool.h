@@ -2,7 +2,9 @@
 #pragma once
 // The workers of a run as processes of this machine: some build, one measures, all sandboxed. Each
 // job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
-// with a status. On a device they measure while no other tuner does (device_lock.h). Kernels are
+// with a status. A job whose worker is lost, by a signal from outside, by want of memory or with a
+// reply that does not decode, is done once more before that: a Lost status is its second loss. On a
+// device they measure while no other tuner does (device_lock.h). Kernels are
 // files in a private directory that only builders may write.
 
 #include <cstdint>
@@ -81,10 +83,17 @@ class BuilderPool : public Builder {
     size_t building = 0;  ///< number of schedules that it has at present
     BuildJob job = {};    ///< the latest
   };
+  /// What came of the schedules of a member, and whether those without a kernel are to be built
+  /// once more, one by one.
+  struct Attempt {
+    std::vector<BuildOutcome> outcomes;
+    bool repeats = false;
+  };
   Status hand_over(Member& member, const BuildJob& job);
   std::vector<BuildOutcome> finish_members();
   std::vector<BuildOutcome> finish(Member& member, const Deadline& deadline);
-  std::vector<BuildOutcome> build_alone(Member& member);
+  Attempt attempt(Member& member, const Deadline& deadline);
+  BuildOutcome build_alone(Member& member, BuildJob job, const std::string& schedule);
   Deadline build_deadline() const;
   void give_up();
 
@@ -115,12 +124,17 @@ class RunnerProcess : public Runner {
   Result<double> peak_gflops() override;
 
  private:
-  /// The bytes of the worker's reply, or the fault with which it ended.
-  using Answer = tl::expected<std::string, MeasureReply>;
+  /// The worker's reply, or the fault with which it ended.
+  template <typename Reply>
+  using Answer = tl::expected<Reply, MeasureReply>;
 
   RunnerProcess(PoolContext context, Process process, std::optional<DeviceLock> device_lock,
                 std::optional<Scratch> driver_scratch);
-  Result<Answer> ask(const Job& job, double timeout_s, Needed needed);
+  /// Repeats a job whose worker was lost, with a new one.
+  template <typename Reply>
+  Result<Answer<Reply>> ask(const Job& job, double timeout_s, Needed needed);
+  template <typename Reply>
+  Result<Answer<Reply>> ask_once(const Job& job, double timeout_s, Needed needed);
   Result<DeviceTurn> wait_for_device(Needed needed);
   /// Starts the process anew where it has ended, and readies it for the present workload.
   Status ensure_running();

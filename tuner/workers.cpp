@@ -12,9 +12,10 @@ Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request) {
   TW_RETURN_IF_ERROR(builder.begin(request));
   const BuildOutcome built = builder.finish()[0];
   if (!built.artifact.empty()) return built;
-  const bool is_illegal = built.status == db::TrialStatus::Illegal;
-  return fail(is_illegal ? ErrorCode::Invalid : ErrorCode::Environment,
-              fmt::format("{}: {}", db::to_string(built.status), built.reason));
+  const ErrorCode code = built.status == db::TrialStatus::Illegal ? ErrorCode::Invalid
+                         : built.status == db::TrialStatus::Lost  ? ErrorCode::TryLater
+                                                                  : ErrorCode::Environment;
+  return fail(code, fmt::format("{}: {}", db::to_string(built.status), built.reason));
 }
 
 /// One device measures one kernel after the other.

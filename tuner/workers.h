@@ -52,7 +52,7 @@ class Builder {
 };
 
 /// Builds one schedule. Fails where there is no kernel: Invalid for a schedule that does not apply,
-/// Environment for any other reason.
+/// TryLater where the builder was lost, Environment for any other reason.
 Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request);
 
 /// The kernel that others are compared with.
@@ -75,7 +75,8 @@ class Runner {
   /// begin with all of them; what was said before is forgotten. measure() is called for each, or
   /// not.
   virtual Status begin(const std::vector<MeasureJob>& jobs);
-  /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error.
+  /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error,
+  /// and so is the loss of whoever measured it, once it was measured again and lost again.
   /// Interrupted when the user or the budget stops it.
   virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;
   virtual Result<CompareReply> compare(const CompareJob& job) = 0;

@@ -33,7 +33,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, NoReturn
 
 # ---- frames, as in tuner/frame.h -----------------------------------------------------------------
@@ -79,6 +79,10 @@ def checked(payload: bytes, checksum: bytes) -> bytes:
 class Fault(Exception):
     """A station ended, or was stopped, without a reply."""
 
+    def __init__(self, why: str, signal_number: int = 0) -> None:
+        super().__init__(why)
+        self.signal_number = signal_number  # that the station died of; 0: of none
+
 
 class _Ended(Fault):
     """The station closed its connection, as it does when it ends."""
@@ -102,24 +106,23 @@ class Station:
             length, checksum = length_of(self._receive(HEADER.size, deadline))
             return checked(self._receive(length, deadline), checksum)
         except (Fault, FrameError, OSError) as error:
-            how = self.stop(_ENDING_S if isinstance(error, _Ended) else 0)
-            raise Fault(f"{error}{how}") from None
+            code = self.stop(_ENDING_S if isinstance(error, _Ended) else 0)
+            raise Fault(f"{error}{_how(code)}", -code if code is not None and code < 0 else 0) from None
 
-    def stop(self, patience_s: float = 0) -> str:
-        """Kills the process unless it ends before that by itself; how it did that, as a clause."""
+    def stop(self, patience_s: float = 0) -> int | None:
+        """Kills the process unless it ends before that by itself; its exit code then, negative of a signal."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
         if self._pid == 0:
-            return ""
+            return None
         pid, self._pid = self._pid, 0
         if not _ends_within(pid, patience_s):
             os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            return ""
+            return None
         _, status = os.waitpid(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        return f": it exited with code {code}" if code >= 0 else f": it died of signal {-code}"
+        return os.waitstatus_to_exitcode(status)
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -160,6 +163,13 @@ class Station:
         return bytes(data)
 
 
+def _how(exit_code: int | None) -> str:
+    """How a process ended by itself, as a clause."""
+    if exit_code is None:
+        return ""
+    return f": it exited with code {exit_code}" if exit_code >= 0 else f": it died of signal {-exit_code}"
+
+
 def _ends_within(pid: int, seconds: float) -> bool:
     process = os.pidfd_open(pid)
     try:
@@ -192,8 +202,16 @@ _stations = _Stations()
 
 
 def perform(kind: str, body: bytes, limit_s: float) -> tuple[str, bytes]:
-    """Does a job on the member that Dask calls this on: what went wrong with its station, and the reply."""
+    """Does a job on the member that Dask calls this on: what went wrong with its station, and the reply.
+
+    A station that a signal ended, as when memory runs out, does its job once more.
+    """
     try:
+        try:
+            return "", _stations.ask(kind, body, limit_s)
+        except Fault as fault:
+            if fault.signal_number == 0:
+                raise
         return "", _stations.ask(kind, body, limit_s)
     except Fault as fault:
         return str(fault), b""
@@ -224,12 +242,36 @@ async def _first(*waits: Coroutine[Any, Any, object]) -> None:
             task.cancel()
 
 
+class Refused(Exception):
+    """A member that a farm does not take."""
+
+
+def version_of(resources: Iterable[str]) -> str:
+    """The version of messages and kernels that a member offers; the first ones did not name theirs."""
+    return next((name.removeprefix("version:") for name in resources if name.startswith("version:")), "1")
+
+
+async def _check_version(address: str, resources: list[str]) -> None:
+    """Raises Refused where the farm has members of another version."""
+    import distributed
+
+    async with distributed.Client(address, asynchronous=True, set_as_default=False) as client:
+        identity = await client.scheduler.identity(n_workers=-1)
+    own = version_of(resources)
+    for other, worker in identity["workers"].items():
+        version = version_of(worker["resources"])
+        if version != own:
+            raise Refused(f"the farm's member {other} speaks version {version}, and this one {own}: install the "
+                          "same program on both, and end the older one")
+
+
 async def _serve(address: str, resources: list[str], threads: int, command: list[str],
                  stopped: asyncio.Event) -> None:
     """Is a member until the scheduler goes, or until it is told to stop."""
     import dask
     import distributed
 
+    await _check_version(address, resources)
     with dask.config.set(_MEMBER_CONFIGURATION), tempfile.TemporaryDirectory(prefix="tilewright-farm-") as folder:
         async with distributed.Nanny(address, nthreads=threads, resources={name: 1 for name in resources},
                                      local_directory=folder, memory_limit=None, dashboard_address=None,
@@ -255,6 +297,9 @@ async def join(address: str, resources: list[str], threads: int, command: list[s
             # Dask tries for half a minute to reach a scheduler, and may be told to stop meanwhile.
             await _first(_serve(address, resources, threads, command, stopped), _long_after(stopped))
             news = "the scheduler is gone"
+        except Refused as refused:
+            _say(f"{address}: not joined: {refused}")
+            return ENVIRONMENT
         except (OSError, TimeoutError, RuntimeError) as error:
             news = str(error) or type(error).__name__
         if stopped.is_set():

@@ -22,6 +22,8 @@ struct FakeWork {
   /// Answers jobs that time a kernel. By default each new kernel is 1 us faster than the one
   /// before, beginning at 1 ms.
   std::function<Result<MeasureReply>(const MeasureJob& job)> measure = {};
+  /// Answers jobs that only verify a kernel. By default it is right.
+  std::function<MeasureReply(const MeasureJob& job)> verify = {};
   /// "begin 4" and "finish" of the builder, "prepare", "measure" and "verify" of the runner.
   std::vector<std::string> events = {};
   std::vector<std::string> prepared = {};  ///< workloads that the runner was readied for
@@ -99,7 +101,7 @@ class FakeRunner : public Runner {
   }
   Result<MeasureReply> measure(const MeasureJob& job) override {
     work_.events.emplace_back(job.verify_only ? "verify" : "measure");
-    if (job.verify_only) return MeasureReply{};
+    if (job.verify_only) return work_.verify ? work_.verify(job) : MeasureReply{};
     work_.timed.push_back(job);
     if (work_.measure) return work_.measure(job);
     const double next_ns = 1e6 - 1e3 * static_cast<double>(work_.latencies_ns.size());

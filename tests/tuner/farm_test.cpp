@@ -10,6 +10,7 @@
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
 #include "tuner/network.h"
+#include "tuner/notes.h"
 
 namespace tw::tuner {
 namespace {
@@ -19,10 +20,12 @@ using testing::Each;
 using testing::Field;
 using testing::HasSubstr;
 
-constexpr const char* measures = R"([{"address": "a", "resources": ["device", "DEVICE", "fast"]}])";
+constexpr const char* measures =
+    R"([{"address": "a", "resources": ["device", "DEVICE", "VERSION", "fast"]}])";
 constexpr const char* measures_and_builds =
-    R"([{"address": "a", "resources": ["device", "DEVICE"]},
-        {"address": "b", "resources": ["build"]}, {"address": "c", "resources": ["build"]}])";
+    R"([{"address": "a", "resources": ["device", "DEVICE", "VERSION"]},
+        {"address": "b", "resources": ["build", "VERSION"]},
+        {"address": "c", "resources": ["build", "VERSION"]}])";
 
 class OnAFarm : public testing::Test {
  protected:
@@ -87,9 +90,10 @@ TEST_F(OnAFarm, TheLabelOrTheOnlyDeviceChooses) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::TryLater);
   EXPECT_THAT(none.error().message, HasSubstr("with the label slow; they have fast"));
-  const auto several = open_farm(options_of(R"([{"address": "a", "resources": ["device", "DEVICE"]},
-                     {"address": "b", "resources": ["device", "device:0000000000000000"]}])"),
-                                 environment_, 60);
+  const auto several =
+      open_farm(options_of(R"([{"address": "a", "resources": ["device", "DEVICE", "VERSION"]},
+        {"address": "b", "resources": ["device", "device:0000000000000000", "VERSION"]}])"),
+                environment_, 60);
   ASSERT_FALSE(several);
   EXPECT_EQ(several.error().code, ErrorCode::Usage);
 }
@@ -99,7 +103,7 @@ TEST_F(OnAFarm, Fault69_ATrialThatIsLostWithItsMemberIsARecordAndTheRunGoesOn) {
   ASSERT_TRUE(tuned) << tuned.error().message;
   std::vector<std::string> reasons;
   for (const db::Record& record : stored())
-    if (record.status == TrialStatus::Resource) reasons.push_back(record.reason);
+    if (record.status == TrialStatus::Lost) reasons.push_back(record.reason);
   EXPECT_THAT(reasons, testing::ElementsAre("the test says so"));
 }
 
@@ -130,6 +134,41 @@ TEST_F(OnAFarm, Fault69_ANetworkWhoseFarmIsLostEndsWithWhatWasMeasuredStored) {
   EXPECT_EQ(tuned.error().code, ErrorCode::TryLater) << tuned.error().message;
   EXPECT_THAT(tuned.error().message, HasSubstr("what was measured is stored"));
   EXPECT_EQ(store.query({}).value().size(), 3u);
+}
+
+TEST_F(OnAFarm, Fault85_AReplyThatDoesNotDecodeIsAskedForOnceMore) {
+  const auto tuned = tuned_on(options_of(measures, "garble", 1));
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_FALSE(tuned->progress.trials.contains("lost"));
+  for (const db::Record& record : stored()) EXPECT_FALSE(db::proves_wrong(record.status));
+}
+
+TEST_F(OnAFarm, Fault85_AMemberWhoseRepliesDoNotDecodeEndsTheRunWithoutARecord) {
+  const auto tuned = tuned_on(options_of(measures, "garble all", 2), 64);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::TryLater) << tuned.error().message;
+  EXPECT_THAT(tuned.error().message, HasSubstr("a member at here"));
+  EXPECT_EQ(stored().size(), 2u) << "those before";
+}
+
+TEST_F(OnAFarm, Fault85_MembersOfAnotherVersionAreLeftOut) {
+  const auto none = open_farm(
+      options_of(R"([{"address": "a", "resources": ["device", "DEVICE"]}])"), environment_, 60);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::Environment);
+  EXPECT_THAT(none.error().message, HasSubstr("a speaks version 1, and this program " +
+                                              farm_version() + ": install the same"));
+  Notes notes;
+  environment_.notes = &notes;
+  const auto some = open_farm(
+      options_of(R"([{"address": "a", "resources": ["device", "device:00", "version:1.1", "build"]},
+                     {"address": "b", "resources": ["device", "DEVICE", "VERSION"]}])"),
+      environment_, 60);
+  ASSERT_TRUE(some) << some.error().message;
+  EXPECT_EQ(some->devices, 1u);
+  EXPECT_EQ(some->builders, 0u);
+  ASSERT_EQ(notes.all().size(), 1u);
+  EXPECT_THAT(notes.all()[0].text, HasSubstr("a speaks version 1.1"));
 }
 
 TEST_F(OnAFarm, AFarmThatIsNotThereIsAnErrorAtOnce) {

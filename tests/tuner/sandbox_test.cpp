@@ -175,12 +175,21 @@ TEST(Fault39, WritingAnInputFaults) {
 }
 
 TEST(Classify, ReadsEndsThatTheWorkerCouldNotReport) {
-  EXPECT_EQ(classify({.signal = SIGKILL}).kind, FaultKind::Resource);  // the out-of-memory killer
+  EXPECT_EQ(classify({.signal = SIGKILL}).kind, FaultKind::Lost);  // the out-of-memory killer
   EXPECT_EQ(classify({.signal = SIGSYS}).kind, FaultKind::Resource);
   EXPECT_EQ(classify({.signal = SIGXFSZ}).kind, FaultKind::Resource);
   EXPECT_EQ(classify({.signal = SIGSEGV}).kind, FaultKind::Crash);
   EXPECT_EQ(classify({.signal = SIGSEGV}).detail, "SIGSEGV");
   EXPECT_EQ(classify({.exit_code = 0}).kind, FaultKind::Crash);
+}
+
+TEST(Classify, Fault84_ASignalFromOutsideIsNobodysFault) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const Fault fault = classify({.signal = signal});
+    EXPECT_EQ(fault.kind, FaultKind::Ended) << signal;
+    EXPECT_TRUE(db::proves_nothing(status_of(fault.kind)));
+    EXPECT_FALSE(db::proves_wrong(status_of(fault.kind)));
+  }
 }
 
 TEST(Classify, OutputOfTheCandidateIsNoReport) {

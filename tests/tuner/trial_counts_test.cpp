@@ -18,7 +18,7 @@ db::Record trial(TrialStatus status, const std::string& reason = "") {
 
 TEST(TrialCounts, CountsByStatus) {
   TrialCounts counts;
-  EXPECT_FALSE(counts.are_all_unstable());
+  EXPECT_FALSE(counts.prove_nothing());
   counts.add(trial(TrialStatus::Ok));
   counts.add(trial(TrialStatus::Ok));
   counts.add(trial(TrialStatus::Hopeless, "slow"));
@@ -41,9 +41,9 @@ TEST(TrialCounts, ReasonsThatDifferInNumbersAreOne) {
 TEST(TrialCounts, SaysWhenTheMachineWasNeverQuiet) {
   TrialCounts counts;
   counts.add(trial(TrialStatus::Unstable, "busy"));
-  EXPECT_TRUE(counts.are_all_unstable());
+  EXPECT_TRUE(counts.prove_nothing());
   counts.add(trial(TrialStatus::Wrong, "differs"));
-  EXPECT_FALSE(counts.are_all_unstable());
+  EXPECT_FALSE(counts.prove_nothing());
 }
 
 }  // namespace

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <memory>
+#include <set>
 
 #include "tests/tuner/fake_workers.h"
 #include "tuner/experience.h"
+#include "tuner/notes.h"
 #include "tuner/trial_record.h"
 #include "tuner/tune.h"
 
@@ -486,6 +490,107 @@ TEST_F(TuningLoop, Fault93_ABudgetThatTheFirstCandidateOutlastsSaysSo) {
   EXPECT_EQ(tuned.error(), (Error{ErrorCode::NoCandidate,
                                   "[tune] no candidate was built within the budget of 2 "
                                   "s; give more time (--budget)"}));
+}
+
+/// The `n`th new kernel of a run is answered so, the others as by default.
+std::function<Result<MeasureReply>(const MeasureJob&)> answering(int n, const MeasureReply& reply) {
+  auto kernels = std::make_shared<std::map<std::string, int>>();
+  return [=](const MeasureJob& job) -> Result<MeasureReply> {
+    const int number = kernels->try_emplace(job.artifact, std::ssize(*kernels) + 1).first->second;
+    if (number == n) return reply;
+    return timed_reply(1e6 - 1e3 * number);
+  };
+}
+
+TEST_F(TuningLoop, Fault84_ACandidateThatIsLostWithItsWorkerLeavesNoRecord) {
+  Notes notes;
+  environment_.notes = &notes;
+  work_.measure = answering(2, blameless_loss("ended from outside by SIGTERM"));
+  const auto tuned = run({.budget_s = 60, .trials = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.trials.at("lost"), 1);
+  EXPECT_TRUE(records(TrialStatus::Lost).empty());
+  EXPECT_TRUE(records(TrialStatus::Crash).empty());
+  std::set<std::string> schedules;
+  for (const db::Record& record : records(TrialStatus::Ok)) schedules.insert(record.schedule);
+  EXPECT_EQ(schedules.size(), 4u) << "another candidate takes its place";
+  EXPECT_FALSE(schedules.contains(work_.schedules.at(work_.timed[1].artifact)));
+  ASSERT_EQ(notes.all().size(), 1u);
+  EXPECT_EQ(notes.all()[0].kind, NoteKind::LostTrial);
+}
+
+TEST_F(TuningLoop, Fault84_TheBestKnownStaysTheAnswerWhereItsWorkerIsLost) {
+  ASSERT_TRUE(run({.budget_s = 60, .trials = 3}));
+  const db::Record before = best();
+  environment_.session = "second";
+  work_.verify = [](const MeasureJob&) { return blameless_loss("ended from outside by SIGTERM"); };
+  work_.measure = [](const MeasureJob&) { return timed_reply(2e6); };
+  const auto tuned = run({.budget_s = 60, .trials = 2, .builds_winners = false});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.schedule, before.schedule);
+  EXPECT_EQ(best(), before);
+}
+
+TEST_F(TuningLoop, Fault85_WhereEveryCandidateIsLostTheRunEndsWithoutARecord) {
+  work_.measure = [](const MeasureJob&) { return blameless_loss("a reply that is none"); };
+  const auto tuned = run({.budget_s = 60, .trials = 100});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::TryLater) << tuned.error().message;
+  EXPECT_THAT(tuned.error().message, HasSubstr("a reply that is none"));
+  EXPECT_TRUE(open_store(folder_ / "t.db").query({}).value().empty());
+}
+
+TEST_F(TuningLoop, Fault86_ACandidateThatIsKilledTwiceIsARecordThatProvesNothing) {
+  work_.measure = answering(1, {TrialStatus::Lost, "killed by the system"});
+  const auto tuned = run({.budget_s = 60, .trials = 3});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const std::vector<db::Record> lost = records(TrialStatus::Lost);
+  ASSERT_EQ(lost.size(), 1u);
+  db::Store store = open_store(folder_ / "t.db");
+  const auto space = schedules::Space::derive(workload_.compute, work_.target);
+  Question question{&workload_, &space, work_.target, 1, nullptr};
+  question.host = environment_.host;
+  const Experience known = warm_start(store, question);
+  EXPECT_FALSE(known.tried.contains(lost[0].schedule));
+  EXPECT_EQ(known.tried.size(), 2u);
+  EXPECT_EQ(known.samples.size(), 2u);
+}
+
+TEST_F(TuningLoop, Fault87_WhatOneSessionElsewhereSaysIsWrongIsTriedHere) {
+  const auto crashed = [&](const std::string& host, const std::string& session) {
+    db::Record record = trial_record(workload_, work_.target, 1, "fake-1.0", claimed,
+                                     MeasureReply{TrialStatus::Crash, "SIGSEGV"}, 1e3);
+    record.host = host;
+    record.session = session;
+    record = db::seal(std::move(record));
+    db::Store store = open_store(folder_ / "t.db");
+    EXPECT_TRUE(store.append({&record, 1}));
+  };
+  const auto is_tried = [&](const std::string& host) {
+    db::Store store = open_store(folder_ / "t.db");
+    const auto space = schedules::Space::derive(workload_.compute, work_.target);
+    Question question{&workload_, &space, work_.target, 1, nullptr};
+    question.host = host;
+    return warm_start(store, question).tried.contains(claimed);
+  };
+  crashed("elsewhere", "x");
+  EXPECT_FALSE(is_tried("here"));
+  EXPECT_TRUE(is_tried("elsewhere"));
+  crashed("here", "y");
+  EXPECT_TRUE(is_tried("here"));
+  EXPECT_TRUE(is_tried("a third")) << "two sessions say so";
+}
+
+TEST_F(TuningLoop, AKnownKernelThatIsOfNoUseHereIsANote) {
+  ASSERT_TRUE(run({.budget_s = 60, .trials = 2}));
+  Notes notes;
+  environment_.notes = &notes;
+  environment_.session = "second";
+  work_.verify = [](const MeasureJob&) { return MeasureReply{TrialStatus::Wrong, "it differs"}; };
+  (void)run({.budget_s = 60, .trials = 2, .builds_winners = false});
+  ASSERT_EQ(notes.all().size(), 1u);
+  EXPECT_EQ(notes.all()[0].kind, NoteKind::KnownUnusable);
+  EXPECT_THAT(notes.all()[0].text, HasSubstr("wrong: it differs"));
 }
 
 TEST_F(TuningLoop, AnErrorOfTheRunnerEndsTheTask) {

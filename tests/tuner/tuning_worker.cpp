@@ -6,14 +6,22 @@
 //       A runner that runs nothing. It reports each kernel as disturbed <times> times, and after
 //       that with a latency: 1 ms for the first kernel, and 1 us less for each further one. It
 //       cannot calibrate.
+//   tuning_worker losing <how> <job> <file> build <store> ... | run <store>
+//       The same runner, but as many times as the file says it loses a job of that kind ("measure",
+//       "peak", "prepare" or "calibrate"), and then counts in the file: by the signal of that
+//       number, or with a reply that does not decode ("garbled", "renamed").
 //   tuning_worker farm <members> <ends> <number>
 //       The client of a farm whose only station is in this process: it says that the members are
-//       those of the JSON text, where DEVICE stands for the resource of this machine's processor,
-//       and does all jobs one after the other. Once it has done so many measurements, it says that
-//       the farm is lost ("lose"), answers one of them with a fault ("fault"), or ends ("end").
+//       those of the JSON text, where DEVICE stands for the resource of this machine's processor
+//       and VERSION for that of this version, and does all jobs one after the other. Once it has
+//       done so many measurements, it says that the farm is lost ("lose"), answers one of them with
+//       a fault ("fault") or with a reply that does not decode ("garble"; from there on all:
+//       "garble all"), or ends ("end").
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -29,8 +37,38 @@ namespace {
 
 using namespace tw::tuner;
 
+/// The reply with a key that no decoder knows.
+std::string renamed(std::string reply) {
+  const size_t at = reply.find("latency_ns");
+  if (at != std::string::npos) reply.replace(at, 10, "latency_xx");
+  return reply;
+}
+
+/// Loses jobs of one kind, as often as the number in the file says.
+struct Losses {
+  std::string how = {}, job = {}, file = {};
+
+  bool is_due(const Job& asked) const {
+    const bool is_kind = (job == "measure" && std::holds_alternative<MeasureJob>(asked)) ||
+                         (job == "prepare" && std::holds_alternative<PrepareJob>(asked)) ||
+                         (job == "peak" && std::holds_alternative<PeakJob>(asked)) ||
+                         (job == "calibrate" && std::holds_alternative<CalibrateJob>(asked));
+    int left = 0;
+    if (!is_kind || !(std::ifstream(file) >> left) || left == 0) return false;
+    std::ofstream(file) << left - 1;
+    return true;
+  }
+  std::string instead_of(const std::string& reply) const {
+    if (how == "garbled") return "no reply";
+    if (how == "renamed") return renamed(reply);
+    std::raise(std::atoi(how.c_str()));
+    return reply;
+  }
+};
+
 struct DisturbedRunner {
   int times;
+  Losses losses = {};
   std::map<std::string, int> asked = {};
   std::map<std::string, double> latencies_ns = {};
 
@@ -59,7 +97,8 @@ struct DisturbedRunner {
       if (!request || !*request) return 0;
       const auto job = decode_job(**request);
       if (!job) return 1;
-      const std::string reply = std::visit([this](const auto& j) { return answer(j); }, *job);
+      std::string reply = std::visit([this](const auto& j) { return answer(j); }, *job);
+      if (losses.is_due(*job)) reply = losses.instead_of(reply);
       if (!write_frame(worker_fd, reply)) return 0;
     }
   }
@@ -79,9 +118,11 @@ class FarmClient {
 
   int serve(std::string members) {
     if (!enter_worker()) return 1;
-    const std::string name = "DEVICE", device = device_resource(own());
-    for (size_t at; (at = members.find(name)) != std::string::npos;)
-      members.replace(at, name.size(), device);
+    for (const auto& [name, resource] :
+         {std::pair<std::string, std::string>{"DEVICE", device_resource(own())},
+          {"VERSION", version_resource()}})
+      for (size_t at; (at = members.find(name)) != std::string::npos;)
+        members.replace(at, name.size(), resource);
     if (!write_frame(worker_fd, farm_message({{"members", nlohmann::json::parse(members)}})))
       return 1;
     while (true) {
@@ -107,13 +148,16 @@ class FarmClient {
     const auto job = decode_farm_job(body);
     if (!job) std::exit(1);
     const bool measures = std::holds_alternative<MeasureJob>(job->job);
+    bool is_garbled = measures && ends_ == "garble all" && number_ < 0;
     if (measures && number_ >= 0 && number_-- == 0) {
+      is_garbled = ends_.starts_with("garble");
       if (ends_ == "lose") return farm_message({{"lost", "the test ends it"}});
       if (ends_ == "fault") return farm_message({{"id", number}, {"fault", "the test says so"}});
       if (ends_ == "end") std::exit(3);
     }
     FarmReply reply = station_.answer(*job);
     reply.host = "fedcba9876543210";
+    if (is_garbled) reply.reply = renamed(reply.reply);
     return farm_message({{"id", number}, {"member", "here"}}, encode(reply));
   }
 
@@ -145,6 +189,11 @@ int main(int argc, char** argv) {
   if (arguments.size() == 4 && arguments[0] == "farm")
     return FarmClient(arguments[2], std::atoi(arguments[3].c_str())).serve(arguments[1]);
   if (arguments.size() == 4 && arguments[0] == "tune") return tune_and_tell(arguments);
+  if (arguments.size() > 4 && arguments[0] == "losing") {
+    if (arguments[4] == "run")
+      return DisturbedRunner{0, {arguments[1], arguments[2], arguments[3]}}.serve();
+    return worker_main({arguments.begin() + 4, arguments.end()});
+  }
   if (arguments.size() > 2 && arguments[0] == "disturbed") {
     if (arguments[2] == "run") return DisturbedRunner{std::atoi(arguments[1].c_str())}.serve();
     return worker_main({arguments.begin() + 2, arguments.end()});

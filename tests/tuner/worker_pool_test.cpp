@@ -126,14 +126,71 @@ TEST_F(WorkerPool, Fault31_AnInterruptEndsAMeasurementAsNobodysFault) {
   EXPECT_EQ(reply.error().code, ErrorCode::Interrupted) << reply.error().message;
 }
 
-/// Makes the folder's code generator: the real one, but for an abort where the C condition holds.
-void plant_code_generator(const Folder& folder, const std::string& aborts_if) {
+/// Workers whose runner loses so many jobs of a kind (tuning_worker.cpp).
+Workers losing(const Folder& folder, const std::string& how, const std::string& job, int times) {
+  std::ofstream(folder / "losses") << times;
+  auto workers = start_workers(
+      host_target(), 1, 1,
+      test_environment({TW_TUNING_WORKER, "losing", how, job, folder / "losses"}), 60);
+  if (!workers) throw std::runtime_error(workers.error().message);
+  return std::move(*workers);
+}
+
+TEST(LostWorkers, Fault84_AMeasurementIsRepeatedWhereItsWorkerIsToldToEnd) {
+  for (const char* signal : {"15", "2", "1"}) {
+    Folder folder;
+    const MeasureReply reply = losing(folder, signal, "measure", 1).runner->measure({"a"}).value();
+    EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
+    const MeasureReply lost = losing(folder, signal, "measure", 2).runner->measure({"a"}).value();
+    EXPECT_EQ(lost.status, TrialStatus::Lost) << lost.reason;
+    EXPECT_TRUE(lost.blameless);
+  }
+}
+
+TEST(LostWorkers, Fault85_AReplyThatDoesNotDecodeIsNobodysFault) {
+  for (const char* how : {"garbled", "renamed"}) {
+    Folder folder;
+    const MeasureReply reply = losing(folder, how, "measure", 1).runner->measure({"a"}).value();
+    EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
+    const MeasureReply lost = losing(folder, how, "measure", 2).runner->measure({"a"}).value();
+    EXPECT_EQ(lost.status, TrialStatus::Lost) << lost.reason;
+    EXPECT_TRUE(lost.blameless);
+  }
+}
+
+TEST(LostWorkers, Fault86_WhereAWorkerIsKilledItsJobIsRepeatedOnce) {
+  Folder folder;
+  const MeasureReply reply = losing(folder, "9", "measure", 1).runner->measure({"a"}).value();
+  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
+  const MeasureReply lost = losing(folder, "9", "measure", 2).runner->measure({"a"}).value();
+  EXPECT_EQ(lost.status, TrialStatus::Lost) << lost.reason;
+  EXPECT_FALSE(lost.blameless) << "the candidate may have taken the memory";
+  const Workers workers = losing(folder, "9", "prepare", 1);
+  EXPECT_TRUE(workers.runner->prepare(small, {"r"}, Needed::ForResult));
+}
+
+TEST(LostWorkers, Fault88_AWorkerThatDiesWhileThePeakIsMeasuredIsStartedAgain) {
+  for (const char* signal : {"15", "9", "11"}) {
+    Folder folder;
+    const auto peak = losing(folder, signal, "peak", 2).runner->peak_gflops();
+    EXPECT_TRUE(peak) << peak.error().message;
+    const auto machine = losing(folder, signal, "calibrate", 1).runner->calibrate(1);
+    ASSERT_FALSE(machine);
+    EXPECT_EQ(machine.error().code, ErrorCode::TryLater) << "it answers that it cannot";
+  }
+}
+
+/// Makes the folder's code generator: the real one, but where the C condition holds it does
+/// something else.
+void plant_code_generator(const Folder& folder, const std::string& aborts_if,
+                          const std::string& does = "abort()") {
   std::string real;
   for (const std::string& directory : codegen::plugin_directories())
     if (real.empty() && std::filesystem::exists(directory + "/libtw_halide.so"))
       real = directory + "/libtw_halide.so";
   std::ofstream(folder / "plugin.c") << R"(
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -141,7 +198,8 @@ int tw_halide_version(void) { return )"
                                      << codegen::plugin_version << R"(; }
 const char* tw_halide_toolchain(void) { return "planted"; }
 void tw_halide_compile(const void* programs, size_t count, const void* target, void* result) {
-  if ()" << aborts_if << R"() abort();
+  if ()" << aborts_if << R"() )" << does
+                                     << R"(;
   void (*real)(const void*, size_t, const void*, void*) =
       (void (*)(const void*, size_t, const void*, void*))dlsym(dlopen(")"
                                      << real << R"(", RTLD_NOW), "tw_halide_compile");
@@ -177,6 +235,32 @@ TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
   EXPECT_THAT(statuses(), testing::Each(TrialStatus::Ok));
   std::ofstream(folder_ / "broken") << "now";
   EXPECT_THAT(statuses(), testing::Each(TrialStatus::Ok));
+}
+
+TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
+  for (const char* signal : {"SIGTERM", "SIGKILL"}) {
+    // Alone they are built; with the file there, the builder is always lost.
+    std::filesystem::remove(folder_ / "always");
+    plant_code_generator(folder_,
+                         "count > 1 || access(\"" + (folder_ / "always") + "\", F_OK) == 0",
+                         std::string("raise(") + signal + ")");
+    Environment environment = test_environment();
+    environment.code_generator = folder_.path();
+    auto workers = start_workers(host_target(), host_target().machine.cores, 1, environment, 60);
+    ASSERT_TRUE(workers) << workers.error().message;
+    const std::string plain = schedules::Schedule(workload_.compute).to_string();
+    const auto build = [&](size_t count) {
+      EXPECT_TRUE(workers->builder->begin(
+          {.workload = workload_.key(), .schedules = std::vector<std::string>(count, plain)}));
+      return workers->builder->finish();
+    };
+    for (const BuildOutcome& outcome : build(2 * 4))
+      EXPECT_EQ(outcome.status, TrialStatus::Ok) << outcome.reason;
+    std::ofstream(folder_ / "always") << "now";
+    const BuildOutcome lost = build(1)[0];
+    EXPECT_EQ(lost.status, TrialStatus::Lost) << lost.reason;
+    EXPECT_EQ(lost.blameless, std::string(signal) == "SIGTERM");
+  }
 }
 
 TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
