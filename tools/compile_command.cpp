@@ -67,7 +67,7 @@ Status check_flags(const CompileFlags& flags) {
 Result<int> compile_command(const CompileFlags& flags, const Surroundings& here) {
   const PlaceFlags& place = flags.selection.place;
   TW_RETURN_IF_ERROR(check_flags(flags));
-  TW_TRY(const Selection s, select(flags.selection, here));
+  TW_TRY(Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     if (!flags.output.empty()) return nothing_to_write("compile", flags.output, s.workload);
     if (!flags.shared.empty())
@@ -85,7 +85,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
                     "compile what the cost model prefers with `tilewright tune --compile-only`",
                     shell_quoted(shown_database(place, here)), s.workload.text(),
                     show_count(s.threads, "thread")));
-  TW_TRY(const std::string schedule, schedule_of(s));
+  TW_TRY(const std::string schedule, schedule_of(s, here));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, schedule, s.target, s.threads, s.runs_here,
                                tuning_environment(place, here, s.device)));

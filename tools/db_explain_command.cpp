@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text.h"
 #include "db/t4.h"
 #include "db/workload_text.h"
 #include "tools/db_flags.h"
@@ -51,27 +52,38 @@ Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::St
   return Asked{key_of(*best), other_device_of(*best, target).likeness};
 }
 
+/// "record 0123456789abcdef, crash: SIGSEGV, of session a; one session alone says ..."
+std::string show_against(const db::Explanation& e) {
+  std::vector<std::string> records;
+  for (const auto& [record, doubt, why] : e.against)
+    records.push_back(fmt::format("record {}, {}: {}, of session {}", record.hash.substr(0, 16),
+                                  show_status(record.status), record.reason, record.session));
+  return fmt::format("{}; {}", join(records, "; "), e.against.front().why);
+}
+
 Facts facts_of(const db::Explanation& e, const Surroundings& here) {
   const db::Record& r = e.record;
   const bool is_here = r.host == here.environment.host;
-  return {{"workload", db::workload_text(r)},
-          {"answer", fmt::format("record {}, {}", r.hash.substr(0, 16), show_latency(r))},
-          {"rests on", show_likeness(e)},
-          {"layer", e.layer.empty() ? "the database itself" : e.layer},
-          {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
-          {"device", r.device},
-          {"toolchain", r.toolchain},
-          {"machine", is_here          ? "this one"
-                      : r.host.empty() ? "unknown"
-                                       : r.host},
-          {"session", fmt::format("{}, trial {}", r.session, r.trial)},
-          {"when", db::utc_text(r.created_ms)},
-          {"samples", fmt::format("{}, noise {}", r.samples_ns.size(), show_share(r.noise))},
-          {"peak", r.peak_gflops > 0
-                       ? fmt::format("{:.1f} GFLOP/s measured with it, {:.1f} % of it used",
-                                     r.peak_gflops, 100 * db::efficiency(r))
-                       : "not measured with it"},
-          {"agreement", show_agreement(e)}};
+  Facts facts = {{"workload", db::workload_text(r)},
+                 {"answer", fmt::format("record {}, {}", r.hash.substr(0, 16), show_latency(r))},
+                 {"rests on", show_likeness(e)},
+                 {"layer", e.layer.empty() ? "the database itself" : e.layer},
+                 {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
+                 {"device", r.device},
+                 {"toolchain", r.toolchain},
+                 {"machine", is_here          ? "this one"
+                             : r.host.empty() ? "unknown"
+                                              : r.host},
+                 {"session", fmt::format("{}, trial {}", r.session, r.trial)},
+                 {"when", db::utc_text(r.created_ms)},
+                 {"samples", fmt::format("{}, noise {}", r.samples_ns.size(), show_share(r.noise))},
+                 {"peak", r.peak_gflops > 0
+                              ? fmt::format("{:.1f} GFLOP/s measured with it, {:.1f} % of it used",
+                                            r.peak_gflops, 100 * db::efficiency(r))
+                              : "not measured with it"},
+                 {"agreement", show_agreement(e)}};
+  if (!e.against.empty()) facts.emplace_back("against it", show_against(e));
+  return facts;
 }
 
 Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {

@@ -171,9 +171,10 @@ namespace {
 /// A record of this machine, and what a new session makes of it.
 struct Retimed {
   db::Record stored;
-  int64_t sessions = 0;  ///< that timed it and are believed; 0: it waits for another one
-  std::optional<db::Record> now;
-  std::string fault;  ///< why it could not be measured
+  int64_t sessions = 0;           ///< that timed it and are believed; 0: it waits for another one
+  std::optional<db::Record> now;  ///< timed
+  std::string fault = {};         ///< why it could not be measured, or is wrong
+  bool is_contradicted = false;   ///< a session says that its schedule is wrong
 };
 
 /// The chosen targets of this machine, by the text that records have; none where kernels of that
@@ -201,8 +202,9 @@ class LocalTargets {
   std::map<std::string, std::optional<ChosenTarget>> targets_;
 };
 
-/// The best records of this machine and those that wait for a second session: what fewest sessions
-/// speak for comes first, then the oldest.
+/// The best records of this machine and those that wait for a second session. Schedules that
+/// another session says are wrong come first, then those that fewest sessions speak for, then the
+/// oldest.
 Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& targets) {
   std::vector<Retimed> found;
   TW_TRY(std::vector<db::Doubted> doubted, store.doubted(0));
@@ -214,9 +216,10 @@ Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& t
     if (record.codegen_abi != codegen::codegen_abi || !targets.find(record)) continue;
     TW_TRY(const auto explained, store.explain(key_of(record)));
     found.push_back({std::move(record), explained ? explained->sessions : 1, {}, {}});
+    found.back().is_contradicted = explained && !explained->against.empty();
   }
-  std::ranges::stable_sort(found, [](const Retimed& a, const Retimed& b) {
-    return std::pair(a.sessions, a.stored.created_ms) < std::pair(b.sessions, b.stored.created_ms);
+  std::ranges::stable_sort(found, {}, [](const Retimed& retimed) {
+    return std::tuple(!retimed.is_contradicted, retimed.sessions, retimed.stored.created_ms);
   });
   return found;
 }
@@ -226,9 +229,9 @@ Result<db::Record> measured_now(const db::Record& stored, const ChosenTarget& ta
   TW_TRY(dsl::Workload workload, dsl::parse_workload(stored.workload));
   TW_TRY(workload, dsl::with_asked(std::move(workload), stored.layouts));
   const tuner::Environment environment = tuning_environment(f.place, here, target.device);
-  TW_TRY(db::Record record, tuner::measure_schedule(workload, stored.schedule,
-                                                    tuner::with_known_machine(store, target.target),
-                                                    static_cast<int>(stored.threads), environment));
+  TW_TRY(db::Record record, tuner::try_schedule(workload, stored.schedule,
+                                                tuner::with_known_machine(store, target.target),
+                                                static_cast<int>(stored.threads), environment));
   record.configuration = stored.configuration;
   record.program_version = environment.program_version;
   record.host = environment.host;
@@ -292,8 +295,16 @@ Result<int> measure_again(const DbFlags& f, const Surroundings& here) {
       note(r.fault);
       continue;
     }
-    r.now = *now;
-    TW_RETURN_IF_ERROR(store.append({&*r.now, 1}));
+    // What is wrong here is stored too: it is the second voice that a contradicted schedule waits
+    // for.
+    const bool is_timed = now->status == db::TrialStatus::Ok;
+    if (is_timed || db::proves_wrong(now->status)) TW_RETURN_IF_ERROR(store.append({&*now, 1}));
+    if (is_timed) {
+      r.now = *now;
+      continue;
+    }
+    r.fault = fmt::format("[replay] {}: {}", db::to_string(now->status), now->reason);
+    note(r.fault);
   }
   if (f.format == "json") {
     nlohmann::json list = nlohmann::json::array();

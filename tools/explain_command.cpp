@@ -63,8 +63,9 @@ Result<schedules::Program> program_of(const Selection& s, const std::string& tex
   return schedule.program(schedules::limits_of(s.target));
 }
 
-Result<Analysis> analyse(const Selection& s, const tuner::Environment& environment) {
-  TW_TRY(const std::string text, schedule_of(s));
+Result<Analysis> analyse(Selection& s, const Surroundings& here,
+                         const tuner::Environment& environment) {
+  TW_TRY(const std::string text, schedule_of(s, here));
   TW_TRY(const schedules::Program program, program_of(s, text));
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target, s.workload.state));
@@ -322,9 +323,9 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
   if (flags.dot || flags.svg)
     return fail(ErrorCode::Usage,
                 fmt::format("[explain] --{} draws a network: name its file", form));
-  TW_TRY(const Selection s, select(flags.selection, here));
+  TW_TRY(Selection s, select(flags.selection, here));
   TW_TRY(const Analysis analysis,
-         analyse(s, tuning_environment(flags.selection.place, here, s.device)));
+         analyse(s, here, tuning_environment(flags.selection.place, here, s.device)));
   std::optional<Rival> rival;
   if (s.record) {
     TW_TRY(db::Store store, open_layered(flags.selection.place, here, db::OpenMode::ReadOnly));

@@ -22,14 +22,34 @@ std::string show_likeness(const db::Explanation& e) {
   return "?";
 }
 
+namespace {
+
+/// What is appended where somebody says that the schedule is wrong.
+std::string show_contradiction(const db::Explanation& e) {
+  if (e.against.empty()) return "";
+  return fmt::format(
+      "; one session says that it is wrong ({}), which counts once a second one does",
+      show_status(e.against.front().record.status));
+}
+
+nlohmann::json doubted_json(const db::Doubted& doubted) {
+  nlohmann::json json = as_json(doubted.record);
+  json["doubt"] = db::to_string(doubted.doubt);
+  json["why"] = doubted.why;
+  return json;
+}
+
+}  // namespace
+
 std::string show_agreement(const db::Explanation& e) {
   const std::string interval = fmt::format("{} to {}", show_time(e.low_ns), show_time(e.high_ns));
   if (e.sessions < 2)
-    return fmt::format("one session, {}, {}; no other session has confirmed it",
-                       show_count(e.trials, "trial"), interval);
-  return fmt::format("{} of {}, {}: {}{}", show_count(e.sessions, "session"),
+    return fmt::format("one session, {}, {}; no other session has confirmed it{}",
+                       show_count(e.trials, "trial"), interval, show_contradiction(e));
+  return fmt::format("{} of {}, {}: {}{}{}", show_count(e.sessions, "session"),
                      show_count(e.hosts, "machine"), show_count(e.trials, "trial"), interval,
-                     e.high_ns > db::session_agreement * e.low_ns ? ", they disagree" : "");
+                     e.high_ns > db::session_agreement * e.low_ns ? ", they disagree" : "",
+                     show_contradiction(e));
 }
 
 nlohmann::json as_json(const db::Explanation& e, size_t count) {
@@ -41,14 +61,9 @@ nlohmann::json as_json(const db::Explanation& e, size_t count) {
   answer["created"] = db::utc_text(e.record.created_ms);
   answer["samples"] = e.record.samples_ns.size();
   answer["noise"] = e.record.noise;
-  nlohmann::json not_used = nlohmann::json::array();
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [record, doubt, why] = e.not_used[i];
-    nlohmann::json other = as_json(record);
-    other["doubt"] = db::to_string(doubt);
-    other["why"] = why;
-    not_used.push_back(std::move(other));
-  }
+  nlohmann::json not_used = nlohmann::json::array(), against = nlohmann::json::array();
+  for (size_t i = 0; i < count; ++i) not_used.push_back(doubted_json(e.not_used[i]));
+  for (const db::Doubted& doubted : e.against) against.push_back(doubted_json(doubted));
   return {{"answer", answer},
           {"agreement",
            {{"sessions", e.sessions},
@@ -57,6 +72,7 @@ nlohmann::json as_json(const db::Explanation& e, size_t count) {
             {"latency_ns", e.latency_ns},
             {"low_ns", e.low_ns},
             {"high_ns", e.high_ns}}},
+          {"against", against},
           {"not_used_records", e.not_used_count},
           {"not_used", not_used}};
 }

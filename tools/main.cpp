@@ -73,6 +73,8 @@ int main_of(int argc, char** argv) {
   Surroundings here = look_around(argc > 0 ? argv[0] : nullptr);
   if (argc > 0 && is_called_tune(argv[0])) arguments.insert(arguments.begin(), "tune");
   here.arguments = arguments;
+  tuner::Notes notes([](const std::string& line) { note(line); });
+  here.environment.notes = &notes;
   const auto code = run(arguments, here);
   return code ? *code : report(code.error());
 }

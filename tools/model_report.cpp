@@ -170,7 +170,11 @@ std::string dimensions_text(const Dimensions& dimensions) {
 
 /// The steps of all variants, which a column tells apart where there are several.
 Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
-  if (flags.format == "json") return print_json("tune", json_of(tuned));
+  if (flags.format == "json") {
+    nlohmann::json document = json_of(tuned);
+    document["notes"] = notes_json(here.environment.notes);
+    return print_json("tune", document);
+  }
   if (flags.format == "csv") return print_csv(sheet_of_steps(tuned.file));
   return print(text_of(tuned, here));
 }

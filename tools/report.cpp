@@ -287,4 +287,13 @@ void note(std::string_view text) {
   print_error(fmt::format("tilewright: {}\n", without_controls(text)));
 }
 
+nlohmann::json notes_json(const tuner::Notes* notes) {
+  nlohmann::json list = nlohmann::json::array();
+  if (notes == nullptr) return list;
+  for (const tuner::Note& one : notes->all())
+    list.push_back(
+        {{"kind", tuner::to_string(one.kind)}, {"count", one.count}, {"first", one.text}});
+  return list;
+}
+
 }  // namespace tw::tools

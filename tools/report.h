@@ -12,6 +12,7 @@
 #include "db/record.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
+#include "tuner/notes.h"
 
 namespace tw::tools {
 
@@ -78,5 +79,8 @@ std::string show_counts(const std::map<std::string, int64_t>& counts);
 std::string without_controls(std::string_view text);
 /// A note on standard error: "tilewright: text", without_controls().
 void note(std::string_view text);
+
+/// What a run went on without: a list of {"kind", "count", "first"}. Null: an empty list.
+nlohmann::json notes_json(const tuner::Notes* notes);
 
 }  // namespace tw::tools

@@ -200,11 +200,11 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
 
 /// From the cache of compiled kernels, else compiled, verified and put there.
 Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here,
-                                      const Selection& s) {
+                                      Selection& s) {
   const PlaceFlags& place = flags.selection.place;
   runtime::KernelInfo wanted;
   wanted.workload = s.workload.key();
-  TW_TRY(wanted.schedule, schedule_of(s));
+  TW_TRY(wanted.schedule, schedule_of(s, here));
   wanted.target = s.target.to_string();
   wanted.codegen_abi = s.record ? s.record->codegen_abi : codegen::codegen_abi;
   auto cached = runtime::read_artifact(cached_artifact(place, here, wanted), runtime::Trust::Own,
@@ -288,7 +288,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const bool is_network, names_network(flags.selection));
   if (is_network) return run_model_file(flags, here);
   TW_RETURN_IF_ERROR(check_no_model_flags(flags.model));
-  TW_TRY(const Selection s, select(flags.selection, here));
+  TW_TRY(Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     note(fmt::format("{} is empty: there is nothing to run", s.workload.text()));
     if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, {}));

@@ -21,6 +21,7 @@
 #include "tools/report.h"
 #include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/notes.h"
 #include "tuner/scoring.h"
 
 namespace tw::tools {
@@ -308,24 +309,43 @@ Result<std::string> default_schedule(const dsl::Workload& workload, const Target
   return schedule.to_string();
 }
 
-Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads, const StopToken& stop) {
-  TW_TRY(std::string preferred,
-         tuner::predicted_schedule(schedules::problem_of(workload), target, threads, stop));
-  const auto schedule = schedules::parse_schedule(workload.compute, preferred);
-  if (schedule && schedule->program(schedules::limits_of(target))) return preferred;
-  return default_schedule(workload, target);
+std::string_view source_of_preferred(bool is_default) {
+  return is_default ? "default schedule" : "cost model";
 }
 
-Result<std::string> schedule_of(const Selection& selection) {
+Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
+                                   const Target& target, tuner::Notes* notes) {
+  const auto legal = [&]() -> Status {
+    TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(workload.compute, schedule));
+    TW_RETURN_IF_ERROR(parsed.program(schedules::limits_of(target)));
+    return {};
+  }();
+  if (legal) return Preferred{std::move(schedule)};
+  tuner::note(notes, tuner::NoteKind::PredictionIllegal, legal.error().message);
+  TW_TRY(std::string other, default_schedule(workload, target));
+  return Preferred{std::move(other), true};
+}
+
+Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
+                                     int threads, tuner::Notes* notes, const StopToken& stop) {
+  TW_TRY(std::string preferred,
+         tuner::predicted_schedule(schedules::problem_of(workload), target, threads, stop));
+  return legal_or_default(std::move(preferred), workload, target, notes);
+}
+
+Result<std::string> schedule_of(Selection& selection, const Surroundings& here) {
   if (selection.by_hand) return selection.by_hand->text;
   if (selection.record) return selection.record->schedule;
-  return preferred_schedule(selection.workload, selection.target, selection.threads);
+  TW_TRY(Preferred preferred, preferred_schedule(selection.workload, selection.target,
+                                                 selection.threads, here.environment.notes));
+  selection.takes_default = preferred.is_default;
+  return std::move(preferred.schedule);
 }
 
 std::string schedule_source(const Selection& selection) {
   if (selection.by_hand) return selection.by_hand->source;
-  return selection.record ? selection.record->hash.substr(0, 16) : "cost model";
+  return selection.record ? selection.record->hash.substr(0, 16)
+                          : std::string(source_of_preferred(selection.takes_default));
 }
 
 std::string show_source(const Selection& selection) {
@@ -335,6 +355,8 @@ std::string show_source(const Selection& selection) {
                                                       selection.record->hash.substr(0, 16),
                                                       show_latency(*selection.record))
                                         : "of which no trial is stored");
+  if (!selection.record && selection.takes_default)
+    return "the default schedule, as the cost model's choice is illegal: no trial of it is stored";
   if (!selection.record)
     return "the cost model's choice, as of `tune --compile-only`: no trial of it is stored";
   const db::Record& record = *selection.record;

@@ -88,6 +88,8 @@ struct Selection {
   std::optional<db::Record> record;
   OtherDevice other_device = {};  ///< of the record
   std::string layer = {};         ///< that the record is from; empty: the database itself
+  /// The schedule that the cost model prefers is illegal: schedule_of() gave the default one.
+  bool takes_default = false;
 };
 /// Usage where the hash is of no record, or of several; errors of --schedule as
 /// read_hand_schedule()'s.
@@ -108,16 +110,28 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
-/// The schedule by hand, else the selected record's, else the one that the cost model prefers.
-Result<std::string> schedule_of(const Selection& selection);
-/// The source of that schedule: a file's name, the beginning of the record's hash, or "cost model".
+/// The schedule by hand, else the selected record's, else the one that the cost model prefers, or
+/// the default one in its place (Selection::takes_default).
+Result<std::string> schedule_of(Selection& selection, const Surroundings& here);
+/// The source of that schedule: a file's name, the beginning of the record's hash, "cost model" or
+/// "default schedule".
 std::string schedule_source(const Selection& selection);
 /// The same as a clause for people.
 std::string show_source(const Selection& selection);
+/// A schedule for a workload of which nothing was measured.
+struct Preferred {
+  std::string schedule;
+  bool is_default = false;  ///< the default one, as the schedule that was preferred is illegal
+};
+/// The source of an unmeasured schedule: "cost model" or "default schedule".
+std::string_view source_of_preferred(bool is_default);
 /// The schedule that the cost model prefers, as `tune --compile-only` compiles it; nothing is
 /// measured. Errors as predicted_schedule().
-Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads, const StopToken& stop = {});
+Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
+                                     int threads, tuner::Notes* notes, const StopToken& stop = {});
+/// The schedule if it is legal, else the default one, which is told to `notes`.
+Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
+                                   const Target& target, tuner::Notes* notes);
 /// The default schedule of the workload's space, without a search. Errors as Space::derive().
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
 

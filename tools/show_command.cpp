@@ -126,8 +126,8 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
 Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   TW_TRY(const bool is_network, names_network(flags.selection));
   if (is_network) return show_model(flags.selection.hash, flags.format, here);
-  TW_TRY(const Selection s, select(flags.selection, here));
-  TW_TRY(const std::string schedule, schedule_of(s));
+  TW_TRY(Selection s, select(flags.selection, here));
+  TW_TRY(const std::string schedule, schedule_of(s, here));
   if (s.by_hand)
     for (const std::string& line : s.by_hand->notes) note(line);
   if (flags.format == "json") {

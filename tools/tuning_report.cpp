@@ -194,6 +194,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                                {"search", flags.search},
                                {"budget_s", flags.budget_s},
                                {"empty", others.empty},
+                               {"notes", notes_json(here.environment.notes)},
                                {"failed", failed},
                                {"results", results}});
   }

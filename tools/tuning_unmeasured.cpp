@@ -151,14 +151,12 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
 }
 
 /// What a search would begin with.
-Result<std::string> unmeasured_schedule(std::optional<db::Store>& store,
-                                        const dsl::Workload& workload, const Target& target,
-                                        int threads, const StopToken& stop) {
-  if (!store) return preferred_schedule(workload, target, threads, stop);
-  TW_TRY(std::string picked, tuner::first_pick(*store, workload, target, threads, stop));
-  const auto schedule = schedules::parse_schedule(workload.compute, picked);
-  if (schedule && schedule->program(schedules::limits_of(target))) return picked;
-  return default_schedule(workload, target);
+Result<Preferred> unmeasured_schedule(std::optional<db::Store>& store,
+                                      const dsl::Workload& workload, const Target& target,
+                                      int threads, const StopToken& stop, tuner::Notes* notes) {
+  if (!store) return preferred_schedule(workload, target, threads, notes, stop);
+  TW_TRY(std::string picked, tuner::first_pick(*store, workload, target, threads, stop, notes));
+  return legal_or_default(std::move(picked), workload, target, notes);
 }
 
 }  // namespace
@@ -180,17 +178,19 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     if (store) {
       TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));
     }
-    std::string schedule;
+    std::string schedule, source;
     if (best) {
       schedule = best->schedule;
+      source = best->hash.substr(0, 16);
     } else {
-      auto picked = unmeasured_schedule(store, job.workload, target.target, threads,
-                                        stop_on_interrupt(&interrupts));
-      if (!picked && interrupts.load() > 0)
+      auto preferred = unmeasured_schedule(store, job.workload, target.target, threads,
+                                           stop_on_interrupt(&interrupts), environment.notes);
+      if (!preferred && interrupts.load() > 0)
         return interrupted_after(table.rows.size(), jobs.size());
-      TW_TRY(schedule, std::move(picked));
+      TW_RETURN_IF_ERROR(preferred);
+      schedule = std::move(preferred->schedule);
+      source = source_of_preferred(preferred->is_default);
     }
-    std::string source = best ? best->hash.substr(0, 16) : "cost model";
     const auto build = [&] {
       return tuner::build_schedule(job.workload, schedule, target.target, threads,
                                    target.missing.empty(), environment);
@@ -219,7 +219,9 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                        {"verified", target.missing.empty()}});
   }
   if (flags.format == "json")
-    TW_RETURN_IF_ERROR(print_json("tune", {{"compile_only", true}, {"results", results}}));
+    TW_RETURN_IF_ERROR(print_json("tune", {{"compile_only", true},
+                                           {"notes", notes_json(here.environment.notes)},
+                                           {"results", results}}));
   else
     TW_RETURN_IF_ERROR(flags.format == "csv" ? print_csv(table) : print(as_text(table, here)));
   return 0;

@@ -29,7 +29,8 @@ Result<std::vector<std::string>> checked_labels(const std::string& text) {
   std::vector<std::string> labels;
   for (const std::string& part : split(text, ',')) {
     const std::string label(trim(part));
-    const bool is_ours = label == "device" || label == "build" || label.starts_with("device:");
+    const bool is_ours = label == "device" || label == "build" || label.starts_with("device:") ||
+                         label.starts_with("version:");
     if (label.empty() || is_ours || label.find_first_of(" \t\n") != std::string::npos)
       return fail(ErrorCode::Usage,
                   fmt::format("[farm] the label '{}': expected names without spaces, such as "
@@ -45,6 +46,7 @@ Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target&
   std::vector<std::string> resources;
   if (flags.offers != "build") resources = {"device", tuner::device_resource(target)};
   if (flags.offers != "measure") resources.emplace_back("build");
+  resources.push_back(tuner::version_resource());
   if (flags.labels.empty()) return resources;
   TW_TRY(const std::vector<std::string> labels, checked_labels(flags.labels));
   resources.insert(resources.end(), labels.begin(), labels.end());
