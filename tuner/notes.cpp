@@ -32,6 +32,10 @@ std::string_view to_string(NoteKind kind) {
   return "?";
 }
 
+std::string line_of(const Note& note) {
+  return fmt::format("[tune] {}: {}", meaning_of(note.kind), note.text);
+}
+
 void Notes::add(NoteKind kind, std::string_view why) {
   {
     const std::lock_guard lock(mutex_);
@@ -42,7 +46,7 @@ void Notes::add(NoteKind kind, std::string_view why) {
     }
     notes_.push_back({kind, std::string(why), 1});
   }
-  if (tell_) tell_(fmt::format("[tune] {}: {}", meaning_of(kind), why));
+  if (tell_) tell_(line_of({kind, std::string(why), 1}));
 }
 
 std::vector<Note> Notes::all() const {

@@ -48,11 +48,12 @@ struct Note {
   std::string text;  ///< why, of the first
   int64_t count = 0;
 };
+/// "[tune] a candidate was lost with its worker, and is not counted as tried: SIGTERM"
+std::string line_of(const Note& note);
 
 class Notes {
  public:
-  /// Called with the first note of each kind: "[tune] a candidate was lost with its worker, ...:
-  /// SIGTERM".
+  /// Called with line_of() the first note of each kind.
   using Tell = std::function<void(const std::string& line)>;
 
   explicit Notes(Tell tell = nullptr) : tell_(std::move(tell)) {}

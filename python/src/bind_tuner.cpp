@@ -26,6 +26,7 @@
 #include "python/src/targets.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
+#include "tuner/notes.h"
 #include "tuner/tune.h"
 
 namespace tw::python {
@@ -92,6 +93,11 @@ tuner::Environment environment_of_package() {
   return environment;
 }
 
+/// A RuntimeWarning, which Python's filters may make an exception.
+void warn(const std::string& line) {
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, line.c_str(), 1) != 0) throw py::error_already_set();
+}
+
 Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
   static std::mutex one_at_a_time;
@@ -103,6 +109,8 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
   Listener listener(on_progress);
   tuner::Environment environment = environment_of_package();
   environment.interrupts = &listener.interrupts();
+  tuner::Notes notes;
+  environment.notes = &notes;
   auto lock = store.lock();
   Result<Tuned> result = [&]() -> Result<Tuned> {
     const WithoutGil released;
@@ -112,6 +120,7 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
     return std::move(results[0]);
   }();
   listener.rethrow();
+  for (const tuner::Note& note : notes.all()) warn(tuner::line_of(note));
   return value_of(std::move(result));
 }
 

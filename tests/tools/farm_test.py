@@ -301,6 +301,16 @@ class OnAFarm(program.ProgramTest):
         done = self.run_program("db", "info", "--db", self.db, "--format", "json")
         return json.loads(done.out)["records"] if done.returncode == 0 else 0
 
+    def test_Fault85_a_member_of_another_version_is_refused_at_joining(self):
+        self.member()
+        other = subprocess.run([sys.executable, "-P", "-m", "tilewright.farm", "member", self.address, "--resources",
+                                "device,version:1.1", "--", "/bin/false"], env={**os.environ, **self.environment},
+                               capture_output=True, text=True, timeout=program.PATIENCE_S)
+        self.assertEqual(other.returncode, 7, other.stderr)
+        self.assertIn("not joined: the farm's member", other.stderr)
+        self.assertIn("and this one 1.1: install the same program on both", other.stderr)
+        self.assertNotIn("Traceback", other.stderr)
+
     def test_what_is_wrong_is_said_in_a_line(self):
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm(), saying=["none of 0 members measures"])
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, "--workers", "dask://127.0.0.1:1", "--patience", "1s",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that are interrupted or killed."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -42,6 +43,49 @@ class Interrupted(program.ProgramTest):
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
         return out, err
+
+    def workers(self, process):
+        """Builders and runners of a run, and what they started."""
+        found, parents = [], [process.pid]
+        while parents:
+            listed = pathlib.Path(f"/proc/{parents[0]}/task/{parents[0]}/children")
+            children = [int(child) for child in listed.read_text().split()] if listed.exists() else []
+            parents = parents[1:] + children
+            found += children
+        return found
+
+    def signal_workers(self, process, number):
+        for worker in self.workers(process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, number)
+
+    def assert_nobody_is_blamed(self):
+        """No trial says that its schedule is wrong, or counts as tried without having been measured."""
+        lines = self.succeed("db", "export", "-", "--db", self.db).out.splitlines()
+        statuses = {json.loads(line)["status"] for line in lines if '"record"' in line}
+        self.assertEqual(statuses - {"ok", "hopeless", "duplicate", "unstable", "too_fast", "lost"}, set())
+
+    def test_Fault84_signals_to_all_processes_of_a_run(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            process = self.begin()
+            self.wait_for_trials(process, self.count())
+            self.signal_workers(process, number)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=program.PATIENCE_S)
+            self.assertEqual(process.returncode, 130, err)
+            self.assert_nobody_is_blamed()
+
+    def test_Fault84_86_88_workers_that_are_ended_or_killed(self):
+        process = self.begin()
+        self.signal_workers(process, signal.SIGKILL)  # while the machine is measured, most likely
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+            self.wait_for_trials(process, self.count())
+            self.signal_workers(process, number)
+        self.wait_for_trials(process, self.count())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+        self.assert_nobody_is_blamed()
 
     def test_Fault31_once(self):
         out, err = self.interrupt(signal.SIGINT)

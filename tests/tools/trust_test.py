@@ -104,6 +104,27 @@ class Trust(program.ProgramTest):
         self.assertEqual(self.json("db", "quarantine", "--db", self.db, "--format", "json")["doubted"], 0)
         self.assertNotEqual(self.explain()["answer"]["record"], claim["hash"])
 
+    def test_Fault87_one_voice_does_not_ban(self):
+        best = self.best()
+
+        def crash(session):
+            return sealed(best, status="crash", reason="SIGSEGV", latency_ns=0, latency_low_ns=0, latency_high_ns=0,
+                          samples_ns=[], session=session, host="host of " + session)
+
+        self.store(crash("a"))
+        known = self.explain()
+        self.assertEqual(known["answer"]["record"], best["hash"])
+        self.assertEqual([(r["session"], r["doubt"]) for r in known["against"]], [("a", "contradicted")])
+        text = self.succeed("db", "explain", *program.SMALL, "--db", self.db).out
+        self.assertRegex(text, r"(?m)^against it +record [0-9a-f]{16}, crash: SIGSEGV, of session a; one session alone")
+        self.assertTrue(self.json("db", "verify", "--db", self.db, "--format", "json")["ok"])
+        self.assertEqual(self.tune("--effort", "none")["results"][0]["record"], best["hash"])
+        again = self.json("db", "verify", "--top", "1", "--db", self.db, "--format", "json")["retimed"]
+        self.assertEqual([r["stored"]["record"] for r in again], [best["hash"]])
+        self.store(crash("b"))
+        banned = [r for r in self.exported() if r["schedule"] == best["schedule"] and r["status"] == "ok"]
+        self.assertNotIn(self.explain()["answer"]["record"], [r["hash"] for r in banned])
+
     def test_one_record_is_dropped_from_the_quarantine(self):
         best = self.best()
         claim = timed(best, best["latency_ns"] / 2, "c", bytes=best["latency_ns"] * 30, peak_gb_per_s=10.0)
