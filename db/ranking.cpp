@@ -23,7 +23,8 @@ constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer nobody is in the majority.
 constexpr size_t fewest_voters = 3;
 // A crash may be the machine's, and a record may be forged: a second session has to see it too.
-constexpr size_t fewest_accusers = 2;
+// The finals of a run measure its winner twice; what was timed once, and failed once, is not used.
+constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
 // What is so much faster than everything that others found is confirmed before use: by another
 // trial, and where several hosts have measured, by another host, as a host that measures wrongly
 // does so again.
@@ -92,16 +93,25 @@ Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group
   return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
-/// One voice does not ban a schedule: a trial that proves it wrong counts against the timings of
-/// its own session, and against those of all sessions once two sessions have such a trial.
+/// One voice does not ban a schedule that was measured twice: a trial that proves it wrong counts
+/// against the timings of its own session, and against all of them where two sessions have such a
+/// trial, or where only one trial of other sessions speaks for the schedule.
 void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
   std::map<std::string_view, std::set<std::string_view>> accusers;  // sessions, by schedule
   for (const RankedTrial& trial : group)
     if (proves_wrong(trial.status)) accusers[trial.schedule_hash].insert(trial.session);
+  std::map<std::string_view, size_t> witnesses;  // trials of sessions that do not accuse
   for (size_t i = 0; i < group.size(); ++i) {
     const auto found = accusers.find(group[i].schedule_hash);
+    if (is_believed(judgements[i]) && found != accusers.end())
+      witnesses[group[i].schedule_hash] += !found->second.contains(group[i].session);
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    const std::string_view schedule = group[i].schedule_hash;
+    const auto found = accusers.find(schedule);
     if (!is_believed(judgements[i]) || found == accusers.end()) continue;
-    if (found->second.size() >= fewest_accusers || found->second.contains(group[i].session))
+    if (found->second.size() >= fewest_accusers || found->second.contains(group[i].session) ||
+        witnesses[schedule] < fewest_witnesses)
       judgements[i].doubt = Doubt::Refuted;
   }
 }

@@ -61,16 +61,19 @@ RankedTrial of_session(RankedTrial trial, const char* session) {
 TEST(Ranking, Fault87_OneVoiceDoesNotBanASchedule) {
   const RankedTrial slow = of_session(trial("a", "s1", 10e3), "x");
   const RankedTrial fast = of_session(trial("b", "s2", 8e3), "x");
+  const RankedTrial again = of_session(trial("f", "s2", 8.1e3), "x");
   for (const TrialStatus status : {TrialStatus::Crash, TrialStatus::Wrong}) {
     const RankedTrial of_another = of_session(trial("c", "s2", 0, 100, status), "y");
     const RankedTrial of_a_third = of_session(trial("d", "s2", 0, 100, status), "z");
     const RankedTrial of_itself = of_session(trial("e", "s2", 0, 100, status), "x");
-    EXPECT_EQ(best_hash({slow, fast, of_another}), "b");
-    EXPECT_EQ(judge(std::vector{slow, fast, of_another})[2].doubt, Doubt::Contradicted);
-    EXPECT_EQ(best_hash({slow, fast, of_another, of_a_third}), "a");
-    EXPECT_EQ(judge(std::vector{slow, fast, of_another, of_a_third})[2].doubt, Doubt::NotTimed);
-    EXPECT_EQ(best_hash({slow, fast, of_itself}), "a") << "a session that contradicts itself";
-    EXPECT_EQ(best_hash({slow, fast, of_another, of_another}), "b") << "still one session";
+    EXPECT_EQ(best_hash({slow, fast, again, of_another}), "f");
+    EXPECT_EQ(judge(std::vector{slow, fast, again, of_another})[3].doubt, Doubt::Contradicted);
+    EXPECT_EQ(best_hash({slow, fast, again, of_another, of_a_third}), "a");
+    EXPECT_EQ(judge(std::vector{slow, fast, again, of_another, of_a_third})[3].doubt,
+              Doubt::NotTimed);
+    EXPECT_EQ(best_hash({slow, fast, again, of_itself}), "a") << "it contradicts itself";
+    EXPECT_EQ(best_hash({slow, fast, again, of_another, of_another}), "f") << "still one session";
+    EXPECT_EQ(best_hash({slow, fast, of_another}), "a") << "one trial against one";
   }
 }
 

@@ -120,7 +120,7 @@ TEST(Trust, Fault87_AnAnswerSaysWhoSpeaksAgainstIt) {
     return seal(std::move(record));
   };
   const Record best = measured_by("a", 0, 9e3), next = measured_by("a", 1, 11e3);
-  ASSERT_TRUE(store.append({{best, next, crashed("b")}}));
+  ASSERT_TRUE(store.append({{best, measured_by("a", 0, 8.9e3), next, crashed("b")}}));
   const Explanation e = store.explain(key_of(best)).value().value();
   EXPECT_EQ(e.record, best);
   ASSERT_EQ(e.against.size(), 1u);
