@@ -50,7 +50,7 @@ class Checkout(unittest.TestCase):
                        "FAILS": fails, "TARGETS": " ".join(targets)}
         for name in ("TW_NIGHTLY", "TW_PRESET"):
             environment.pop(name, None)
-        done = subprocess.run([self.root / "tw", *arguments], env=environment, capture_output=True, text=True)
+        done = subprocess.run([self.root / "tw", *arguments], env=environment, capture_output=True, text=True, timeout=60)
         self.stdout, self.stderr = done.stdout, done.stderr
         return done.returncode, log.read_text().splitlines()
 
@@ -203,6 +203,89 @@ class Wheel(Checkout):
                          [["python", "-m", "pip", "wheel"], ["auditwheel", "repair", "--exclude", "libHalide.so*"]])
         self.assertTrue(ran[1].endswith("build/wheel/made/tilewright-linux.whl"))
         self.assertEqual(self.stdout, f"{self.root}/build/wheel/tilewright-manylinux.whl\n")
+
+
+class Scheduler(Checkout):
+    def test_listens_for_this_machine_alone_unless_told(self):
+        package = self.root / "build" / "release" / "python" / "distributed" / "cli"
+        package.mkdir(parents=True)
+        (package / "dask_scheduler.py").write_text(
+            "import os, sys\nopen(os.environ['LOG'], 'a').write(' '.join(sys.argv[1:]) + '\\n')\n")
+        for name in (package, package.parent):
+            (name / "__init__.py").write_text("")
+        code, ran = self.run_tw("scheduler", "--port", "8786")
+        self.assertEqual((code, ran[-1]), (0, "--host 127.0.0.1 --dashboard-address 127.0.0.1:0 --port 8786"))
+        self.assertIn("can run programs", self.stderr)
+        self.assertIn("127.0.0.1", self.stderr)
+        for own in ("--host=10.0.0.1", "--host 10.0.0.1", "--interface eth0"):
+            self.assertEqual(self.run_tw("scheduler", *own.split())[1][-1], own)
+            self.assertIn("can run programs", self.stderr)
+
+
+class AtOnce(Checkout):
+    """Two commands of one checkout, one of which builds: the fake ninja that it waits for reads a pipe."""
+
+    def setUp(self):
+        super().setUp()
+        self.pipe = self.root / "pipe"
+        os.mkfifo(self.pipe)
+        self.program = self.root / "build" / "release" / "tools" / "tilewright"
+        self.program.parent.mkdir(parents=True)
+        self.program.write_text('#!/bin/sh\necho "tilewright $*" >>"$LOG"\n')
+        self.program.chmod(0o755)
+        (self.root / "db").mkdir()
+        self.source = self.root / "db" / "store.cpp"
+        self.source.write_text("")
+
+    def builds_for_long(self, *arguments):
+        """Starts a ./tw whose ninja does not end before the test; returns once it runs."""
+        folder = self.root / ".slow"  # hidden: no source
+        folder.mkdir()
+        (folder / "ninja").write_text(f"#!/bin/sh\necho begun >'{self.pipe}'; read end <'{self.pipe}'\n")
+        (folder / "ninja").chmod(0o755)
+        venv = self.root / ".venv-wheel"
+        (venv / "bin").mkdir(parents=True)
+        shutil.copy(self.root / ".venv" / ".requirements.txt.sha256", venv / ".requirements-wheel.txt.sha256")
+        (venv / "bin" / "python").symlink_to(folder / "ninja")
+        environment = {**os.environ, "PATH": f"{folder}:{self.root / 'bin'}:{os.environ['PATH']}"}
+        self.slow = subprocess.Popen([self.root / "tw", *arguments], env=environment, text=True,
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assertEqual(self.pipe.read_text(), "begun\n")
+        self.addCleanup(self.let_it_end)
+
+    def let_it_end(self):
+        if self.slow.returncode is None:
+            self.pipe.write_text("end\n")
+            self.slow.communicate()
+
+    def test_Fault95_tune_runs_beside_a_wheel(self):
+        self.assertEqual(self.run_tw("tune")[0], 0)
+        (self.root / "tools" / "requirements-wheel.txt").write_text("")
+        self.builds_for_long("wheel")
+        code, ran = self.run_tw("tune", "--op", "dense")
+        self.assertEqual((code, len(ran), ran[-1]), (0, 2, "tilewright tune --op dense"))  # it built, and it ran
+        self.assertNotIn("waiting", self.stderr)
+
+    def test_Fault95_what_is_built_runs_while_another_builds_there(self):
+        self.assertEqual(self.run_tw("tune")[0], 0)
+        self.builds_for_long("test")
+        code, ran = self.run_tw("tune", "--op", "dense")
+        self.assertEqual((code, ran), (0, ["tilewright tune --op dense"]))
+        self.assertNotIn("waiting", self.stderr)
+
+    def test_Fault95_what_is_not_built_waits(self):
+        self.assertEqual(self.run_tw("tune")[0], 0)
+        self.builds_for_long("test")
+        later = self.program.stat().st_mtime + 3600
+        os.utime(self.source, (later, later))
+        log = self.root / "log"
+        waiting = subprocess.Popen([self.root / "tw", "tune"], stderr=subprocess.PIPE, text=True, env={
+            **os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "LOG": str(log)})
+        self.assertIn("waiting for another ./tw in this checkout (release)", waiting.stderr.readline())
+        self.let_it_end()
+        self.assertEqual(waiting.wait(), 0, waiting.stderr.read())
+        waiting.stderr.close()
+        self.assertEqual(log.read_text().splitlines()[-1], "tilewright tune")
 
 
 class Nightly(Checkout):
