@@ -185,6 +185,24 @@ class Serve(program.ProgramTest):
         for connection in silent:
             connection.close()
 
+    def test_Fault89_silent_connections_keep_nobody_waiting(self):
+        """Eight threads that waited five seconds for each of these would answer after five minutes."""
+        self.store(trials(4))
+        token = self.home / "token"
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o600)
+        for arguments, headers in (([], {}), (["--token-file", str(token)], {"Authorization": "Bearer " + TOKEN})):
+            self.serve(*arguments)
+            silent = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(500)]
+            for connection in silent[::3]:
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: lo")
+            for connection in silent[1::3]:
+                connection.sendall(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n")  # and never reads
+            self.get("/workloads", **headers)
+            for connection in silent:
+                connection.close()
+            self.end()
+
     def test_new_records_are_seen_while_it_serves(self):
         self.store(trials(4))
         self.serve()

@@ -4,15 +4,16 @@
 #include <fmt/format.h>
 #include <httplib.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <thread>
+
+#include "tools/web/waiting_room.h"
 
 namespace tw::tools::web {
 namespace {
@@ -20,17 +21,11 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A request is its head: a line of at most 8 KiB and headers. Version 0.11 of the library bounds
-// neither their number nor the time that they may take.
-constexpr size_t most_request_bytes = 16 << 10;
-constexpr milliseconds request_limit{5'000};
 constexpr milliseconds response_limit{30'000};
-// For what a client still sends after it was answered, such as the body of a refused POST; without
-// that, closing would take the answer away from it.
-constexpr milliseconds farewell_limit{300};
-constexpr size_t most_farewell_bytes = 64 << 10;
 constexpr size_t thread_count = 8;
 constexpr milliseconds between_looks{50};
+// The library listens with a queue of 5, beyond which clients try again after a second.
+constexpr int most_queued = 512;
 
 class Countdown {
  public:
@@ -44,35 +39,29 @@ class Countdown {
   SteadyClock::time_point end_;
 };
 
-/// Whether the socket is ready for `events` before the time is over, or `is_over`.
-bool is_ready(int socket, short events, const Countdown& countdown,
-              const std::atomic<bool>* is_over = nullptr) {
+/// Whether the socket can be written before the time is over.
+bool is_writable(int socket, const Countdown& countdown) {
   for (;;) {
     const int left_ms = countdown.left_ms();
-    pollfd polled = {socket, events, 0};
-    const int ready = poll(&polled, 1, std::min<int>(left_ms, between_looks.count()));
+    pollfd polled = {socket, POLLOUT, 0};
+    const int ready = poll(&polled, 1, left_ms);
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
-    if (left_ms == 0 || (is_over && *is_over)) return false;
+    if (ready == 0 || errno != EINTR) return false;
   }
 }
 
-/// One connection, from which a bounded number of bytes is read within a bounded time.
+/// A connection whose request has arrived. Nothing more is read from it.
 class Connection final : public httplib::Stream {
  public:
-  /// Requests that have not arrived once `is_ending` are not waited for.
-  Connection(int socket, const std::atomic<bool>& is_ending)
-      : socket_(socket), is_ending_(is_ending) {}
+  /// Borrows the request.
+  Connection(int socket, const std::string& request) : socket_(socket), request_(request) {}
 
-  bool is_readable() const override {
-    return used_ < filled_ || is_ready(socket_, POLLIN, asking_, &is_ending_);
-  }
-  bool is_writable() const override { return is_ready(socket_, POLLOUT, answering_); }
+  bool is_readable() const override { return used_ < request_.size(); }
+  bool is_writable() const override { return web::is_writable(socket_, answering_); }
 
   ssize_t read(char* out, size_t size) override {
-    if (used_ == filled_ && !fill()) return -1;
-    const size_t count = std::min(size, filled_ - used_);
-    std::memcpy(out, buffer_.data() + used_, count);
+    if (!is_readable()) return -1;
+    const size_t count = request_.copy(out, size, used_);
     used_ += count;
     return static_cast<ssize_t>(count);
   }
@@ -90,57 +79,72 @@ class Connection final : public httplib::Stream {
   void get_local_ip_and_port(std::string&, int&) const override {}
   socket_t socket() const override { return socket_; }
 
-  void close() {
-    shutdown(socket_, SHUT_WR);
-    const Countdown farewell(farewell_limit);
-    for (size_t taken = 0; taken < most_farewell_bytes && is_ready(socket_, POLLIN, farewell);) {
-      const ssize_t count = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-      if (count <= 0) break;
-      taken += static_cast<size_t>(count);
-    }
-    ::close(socket_);
-  }
-
  private:
-  bool fill() {
-    if (received_ >= most_request_bytes || !is_readable()) return false;
-    const size_t room = std::min(buffer_.size(), most_request_bytes - received_);
-    const ssize_t count = recv(socket_, buffer_.data(), room, 0);
-    if (count <= 0) return false;
-    received_ += static_cast<size_t>(count);
-    used_ = 0;
-    filled_ = static_cast<size_t>(count);
-    return true;
-  }
-
-  int socket_;
-  const std::atomic<bool>& is_ending_;
-  Countdown asking_{request_limit};
-  Countdown answering_{request_limit + response_limit};
-  std::array<char, 4096> buffer_;
-  size_t used_ = 0, filled_ = 0, received_ = 0;
+  const int socket_;
+  const std::string& request_;
+  const Countdown answering_{response_limit};
+  size_t used_ = 0;
 };
 
-/// The library's server over our connections.
+/// Half of the files that the process may have open: the database needs some too.
+size_t most_waiting() {
+  rlimit files = {};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
+  return std::clamp<size_t>(files.rlim_cur / 2, 16, 4096);
+}
+
+/// Takes connections to the waiting room on the accepting thread.
+class AtOnce final : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> task) override { task(); }
+  void shutdown() override {}
+};
+
+/// The library's server, whose threads answer requests that have arrived. Connections are taken
+/// care of by the waiting room before and after that.
 class Listener final : public httplib::Server {
  public:
-  void end() {
-    is_ending_ = true;
-    stop();  // does nothing before the listener runs
+  Listener() {
+    new_task_queue = [] { return new AtOnce; };
+    set_socket_options([this](socket_t socket) {
+      // The library's own default lets another process of the user listen on the same port.
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      socket_ = socket;
+    });
+  }
+
+  void lengthen_queue() const { ::listen(socket_, most_queued); }
+
+  /// Returns once stop() was called and the requests that had arrived are answered.
+  bool serve() {
+    httplib::ThreadPool threads(thread_count);
+    WaitingRoom room(most_waiting(), [&](int socket, const std::string& request) {
+      threads.enqueue([this, socket, request] { answer(socket, request); });
+    });
+    room_ = &room;
+    const bool listened = listen_after_bind();
+    room.refuse_requests();
+    threads.shutdown();
+    return listened;
   }
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    Connection connection(socket, is_ending_);
-    bool is_closed = false;
-    // Pages are small: parts of them are not served, of which a request could ask for thousands.
-    const bool answered =
-        process_request(connection, true, is_closed, [](httplib::Request& r) { r.ranges.clear(); });
-    connection.close();
-    return answered;
+    room_->await_request(socket);
+    return true;
   }
 
-  std::atomic<bool> is_ending_ = false;
+  void answer(int socket, const std::string& request) {
+    Connection connection(socket, request);
+    bool is_closed = false;
+    // Pages are small: parts of them are not served, of which a request could ask for thousands.
+    process_request(connection, true, is_closed, [](httplib::Request& r) { r.ranges.clear(); });
+    room_->await_end(socket);
+  }
+
+  int socket_ = -1;  ///< that listens
+  WaitingRoom* room_ = nullptr;
 };
 
 Request request_of(const httplib::Request& from) {
@@ -166,12 +170,6 @@ Response answer(const Handler& handler, const Request& request) {
   }
 }
 
-// The library's own default lets another process of the user listen on the same port.
-void set_options(socket_t socket) {
-  const int yes = 1;
-  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-}
-
 }  // namespace
 
 struct Server::State {
@@ -182,14 +180,15 @@ struct Server::State {
 Result<Server> Server::listen(const std::string& host, int port) {
   auto state = std::make_unique<State>();
   Listener& listener = state->listener;
-  listener.set_socket_options(set_options);
-  listener.new_task_queue = [] { return new httplib::ThreadPool(thread_count); };
   errno = 0;
   if (port == 0)
     state->port = listener.bind_to_any_port(host);
   else
     state->port = listener.bind_to_port(host, port) ? port : -1;
-  if (state->port > 0) return Server(std::move(state));
+  if (state->port > 0) {
+    listener.lengthen_queue();
+    return Server(std::move(state));
+  }
   return fail(ErrorCode::Environment,
               fmt::format("[serve] {} port {} cannot be listened on ({}): name another with --host "
                           "and --port; --port 0 takes a free one",
@@ -211,11 +210,11 @@ Status Server::run(const Handler& handler, const StopToken& stop) {
   });
   const std::jthread watcher([&](const std::stop_token& done) {
     while (!done.stop_requested()) {
-      if (stop.is_stopped()) listener.end();
+      if (stop.is_stopped()) listener.stop();  // does nothing before the listener runs
       std::this_thread::sleep_for(between_looks);
     }
   });
-  if (listener.listen_after_bind() || stop.is_stopped()) return {};
+  if (listener.serve() || stop.is_stopped()) return {};
   return fail(ErrorCode::Environment, "[serve] the socket failed: start the server again");
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The socket: listens, reads requests within bounds of size and time, and answers each on one of a
-// few threads, one request a connection. Other methods than GET and HEAD reach the handler too, but
-// bodies of requests are not read.
+// few threads, one request a connection. A connection takes a thread once its request has arrived;
+// until then it waits in a WaitingRoom (waiting_room.h). Other methods than GET and HEAD reach the
+// handler too, but bodies of requests are not read.
 
 #include <functional>
 #include <memory>
