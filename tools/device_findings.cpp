@@ -3,13 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/target.h"
 #include "base/text.h"
+#include "codegen/backend.h"
+#include "codegen/command.h"
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
 #include "runtime/device_target.h"
+#include "tuner/driver.h"
+#include "tuner/scratch.h"
 
 namespace tw::tools {
 namespace {
@@ -21,6 +26,8 @@ using Opened = Result<std::shared_ptr<Device>>;
 using Open = Opened (*)(const runtime::DeviceOptions&);
 
 constexpr int most_devices = 64;
+// A driver of many GPUs that nobody has used yet takes some seconds for each.
+constexpr int64_t probe_timeout_ns = 60'000'000'000;
 
 Finding absent(std::string name, const Error& error) {
   return {std::move(name), error.message, std::nullopt, false};
@@ -80,13 +87,63 @@ Finding compiler(const Surroundings& here) {
                                nvrtc->path(), join(targets, ", "))};
 }
 
+/// Asks a driver in another process, as limits are irrevocable and a driver may end its process.
+std::vector<Finding> asked_apart(std::string_view driver, const Surroundings& here) {
+  const auto output = codegen::run_command(
+      {here.program, "doctor", "--probe-driver", std::string(driver)}, probe_timeout_ns);
+  if (!output) return {absent(std::string(driver), output.error())};
+  auto findings = parse_findings(*output);
+  if (!findings) return {absent(std::string(driver), findings.error())};
+  return std::move(*findings);
+}
+
+const codegen::Backend* backend_named(std::string_view name) {
+  for (const codegen::Backend& backend : codegen::backends())
+    if (backend.open && backend.name == name) return &backend;
+  return nullptr;
+}
+
 }  // namespace
 
-std::vector<Finding> device_findings(const Surroundings& here) {
+std::vector<Finding> driver_findings(std::string_view driver) {
   std::vector<Finding> findings;
-  add_devices("cuda", runtime::open_cuda_device, findings);
+  if (const codegen::Backend* const backend = backend_named(driver))
+    add_devices(std::string(driver), backend->open, findings);
+  return findings;
+}
+
+Result<std::string> confined_driver_findings(std::string_view driver) {
+  const codegen::Backend* const backend = backend_named(driver);
+  if (!backend)
+    return fail(ErrorCode::Usage,
+                fmt::format("[doctor] --probe-driver {}: expected cuda or opencl", driver));
+  TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
+  TW_TRY([[maybe_unused]] const tuner::StartedDriver started,
+         tuner::start_driver(*backend, 0, scratch.path(), tuner::Confined::Yes));
+  nlohmann::json list = nlohmann::json::array();
+  for (const Finding& finding : driver_findings(driver))
+    list.push_back({{"name", finding.name}, {"text", finding.text}, {"present", finding.present}});
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<std::vector<Finding>> parse_findings(const std::string& text) {
+  // A driver may print lines of its own before.
+  const std::string_view whole = trim(text);
+  const std::string last(whole.substr(whole.rfind('\n') + 1));
+  const nlohmann::json list = nlohmann::json::parse(last, nullptr, false);
+  std::vector<Finding> findings;
+  if (list.is_array())
+    for (const nlohmann::json& item : list)
+      findings.push_back({item.value("name", ""), item.value("text", ""), std::nullopt,
+                          item.value("present", false)});
+  if (!findings.empty() || list.is_array()) return findings;
+  return fail(ErrorCode::Invalid, "[doctor] the probe of a driver printed no findings");
+}
+
+std::vector<Finding> device_findings(const Surroundings& here) {
+  std::vector<Finding> findings = asked_apart("cuda", here);
   findings.push_back(compiler(here));
-  add_devices("opencl", runtime::open_opencl_device, findings);
+  for (Finding& finding : asked_apart("opencl", here)) findings.push_back(std::move(finding));
   return findings;
 }
 

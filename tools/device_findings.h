@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -18,7 +19,17 @@ struct Finding {
   bool present = true;  ///< false: not here or of no use now, which is no failure
 };
 
-/// Every device is opened and asked to fill memory, which one that is lost does not.
+/// What a driver says, "cuda" or "opencl". Every device is opened and asked to fill memory, which
+/// a device that is lost does not.
+std::vector<Finding> driver_findings(std::string_view driver);
+
+/// The same within the limits of a process that measures on the driver's first device, as lines of
+/// JSON for parse_findings(). Irrevocable for this process.
+Result<std::string> confined_driver_findings(std::string_view driver);
+/// Invalid for another text.
+Result<std::vector<Finding>> parse_findings(const std::string& text);
+
+/// The drivers, each asked in a process with those limits, and the compilers for their devices.
 std::vector<Finding> device_findings(const Surroundings& here);
 
 }  // namespace tw::tools

@@ -31,6 +31,7 @@ struct DoctorFlags {
   PlaceFlags place;
   std::string format = "table";
   bool probe_sandbox = false;
+  std::string probe_driver;  ///< empty: none
   bool calibrate = false;
 };
 
@@ -197,6 +198,11 @@ Examination everything(const DoctorFlags& flags, const Surroundings& here) {
 
 Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   if (flags.probe_sandbox) return probe_sandbox();
+  if (!flags.probe_driver.empty()) {
+    TW_TRY(const std::string findings, confined_driver_findings(flags.probe_driver));
+    TW_RETURN_IF_ERROR(print(findings));
+    return 0;
+  }
   const auto [findings, calibrated] = everything(flags, here);
   int code = 0;
   nlohmann::json list = nlohmann::json::array();
@@ -227,6 +233,9 @@ Verb doctor_verb() {
   std::vector<Flag> own = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"},
                            {"calibrate", Switch{&f->calibrate},
                             "measure the processor anew, and keep it in the database"},
+                           {"probe-driver", Text{&f->probe_driver},
+                            "put the limits of a worker with this driver on, cuda or opencl, and "
+                            "say as JSON what the driver finds"},
                            {"probe-sandbox", Switch{&f->probe_sandbox},
                             "put the limits of a worker on and say what they are"}};
   return {.name = "doctor",

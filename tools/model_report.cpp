@@ -123,8 +123,9 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
 }
 
 /// The first variant; where there are several, "variants" lists all.
-nlohmann::json json_of(const TunedModel& tuned) {
+nlohmann::json json_of(const TunedModel& tuned, const TuneFlags& flags) {
   nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
+  document["sandbox"] = !flags.place.no_sandbox;
   document["model"] = as_json(tuned.file);
   if (tuned.runs.size() > 1)
     for (const ModelRun& run : tuned.runs)
@@ -139,11 +140,12 @@ int64_t unshared_constant_bytes(const TunedModel& tuned) {
   return bytes;
 }
 
-std::string text_of(const TunedModel& tuned, const Surroundings& here) {
-  Facts last = {{"file", shell_quoted(tuned.path)}};
+std::string text_of(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
+  Facts last = sandbox_facts(flags.place);
+  last.emplace_back("file", shell_quoted(tuned.path));
   if (tuned.runs.size() == 1) {
     Facts facts = facts_of_run(tuned.runs.front());
-    facts.push_back(last.front());
+    facts.insert(facts.end(), last.begin(), last.end());
     return as_text(facts) + "\n" + as_text(table_of_costs(tuned.file, 0), here);
   }
   std::string text;
@@ -171,12 +173,12 @@ std::string dimensions_text(const Dimensions& dimensions) {
 /// The steps of all variants, which a column tells apart where there are several.
 Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
   if (flags.format == "json") {
-    nlohmann::json document = json_of(tuned);
+    nlohmann::json document = json_of(tuned, flags);
     document["notes"] = notes_json(here.environment.notes);
     return print_json("tune", document);
   }
   if (flags.format == "csv") return print_csv(sheet_of_steps(tuned.file));
-  return print(text_of(tuned, here));
+  return print(text_of(tuned, flags, here));
 }
 
 }  // namespace tw::tools

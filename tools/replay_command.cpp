@@ -59,16 +59,17 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
                                              {"measured_here", s.other_device.empty()},
                                              {"likeness", db::to_string(s.other_device.likeness)},
                                              {"ratio", ratio},
+                                             {"sandbox", !flags.selection.place.no_sandbox},
                                              {"verified_error", again.verified_error}}));
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print_csv(as_sheet(stored, again)));
   else
     TW_RETURN_IF_ERROR(print(fmt::format(
-        "{}{}\nnow / stored: {:.3f}\n", as_text(table, here),
+        "{}{}\nnow / stored: {:.3f}\n{}", as_text(table, here),
         s.other_device.empty()
             ? ""
             : fmt::format("stored was measured on: {}\n", show_other_device(s.other_device)),
-        ratio)));
+        ratio, as_text(sandbox_facts(flags.selection.place)))));
   return 0;
 }
 

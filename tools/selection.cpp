@@ -32,6 +32,17 @@ Flag database_flag(PlaceFlags& flags) {
           "~/.local/share/tilewright/tilewright.db"};
 }
 
+Flag no_sandbox_flag(PlaceFlags& flags) {
+  return {"no-sandbox", Switch{&flags.no_sandbox},
+          "run workers without limits, where a driver does not work within them: candidates may "
+          "then do what this user may"};
+}
+
+std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags) {
+  if (!flags.no_sandbox) return {};
+  return {{"sandbox", "off, by --no-sandbox: the workers had no limits"}};
+}
+
 std::vector<Flag> flags_of(PlaceFlags& flags) {
   return {
       database_flag(flags),
@@ -40,7 +51,8 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
       {"shipped", Path{&flags.shipped},
        "the database below both; none: without; default: the one that came with the program"},
       {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
-      {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"}};
+      {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"},
+      no_sandbox_flag(flags)};
 }
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
@@ -137,6 +149,7 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
   tuner::Environment environment = here.environment;
   environment.device = device;
   environment.code_generator = flags.code_generator;
+  environment.sandbox = !flags.no_sandbox;
   return environment;
 }
 

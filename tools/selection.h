@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -30,7 +31,11 @@ struct PlaceFlags {
   std::string team;             ///< a database below; empty: none
   std::string shipped;          ///< the one below that; empty: that of the surroundings
   std::string code_generator;
+  bool no_sandbox = false;  ///< workers run without limits
 };
+Flag no_sandbox_flag(PlaceFlags& flags);
+/// The row that names it in a result; nothing where workers had their limits.
+std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags);
 Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 

@@ -67,6 +67,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                      ? o.tuned.progress.model
                      : fmt::format("{}: {}", o.tuned.progress.model, o.tuned.progress.model_note));
   if (!o.tuned.progress.machine_note.empty()) row("machine", o.tuned.progress.machine_note);
+  for (auto& fact : sandbox_facts(flags.place)) facts.push_back(std::move(fact));
   row("threads", std::to_string(best.threads));
   row("target", best.target);
   row("session", best.session);
@@ -190,6 +191,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                         {"error", error.message}});
     return print_json("tune", {{"database", shown_database(flags.place, here)},
                                {"session", here.environment.session},
+                               {"sandbox", !flags.place.no_sandbox},
                                {"seed", flags.seed},
                                {"search", flags.search},
                                {"budget_s", flags.budget_s},
@@ -199,7 +201,8 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                                {"results", results}});
   }
   if (!flags.suite.empty())
-    return print(as_text(overview(outcomes), here) + elsewhere_lines(other_devices(outcomes)));
+    return print(as_text(overview(outcomes), here) + elsewhere_lines(other_devices(outcomes)) +
+                 as_text(sandbox_facts(flags.place)));
   std::string text;
   for (const Outcome& o : outcomes)
     text += as_text(details(flags, here, o)) + "\n" + o.tuned.best.schedule;

@@ -15,6 +15,7 @@
 #include "tools/verbs.h"
 #include "tuner/device.h"
 #include "tuner/farm_jobs.h"
+#include "tuner/sandbox.h"
 
 namespace tw::tools {
 namespace {
@@ -57,6 +58,7 @@ Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target&
 std::vector<std::string> station_of(const WorkerFlags& flags, const Surroundings& here,
                                     const ChosenTarget& chosen) {
   std::vector<std::string> station = here.environment.worker;
+  if (flags.place.no_sandbox) station.emplace_back(tuner::unconfined_role);
   for (const std::string& argument : {std::string("station"), chosen.target.to_string(),
                                       std::to_string(chosen.device), flags.place.code_generator})
     station.push_back(argument);
@@ -96,20 +98,20 @@ Result<int> worker_command(const WorkerFlags& flags, const Surroundings& here) {
 
 Verb worker_verb() {
   auto f = std::make_shared<WorkerFlags>();
-  return {
-      .name = "worker",
-      .summary = "make this machine a member of a farm, which `tune --workers` measures on",
-      .flags = concatenated(
-          {{{"join", Text{&f->join}, "address of the farm's Dask scheduler, HOST:8786"},
-            {"target", Text{&f->target},
-             "the device to measure on: host (the default), cuda, cuda:1, opencl"},
-            {"labels", Text{&f->labels}, "names to be chosen by, with commas: gpu:sm_90,rack2"},
-            {"offers", Choice{&f->offers, {"measure", "build", "both"}},
-             "what to do for the farm; building disturbs what a processor measures"},
-            {"python", Path{&f->python},
-             "that has the package tilewright and Dask; default: python3"}},
-           {{"code-generator", Path{&f->place.code_generator}, "directory of libtw_halide.so"}}}),
-      .run = [f](const Surroundings& here) { return worker_command(*f, here); }};
+  return {.name = "worker",
+          .summary = "make this machine a member of a farm, which `tune --workers` measures on",
+          .flags = concatenated(
+              {{{"join", Text{&f->join}, "address of the farm's Dask scheduler, HOST:8786"},
+                {"target", Text{&f->target},
+                 "the device to measure on: host (the default), cuda, cuda:1, opencl"},
+                {"labels", Text{&f->labels}, "names to be chosen by, with commas: gpu:sm_90,rack2"},
+                {"offers", Choice{&f->offers, {"measure", "build", "both"}},
+                 "what to do for the farm; building disturbs what a processor measures"},
+                {"python", Path{&f->python},
+                 "that has the package tilewright and Dask; default: python3"}},
+               {{"code-generator", Path{&f->place.code_generator}, "directory of libtw_halide.so"},
+                no_sandbox_flag(f->place)}}),
+          .run = [f](const Surroundings& here) { return worker_command(*f, here); }};
 }
 
 }  // namespace tw::tools

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -96,7 +97,7 @@ void report_once() {
 
 // --- Faults, seen from inside the worker ---
 
-/// System calls that no candidate needs. Each ends the worker.
+/// System calls that no candidate needs. Each ends the worker; of a driver, some are refused.
 struct Forbidden {
   int number;
   const char* name;
@@ -111,10 +112,12 @@ constexpr std::array always_forbidden = {
     TW_CALL(io_uring_setup), TW_CALL(bpf), TW_CALL(perf_event_open), TW_CALL(userfaultfd),
     TW_CALL(unshare), TW_CALL(setns), TW_CALL(mount), TW_CALL(umount2), TW_CALL(chroot),
     TW_CALL(pivot_root), TW_CALL(reboot), TW_CALL(kexec_load), TW_CALL(init_module),
-    TW_CALL(finit_module), TW_CALL(add_key), TW_CALL(keyctl),
-    // changes of files that Landlock does not see
-    TW_CALL(chown), TW_CALL(fchown), TW_CALL(lchown), TW_CALL(fchownat), TW_CALL(setxattr),
-    TW_CALL(lsetxattr), TW_CALL(fsetxattr), TW_CALL(utimensat)};
+    TW_CALL(finit_module), TW_CALL(add_key), TW_CALL(keyctl)};
+
+/// Changes of files that Landlock does not see.
+constexpr std::array file_attributes = {TW_CALL(chown),     TW_CALL(fchown),   TW_CALL(lchown),
+                                        TW_CALL(fchownat),  TW_CALL(setxattr), TW_CALL(lsetxattr),
+                                        TW_CALL(fsetxattr), TW_CALL(utimensat)};
 
 constexpr std::array network = {TW_CALL(socket), TW_CALL(socketpair), TW_CALL(connect),
                                 TW_CALL(bind),   TW_CALL(listen),     TW_CALL(accept),
@@ -149,6 +152,8 @@ constexpr std::array sometimes_forbidden = {TW_CALL(clone),    TW_CALL(kill), TW
 
 std::string_view call_name(int number) {
   for (const Forbidden& call : always_forbidden)
+    if (call.number == number) return call.name;
+  for (const Forbidden& call : file_attributes)
     if (call.number == number) return call.name;
   for (const Forbidden& call : network)
     if (call.number == number) return call.name;
@@ -257,6 +262,9 @@ Status set_limits(const ProcessLimits& limits, Restrictions* done) {
 
 // --- Landlock: nothing is written outside the scratch directory ---
 
+// LANDLOCK_ACCESS_FS_REFER and LANDLOCK_ACCESS_FS_TRUNCATE, which older headers lack.
+constexpr uint64_t refer_right = uint64_t{1} << 13, truncate_right = uint64_t{1} << 14;
+
 /// Everything that changes a file system, as of each ABI; reading stays free.
 uint64_t write_rights(int abi) {
   uint64_t rights = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
@@ -264,8 +272,8 @@ uint64_t write_rights(int abi) {
                     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                     LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
-  if (abi >= 2) rights |= uint64_t{1} << 13;  // LANDLOCK_ACCESS_FS_REFER; older headers lack them
-  if (abi >= 3) rights |= uint64_t{1} << 14;  // LANDLOCK_ACCESS_FS_TRUNCATE
+  if (abi >= 2) rights |= refer_right;
+  if (abi >= 3) rights |= truncate_right;
   return rights;
 }
 
@@ -297,10 +305,24 @@ std::vector<std::string> gpu_devices() {
   return paths;
 }
 
+/// Lets the process name its threads. A driver of CUDA 12.8 or newer names those that it starts
+/// through /proc/self/task/<number>/comm, and does not start where that is refused.
+Status allow_thread_names(int ruleset, uint64_t rights) {
+  constexpr const char* threads = "/proc/self/task";
+  // A rule is about an inode, and procfs makes a new one where nobody holds the directory.
+  static const int held = ::open(threads, O_PATH | O_CLOEXEC);
+  (void)held;
+  return allow_writes(ruleset, threads, rights & (LANDLOCK_ACCESS_FS_WRITE_FILE | truncate_right));
+}
+
+Status allow_driver_places(int ruleset, uint64_t rights) {
+  for (const std::string& path : gpu_devices())
+    TW_RETURN_IF_ERROR(allow_writes(ruleset, path, LANDLOCK_ACCESS_FS_WRITE_FILE));
+  return allow_thread_names(ruleset, rights);
+}
+
 Status allow_places(int ruleset, const ProcessLimits& limits, uint64_t rights) {
-  if (limits.runs_drivers)
-    for (const std::string& path : gpu_devices())
-      TW_RETURN_IF_ERROR(allow_writes(ruleset, path, LANDLOCK_ACCESS_FS_WRITE_FILE));
+  if (limits.runs_drivers) TW_RETURN_IF_ERROR(allow_driver_places(ruleset, rights));
   if (limits.scratch_dir.empty()) return {};
   TW_RETURN_IF_ERROR(allow_writes(ruleset, limits.scratch_dir, rights));
   return allow_writes(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
@@ -336,10 +358,19 @@ using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 /// Collects the first failure of many rules. A call that an architecture lacks is no failure.
 class Rules {
  public:
-  explicit Rules(scmp_filter_ctx filter) : filter_(filter) {}
+  /// `answer` is what becomes of a call that drivers may try: SCMP_ACT_TRAP or SCMP_ACT_ERRNO.
+  Rules(scmp_filter_ctx filter, uint32_t answer) : filter_(filter), answer_(answer) {}
   void forbid(int call) { note(seccomp_rule_add(filter_, SCMP_ACT_TRAP, call, 0)); }
   void forbid_if(int call, scmp_arg_cmp condition) {
     note(seccomp_rule_add(filter_, SCMP_ACT_TRAP, call, 1, condition));
+  }
+  void refuse(int call) { note(seccomp_rule_add(filter_, answer_, call, 0)); }
+  void refuse_if(int call, scmp_arg_cmp condition) {
+    note(seccomp_rule_add(filter_, answer_, call, 1, condition));
+  }
+  void deny_if(int error, int call, scmp_arg_cmp condition) {
+    note(seccomp_rule_add(filter_, SCMP_ACT_ERRNO(static_cast<unsigned>(error)), call, 1,
+                          condition));
   }
   void deny_as(int error, int call) {
     note(seccomp_rule_add(filter_, SCMP_ACT_ERRNO(static_cast<unsigned>(error)), call, 0));
@@ -351,6 +382,7 @@ class Rules {
     if (result != 0 && failure_ == 0) failure_ = result;
   }
   scmp_filter_ctx filter_;
+  uint32_t answer_;
   int failure_ = 0;
 };
 
@@ -363,22 +395,31 @@ void forbid_opening_for_writing(Rules* rules) {
 }
 
 void forbid_processes(Rules* rules) {
-  for (const Forbidden& call : forbidden_unless_building) rules->forbid(call.number);
+  for (const Forbidden& call : forbidden_unless_building) rules->refuse(call.number);
   // A thread is a clone with CLONE_THREAD. clone3 hides its flags in memory, so the C library is
   // told that there is none and falls back to clone.
-  rules->forbid_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+  rules->refuse_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
   rules->deny_as(ENOSYS, SCMP_SYS(clone3));
   const auto self = static_cast<scmp_datum_t>(::getpid());
   rules->forbid_if(SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self));
   rules->forbid_if(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self));
-  rules->forbid_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
+  rules->refuse_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
+}
+
+/// Sockets are local ones only, so what is done with a socket is done with a local one.
+void allow_local_sockets(Rules* rules) {
+  for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
+    rules->deny_if(EACCES, call, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 }
 
 int add_rules(scmp_filter_ctx filter, const ProcessLimits& limits) {
-  Rules rules(filter);
+  Rules rules(filter, limits.runs_drivers ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_TRAP);
   for (const Forbidden& call : always_forbidden) rules.forbid(call.number);
-  for (const Forbidden& call : network)
-    limits.runs_drivers ? rules.deny_as(EACCES, call.number) : rules.forbid(call.number);
+  for (const Forbidden& call : file_attributes) rules.refuse(call.number);
+  if (limits.runs_drivers)
+    allow_local_sockets(&rules);
+  else
+    for (const Forbidden& call : network) rules.forbid(call.number);
   rules.forbid_if(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG));
   if (!limits.may_start_programs) forbid_processes(&rules);
   if (limits.scratch_dir.empty()) {

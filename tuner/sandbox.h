@@ -15,8 +15,9 @@
 //   TW_TRY(Restrictions done, restrict_self({.scratch_dir = dir}));
 //   ... from here on foreign code may run; each further thread starts with a SignalStack.
 //
-// A driver is loaded after restrict_self(), so that its threads are bound too.
-// What a kernel lacks (an old Linux without Landlock, another architecture) is listed, not fatal.
+// Threads that ran before restrict_self() are bound by seccomp and not by Landlock, so foreign code
+// runs on threads that start afterwards. driver.h says when the drivers of devices start. What a
+// kernel lacks (an old Linux without Landlock, another architecture) is listed, not fatal.
 
 #include <cstdint>
 #include <memory>
@@ -30,14 +31,20 @@
 
 namespace tw::tuner {
 
+/// Whether a worker limits itself. Its role begins with `unconfined_role` where it does not.
+enum class Confined { No, Yes };
+inline constexpr std::string_view unconfined_role = "unconfined";
+
 struct ProcessLimits {
   int64_t address_space_bytes = int64_t{16} << 30;  ///< 0: unlimited, as CUDA needs it
   int64_t file_bytes = int64_t{256} << 20;          ///< of any one file, memfds included
   int open_files = 64;
   /// For workers that run compilers, and for drivers that do; never for candidates alone.
   bool may_start_programs = false;
-  /// Devices of GPUs can be written to, and who asks for a socket is refused, not ended: drivers
-  /// look for services that need not be there.
+  /// The process has a GPU's driver. Devices of GPUs and the names of its own threads can be
+  /// written to, and it may have local (AF_UNIX) sockets. Where it asks for another process, for
+  /// other modes or owners of files or for other limits, it is refused and goes on: drivers try
+  /// much that they can do without.
   bool runs_drivers = false;
   std::string scratch_dir = {};  ///< the only place where files can be written; empty: nowhere
 };

@@ -173,7 +173,7 @@ int complain_of(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-Result<Station> station_of(const std::vector<std::string>& arguments) {
+Result<Station> station_of(const std::vector<std::string>& arguments, Confined confined) {
   if (arguments.size() < 3)
     return fail(ErrorCode::Usage, "[farm] a station is started by `tilewright worker --join`");
   TW_TRY(Target own, parse_target(arguments[0]));
@@ -185,6 +185,7 @@ Result<Station> station_of(const std::vector<std::string>& arguments) {
   Environment environment = default_environment();
   environment.device = static_cast<int>(parse_int(arguments[1]).value_or(0));
   environment.code_generator = arguments[2];
+  environment.sandbox = confined == Confined::Yes;
   environment.cuda_directories.insert(environment.cuda_directories.end(), arguments.begin() + 3,
                                       arguments.end());
   return Station(std::move(own), std::move(environment));
@@ -197,8 +198,8 @@ Error unread(const Error& error) {
 
 }  // namespace
 
-int station_main(const std::vector<std::string>& arguments) {
-  auto station = station_of(arguments);
+int station_main(const std::vector<std::string>& arguments, Confined confined) {
+  auto station = station_of(arguments, confined);
   if (!station) return complain_of(station.error());
   if (const Status entered = enter_worker(); !entered) return complain_of(entered.error());
   while (true) {

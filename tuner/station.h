@@ -17,6 +17,7 @@
 #include "tuner/device_lock.h"
 #include "tuner/environment.h"
 #include "tuner/farm_jobs.h"
+#include "tuner/sandbox.h"
 #include "tuner/worker_pool.h"
 
 namespace tw::tuner {
@@ -64,6 +65,7 @@ class Station {
 
 /// The body of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA DIRECTORY
 /// ...]`: answers FarmJobs with FarmReplies, a frame each, until its parent closes the connection.
-int station_main(const std::vector<std::string>& arguments);
+/// Its workers are confined or not.
+int station_main(const std::vector<std::string>& arguments, Confined confined = Confined::Yes);
 
 }  // namespace tw::tuner

@@ -4,15 +4,18 @@
 //   worker run <store>                                               verifies and times
 //   worker run <store> <target> <index> <directory>                  the same on a device
 //   worker station ...                                               a member of a farm: station.h
+// `worker unconfined ...` does the same without limits (sandbox.h).
 // The store is a directory of kernels (artifact_store.h), which builders may write. The code
 // generator is the directory of the compiler for processors, or empty; the CUDA directories are
 // those of NvrtcOptions; a device's driver writes to its directory. A worker answers one frame with
 // one frame until its parent closes the connection.
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +31,7 @@
 #include "schedules/space.h"
 #include "tuner/artifact_store.h"
 #include "tuner/calibration.h"
+#include "tuner/driver.h"
 #include "tuner/executor.h"
 #include "tuner/frame.h"
 #include "tuner/jobs.h"
@@ -392,18 +396,6 @@ class RunnerWorker {
   LoadedIncumbent incumbent_;
 };
 
-/// ProcessLimits under which drivers work. Sets the variables by which drivers learn where their
-/// files go, before any driver is loaded and any thread runs.
-ProcessLimits driver_limits(const Target& target, const std::string& directory) {
-  ::setenv("POCL_CACHE_DIR", directory.c_str(), 1);
-  ::setenv("CUDA_CACHE_PATH", directory.c_str(), 1);
-  return {.address_space_bytes = 0,
-          .open_files = 1024,
-          .may_start_programs = codegen::backend_of(target).driver_starts_programs,
-          .runs_drivers = true,
-          .scratch_dir = directory};
-}
-
 int complain(const Error& error) {
   std::fprintf(stderr, "%s\n", error.message.c_str());
   return static_cast<int>(error.code);
@@ -440,14 +432,35 @@ Result<Role> role_of(const std::vector<std::string>& arguments) {
   return role;
 }
 
+/// Limits of builders, and of runners for the processor.
 ProcessLimits limits_of_role(const Role& role) {
-  if (role.device) return driver_limits(*role.device, role.driver_directory);
   ProcessLimits limits;
   if (role.builds) {
     limits.may_start_programs = true;
     limits.scratch_dir = role.store;
   }
   return limits;
+}
+
+/// Returns when the first request arrives, or the connection ends.
+void wait_for_request() {
+  pollfd request = {worker_fd, POLLIN, 0};
+  while (::poll(&request, 1, -1) < 0 && errno == EINTR) {
+  }
+}
+
+/// Puts the limits of the role on this process, and starts the driver of its device. The driver
+/// starts with the first request: the device is this run's turn from then on (device_lock.h).
+Result<std::shared_ptr<runtime::Device>> prepare_process(const Role& role, Confined confined) {
+  std::shared_ptr<runtime::Device> none;
+  if (role.device) {
+    wait_for_request();
+    TW_TRY(StartedDriver driver, start_driver(codegen::backend_of(*role.device), role.device_index,
+                                              role.driver_directory, confined));
+    return std::move(driver.device);
+  }
+  if (confined == Confined::Yes) TW_RETURN_IF_ERROR(restrict_self(limits_of_role(role)));
+  return none;
 }
 
 int serve_as_builder(const Role& role) {
@@ -472,15 +485,18 @@ int serve_as_runner(const Role& role) {
 }  // namespace
 
 int worker_main(const std::vector<std::string>& arguments) {
-  if (!arguments.empty() && arguments[0] == "station")
-    return station_main({arguments.begin() + 1, arguments.end()});
-  const auto role = role_of(arguments);
+  const bool is_free = !arguments.empty() && arguments.front() == unconfined_role;
+  const std::vector<std::string> rest(arguments.begin() + (is_free ? 1 : 0), arguments.end());
+  const Confined confined = is_free ? Confined::No : Confined::Yes;
+  if (!rest.empty() && rest[0] == "station")
+    return station_main({rest.begin() + 1, rest.end()}, confined);
+  const auto role = role_of(rest);
   if (!role) return complain(role.error());
   if (const Status entered = enter_worker(); !entered) return complain(entered.error());
   if (const Status handlers = report_faults(); !handlers)
     exit_with(FaultKind::Ended, handlers.error().message);
-  if (const auto restricted = restrict_self(limits_of_role(*role)); !restricted)
-    exit_with(FaultKind::Ended, restricted.error().message);
+  const auto device = prepare_process(*role, confined);
+  if (!device) exit_with(FaultKind::Ended, device.error().message);
   return role->builds ? serve_as_builder(*role) : serve_as_runner(*role);
 }
 

@@ -97,6 +97,7 @@ ProcessOptions worker_program(const Environment& environment,
                               const std::vector<std::string>& arguments) {
   ProcessOptions options;
   options.argv = environment.worker;
+  if (!environment.sandbox) options.argv.emplace_back(unconfined_role);
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   return options;
 }

@@ -2,12 +2,17 @@
 #include "tests/runtime/fake_cuda.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -19,7 +24,7 @@ namespace {
 
 using namespace cuda;
 
-enum : Result { InvalidValue = 1, InvalidContext = 201 };
+enum : Result { InvalidValue = 1, InvalidContext = 201, OperatingSystem = 304 };
 constexpr size_t memory_bytes = size_t{1} << 30;
 constexpr unsigned shared_bytes = 228 << 10, static_shared_bytes = 1 << 10;
 
@@ -47,6 +52,21 @@ std::map<std::string, FakeFunction> added;  // functions of fake.kernels that ha
 std::map<Address, size_t> allocations;
 thread_local std::vector<Handle> contexts;
 char context;
+
+/// A thread as drivers for CUDA 12.8 and newer start them: it writes its name to a file of procfs
+/// and opens a local socket. They fail where either is refused.
+Result start_thread() {
+  Result result = Success;
+  std::thread([&] {
+    const std::string name = "/proc/self/task/" + std::to_string(gettid()) + "/comm";
+    const int comm = open(name.c_str(), O_WRONLY | O_CLOEXEC);
+    const int local = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (comm < 0 || local < 0 || write(comm, "fake-driver", 11) != 11) result = OperatingSystem;
+    close(comm);
+    close(local);
+  }).join();
+  return result;
+}
 
 /// Common beginning of calls on the current context.
 Result enter() {
@@ -145,7 +165,8 @@ Result destroy(Handle handle) {
 
 const std::map<Result, const char*> names = {{OutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
                                              {IllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-                                             {InvalidPtx, "CUDA_ERROR_INVALID_PTX"}};
+                                             {InvalidPtx, "CUDA_ERROR_INVALID_PTX"},
+                                             {OperatingSystem, "CUDA_ERROR_OPERATING_SYSTEM"}};
 
 }  // namespace
 }  // namespace tw::runtime
@@ -172,7 +193,7 @@ int cuGetErrorString(Result code, const char** text) {
   return Success;
 }
 
-int cuInit(unsigned) { return fake.init; }
+int cuInit(unsigned) { return fake.init != Success ? fake.init : start_thread(); }
 int cuDriverGetVersion(int* version) {
   *version = fake.driver_version;
   return Success;
@@ -280,6 +301,7 @@ int cuMemsetD16Async(Address to, unsigned short pattern, size_t count, Handle) {
 int cuModuleLoadDataEx(Handle* module, const void* image, unsigned options, int* keys,
                        void** values) {
   if (const Result entered = enter()) return entered;
+  if (const Result started = start_thread()) return started;
   fake.loaded.assign(static_cast<const char*>(image), 4);
   for (unsigned i = 0; i < options; ++i)
     if (keys[i] == JitErrorLog) strcpy(static_cast<char*>(values[i]), fake.jit_log.c_str());

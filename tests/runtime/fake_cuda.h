@@ -4,7 +4,9 @@
 // memory of the process, launches run functions of the process as soon as they are submitted, and
 // each advances the clock that events read by as many microseconds as it has blocks. The driver
 // refuses what a real one would: work without a current context, memory that was not allocated,
-// dynamic shared memory above 48 KiB that was not allowed, tensor maps that are not aligned.
+// dynamic shared memory above 48 KiB that was not allowed, tensor maps that are not aligned. When
+// it starts and when it loads a module it starts a thread that writes its name to procfs and opens
+// a local socket, and fails with CUDA_ERROR_OPERATING_SYSTEM where either is refused.
 //
 // Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
 // threads; `fault_p0(scratch)`, which reads an illegal address; the kernels of

@@ -26,8 +26,7 @@ class DeviceFindings : public testing::Test {
 
   /// Of CUDA's driver and its devices.
   static std::vector<Finding> findings() {
-    std::vector<Finding> all = device_findings({});
-    std::erase_if(all, [](const Finding& finding) { return !finding.name.starts_with("cuda"); });
+    const std::vector<Finding> all = driver_findings("cuda");
     for (const Finding& finding : all) EXPECT_FALSE(finding.failure) << finding.text;
     return all;
   }

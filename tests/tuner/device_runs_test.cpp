@@ -330,6 +330,13 @@ TEST_F(OnFakeCuda, Fault67_ALostDeviceIsACrashAndTheNextWorkerOpensItAfresh) {
   EXPECT_EQ(bench.measure(wrong).status, TrialStatus::Wrong);
 }
 
+TEST_F(OnFakeCuda, Fault82_ADriverThatNamesItsThreadsWorksWithinTheLimits) {
+  Bench bench("cuda:sm_90", "transpose rows=8 cols=8 f32 fast", 60);
+  EXPECT_FALSE(value(bench.runner().machine()).cpu.empty());
+  const MeasureReply reply = bench.measure(bench.artifact(runtime::cubin(90), {"saxpy_p0", 1, 64}));
+  EXPECT_EQ(reply.status, TrialStatus::Wrong) << reply.reason;  // it was loaded, and it ran
+}
+
 TEST(OnNoDevice, Fault50_AMachineWithoutADriverIsTold) {
   Folder empty;
   std::ofstream(empty / "libcuda.so.1") << "no library";

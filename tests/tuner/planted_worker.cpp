@@ -14,10 +14,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -107,6 +110,33 @@ void fill_disk() {
   const std::string chunk(1 << 20, 'x');
   for (int i = 0; i < 64 && file; ++i) file << chunk << std::flush;
 }
+/// Each as a driver may try it; the process survives whatever the answer is.
+void try_much() {
+  const std::string file = scratch_directory + "/planted_file";
+  const rlimit files = {32, 32};
+  const timespec now[2] = {};
+  TW_CHECK(::fork() == -1 && errno == EPERM);
+  TW_CHECK(::execl("/bin/true", "true", nullptr) == -1 && errno == EPERM);
+  TW_CHECK(::chmod(file.c_str(), 0700) == -1 && errno == EPERM);
+  TW_CHECK(::fchmod(STDERR_FILENO, 0700) == -1 && errno == EPERM);
+  TW_CHECK(::utimensat(AT_FDCWD, file.c_str(), now, 0) == -1 && errno == EPERM);
+  TW_CHECK(::setrlimit(RLIMIT_NOFILE, &files) == -1 && errno == EPERM);
+}
+void connect_locally() {
+  int ends[2];
+  TW_CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const int local = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address = {AF_UNIX, "/no/such/service"};
+  TW_CHECK(::connect(local, reinterpret_cast<sockaddr*>(&address), sizeof address) == -1 &&
+           errno == ENOENT);
+}
+void name_thread() {
+  std::thread([] {
+    std::ofstream comm("/proc/self/task/" + std::to_string(::gettid()) + "/comm");
+    TW_CHECK(bool(comm << "planted" << std::flush));
+  }).join();
+}
+void open_network() { TW_CHECK(::socket(AF_INET, SOCK_STREAM, 0) == -1 && errno == EACCES); }
 void kill_parent() { ::kill(::getppid(), SIGUSR1); }
 void trace_parent() { ::syscall(SYS_ptrace, 16, ::getppid(), 0, 0); }
 void survive_parent() { ::syscall(SYS_prctl, 1, 0, 0, 0, 0); }
@@ -229,6 +259,10 @@ constexpr Deed deeds[] = {
     {"write_home", write_home},
     {"write_scratch", write_scratch},
     {"fill_disk", fill_disk},
+    {"try_much", try_much},
+    {"connect_locally", connect_locally},
+    {"name_thread", name_thread},
+    {"open_network", open_network},
     {"kill_parent", kill_parent},
     {"trace_parent", trace_parent},
     {"survive_parent", survive_parent},

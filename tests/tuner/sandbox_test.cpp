@@ -199,13 +199,34 @@ TEST(Classify, OutputOfTheCandidateIsNoReport) {
   EXPECT_EQ(fault.detail, "SIGSEGV at 0x1");
 }
 
-TEST(Sandbox, DriversAreRefusedSocketsAndWriteWhereTheyMay) {
-  TemporaryDirectory directory;
-  Process worker = planted({"driving", directory.scratch});
-  EXPECT_EQ(text(ask(worker, "socket")), "reply: done");
-  EXPECT_EQ(text(ask(worker, "write_scratch")), "reply: done");
-  EXPECT_TRUE(std::filesystem::exists(directory.scratch / "planted_file"));
-  const Fault fault = fault_of(ask(worker, "exec"));
+/// A driver in a process of its own, which can write to a scratch directory.
+class Fault82_Driver : public testing::Test {
+ protected:
+  TemporaryDirectory directory_;
+  Process worker_ = planted({"driving", directory_.scratch});
+};
+
+TEST_F(Fault82_Driver, NamesItsThreads) {
+  EXPECT_EQ(text(ask(worker_, "name_thread")), "reply: done");
+}
+
+TEST_F(Fault82_Driver, HasLocalSocketsOnly) {
+  EXPECT_EQ(text(ask(worker_, "connect_locally")), "reply: done");
+  EXPECT_EQ(text(ask(worker_, "open_network")), "reply: done");
+}
+
+TEST_F(Fault82_Driver, IsRefusedWhatItTriesAndGoesOn) {
+  EXPECT_EQ(text(ask(worker_, "write_scratch")), "reply: done");
+  EXPECT_TRUE(std::filesystem::exists(directory_.scratch / "planted_file"));
+  EXPECT_EQ(text(ask(worker_, "try_much")), "reply: done");
+  if (worker_.tail().find("no Landlock") != std::string::npos)
+    GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(text(ask(worker_, "write_home")), "reply: done");
+  EXPECT_FALSE(std::filesystem::exists(directory_.path / "tilewright_planted_file"));
+}
+
+TEST_F(Fault82_Driver, IsEndedWhereItHarmsOthers) {
+  const Fault fault = fault_of(ask(worker_, "trace_parent"));
   EXPECT_EQ(fault.kind, FaultKind::Resource) << fault.detail;
 }
 
