@@ -30,7 +30,10 @@ Status Recorder::flush() {
 }
 
 Status Recorder::spool_pending(const Error& why) {
-  if (!spool_.append(pending_)) return tl::unexpected(why);
+  if (const Status spooled = spool_.append(pending_); !spooled)
+    return fail(why.code, fmt::format("{}; {} records could not be stored, as they cannot wait in "
+                                      "the spool either: {}",
+                                      why.message, pending_.size(), spooled.error().message));
   if (options_.on_message)
     options_.on_message(
         fmt::format("{} records wait in {}: {}", pending_.size(), spool_.path(), why.message));

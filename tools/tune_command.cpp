@@ -261,6 +261,8 @@ void note_failures(const WithoutResult& others) {
 /// often for want of time, is said and no failure of the run.
 Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& others) {
   for (const Outcome& outcome : outcomes)
+    if (outcome.tuned.unstored) return tl::unexpected<Error>(*outcome.tuned.unstored);
+  for (const Outcome& outcome : outcomes)
     if (outcome.unkept) return tl::unexpected<Error>(*outcome.unkept);
   for (const auto& failed : others.failed)
     if (failed.error.code != ErrorCode::NoCandidate) return tl::unexpected<Error>(failed.error);

@@ -410,6 +410,8 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
     note_missing_page(flags);
     return interrupted(here);
   }
+  for (const ModelRun& run : tuned.runs)
+    if (run.tuned.unstored) return tl::unexpected<Error>(*run.tuned.unstored);
   TW_RETURN_IF_ERROR(write_network_page(flags, here, tuned.path));
   return 0;
 }

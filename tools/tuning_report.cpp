@@ -76,7 +76,10 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                                  : shell_quoted(o.artifact));
   row("record", best.hash);
   row("database", shell_quoted(shown_database(flags.place, here)));
-  row("replay", replay_line(flags.place, here, best.hash));
+  if (o.tuned.unstored)
+    row("not stored", o.tuned.unstored->message);
+  else
+    row("replay", replay_line(flags.place, here, best.hash));
   return facts;
 }
 
@@ -172,6 +175,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
     json["artifact"] = nullptr;
     json["artifact_error"] = o.unkept->message;
   }
+  json["stored"] = !o.tuned.unstored;
   json["replay"] = replay_line(flags.place, here, o.tuned.best.hash);
   return json;
 }

@@ -63,7 +63,7 @@ Error Task::out_of_time() const {
 Result<Tuned> Task::result(Ended ended, double seconds) {
   Tuned tuned;
   tuned.next_minute_gain = counts_.total() > 0 ? next_minute_gain() : 0;
-  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  run_.store_all();
   run_.enter(TuningRun::Phase::Comparing);
   TW_TRY(const bool has_finals, has_something_to_compare());
   if (!has_finals) return tl::unexpected<Error>(nothing_found(ended));
@@ -88,6 +88,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   }
   tuned.ended = ended;
+  tuned.unstored = run_.unstored;
   tuned.failures = counts_.failures();
   tuned.spent_s = spent_s_;
   progress_.best_ns = tuned.best.latency_ns;
@@ -129,15 +130,14 @@ Status Task::measure_postponed(double seconds) {
     }
     is_time = due_.empty();
   }
-  return store_postponed();
+  store_postponed();
+  return {};
 }
 
-Status Task::store_postponed() {
+void Task::store_postponed() {
   due_.splice(due_.end(), postponed_);
   for (const Trial& trial : std::exchange(due_, {}))
-    if (trial.attempts > 0)
-      TW_RETURN_IF_ERROR(add_trial(trial.candidate, trial.latest, trial.built.artifact));
-  return {};
+    if (trial.attempts > 0) add_trial(trial.candidate, trial.latest, trial.built.artifact);
 }
 
 /// Where nothing could be timed undisturbed, those that were timed all the same are the finalists:
@@ -174,7 +174,7 @@ Result<Retrial> Task::try_again(const db::Record& known) {
   Finalist finalist{built->artifact, known};
   if (!used_its_trials() && (!is_own || reply->status != TrialStatus::Ok)) {
     const Candidate candidate{{}, known.schedule, 0, {}, known.configuration};
-    TW_TRY(db::Record trial, add_trial(candidate, *reply, built->artifact));
+    db::Record trial = add_trial(candidate, *reply, built->artifact);
     if (trial.status == TrialStatus::Ok)
       finalist = {built->artifact, std::move(trial), pace_.factor()};
   }
@@ -212,7 +212,7 @@ Status Task::try_unconfirmed() {
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(workload()));
   const bool is_new = known && is_of_device(*known, run_.target) &&
-                      known->status == TrialStatus::Ok && !is_finalist(known->schedule);
+                      known->status == db::TrialStatus::Ok && !is_finalist(known->schedule);
   if (!is_new) return false;
   TW_TRY(Retrial retrial, try_again(*known));
   if (run_.stop().is_stopped()) return false;
@@ -270,11 +270,12 @@ Result<db::Record> Task::confirm_winner() {
     if (again || !run_.is_of_stop(again.error())) {
       TW_TRY(const MeasureReply reply, again);
       const Candidate candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration};
-      if (!reply.blameless) TW_RETURN_IF_ERROR(add_trial(candidate, reply, winner.artifact));
+      if (!reply.blameless) add_trial(candidate, reply, winner.artifact);
       winner_ns = std::max(winner_ns, reply.latency_ns);
     }
   }
-  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  run_.store_all();
+  if (run_.unstored) return winner.record;
   TW_TRY(const auto known, run_.best_known(workload()));
   const bool is_answer = known && is_of_device(*known, run_.target) &&
                          (unusable_.empty() || known->schedule != unusable_) &&

@@ -161,6 +161,7 @@ class NetworkRun {
   Result<Ended> tune_in_rounds() {
     for (int round = 0; round < options_.rounds; ++round) {
       const double left = left_s() - closing_s();
+      if (tuned_.unstored) return Ended::Unstored;
       if (interrupted() || left < least_round_s) break;
       TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
       if (tasks.specs.empty()) return Ended::Trials;
@@ -176,7 +177,7 @@ class NetworkRun {
   /// Measures kernels that the plans to be built need and no round has measured, a batch of each.
   Status measure_last_plans() {
     for (int round = 0; round < most_closing_rounds; ++round) {
-      if (interrupted() || left_s() < least_round_s) return {};
+      if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};
       TW_RETURN_IF_ERROR(plan(Stance::Cautious, Stance::Measured));
       TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
       if (tasks.specs.empty()) return {};
@@ -322,10 +323,12 @@ class NetworkRun {
     tuned_.failures.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string text = tasks.specs[i].workload.text();
-      if (results[i])
+      if (results[i]) {
         finished_.insert(text);
-      else
+        if (results[i]->unstored) tuned_.unstored = results[i]->unstored;
+      } else {
         tuned_.failures[results[i].error().message].push_back(text);
+      }
     }
   }
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,7 @@ struct TunedNetwork {
   Ended ended = Ended::FromDatabase;
   /// The kernels that the last round could not measure: texts of workloads by the reason.
   std::map<std::string, std::vector<std::string>> failures;
+  std::optional<Error> unstored = {};  ///< as Tuned::unstored
 };
 
 /// The prediction and the tuning of kernels, as functions, so that tests can answer from tables.

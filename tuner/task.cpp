@@ -332,7 +332,7 @@ MeasureJob Task::measurement_of(const Trial& trial) const {
 }
 
 Trial* Task::next_trial() {
-  if (due_.empty() || run_.stop().is_stopped()) return nullptr;
+  if (due_.empty() || run_.stop().is_stopped() || run_.unstored) return nullptr;
   // A slow kernel is measured for longer than most budgets: one has to be, the others do not.
   if (run_.budget.is_overdue() && !finalists_.empty()) return nullptr;
   return &due_.front();
@@ -364,7 +364,7 @@ Status Task::record(const MeasureReply& reply) {
     const Trial measured = std::move(trial);
     due_.pop_front();
     const BuildOutcome& built = measured.built;
-    TW_TRY(const db::Record record, add_trial(measured.candidate, reply, built.artifact));
+    const db::Record record = add_trial(measured.candidate, reply, built.artifact);
     // The equal machine code of another schedule is timed anew where this one could not be.
     if (!built.code.empty() && !db::proves_nothing(record.status))
       by_code_.try_emplace(built.code, record);
@@ -404,7 +404,7 @@ void Task::drop_incumbent(const std::string& fault) {
 Status Task::check_installation(const BuildOutcome& built) {
   if (!built.artifact.empty()) broken_builds_ = 0;
   if (!built.installation || ++broken_builds_ < most_broken_builds) return {};
-  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  run_.store_all();
   return fail(
       ErrorCode::Environment,
       fmt::format("[tune] {} candidates in a row could not be built, the last one because of: {}",
@@ -412,8 +412,8 @@ Status Task::check_installation(const BuildOutcome& built) {
 }
 
 /// Stores the outcome of a candidate as a record, and learns from it.
-Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureReply& reply,
-                                   const std::string& artifact) {
+db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply,
+                           const std::string& artifact) {
   db::Record record =
       trial_record(workload(), run_.target, run_.options.threads, run_.workers.builder->toolchain(),
                    candidate.schedule, reply,
@@ -435,7 +435,7 @@ Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureRepl
   if (record.status == TrialStatus::Unstable && record.latency_ns > 0)
     disturbed_.push_back({artifact, record, pace_.factor()});
   run_.learner.records().insert(record.hash);
-  TW_RETURN_IF_ERROR(run_.recorder.add(record));
+  run_.store_record(record);
   return record;
 }
 
@@ -479,6 +479,7 @@ int64_t Task::most_search_trials() const {
 std::optional<Ended> Task::ended() const {
   const int64_t trials = counts_.total();
   if (run_.interrupted()) return Ended::Interrupted;
+  if (run_.unstored) return Ended::Unstored;
   if (run_.budget.left_s() <= 0) return Ended::Budget;
   if (run_.options.trials > 0 && trials >= most_search_trials()) return Ended::Trials;
   if (trials >= most_invalid_trials && progress_.best_ns == 0) return Ended::Plateau;

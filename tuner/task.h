@@ -129,8 +129,8 @@ class Task {
   Status announce_measurements();
   Status drop_lost(const std::string& reason);
   MeasureJob measurement_of(const Trial& trial) const;
-  Result<db::Record> add_trial(const Candidate& candidate, const MeasureReply& reply,
-                               const std::string& artifact);
+  db::Record add_trial(const Candidate& candidate, const MeasureReply& reply,
+                       const std::string& artifact);
   void digest(const Candidate& candidate, const db::Record& trial);
   void drop_incumbent(const std::string& fault);
   Status check_installation(const BuildOutcome& built);
@@ -142,7 +142,7 @@ class Task {
   Error out_of_time() const;
   Result<Tuned> result(Ended ended, double seconds);
   Status measure_postponed(double seconds);
-  Status store_postponed();
+  void store_postponed();
   void admit_disturbed();
   Result<Retrial> try_again(const db::Record& known);
   Retrial unusable(const db::Record& known, const std::string& why);

@@ -58,7 +58,8 @@ bool TaskScheduler::none_began() const {
 /// beyond it.
 bool TaskScheduler::is_open(Entry& entry) {
   if (entry.failure || (entry.ended && entry.ended != Ended::Plateau)) return false;
-  if (!entry.task) return !run_->interrupted() && (none_began() || run_->budget.left_s() > 0);
+  if (!entry.task)
+    return !run_->interrupted() && !run_->unstored && (none_began() || run_->budget.left_s() > 0);
   entry.ended = entry.task->ended();
   if (entry.ended == Ended::Budget && entry.task->batches() == 0) entry.ended.reset();
   return !entry.ended;
@@ -117,7 +118,7 @@ void TaskScheduler::exhaust(const Task& task) {
 }
 
 bool TaskScheduler::is_wanted(const Entry& entry) const {
-  if (entry.failure || run_->interrupted()) return false;
+  if (entry.failure || run_->interrupted() || run_->unstored) return false;
   return entry.task->batches() <= 1 || run_->budget.left_s() > 0;
 }
 
@@ -158,7 +159,7 @@ void TaskScheduler::charge(const Batch& batch) {
 
 Result<Tuned> TaskScheduler::finish(Entry& entry, double seconds) {
   if (entry.failure) {
-    TW_RETURN_IF_ERROR(run_->recorder.flush());
+    run_->store_all();
     return tl::unexpected<Error>(*entry.failure);
   }
   if (entry.task) {

@@ -95,8 +95,9 @@ struct Progress {
 };
 using OnProgress = std::function<void(const Progress&)>;
 
-/// Plateau: the next minute is worth less than the effort's least gain.
-enum class Ended { FromDatabase, Budget, Trials, Plateau, Interrupted };
+/// Plateau: the next minute is worth less than the effort's least gain. Unstored: neither the
+/// database nor its spool takes records, as when the disk is full.
+enum class Ended { FromDatabase, Budget, Trials, Plateau, Interrupted, Unstored };
 std::string_view to_string(Ended ended);
 
 struct Tuned {
@@ -107,6 +108,8 @@ struct Tuned {
   double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (gain.h)
   double spent_s = 0;           ///< time of the budget spent on it, without the finals
   std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
+  /// Why the latest trials of the run, perhaps the best one, are stored nowhere; none: they are.
+  std::optional<Error> unstored = {};
 };
 
 /// Errors: Environment when workers or the code generator cannot be started, NoCandidate when no

@@ -111,8 +111,9 @@ double least_gain(Effort effort) {
 }
 
 std::string_view to_string(Ended ended) {
-  constexpr std::array<std::string_view, 5> texts = {"from the database", "budget used",
-                                                     "trials done", "plateau", "interrupted"};
+  constexpr std::array<std::string_view, 6> texts = {
+      "from the database", "budget used", "trials done",
+      "plateau",           "interrupted", "trials cannot be stored"};
   return texts[static_cast<size_t>(ended)];
 }
 

@@ -130,6 +130,15 @@ Error TuningRun::no_candidate_in_time() const {
                       format_double(options.budget_s))};
 }
 
+void TuningRun::store_record(const db::Record& record) {
+  if (const Status status = recorder.add(record); !status) unstored = status.error();
+}
+
+void TuningRun::store_all() {
+  const Status status = recorder.flush();
+  unstored = status ? std::optional<Error>() : status.error();
+}
+
 double TuningRun::expected_gain(double seconds) const {
   std::vector<SharedSearch> searches;
   for (const Task* task : begun) searches.push_back(task->state());

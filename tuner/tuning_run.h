@@ -91,6 +91,11 @@ struct TuningRun {
   ~TuningRun();
   /// The error of a task for which the budget ended before anything was built.
   Error no_candidate_in_time() const;
+  /// Stores a sealed record, perhaps with a later batch. Where records can be stored nowhere, the
+  /// run keeps them in memory and `unstored` says why.
+  void store_record(const db::Record& record);
+  /// Stores what is kept in memory.
+  void store_all();
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
   /// tasks that have begun.
   double expected_gain(double seconds) const;
@@ -111,6 +116,7 @@ struct TuningRun {
   Learner learner = {};
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
+  std::optional<Error> unstored = {};   ///< why the latest records are in memory only
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
   Progress shown = {};                  ///< the latest that was reported
 };

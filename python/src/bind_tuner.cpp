@@ -117,6 +117,7 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
     TW_TRY(std::vector<Result<Tuned>> results,
            tuner::tune_all({task}, chosen, options, *lock, environment,
                            [&](const Progress& progress) { listener.hear(progress); }));
+    if (results[0] && results[0]->unstored) return tl::unexpected<Error>(*results[0]->unstored);
     return std::move(results[0]);
   }();
   listener.rethrow();

@@ -113,14 +113,19 @@ class SlowFaults(program.ProgramTest):
             self.assertTrue(os.path.exists(os.path.join(folder, "kernel.twart")))
         self.assertFalse((self.home / "x").exists())
 
-    def test_Fault18_a_full_disk_ends_the_run(self):
+    def test_Fault94_a_disk_that_becomes_full_costs_no_result(self):
         done = self.mounted("size=64k", "tune", *program.SMALL, "--db", str(self.home / "mount/t.db"),
-                            "--trials", "200")
+                            "--trials", "200", "--format", "json")
         self.assertEqual(done.returncode, 4, done.stderr)
+        best = json.loads(done.stdout)["results"][0]
+        self.assertGreater(best["latency_ns"], 0)
+        self.assertEqual((best["stored"], best["ended"]), (False, "trials cannot be stored"))
+        self.assertTrue(pathlib.Path(best["artifact"]).exists())
         last = done.stderr[done.stderr.rfind("tilewright: ["):]
         self.assertRegex(last, program.ONE_ERROR)
         self.assertIn("disk is full", last)
         self.assertIn("what was committed is safe", last)
+        self.assertIn("t.db.spool.jsonl", last)
 
 
 if __name__ == "__main__":
