@@ -78,6 +78,9 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
             return {};
           },
           [&](const Text& t) -> Status {
+            if (text.empty() && !t.may_be_empty)
+              return usage(verb,
+                           fmt::format("{}: an empty text; give one, or leave the flag out", name));
             *t.value = text;
             return {};
           },

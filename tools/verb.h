@@ -31,6 +31,7 @@ struct Switch {
 };
 struct Text {
   std::string* value;
+  bool may_be_empty = true;
 };
 struct Path {
   std::string* value;

@@ -124,6 +124,12 @@ Result<FarmLink::Message> FarmLink::receive(const Deadline& deadline) {
 tl::unexpected<Error> FarmLink::end(const Died& died) {
   const std::string why = "its client ended: " + last_words(died.tail);
   if (has_greeted_ || died.exit_code == static_cast<int>(ErrorCode::TryLater)) return lose(why);
+  constexpr std::string_view program = "tilewright: ";
+  const std::string line = last_words(died.tail);
+  if (died.exit_code == static_cast<int>(ErrorCode::Usage) && line.starts_with(program)) {
+    lost_ = Error{ErrorCode::Usage, line.substr(program.size())};
+    return tl::unexpected<Error>(*lost_);
+  }
   lost_ = Error{ErrorCode::Environment,
                 fmt::format("[farm] {}; --python has to name a Python with the package tilewright "
                             "and Dask, as ./tw does",

@@ -27,6 +27,7 @@ import os
 import select
 import signal
 import socket
+import ssl
 import struct
 import sys
 import tempfile
@@ -45,7 +46,7 @@ WORKER_FD = 3
 
 _ENDING_S = 5.0  # that a process takes to end once it has closed its connection
 
-ENVIRONMENT, TRY_LATER = 7, 75  # exit codes, as base/result.h has them
+USAGE, ENVIRONMENT, TRY_LATER = 2, 7, 75  # exit codes, as base/result.h has them
 
 
 class FrameError(Exception):
@@ -540,6 +541,65 @@ def dask_address(text: str) -> str:
     return "tcp://" + rest if scheme == "dask" else text
 
 
+def _is_pem(text: str) -> bool:
+    return "\n" in text  # Dask takes certificates in place of their files, too
+
+
+def _certificate_fault(file: str | None, key: str, load: Callable[[str], object]) -> str:
+    """Why a file of TLS cannot be used, as a clause that names its setting; empty: it can."""
+    setting = f"distributed.comm.tls.{key}"
+    variable = f"DASK_{setting}".upper().replace(".", "__").replace("-", "_")
+    if not file:
+        return f"{setting} is not set: name a file by the variable {variable}, or in Dask's configuration"
+    if _is_pem(file):
+        return ""
+    try:
+        load(file)
+    except OSError as error:  # also ssl.SSLError
+        why = (error.reason if isinstance(error, ssl.SSLError) else "") or error.strerror
+        return f"the file '{file}' of {setting} cannot be used ({why}): name another by the variable {variable}"
+    return ""
+
+
+def _given_files(arguments: list[str]) -> dict[str, str]:
+    """The files that flags of `dask scheduler` name, by setting."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for flag, setting in (("ca-file", "ca-file"), ("cert", "scheduler.cert"), ("key", "scheduler.key")):
+        parser.add_argument(f"--tls-{flag}", dest=setting)
+    return {setting: file for setting, file in vars(parser.parse_known_args(arguments)[0]).items() if file}
+
+
+def tls_fault(address: str, role: str, arguments: list[str] | None = None) -> str:
+    """What is wrong with TLS for a role of Dask's, "client", "worker" or "scheduler", as a clause that names a
+    file, a setting or a flag; empty: nothing that can be seen here. Connections tell such faults badly.
+    `arguments` are those of the scheduler."""
+    import dask
+
+    settings = {key: dask.config.get(f"distributed.comm.tls.{key}", None)
+                for key in ("ca-file", f"{role}.cert", f"{role}.key")} | _given_files(arguments or [])
+    if not address.startswith("tls://"):
+        flag = "--workers" if role == "client" else "--join"
+        required = dask.config.get("distributed.comm.require-encryption", None)
+        return (f"distributed.comm.require-encryption is set, so the address has to be tls://HOST:PORT: "
+                f"{flag} {address}") if required else ""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    certificate, key = settings[f"{role}.cert"], settings[f"{role}.key"]  # a certificate's file may hold the key
+    in_memory = any(text and _is_pem(text) for text in (certificate, key))
+
+    def load_pair(file: str) -> None:
+        if not in_memory:
+            context.load_cert_chain(file, key, password="")
+
+    def opens(file: str) -> None:
+        open(file, "rb").close()
+
+    # Each file by itself first: an error of a certificate with its key names neither.
+    return (_certificate_fault(settings["ca-file"], "ca-file", lambda file: context.load_verify_locations(file))
+            or _certificate_fault(certificate, f"{role}.cert", opens)
+            or (_certificate_fault(key, f"{role}.key", opens) if key else "")
+            or _certificate_fault(certificate, f"{role}.cert", load_pair))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tilewright.farm")
     roles = parser.add_subparsers(dest="role", required=True)
@@ -548,6 +608,8 @@ def _parser() -> argparse.ArgumentParser:
     member.add_argument("--resources", required=True, help="what it offers, with commas")
     member.add_argument("--threads", type=int, default=1, help="jobs at a time")
     member.add_argument("station", nargs="+", help="the command that does its jobs")
+    check = roles.add_parser("check", help="check the files of TLS for `dask scheduler`; started by ./tw scheduler")
+    check.add_argument("scheduler", nargs="*", help="the arguments of `dask scheduler`")
     client = roles.add_parser("client", help="serve a tuner; started by `tilewright tune --workers`")
     client.add_argument("address")
     client.add_argument("--patience", type=float, default=60, help="seconds to wait for what is lost")
@@ -564,7 +626,14 @@ def main(arguments: list[str]) -> int:
         return ENVIRONMENT
     # What happens to connections is told by messages of this module.
     logging.getLogger("distributed").setLevel(logging.CRITICAL if given.role == "client" else logging.ERROR)
+    if given.role == "check":
+        if fault := tls_fault("tls://", "scheduler", given.scheduler):
+            _say(f"TLS: {fault}")
+        return USAGE if fault else 0
     address = dask_address(given.address)
+    if fault := tls_fault(address, "client" if given.role == "client" else "worker"):
+        _say(f"TLS: {fault}")
+        return USAGE
     if given.role == "client":
         return asyncio.run(serve_tuner(address, given.patience))
     return asyncio.run(join(address, given.resources.split(","), given.threads, given.station))

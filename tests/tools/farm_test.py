@@ -311,6 +311,21 @@ class OnAFarm(program.ProgramTest):
         self.assertIn("and this one 1.1: install the same program on both", other.stderr)
         self.assertNotIn("Traceback", other.stderr)
 
+    def test_Fault68_what_is_wrong_with_tls_names_a_file_or_a_flag(self):
+        """No connection is made, so no certificate is needed."""
+        none, cert = str(self.home / "none.pem"), str(self.home / "cert.pem")
+        pathlib.Path(cert).write_text("no certificate")
+        prefix = "DASK_DISTRIBUTED__COMM__"
+        for address, environment, words in (
+                ("tls://127.0.0.1:1", {}, [prefix + "TLS__CA_FILE", "is not set"]),
+                ("tls://127.0.0.1:1", {"TLS__CA_FILE": none}, [none, prefix + "TLS__CA_FILE", "No such file"]),
+                ("tls://127.0.0.1:1", {"TLS__CA_FILE": cert}, [cert, "cannot be used"]),
+                ("dask://127.0.0.1:1", {"REQUIRE_ENCRYPTION": "True"}, ["--workers", "tls://HOST:PORT"])):
+            with self.subTest(words=words):
+                variables = {prefix + name: value for name, value in environment.items()}
+                self.fail_with(2, "tune", *program.SMALL, "--db", self.db, "--workers", address, "--patience", "1s",
+                               saying=words, environment=variables)
+
     def test_what_is_wrong_is_said_in_a_line(self):
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm(), saying=["none of 0 members measures"])
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, "--workers", "dask://127.0.0.1:1", "--patience", "1s",
