@@ -19,7 +19,7 @@ struct Finding {
   bool present = true;  ///< false: not here or of no use now, which is no failure
 };
 
-/// What a driver says, "cuda" or "opencl". Every device is opened and asked to fill memory, which
+/// The findings of a driver, "cuda" or "opencl". Every device is opened and asked to fill memory, which
 /// a device that is lost does not.
 std::vector<Finding> driver_findings(std::string_view driver);
 

@@ -33,7 +33,7 @@ struct Environment {
   /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
   int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
-  /// Whether workers limit what they may do (sandbox.h). Without, only faults become data.
+  /// Workers limit what they may do (sandbox.h). Without the limits, only faults become data.
   bool sandbox = true;
   Clock clock;     ///< monotonic, ns
   std::function<int64_t()> now_ms;  ///< wall clock: provenance only

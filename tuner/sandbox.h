@@ -31,7 +31,7 @@
 
 namespace tw::tuner {
 
-/// Whether a worker limits itself. Its role begins with `unconfined_role` where it does not.
+/// Says if a worker limits itself. Its role begins with `unconfined_role` where it does not.
 enum class Confined { No, Yes };
 inline constexpr std::string_view unconfined_role = "unconfined";
 

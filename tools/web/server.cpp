@@ -39,7 +39,7 @@ class Countdown {
   SteadyClock::time_point end_;
 };
 
-/// Whether the socket can be written before the time is over.
+/// True once the socket can be written, false when the time is over.
 bool is_writable(int socket, const Countdown& countdown) {
   for (;;) {
     const int left_ms = countdown.left_ms();

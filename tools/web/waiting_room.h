@@ -61,7 +61,7 @@ class WaitingRoom {
   void take_newcomers();
   void close_overdue();
   void poll_guests();
-  /// Whether the guest stays.
+  /// True: the guest stays.
   bool serve(Guest& guest);
   bool read_request(Guest& guest);
   static bool ignore_rest(Guest& guest);
