@@ -172,10 +172,10 @@ std::optional<Expr> named_constant(std::string_view name) {
 
 class ExprParser {
  public:
-  /// `variables` null: any name is a variable.
+  /// `variables` null: any name is a variable. `stage` is the one that the expression defines.
   ExprParser(TokenReader& reader, const Signatures& tensors,
-             const std::vector<std::string>* variables)
-      : reader_(reader), tensors_(tensors), variables_(variables) {}
+             const std::vector<std::string>* variables, std::string stage = {})
+      : reader_(reader), tensors_(tensors), variables_(variables), stage_(std::move(stage)) {}
 
   Result<Expr> parse() { return parse_binary(1); }
 
@@ -275,6 +275,12 @@ class ExprParser {
 
   Result<Expr> parse_read(const Token& at) {
     const auto found = tensors_.find(at.text);
+    if (found == tensors_.end() && at.text == stage_)
+      return parse_error(
+          at, fmt::format("'{}' reads itself, and a stage reads tensors that are declared before "
+                          "it; a running sum, product, minimum or maximum is a scan, as in "
+                          "sum(k <= j) x[k]",
+                          at.text));
     if (found == tensors_.end())
       return parse_error(at, fmt::format("'{}' is no tensor declared before{}", at.text,
                                          hint(at.text, names_of(tensors_))));
@@ -291,7 +297,21 @@ class ExprParser {
     return read(at.text, std::move(indices), type);
   }
 
+  /// `sum(k=8)`, `max(k <= j)`, which are reductions at the beginning of a stage only.
+  bool is_reduction(const Token& at) const {
+    const bool is_position = at.text == "argmax" || at.text == "argmin";
+    if (!is_position && !find_combine(at.text)) return false;
+    const bool compares = reader_.is_symbol("<=", 2) || reader_.is_symbol("<", 2);
+    return reader_.is_symbol("=", 2) || (compares && reader_.is_symbol(")", 4));
+  }
+
   Result<Expr> parse_call(const Token& at) {
+    if (is_reduction(at))
+      return parse_error(
+          at, fmt::format("'{0}' inside of an expression: a reduction is the whole expression of a "
+                          "stage; declare one, as in s: f32[i=4] = {0}(k=8) a[i, k], and read s[i] "
+                          "here",
+                          at.text));
     TW_TRY(const std::vector<Expr> args, parse_list("(", ")"));
     const auto takes = [&](size_t count) -> Status {
       if (args.size() == count) return {};
@@ -366,6 +386,7 @@ class ExprParser {
   TokenReader& reader_;
   const Signatures& tensors_;
   const std::vector<std::string>* variables_;
+  std::string stage_;
   int nesting_ = 0;
 };
 
@@ -537,7 +558,7 @@ class ComputeParser {
     for (const auto* axes : {&stage.axes, &stage.reduction})
       for (const Axis& axis : *axes) variables.push_back(axis.name);
     const Token at = reader_.peek();
-    TW_TRY(stage.body, ExprParser(reader_, tensors_, &variables).parse());
+    TW_TRY(stage.body, ExprParser(reader_, tensors_, &variables, stage.name).parse());
     if (is_position) return add_position(first, stage);
     if (stage.body.type() == Int64 && as_int(stage.body)) stage.body = cast(stage.type, stage.body);
     if (stage.body.type() != stage.type)

@@ -208,8 +208,21 @@ Result<Workload> with_asked(Workload workload, std::string_view text) {
 
 namespace {
 
+/// Declarations begin with a comment, `input a:`, `weight a:`, or a stage's `out:`; the key of an
+/// operator begins with its name and `name=value`.
+bool is_declarations(std::string_view text) {
+  if (text.starts_with('#')) return true;
+  const size_t end = std::min(text.find_first_of(" \t:"), text.size());
+  const std::string_view word = text.substr(0, end), rest = trim(text.substr(end));
+  return word == "input" || word == "weight" || rest.starts_with(':');
+}
+
 Result<Workload> parse_key(std::string_view key) {
   const std::string_view text = trim(key);
+  if (is_declarations(text)) {
+    TW_TRY(const Compute compute, parse_compute(text));
+    return workload(compute, Accuracy::Fast);
+  }
   const size_t space = std::min(text.find(' '), text.size());
   const std::string_view op = text.substr(0, space);
   if (op == "expr") return parse_expression_workload(trim(text.substr(space)));

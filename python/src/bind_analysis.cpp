@@ -81,8 +81,8 @@ double gb_per_s(const Machine& machine, const tuner::MemoryLevel& level, int thr
 Roofs roofs_of(const std::string& text, int threads, const py::object& database) {
   Target target = target_of(text);
   if (!database.is_none()) {
-    auto store = database.cast<SharedStore&>().lock();
-    target = tuner::with_known_machine(*store, std::move(target));
+    target = database.cast<SharedStore&>().use(
+        [&](db::Store& store) { return tuner::with_known_machine(store, std::move(target)); });
   }
   Roofs roofs{describe(target.machine), peak_gflops(target.machine, checked_threads(threads)), {}};
   for (const tuner::MemoryLevel& level : tuner::memory_levels(target, threads))

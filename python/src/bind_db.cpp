@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "codegen/abi.h"
 #include "db/store.h"
@@ -76,6 +78,10 @@ std::vector<db::Layer> layers_of(std::string team, std::string shipped) {
   return layers;
 }
 
+db::StoreInfo info_of(const SharedStore& shared) {
+  return value_of(shared.use([](db::Store& store) { return store.info(); }));
+}
+
 db::TrialStatus status_of(const std::string& text) {
   if (const auto status = db::parse_trial_status(text)) return *status;
   raise({ErrorCode::Usage,
@@ -93,7 +99,8 @@ void bind_db(py::module_& m) {
       "holds no password (give it in ~/.pgpass). Below it lie the databases `team` and "
       "`shipped`, which are only read; by default those that TILEWRIGHT_TEAM and "
       "TILEWRIGHT_SHIPPED name, and the records that came with the package; shipped=\"none\" is "
-      "without. Calls from several threads take turns.")
+      "without. It may be used from several threads and while tune() runs: each "
+      "call is one question to the database.")
       .def(py::init([](const std::filesystem::path& path, const std::string& mode,
                        const std::string& team, const std::string& shipped) {
              const std::filesystem::path database = tuner::default_places().database;
@@ -101,28 +108,32 @@ void bind_db(py::module_& m) {
              options.create_directories = path == database;  // a path that was typed may be a typo
              options.spool_directory = database.parent_path().string();
              options.below = layers_of(team, shipped);
-             return SharedStore(value_of(db::Store::open(path, mode_of(mode), std::move(options))));
+             return value_of(SharedStore::open(path, mode_of(mode), std::move(options)));
            }),
            "path"_a, "mode"_a = "a", py::kw_only(), "team"_a = "", "shipped"_a = "")
-      .def_property_readonly("path", [](SharedStore& s) { return s.lock()->path(); })
+      .def_property_readonly("path",
+                             [](const SharedStore& s) {
+                               return s.use([](const db::Store& store) { return store.path(); });
+                             })
       .def_property_readonly(
-          "calibrations", [](SharedStore& s) { return value_of(s.lock()->info()).calibrations; },
+          "calibrations", [](const SharedStore& s) { return info_of(s).calibrations; },
           "number of measured machines")
       .def_property_readonly(
-          "workloads", [](SharedStore& s) { return value_of(s.lock()->info()).workloads; },
+          "workloads", [](const SharedStore& s) { return info_of(s).workloads; },
           "number of workloads that have records")
       .def("__repr__",
-           [](SharedStore& s) {
-             const db::StoreInfo info = value_of(s.lock()->info());
+           [](const SharedStore& s) {
+             const db::StoreInfo info = info_of(s);
              return fmt::format("<Store {}: {} records of {} workloads>", info.path, info.records,
                                 info.workloads);
            })
-      .def("__len__", [](SharedStore& s) { return value_of(s.lock()->info()).records; })
+      .def("__len__", [](const SharedStore& s) { return info_of(s).records; })
       .def(
           "query",
-          [](SharedStore& s, std::optional<std::string> workload, std::optional<std::string> op,
-             std::optional<std::string> device, std::optional<std::string> session,
-             const std::optional<std::string>& status, int64_t limit) {
+          [](const SharedStore& s, std::optional<std::string> workload,
+             std::optional<std::string> op, std::optional<std::string> device,
+             std::optional<std::string> session, const std::optional<std::string>& status,
+             int64_t limit) {
             db::Filter filter;
             filter.workload = std::move(workload);
             filter.op = std::move(op);
@@ -130,9 +141,10 @@ void bind_db(py::module_& m) {
             filter.session = std::move(session);
             if (status) filter.status = status_of(*status);
             filter.limit = limit;
+            std::vector<Record> records =
+                value_of(s.use([&](db::Store& store) { return store.query(filter); }));
             return py::typing::List<Record>(
-                py::module_::import("tilewright.display")
-                    .attr("Records")(value_of(s.lock()->query(filter))));
+                py::module_::import("tilewright.display").attr("Records")(std::move(records)));
           },
           py::kw_only(), "workload"_a = std::nullopt, "op"_a = std::nullopt,
           "device"_a = std::nullopt, "session"_a = std::nullopt, "status"_a = std::nullopt,
@@ -140,8 +152,9 @@ void bind_db(py::module_& m) {
           "A list of the matching records, oldest first; all of them where limit is 0.")
       .def(
           "merge",
-          [](SharedStore& s, const std::filesystem::path& path) {
-            return value_of(s.lock()->merge_from(path)).inserted;
+          [](const SharedStore& s, const std::filesystem::path& path) {
+            return value_of(s.use([&](db::Store& store) { return store.merge_from(path); }))
+                .inserted;
           },
           "path"_a,
           "The union with another database; returns the number of records that were new.");

@@ -18,6 +18,7 @@
 #include "dsl/operators.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "python/src/argument.h"
 #include "python/src/arrays.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
@@ -44,6 +45,10 @@ struct DeclaredTensor {
   std::vector<Axis> axes;
 };
 
+constexpr const char* reduction_inside =
+    "a reduction is the whole body of a stage, and no operand: declare a stage of its own, as in "
+    "s = tw.compute('s', [i], tw.sum(k, a[i, k])), and read s[i] in the expression";
+
 std::string shown(const py::handle& value) {
   return py::repr(value).cast<std::string>().substr(0, 80);
 }
@@ -62,6 +67,27 @@ std::vector<Axis> axes_of(const std::string& name, const char* argument, const p
     axes.push_back(axis.cast<Axis>());
   }
   return axes;
+}
+
+/// `extent` None or -1: it is given to workload() later.
+Axis axis_of(const Argument<std::string>& name, const Argument<std::optional<int64_t>>& extent) {
+  if (!py::isinstance<py::str>(name))
+    throw py::type_error(
+        fmt::format("Axis({}): expected a name, as in Axis('i', 64)", shown(name)));
+  const auto text = name.cast<std::string>();
+  if (extent.is_none()) return Axis(text);
+  const auto expected = [&] {
+    return fmt::format(
+        "Axis('{}'): the extent is {}; expected a whole number from 0 on, or none "
+        "where workload() gives it later",
+        text, shown(extent));
+  };
+  if (PyIndex_Check(extent.ptr()) == 0) throw py::type_error(expected());
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(extent.ptr()));
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0 || value < -1) raise({ErrorCode::Usage, expected()});
+  return Axis(text, value);
 }
 
 bool is_expression(const py::handle& value) {
@@ -95,8 +121,22 @@ std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   return {expr_of(a, right.type()), right};
 }
 
+/// TypeError for max(j, body), by which the largest element over the axis j may be meant.
+void refuse_axes_of_extremes(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
+  if (op != dsl::BinaryOp::Min && op != dsl::BinaryOp::Max) return;
+  const bool is_axis =
+      py::isinstance<Axis>(a) && py::isinstance<Expr>(b) && b.cast<const Expr&>().type() != Int64;
+  const bool is_sequence = py::isinstance<py::tuple>(a) || py::isinstance<py::list>(a);
+  if (is_axis || is_sequence)
+    throw py::type_error(
+        fmt::format("{0}({1}, ...) has an axis as an operand: {0}_over() is the "
+                    "reduction over axes, and {0}(a, b) compares two values",
+                    to_string(op), shown(a)));
+}
+
 /// TypeError where the operation has no meaning on the types of its operands.
 Expr checked_binary(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
+  refuse_axes_of_extremes(op, a, b);
   const auto [left, right] = operands_of(a, b);
   if (left.type() != right.type())
     throw py::type_error(fmt::format("{} of {} and {}: expected operands of one type; use cast()",
@@ -188,11 +228,13 @@ void bind_expressions(py::module_& m) {
   bind_operators(expr);
 
   py::class_<Axis> axis(m, "Axis", "A named index that runs over [0, extent).");
-  axis.def(py::init<std::string, int64_t>(), "name"_a, "extent"_a = -1)
+  axis.def(py::init(&axis_of), "name"_a, "extent"_a = py::none())
       .def_readonly("name", &Axis::name)
       .def_readonly("extent", &Axis::extent, "-1: it is given to workload() later")
-      .def("__repr__",
-           [](const Axis& a) { return fmt::format("Axis('{}', {})", a.name, a.extent); });
+      .def("__repr__", [](const Axis& a) {
+        return a.extent < 0 ? fmt::format("Axis('{}')", a.name)
+                            : fmt::format("Axis('{}', {})", a.name, a.extent);
+      });
   bind_operators(axis);
   py::implicitly_convertible<Axis, Expr>();
 
@@ -238,9 +280,12 @@ void bind_expressions(py::module_& m) {
   m.def(
       "cast",
       [](const py::object& type, const py::object& a) {
+        if (is_expression(type))
+          throw py::type_error(fmt::format(
+              "cast({}, {}): the type stands first, as in cast('f32', x)", shown(type), shown(a)));
         return bounded(dsl::cast(dtype_of(type), expr_of(a, dtype_of(type))));
       },
-      "type"_a, "a"_a);
+      "type"_a, "a"_a, "The value of `a` as the type has it: cast('f32', x).");
   m.def("var", &dsl::var, "name"_a);
   m.def(
       "constant",
@@ -250,11 +295,35 @@ void bind_expressions(py::module_& m) {
       "type"_a, "value"_a);
 }
 
-template <typename Body>
-DeclaredTensor computed(const std::string& name, const py::object& given, const Body& body,
+using ExprArgument = Argument<py::typing::Union<Expr, Axis, py::float_>>;
+using BodyArgument = Argument<py::typing::Union<Expr, Axis, Reduction, Position, py::float_>>;
+
+/// Says of any operator that a reduction is no operand.
+template <typename Class>
+void refuse_operators(Class& type) {
+  for (const char* name :
+       {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+        "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__",
+        "__rpow__", "__neg__", "__lt__", "__le__", "__gt__", "__ge__"})
+    type.attr(name) =
+        py::cpp_function([](const py::args&) { throw py::type_error(reduction_inside); },
+                         py::name(name), py::is_method(type));
+}
+
+DeclaredTensor computed(const std::string& name, const py::object& given, const BodyArgument& body,
                         const std::string& letters) {
   const std::vector<Axis> axes = axes_of(name, "axes", given);
-  return {dsl::compute(name, axes, body, letters), name, axes};
+  const auto declared = [&](const auto& value) {
+    return DeclaredTensor{dsl::compute(name, axes, value, letters), name, axes};
+  };
+  if (py::isinstance<Reduction>(body)) return declared(body.cast<const Reduction&>());
+  if (py::isinstance<Position>(body)) return declared(body.cast<const Position&>());
+  if (py::isinstance<DeclaredTensor>(body))
+    throw py::type_error(
+        fmt::format("{}: body: expected an expression, and {} is a tensor: read "
+                    "an element of it, as in t[i, j]",
+                    name, shown(body)));
+  return declared(expr_of(body, own_type(body)));
 }
 
 void bind_declarations(py::module_& m) {
@@ -285,18 +354,21 @@ void bind_declarations(py::module_& m) {
       .def("__iter__", [](const DeclaredTensor&) -> py::typing::Iterator<Expr> {
         throw py::type_error("a declared tensor holds no elements: read one as t[i, j]");
       });
-  py::class_<Reduction>(m, "Reduction",
-                        "The body of a stage that reduces: sum(k, a[m, k] * b[k, n]).");
-  py::class_<Position>(m, "Position",
-                       "The body of a stage that finds an index: argmax(j, a[i, j]).");
+  py::class_<Reduction> reduced(m, "Reduction",
+                                "The body of a stage that reduces: sum(k, a[m, k] * b[k, n]).");
+  refuse_operators(reduced);
+  py::class_<Position> position_type(
+      m, "Position", "The body of a stage that finds an index: argmax(j, a[i, j]).");
+  refuse_operators(position_type);
 
   const auto reduction = [&](const char* name, Reduction (*reduce)(std::vector<Axis>, Expr),
                              Reduction (*scan)(Expr, Expr), const char* what) {
     m.def(
         name,
-        [reduce, scan, name](const py::object& axes, const Expr& body) {
-          if (py::isinstance<Expr>(axes)) return scan(axes.cast<Expr>(), body);
-          return reduce(axes_of(name, "axes", axes), body);
+        [reduce, scan, name](const py::object& axes, const ExprArgument& body) {
+          const Expr term = expr_of(body, own_type(body));
+          if (py::isinstance<Expr>(axes)) return scan(axes.cast<Expr>(), term);
+          return reduce(axes_of(name, "axes", axes), term);
         },
         "axes"_a, "body"_a,
         fmt::format("The {} over one axis or several. A scan where `axes` is k <= j or k < j with "
@@ -311,7 +383,8 @@ void bind_declarations(py::module_& m) {
   const auto position = [&](const char* name, Position (*make)(Axis, Expr), const char* doc) {
     m.def(
         name,
-        [make, name](const Axis& axis, const Expr& body) {
+        [make, name](const Axis& axis, const ExprArgument& given) {
+          const Expr body = expr_of(given, own_type(given));
           if (axis.extent == 0)
             throw py::value_error(fmt::format("{} over '{}', which is empty", name, axis.name));
           return make(axis, body);
@@ -342,17 +415,9 @@ void bind_declarations(py::module_& m) {
          "An array that each call brings. `letters` name its dimensions in layouts, as NCHW.");
   source("weight", &dsl::weight,
          "An input that is known ahead of the call, so that it may be packed once.");
-  m.def("compute", &computed<Reduction>, "name"_a, "axes"_a, "body"_a, "letters"_a = "");
-  m.def("compute", &computed<Position>, "name"_a, "axes"_a, "body"_a, "letters"_a = "");
-  m.def("compute", &computed<Expr>, "name"_a, "axes"_a, "body"_a, "letters"_a = "",
-        "Defines a tensor: one element for each index of the axes.");
-  m.def(
-      "compute",
-      [](const std::string& name, const py::object& axes, const py::float_& body,
-         const std::string& letters) {
-        return computed(name, axes, expr_of(body, own_type(body)), letters);
-      },
-      "name"_a, "axes"_a, "body"_a, "letters"_a = "");
+  m.def("compute", &computed, "name"_a, "axes"_a, "body"_a, "letters"_a = "",
+        "Defines a tensor: one element for each index of the axes. The body is an expression of "
+        "these axes, a reduction (sum, prod, max_over, min_over) or an index (argmax, argmin).");
 }
 
 using ArraysByName = py::typing::Dict<py::str, py::array>;
@@ -506,7 +571,9 @@ void bind_workloads(py::module_& m) {
       "**parse_shape('n1c64h56w56k64r3s3p1')).");
   m.def(
       "parse_workload", [](const std::string& text) { return value_of(dsl::parse_workload(text)); },
-      "text"_a);
+      "text"_a,
+      "The workload of a key (Workload.key), of an operator's name and attributes ('dense m=128 "
+      "n=768 k=768'), or of declarations as docs/expressions.md explains them.");
   m.def(
       "operators",
       [] {
@@ -539,6 +606,8 @@ Expr expr_of(const py::handle& value, DType type) {
   const bool is_number = PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0;
   if (is_number && is_float(type)) return dsl::constant(type, value.cast<double>());
   if (PyLong_Check(value.ptr()) != 0) return dsl::constant_int(type, value.cast<int64_t>());
+  if (py::isinstance<Reduction>(value) || py::isinstance<Position>(value))
+    throw py::type_error(reduction_inside);
   throw py::type_error(fmt::format("expected an expression of {}, not {}", to_string(type),
                                    py::repr(value).cast<std::string>()));
 }

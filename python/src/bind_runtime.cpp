@@ -146,27 +146,27 @@ int threads_of_call(std::optional<int> given, int otherwise) {
 /// The inputs in the order of the arguments: those by position, then those by name.
 ArrayArguments ordered_inputs(std::span<const ArgumentInfo> arguments,
                               const ArrayArguments& by_position, const py::kwargs& by_name) {
-  const size_t count = count_inputs(arguments);
-  py::list inputs;
-  for (const py::handle input : by_position) inputs.append(input);
-  size_t used = 0;
-  for (size_t i = inputs.size(); i < count; ++i) {
-    const py::str name(arguments[i].name);
-    if (!by_name.contains(name))
-      throw py::type_error(fmt::format("input '{}' is missing", arguments[i].name));
-    inputs.append(by_name[name]);
-    ++used;
-  }
+  std::vector<std::string> names;
+  for (const ArgumentInfo& argument : arguments.first(count_inputs(arguments)))
+    names.push_back(argument.name);
   for (const auto& [name, array] : by_name) {
-    std::vector<std::string> names;
-    for (const ArgumentInfo& argument : arguments.first(count)) names.push_back(argument.name);
     const auto given = name.template cast<std::string>();
     const auto known = std::ranges::find(names, given);
     if (known == names.end())
       throw py::type_error(
-          fmt::format("'{}' is no input; the inputs are {}", given, fmt::join(names, ", ")));
+          fmt::format("'{}' is no input; the inputs are {}, the options out and threads", given,
+                      fmt::join(names, ", ")));
     if (known - names.begin() < std::ssize(by_position))
       throw py::type_error(fmt::format("input '{}' is given by position and by name", given));
+  }
+  py::list inputs;
+  for (const py::handle input : by_position) inputs.append(input);
+  for (size_t i = inputs.size(); i < names.size(); ++i) {
+    const py::str name(names[i]);
+    if (!by_name.contains(name))
+      throw py::type_error(fmt::format("input '{}' is missing: the inputs are {}", names[i],
+                                       fmt::join(names, ", ")));
+    inputs.append(by_name[name]);
   }
   return py::tuple(inputs);
 }

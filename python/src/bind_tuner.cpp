@@ -98,6 +98,17 @@ void warn(const std::string& line) {
   if (PyErr_WarnEx(PyExc_RuntimeWarning, line.c_str(), 1) != 0) throw py::error_already_set();
 }
 
+/// Kernels for more threads than the machine has cores cannot be measured on it.
+Status check_cores(const tuner::TuneOptions& options, const Target& target) {
+  if (options.effort == tuner::Effort::None || target.is_gpu()) return {};
+  if (options.threads <= target.machine.cores) return {};
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[tune] threads is {}: the machine has {} core{}, on which kernels would "
+                  "be measured",
+                  options.threads, target.machine.cores, target.machine.cores == 1 ? "" : "s"));
+}
+
 Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
   static std::mutex one_at_a_time;
@@ -105,17 +116,19 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
   if (!alone)
     raise({ErrorCode::TryLater, "[tune] tune() is running already: one at a time in a process"});
   const Target chosen = target_of(target);
-  SharedStore& store = database.cast<SharedStore&>();
+  value_of(check_cores(options, chosen));
+  const SharedStore& shared = database.cast<const SharedStore&>();
   Listener listener(on_progress);
   tuner::Environment environment = environment_of_package();
   environment.interrupts = &listener.interrupts();
   tuner::Notes notes;
   environment.notes = &notes;
-  auto lock = store.lock();
   Result<Tuned> result = [&]() -> Result<Tuned> {
     const WithoutGil released;
+    // The callback, and other threads, read the caller's store at any moment of the run.
+    TW_TRY(db::Store store, shared.open_another());
     TW_TRY(std::vector<Result<Tuned>> results,
-           tuner::tune_all({task}, chosen, options, *lock, environment,
+           tuner::tune_all({task}, chosen, options, store, environment,
                            [&](const Progress& progress) { listener.hear(progress); }));
     if (results[0] && results[0]->unstored) return tl::unexpected<Error>(*results[0]->unstored);
     return std::move(results[0]);
@@ -200,7 +213,7 @@ void bind_tuner(py::module_& m) {
       "_tune",
       [](const dsl::Workload& workload, const py::object& db, const std::string& target,
          double budget, int64_t trials, const std::string& effort, const std::string& search,
-         uint64_t seed, int threads, const std::string& schedule,
+         uint64_t seed, int threads, double timeout, const std::string& schedule,
          const OnProgressOrNone& on_progress) {
         tuner::TuneOptions options;
         options.budget_s = budget;
@@ -209,11 +222,12 @@ void bind_tuner(py::module_& m) {
         options.search = search;
         options.seed = seed;
         options.threads = threads;
+        options.timeout_s = timeout;
         return tuned({workload, 1, "", schedule}, db, target, options, on_progress);
       },
       "workload"_a, "db"_a, py::kw_only(), "target"_a = "host", "budget"_a = 60.0, "trials"_a = 0,
       "effort"_a = "normal", "search"_a = "evolution", "seed"_a = 1, "threads"_a = 1,
-      "schedule"_a = "", "on_progress"_a = py::none());
+      "timeout"_a = 10.0, "schedule"_a = "", "on_progress"_a = py::none());
   m.def("default_database", [] { return tuner::default_places().database; });
 }
 

@@ -38,7 +38,9 @@ py::object class_of(ErrorCode code) {
 }  // namespace
 
 void raise(const Error& error) {
-  PyErr_SetString(class_of(error.code).ptr(), error.message.c_str());
+  const py::object message =
+      py::module_::import("tilewright.errors").attr("in_arguments")(error.message);
+  PyErr_SetObject(class_of(error.code).ptr(), message.ptr());
   throw py::error_already_set();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Errors of the library as Python exceptions. Each ErrorCode has a class in tilewright/errors.py,
-// whose message is the error's and whose `code` is the exit code of the program; an interrupt is
-// Python's KeyboardInterrupt.
+// whose message is the error's with arguments in place of flags, and whose `code` is the exit code
+// of the program; an interrupt is Python's KeyboardInterrupt.
 
 #include <pybind11/pybind11.h>
 

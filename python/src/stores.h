@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Store that threads of Python share: a Store itself serves one thread at a time, and the GIL is
-// released while it is in use.
-
-#include <pybind11/pybind11.h>
+// A Store that threads of Python share. A db::Store serves one thread at a time, so calls take
+// turns, each of them for one question to the database and without the GIL. A run that lasts, whose
+// callbacks are code of the user, has a connection of its own: open_another().
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
+#include "base/result.h"
 #include "db/store.h"
 #include "python/src/gil.h"
 
@@ -16,31 +17,39 @@ namespace tw::python {
 
 class SharedStore {
  public:
-  explicit SharedStore(db::Store store) : state_(std::make_unique<State>(std::move(store))) {}
+  static Result<SharedStore> open(const std::string& path, db::OpenMode mode,
+                                  db::StoreOptions options) {
+    TW_TRY(db::Store store, db::Store::open(path, mode, options));
+    return SharedStore(std::move(store), mode, std::move(options));
+  }
 
-  /// The store, until it is destroyed; others wait without the GIL.
-  class Lock {
-   public:
-    explicit Lock(std::mutex& mutex, db::Store& store)
-        : lock_(mutex, std::defer_lock), store_(store) {
-      const WithoutGil released;
-      lock_.lock();
-    }
-    db::Store* operator->() { return &store_; }
-    db::Store& operator*() { return store_; }
+  /// Calls `ask` with the store. Requires: the GIL, which `ask` is without: it touches no object of
+  /// Python.
+  template <typename Ask>
+  auto use(const Ask& ask) const {
+    const WithoutGil released;
+    const std::lock_guard turn(state_->mutex);
+    return ask(state_->store);
+  }
 
-   private:
-    std::unique_lock<std::mutex> lock_;
-    db::Store& store_;
-  };
-  Lock lock() { return Lock(state_->mutex, state_->store); }
+  /// Another connection to the same database, opened as this one was. It may be used beside this
+  /// one, on any thread. Error: the database is not there any more.
+  Result<db::Store> open_another() const {
+    const db::OpenMode mode =
+        state_->mode == db::OpenMode::ReadOnly ? db::OpenMode::ReadOnly : db::OpenMode::Update;
+    return db::Store::open(state_->store.path(), mode, state_->options);
+  }
 
  private:
   struct State {
-    explicit State(db::Store made) : store(std::move(made)) {}
     std::mutex mutex;
     db::Store store;
+    db::OpenMode mode;
+    db::StoreOptions options;
   };
+  SharedStore(db::Store store, db::OpenMode mode, db::StoreOptions options)
+      : state_(new State{{}, std::move(store), mode, std::move(options)}) {}
+
   std::unique_ptr<State> state_;
 };
 

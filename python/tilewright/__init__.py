@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
-from tilewright import _tilewright, errors, onnx as onnx, plots as plots
+from tilewright import _tilewright, errors, onnx as onnx, options as _options, plots as plots, signatures as _signatures
 from tilewright._tilewright import *  # noqa: F401,F403
 from tilewright._tilewright import __version__ as __version__
 from tilewright.comparison import Comparison as Comparison
@@ -41,13 +41,17 @@ class TuningOptions(TypedDict, total=False):
     """Options of tune(), which says what they mean."""
 
     target: str
-    budget: float
+    budget: float | str
     trials: int
     effort: str
     search: str
     seed: int
     threads: int
+    timeout: float | str
     schedule: _tilewright.Schedule | str
+
+
+_TUNE_ARGUMENTS = ("db", "progress", "on_progress", *TuningOptions.__annotations__)
 
 
 def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compute, *, db: Database = None,
@@ -59,11 +63,12 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
       workload: a Workload; or a Tensor or Compute, of which it is made.
       db: a Store, or the path of one, created where absent; by default that of the program.
       target: "host", or another target's text.
-      budget: seconds of searching.
+      budget: time of searching, in seconds or as text: 90, "500ms", "5m".
       trials: most new trials; 0: as many as the budget allows.
       effort: "none" answers from the database alone; "quick", "normal" and "full" search until the next
         minute is expected to gain less than 1 %, 0.1 %, or until the budget is used.
-      threads: threads that the kernel will run on.
+      threads: threads that the kernel will run on; at most the cores of the machine that measures.
+      timeout: time for one candidate to be verified and measured, as `budget`.
       schedule: a Schedule, or its text, that is measured first and that the search begins with.
       search, seed: as `tune --search` and `--seed`.
       progress: whether the run is displayed: in a notebook as an output that is updated, else as text
@@ -72,22 +77,27 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
 
     An interrupt from the keyboard ends the search with the best so far. Raises NoCandidateError where
     no candidate is valid, MachineError where workers or the code generator cannot be started. One run
-    at a time in a process; other threads go on meanwhile.
+    at a time in a process; other threads go on meanwhile. The run has a connection of its own to the
+    database, so `on_progress` and other threads may use `db` at any moment.
     """
+    _options.check_names("tune", options, _TUNE_ARGUMENTS)
     if not isinstance(workload, _tilewright.Workload):
         workload = _tilewright.workload(workload)
     if not isinstance(db, _tilewright.Store):
         db = _tilewright.Store(_tilewright.default_database() if db is None else db)
-    if "schedule" in options:
-        options["schedule"] = str(options["schedule"])
+    given = _options.checked("tune", options)
+    if "schedule" in given:
+        given["schedule"] = str(given["schedule"])
     hear, finish = _listener(progress, on_progress, workload.op)
     try:
-        return _tilewright._tune(workload, db, on_progress=hear, **options)
+        return _tilewright._tune(workload, db, on_progress=hear, **given)
     finally:
         finish()
 
 
 if not TYPE_CHECKING:
+    globals().update(_signatures.explained(_tilewright))
+
     def __getattr__(name: str) -> Any:
         # tilewright.report is imported when it is used: `python -m tilewright.report` runs it anew.
         if name == "report":

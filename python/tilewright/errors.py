@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exceptions of the package. Each stands for one exit code of the program (docs/cli.md), and is also
 an exception of Python's own where one means the same."""
+import re
 
 __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",
            "DatabaseError", "InvalidError", "NoCandidateError", "MachineError",
@@ -64,3 +65,35 @@ class TryLaterError(Error):
 
     code = 75
 
+
+
+# ---- what messages of the library call by flags of the program -----------------------------------
+
+_ARGUMENT_OF = {"dim": "dimensions"}  # where it is not the flag's name
+_TEXTS = {"effort", "search", "target"}  # options whose values are text
+
+# Lines to be run in a shell, which keep their flags: `tilewright compile --db ...` in backquotes, or a line.
+_COMMAND = re.compile(r"(`[^`]*`|^\s*(?:\./tw|tilewright) .*$)", re.MULTILINE)
+_DIMENSION = re.compile(r"--dim (\S+)=(\d+)")
+_OPTION = re.compile(r"--(budget|cache|db|dim|effort|output|schedule|search|seed|target|threads|timeout|trials)"
+                     r"(?![\w-])(?: (none|quick|normal|full|\d+)\b)?")
+
+
+def in_arguments(message: str) -> str:
+    """The message with arguments of functions in place of flags: `--effort none` is effort="none"."""
+    parts = _COMMAND.split(message)
+    parts[::2] = map(_without_flags, parts[::2])
+    return "".join(parts)
+
+
+def _without_flags(text: str) -> str:
+    text = text.replace(", --db names another", ", or name another database").replace(" with --db", "")
+    text = _DIMENSION.sub(r'dimensions={"\1": \2}', text)
+    return _OPTION.sub(_as_argument, text)
+
+
+def _as_argument(found: re.Match[str]) -> str:
+    name, value = _ARGUMENT_OF.get(found[1], found[1]), found[2]
+    if value is None:
+        return name
+    return f'{name}="{value}"' if found[1] in _TEXTS else f"{name}={value}"

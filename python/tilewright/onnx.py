@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Union
 
-from tilewright import _tilewright, errors, paths
+from tilewright import _tilewright, errors, options, paths
 
 # A value of a symbolic dimension, or several, each of which becomes a variant of the network.
 Dimension = Union[int, Sequence[int]]
@@ -56,7 +56,7 @@ class Network:
         return f"<Network {self.name}: {len(self.graph.workloads)} operators>"
 
     def tune(self, *, output: str | os.PathLike[str] | None = None, db: str | os.PathLike[str] | None = None,
-             budget: float = 60, trials: int = 0, effort: str = "normal",
+             budget: float | str = 60, trials: int = 0, effort: str = "normal",
              threads: int = 1, seed: int = 1, progress: bool = True) -> _tilewright.Model:
         """Chooses layouts and kernels of all operators together, for this processor, and returns the
         network, loaded.
@@ -66,7 +66,7 @@ class Network:
         Args:
           output: file of the network, which Model.open() and the C interface open; None: none is kept.
           db: path or address of the database; by default that of the program.
-          budget: seconds; effort "none" uses records and predictions only, and takes seconds.
+          budget: seconds, or text such as "5m"; effort "none" uses records and predictions only, and takes seconds.
           trials: most new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
           progress: whether the program shows on standard error what it does.
@@ -75,14 +75,16 @@ class Network:
         measured is kept in the database, and the next run goes on from there. A second interrupt ends
         it at once, with a KeyboardInterrupt. Raises the exceptions of tilewright.errors.
         """
+        given = options.checked("tune", {"budget": budget, "trials": trials, "effort": effort, "threads": threads,
+                                         "seed": seed})
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             model, made = self._file(folder), str(output) if output else os.path.join(folder, f"{self.name}.twart")
-            arguments = ["--model", model, "--output", made, "--budget", f"{budget}s",
-                         "--effort", effort, "--threads", str(threads), "--seed", str(seed)]
+            arguments = ["--model", model, "--output", made, "--budget", f"{given['budget']!r}s",
+                         "--effort", effort, "--threads", str(given["threads"]), "--seed", str(given["seed"])]
             for name, values in self._dimensions.items():
                 arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
-            if trials:
-                arguments += ["--trials", str(trials)]
+            if given["trials"]:
+                arguments += ["--trials", str(given["trials"])]
             if db is not None:
                 arguments += ["--db", str(db)]
             _run_program(["tune", *arguments], progress)
@@ -148,7 +150,7 @@ def _run_program(arguments: list[str], progress: bool) -> None:
     if process.returncode != 0:
         message = said.rpartition("tilewright: [")[2]
         cls = _CLASSES.get(process.returncode, errors.InternalError)
-        raise cls("[" + message.strip() if message else f"the program ended with exit code {process.returncode}")
+        raise cls(errors.in_arguments("[" + message.strip()) if message else f"the program ended with exit code {process.returncode}")
 
 
 def _watch(process: subprocess.Popen[str], shown: bool) -> str:

@@ -206,6 +206,13 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
               HasSubstr("uses 'i' in the terms of its scan along 'i'"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = sum(k > i) a[i]"),
               HasSubstr("'k' is no axis of this stage"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = t[i - 1] + a[i]"),
+              HasSubstr("column 32: 't' reads itself, and a stage reads tensors that are declared "
+                        "before it; a running sum, product, minimum or maximum is a scan"));
+  for (const std::string reduction : {"sum(k=4)", "max(k=4)", "argmin(k=4)", "min(k <= i)"})
+    EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = 2.0 * " + reduction + " a[k]"),
+                HasSubstr("inside of an expression: a reduction is the whole expression of a "
+                          "stage; declare one, as in s: f32[i=4] = "));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i]; output u"),
               HasSubstr("'u' is no stage"));
   EXPECT_THAT(error_of("input a: f32[4]"), HasSubstr("there is no output"));

@@ -225,6 +225,18 @@ TEST(Workload, LayoutsThatCannotBeAreUsageErrors) {
     EXPECT_FALSE(parse_workload(free.key() + " " + text)) << text;
 }
 
+TEST(ParseWorkload, ReadsDeclarations) {
+  const std::string key = "expr fast input a: f32[3]; s: f32[] = sum(j=3) a[j]";
+  for (const char* text : {"input a: f32[3]; s: f32[] = sum(j=3) a[j]",
+                           "# a sum\ninput a: f32[3]\ns: f32[] = sum(j=3) "
+                           "a[j]\noutput s\n"})
+    EXPECT_EQ(parse_workload(text)->key(), key) << text;
+  EXPECT_EQ(parse_workload("ones : f32[i=3] = 1")->key(), "expr fast ones: f32[i=3] = 1.0");
+  EXPECT_EQ(parse_workload("input a: f32[3]; s: f32[i=3] = a[i] {a=A2a}")->layouts.count("a"), 1);
+  EXPECT_EQ(parse_workload("input a: f32[3]; s: f32[i=3] = b[i]").error().message,
+            "[parse] line 1, column 32: 'b' is no tensor declared before");
+}
+
 TEST(Workload, BadKeysAreErrors) {
   for (const char* key : {"", "conv2d", "conv2d f32 fast", "conv3d n=1",
                           "dense m=1 n=1 k=1 f128 fast", "dense m=1 n=1 k=1 f32 faster", "expr",

@@ -99,7 +99,9 @@ class Arrays(unittest.TestCase):
         for call in (lambda: self.kernel(b=self.w, a=self.a), lambda: self.kernel(self.a, b=self.w),
                      lambda: self.kernel.bind(b=self.w, a=self.a)()):
             np.testing.assert_array_equal(call(), expected)
-        for message, call in (("input 'b' is missing", lambda: self.kernel(a=self.a)),
+        for message, call in (("input 'b' is missing: the inputs are a, b", lambda: self.kernel(a=self.a)),
+                              ("'x' is no input; the inputs are a, b, the options out and threads",
+                               lambda: self.kernel(x=self.a)),
                               ("'q' is no input; the inputs are a, b", lambda: self.kernel(self.a, self.w, q=self.w)),
                               ("'a' is given by position and by name", lambda: self.kernel(self.a, self.w, a=self.a)),
                               ("expected 2 input arrays .a, b., got 3", lambda: self.kernel(self.a, self.w, self.w))):

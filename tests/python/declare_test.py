@@ -51,6 +51,32 @@ class Expressions(unittest.TestCase):
         with self.assertRaisesRegex(tw.UsageError, "conv2d. c: expected a whole number, not 'x'"):
             tw.make_workload("conv2d", c="x")
 
+    def test_a_mistake_is_one_sentence(self):
+        i, k = tw.Axis("i", 8), tw.Axis("k", 8)
+        x = tw.input("x", "f32", [i, k])
+        total = tw.sum(k, x[i, k])
+        for call, expected in (
+                (lambda: tw.Axis("m", -3), "Axis.'m'.: the extent is -3; expected a whole number from 0 on"),
+                (lambda: tw.Axis("m", 2**70), "the extent is 1180591620717411303424; expected"),
+                (lambda: tw.Axis("m", 3.5), "Axis.'m'.: the extent is 3.5; expected a whole number"),
+                (lambda: tw.Axis(64, "m"), "Axis.64.: expected a name, as in Axis.'i', 64."),
+                (lambda: tw.cast(x[i, k], "f32"), "the type stands first, as in cast.'f32', x."),
+                (lambda: tw.max(k, x[i, k]), "max_over.. is the reduction over axes, and max.a, b. compares"),
+                (lambda: tw.min([i, k], x[i, k]), "min_over.. is the reduction over axes"),
+                (lambda: 2.0 * total, "a reduction is the whole body of a stage, and no operand"),
+                (lambda: x[i, k] + total, "a reduction is the whole body of a stage, and no operand"),
+                (lambda: tw.exp(total), "a reduction is the whole body of a stage, and no operand"),
+                (lambda: tw.compute("y", [i], x), "y: body: expected an expression, and <Tensor x.*> is a tensor"),
+                (lambda: tw.sum(k, "x"), "expected an expression of i64, not 'x'"),
+                (lambda: tw.input(5, "f32", [i]), "^input.5, 'f32', .*.: expected .name: str, "),
+                (lambda: tw.compute("y", [i], boddy=x[i, 0]), "compute.. has no argument 'boddy': did you mean body.$"),
+                (lambda: tw.workload(x, acuracy="fast"), "has no argument 'acuracy': did you mean accuracy.$")):
+            with self.subTest(expected), self.assertRaises((TypeError, tw.UsageError)) as caught:
+                call()
+            self.assertRegex(str(caught.exception), expected)
+            self.assertNotIn("\n", str(caught.exception))
+        self.assertEqual([repr(tw.Axis("m")), repr(tw.Axis("m", np.int32(3)))], ["Axis('m')", "Axis('m', 3)"])
+
     def test_operands_of_different_types_are_an_error(self):
         i = tw.Axis("i", 3)
         a, b = tw.input("a", "f32", [i]), tw.input("b", np.int8, [i])
@@ -166,6 +192,11 @@ class Workloads(unittest.TestCase):
         self.assertIn("conv2d", tw.operators())
         with self.assertRaisesRegex(tw.UsageError, "densen"):
             tw.make_workload("densen", m=1)
+
+    def test_of_text(self):
+        text = "input a: f32[6, 5]; weight b: f32[5, 4]; c: f32[m=6, n=4] = sum(k=5) a[m, k] * b[k, n]"
+        self.assertEqual(tw.parse_workload(text), tw.workload(product()))
+        self.assertEqual(tw.parse_workload("# a product\n" + text.replace("; ", "\n")), tw.workload(product()))
 
     def test_attributes_as_the_command_line_takes_them(self):
         self.assertEqual(tw.make_workload("dense", **tw.parse_shape("m=8,n=16,k=4", "dense")),

@@ -4,6 +4,8 @@
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -54,12 +56,36 @@ class Tuning(unittest.TestCase):
         self.assertTrue(pipe.is_fifo() and link.is_symlink())
 
     def test_options_that_make_no_sense_are_refused(self):
-        for options, expected in (({"budget": float("nan")}, "budget is nan; a number of seconds from 0 on"),
-                                  ({"budget": -5}, "budget is -5"), ({"trials": -1}, "trials is -1"),
+        for options, expected in (({"budget": float("nan")}, "budget is nan: expected a positive number of seconds"),
+                                  ({"budget": -5}, "budget is -5"), ({"budget": 0}, "budget is 0"),
+                                  ({"budget": "5 m"}, "budget is '5 m': expected .* such as '500ms'"),
+                                  ({"timeout": "0s"}, "timeout is '0s'"), ({"trials": -1}, "trials is -1"),
                                   ({"threads": 0}, "threads is 0; a whole number from 1 to 1024"),
-                                  ({"threads": 1025}, "threads is 1025")):
+                                  ({"threads": 1025}, "threads is 1025"), ({"seed": -1}, "seed is -1"),
+                                  ({"threads": 1024}, "threads is 1024: the machine has .* would be measured")):
             with self.subTest(options), self.assertRaisesRegex(tw.errors.UsageError, expected):
                 tw.tune(small(), db=self.database, **options)
+        for options, expected in (({"trials": 2.5}, "trials is 2.5: expected a whole number"),
+                                  ({"threads": "two"}, "threads is 'two'"), ({"budget": None}, "budget is None"),
+                                  ({"effort": 3}, "effort is 3: expected text"),
+                                  ({"bugdet": 3}, "tune.. has no argument 'bugdet': did you mean budget.$")):
+            with self.subTest(options), self.assertRaisesRegex(TypeError, expected):
+                tw.tune(small(), db=self.database, **options)
+
+    def test_a_budget_may_be_text(self):
+        self.assertEqual(self.tune(budget="2m", timeout="10s", effort="quick").progress.budget_s, 120)
+
+    def test_messages_name_arguments(self):
+        with self.assertRaises(tw.DatabaseError) as absent:
+            tw.Store(self.folder / "absent.db", "r")
+        self.assertIn("`tilewright tune` creates one, or name another database", str(absent.exception))
+        with self.assertRaises(tw.NoCandidateError) as unknown:
+            self.tune(effort="none")
+        self.assertIn('tune without effort="none"', str(unknown.exception))
+        cache = self.folder / "cache"
+        cache.mkdir()
+        with self.assertRaisesRegex(tw.NoCandidateError, "\n  tilewright tune --db '"):  # a line for a shell
+            tw.Session(self.database, cache).kernel(small().key)
 
     def test_databases_are_paths_in_folders_that_are_there(self):
         with self.assertRaises(TypeError):
@@ -154,6 +180,62 @@ class Tuning(unittest.TestCase):
                                ({"search": "guess"}, tw.UsageError)):
             with self.assertRaises(error):
                 self.tune(**options)
+
+
+class Fault83(unittest.TestCase):
+    """While a run lasts, its database is read by its callback and by other threads."""
+
+    PRELUDE = """
+import signal, sys, threading
+import tilewright as tw
+store = tw.Store(sys.argv[1])
+workload = tw.make_workload("dense", m=16, n=32, k=24)
+heard = []
+"""
+
+    def run_script(self, body):
+        """What the script prints. It is a process of its own, as one that waits for a lock ends by no other means."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-c", self.PRELUDE + body, folder + "/tuning.db"], text=True,
+                                  capture_output=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.split()
+
+    def test_a_callback_reads_the_store(self):
+        counts = self.run_script("""
+tw.tune(workload, db=store, trials=8, on_progress=lambda p: heard.append((len(store), len(store.query(op="dense")))))
+print(min(heard)[0], max(heard)[0] > 0, all(all_of_them == dense for all_of_them, dense in heard))
+""")
+        self.assertEqual(counts, ["0", "True", "True"])
+
+    def test_another_thread_reads_it_before_the_run_ends(self):
+        said = self.run_script("""
+begun, read = threading.Event(), threading.Event()
+def look():
+    begun.wait()
+    heard.append((len(store), repr(store), store.query()))
+    read.set()
+def on_progress(progress):
+    begun.set()
+    assert read.wait(120), "the other thread waits for the run"
+thread = threading.Thread(target=look)
+thread.start()
+tw.tune(workload, db=store, trials=4, on_progress=on_progress)
+thread.join()
+print(len(heard), len(store) > 0)
+""")
+        self.assertEqual(said, ["1", "True"])
+
+    def test_an_interrupt_is_heard_by_a_run_whose_callback_reads_the_store(self):
+        said = self.run_script("""
+def on_progress(progress):
+    if len(store) > 0 and progress.best_ns > 0 and not heard:
+        heard.append(True)
+        signal.raise_signal(signal.SIGINT)
+tuned = tw.tune(workload, db=store, budget=500, effort="full", on_progress=on_progress)
+print(tuned.ended, len(heard))
+""")
+        self.assertEqual(said, ["interrupted", "1"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-CHECKED = r"(script|__init__|commands|errors|functions|onnx|onnx_writer|paths)\.py"
+CHECKED = r"(script|__init__|commands|errors|functions|onnx|onnx_writer|options|paths|signatures)\.py"
 
 # What the examples take for granted.
 PRELUDE = """

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Arguments that the called function checks. pybind11 answers an argument of another type with the
+// list of all signatures; a function that takes an Argument says in one sentence what was given and
+// what was expected.
+
+#include <pybind11/pybind11.h>
+
+namespace tw::python {
+
+inline int accepts_any(PyObject* /*value*/) { return 1; }
+
+/// Any Python object, which signatures and stubs show as a T.
+template <typename T>
+class Argument : public pybind11::object {
+  PYBIND11_OBJECT_DEFAULT(Argument, object, accepts_any)
+  using object::object;
+};
+
+}  // namespace tw::python
+
+template <typename T>
+struct pybind11::detail::handle_type_name<tw::python::Argument<T>> {
+  static constexpr auto name = make_caster<T>::name;
+};

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of runs, checked where they are given: what makes no sense is one sentence that names the
+argument. The program refuses the same values."""
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn, Union
+
+from tilewright import errors
+
+# Seconds, or text as the program takes it: "500ms", "60s", "5m", "2h".
+Seconds = Union[float, str]
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_TIME = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?(ms|s|m|h|)", re.ASCII | re.IGNORECASE)
+_LONGEST_S = 1e7
+
+# The least and the most of options that are whole numbers.
+_RANGES = {"trials": (0, 10**9), "threads": (1, 1024), "seed": (0, 2**63 - 1)}
+
+
+def check_names(function: str, given: Collection[str], known: Collection[str]) -> None:
+    """Raises TypeError for a keyword that the function does not have."""
+    for name in given:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, 1, 0.6)
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+        raise TypeError(f"{function}() has no argument {name!r}: {hint}")
+
+
+def seconds(verb: str, argument: str, value: Seconds) -> float:
+    """The number of seconds that `value` means. Raises UsageError where it means none, or no run can have so
+    many."""
+    if isinstance(value, str):
+        parts = _TIME.fullmatch(value)
+        number = float(parts[1] + (parts[2] or "")) * _UNITS[parts[3].lower()] if parts else math.nan
+    elif isinstance(value, bool) or not hasattr(value, "__float__"):
+        _refuse_type(verb, argument, value, "seconds, or text such as '60s'")
+    else:
+        number = float(value)
+    if not 0 < number <= _LONGEST_S:
+        raise errors.UsageError(f"[{verb}] {argument} is {value!r}: expected a positive number of seconds of at most "
+                                "1e7, or text such as '500ms', '60s', '5m' or '2h'")
+    return number
+
+
+def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
+    """The value as a whole number from `least` to `most`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        _refuse_type(verb, argument, value, "a whole number")
+    if not least <= number <= most:
+        raise errors.UsageError(f"[{verb}] {argument} is {number}; a whole number from {least} to {most} was expected")
+    return number
+
+
+def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run with each value checked by itself."""
+    result = dict(options)
+    for argument in ("budget", "timeout"):
+        if argument in result:
+            result[argument] = seconds(verb, argument, result[argument])
+    for argument, (least, most) in _RANGES.items():
+        if argument in result:
+            result[argument] = whole(verb, argument, result[argument], least, most)
+    for argument in ("target", "effort", "search"):
+        if argument in result and not isinstance(result[argument], str):
+            _refuse_type(verb, argument, result[argument], "text")
+    return result
+
+
+def _refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:
+    raise TypeError(f"[{verb}] {argument} is {value!r}: expected {expected}")
