@@ -138,6 +138,12 @@ FUNCTIONS = {
                               F.hardsigmoid(y), F.relu6(y), y.tanh(), y.exp(), torch.rsqrt(y * y + 1)],
     "products": lambda y: [y.flatten(1) @ y.flatten(1).t(), y.flatten(2) @ y.flatten(2).transpose(1, 2),
                            F.scaled_dot_product_attention(y, y, y), F.conv_transpose2d(y, y[:, :, :3, :3].reshape(8, 2, 3, 3), stride=2)],
+    "attention": lambda y: [F.scaled_dot_product_attention(y, y, y, is_causal=True),
+                            F.scaled_dot_product_attention(y[:, :, :4], y, y, is_causal=True, scale=0.3),
+                            F.scaled_dot_product_attention(y, y, y, torch.ones(9, 9, dtype=torch.bool).tril(1)),
+                            F.scaled_dot_product_attention(y, y, y, y[..., :1] > 0),
+                            F.scaled_dot_product_attention(y, y, y, torch.zeros(9, 9).masked_fill(
+                                ~torch.ones(9, 9, dtype=torch.bool).triu(), -torch.inf))],
 }
 
 
@@ -202,6 +208,42 @@ def check_behaviour(messages):
     check(f"it is listed once: {messages.texts}", len(told) == 1)
 
 
+def check_transformers(messages):
+    """The fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention in inference."""
+    messages.texts.clear()
+    x, causal = torch.randn(2, 10, 32), nn.Transformer.generate_square_subsequent_mask(10)
+    padding = torch.arange(10) >= torch.tensor([[10], [7]])
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
+    with torch.no_grad():
+        for name, options in (("an encoder layer", {}), ("the same, causal", {"src_mask": causal, "is_causal": True}),
+                              ("the same, padded", {"src_key_padding_mask": padding})):
+            check_close(name, compiled_by(torch_backend.backend, layer)(x, **options), layer(x, **options))
+        before = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, norm_first=True, activation="gelu").eval()
+        check_close("one that normalizes first", compiled_by(torch_backend.backend, before)(x), before(x))
+        several = nn.MultiheadAttention(32, 4, batch_first=True).eval()
+        for actual, expected in zip(compiled_by(torch_backend.backend, several)(x, x, x), several(x, x, x)):
+            check_close("attention and its weights", actual, expected)
+    check(f"no part of a transformer is left to PyTorch: {messages.texts}", messages.texts == [])
+
+
+def check_nan(messages):
+    """A NaN of an input reaches the result where it does in eager mode."""
+    messages.texts.clear()
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)).eval()
+    ours, x = compiled_by(torch_backend.backend, model), torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        check_close("without a NaN", ours(x), model(x))
+        x[0, 1, 2, 3] = torch.nan
+        expected = model(x)
+        check("a NaN reaches the result in eager mode", bool(expected.isnan().any()))
+        check("and here", torch.equal(ours(x).isnan(), expected.isnan()))
+        check_close("its other elements", ours(x).nan_to_num(), expected.nan_to_num())
+        model[0].bias[0] = torch.nan
+        check("a NaN of a constant reaches the result", torch.equal(ours(x).isnan(), model(x).isnan()))
+    check(f"the backend says so: {messages.texts}", messages.texts == ["tilewright: left to PyTorch: a piece whose "
+                                                                       "constants have a NaN"])
+
+
 def timed(calls, rounds):
     """Median seconds of each call, made by turns."""
     times = {name: [] for name in calls}
@@ -250,6 +292,8 @@ def main():
     logging.getLogger("tilewright.torch").addHandler(messages)
     check_operators(messages)
     check_behaviour(messages)
+    check_transformers(messages)
+    check_nan(messages)
     if options.checks:
         return
     rows = [run(name, options) for name in options.model or MODELS]

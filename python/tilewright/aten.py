@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from tilewright import onnx_writer
 
 aten = torch.ops.aten
-OPSET = 20
+OPSET = 23
 
 # Reduced floats are left to PyTorch.
 ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.float64: onnx_writer.DOUBLE,
@@ -393,16 +393,62 @@ def _adaptive_pool(writer, node):
 @_converts(aten._scaled_dot_product_flash_attention_for_cpu.default)
 def _attention(writer, node):
     _only_first_result(node)
-    query, key, value = node.args[:3]
-    mask, scale = node.kwargs.get("attn_mask"), node.kwargs.get("scale")
-    if _argument(node, 3, "dropout_p", 0.0) or _argument(node, 4, "is_causal", False):
-        raise Unsupported("dropout or a causal mask")
-    transposed = writer.emit("Transpose", [writer.tensor(key)], perm=[0, 1, 3, 2])
-    factor = writer.constant(shape_of(query)[-1]**-0.5 if scale is None else scale, query.meta["val"].dtype)
-    scores = writer.emit("Mul", [writer.emit("MatMul", [writer.tensor(query), transposed]), factor])
+    query, mask, scale = node.args[0], node.kwargs.get("attn_mask"), node.kwargs.get("scale")
+    if _argument(node, 3, "dropout_p", 0.0):
+        raise Unsupported("dropout")
+    inputs = [writer.tensor(argument) for argument in node.args[:3]]
     if mask is not None:
-        scores = writer.emit("Add", [scores, writer.tensor(mask, query.meta["val"].dtype)])
-    return [writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), writer.tensor(value)])]
+        inputs.append(writer.tensor(mask))
+    options = {"is_causal": int(_argument(node, 4, "is_causal", False))}
+    if scale is not None and scale != shape_of(query)[-1]**-0.5:
+        options["scale"] = float(scale)
+    return [writer.emit("Attention", inputs, **options)]
+
+
+# Tensors of known elements, which masks are made of.
+@_converts(aten.full.default, aten.ones.default, aten.zeros.default, aten.scalar_tensor.default,
+           aten.full_like.default, aten.ones_like.default, aten.zeros_like.default)
+def _filled(writer, node):
+    names = {aten.ones.default: 1, aten.ones_like.default: 1, aten.zeros.default: 0, aten.zeros_like.default: 0}
+    position = 0 if node.target is aten.scalar_tensor.default else 1
+    value = names.get(node.target, None)
+    made = node.meta["val"]
+    element = node.args[position] if value is None else value
+    if isinstance(element, Node):
+        raise Unsupported("elements that are known when it runs")
+    return writer.initializer(torch.full(tuple(made.shape), element, dtype=made.dtype))
+
+
+@_converts(aten.tril.default, aten.triu.default)
+def _triangle(writer, node):
+    rows, columns = shape_of(node)[-2:]
+    ones, diagonal = torch.ones(rows, columns, dtype=torch.bool), _argument(node, 1, "diagonal", 0)
+    kept = ones.tril(diagonal) if node.target is aten.tril.default else ones.triu(diagonal)
+    dtype = node.meta["val"].dtype
+    if dtype == torch.bool:
+        return writer.emit("And", [writer.tensor(node.args[0]), writer.initializer(kept)])
+    return writer.emit("Where", [writer.initializer(kept), writer.tensor(node.args[0]), writer.constant(0, dtype)])
+
+
+@_converts(aten.masked_fill.Scalar)
+def _masked_fill(writer, node):
+    x, mask, value = node.args
+    return writer.emit("Where", [writer.tensor(mask), writer.constant(value, node.meta["val"].dtype), writer.tensor(x)])
+
+
+@_converts(aten.logical_not.default, aten.bitwise_not.default)
+def _not(writer, node):
+    if node.args[0].meta["val"].dtype != torch.bool:
+        raise Unsupported("operands that are no truth values")
+    return writer.emit("Not", [writer.tensor(node.args[0])])
+
+
+@_converts(aten.logical_and.default, aten.bitwise_and.Tensor, aten.logical_or.default, aten.bitwise_or.Tensor)
+def _logical(writer, node):
+    if any(argument.meta["val"].dtype != torch.bool for argument in node.args):
+        raise Unsupported("operands that are no truth values")
+    is_and = node.target in (aten.logical_and.default, aten.bitwise_and.Tensor)
+    return writer.emit("And" if is_and else "Or", [writer.tensor(argument) for argument in node.args])
 
 
 @_converts(operator.getitem)
@@ -412,6 +458,76 @@ def _item(writer, node):
         raise Unsupported("an item of what is not converted")
     names = writer.names_of(source)
     return names[index] if isinstance(names, list) else names
+
+
+# ---- operators that tracing takes apart ----------------------------------------------------------
+
+
+def _hidden_keys(mask, mask_type, batch, heads, queries, keys):
+    """Where the fast path of nn.MultiheadAttention hides a key from a query, as it broadcasts over [batch, head,
+    query, key]. Masks of floats hide where they are not 0."""
+    hidden = mask.to(torch.bool)
+    if mask_type == 1:
+        return hidden.view(batch, 1, 1, keys)
+    if mask_type == 0:
+        return hidden.view(1, 1, queries, keys)
+    return hidden.expand(batch, heads, queries, keys)
+
+
+def _multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias,
+                          mask=None, need_weights=True, average_attn_weights=True, mask_type=None):
+    batch, queries, _ = query.shape
+    keys, size = key.shape[1], embed_dim // num_head
+    if query is key and key is value:
+        parts = torch.nn.functional.linear(query, qkv_weight, qkv_bias).view(batch, queries, 3, num_head, size)
+        q, k, v = (parts.permute(2, 0, 3, 1, 4)[i] for i in range(3))
+    else:
+        weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
+        q, k, v = (torch.nn.functional.linear(x, weight, bias).view(batch, x.shape[1], num_head, size).transpose(1, 2)
+                   for x, weight, bias in zip((query, key, value), weights, biases))
+    scores = None if mask is None else torch.zeros((), dtype=q.dtype).masked_fill(
+        _hidden_keys(mask, mask_type, batch, num_head, queries, keys), float("-inf"))
+    if need_weights:
+        products = q @ k.transpose(-1, -2) * size**-0.5
+        weights = torch.softmax(products if scores is None else products + scores, -1)
+        mixed = weights @ v
+        shown = weights.mean(1) if average_attn_weights else weights
+    else:
+        mixed, shown = torch.nn.functional.scaled_dot_product_attention(q, k, v, scores), query.new_empty(0)
+    joined = mixed.transpose(1, 2).reshape(batch, queries, embed_dim)
+    return torch.nn.functional.linear(joined, proj_weight, proj_bias), shown
+
+
+def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
+                   norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2,
+                   ffn_bias_2, mask=None, mask_type=None):
+    functions = torch.nn.functional
+
+    def attended(x):
+        return _multi_head_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+                                     False, True, mask_type)[0]
+
+    def fed_forward(x):
+        inner = functions.linear(x, ffn_weight_1, ffn_bias_1)
+        return functions.linear(functions.gelu(inner) if use_gelu else functions.relu(inner), ffn_weight_2, ffn_bias_2)
+
+    def first_norm(x):
+        return functions.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
+
+    def second_norm(x):
+        return functions.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
+
+    if norm_first:
+        x = src + attended(first_norm(src))
+        return x + fed_forward(second_norm(x))
+    x = first_norm(src + attended(src))
+    return second_norm(x + fed_forward(x))
+
+
+# The fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention, each one operator of ATen that only PyTorch
+# itself implements, as the operators that they are made of.
+DECOMPOSITIONS = {aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+                  aten._native_multi_head_attention.default: _multi_head_attention}
 
 
 # ---- whole graphs --------------------------------------------------------------------------------

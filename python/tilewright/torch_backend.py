@@ -8,7 +8,8 @@
 
 A graph of ATen operators is split into pieces that Tilewright implements, each a network whose layouts and
 kernels are chosen together, and the rest, which PyTorch runs. Parameters and buffers become constants;
-where they have changed since, a piece is made anew. Arrays are passed without copies (DLPack). What needs
+where they have changed since, a piece is made anew. Arrays are passed without copies (DLPack). A call of a
+piece whose inputs have a NaN is run by PyTorch, because kernels ignore NaN where ATen passes it on. What needs
 gradients or has symbolic shapes is left to PyTorch; why, is logged once, to the logger `tilewright.torch`.
 Imports torch.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -57,7 +59,7 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *,
         with unset_fake_temporarily():  # constants are real tensors
             return make_boxed_func(_compiled(graph, numbers, tuning).forward)
 
-    return aot_autograd(fw_compiler=compile_graph)(module, example_inputs)
+    return aot_autograd(fw_compiler=compile_graph, decompositions=aten.DECOMPOSITIONS)(module, example_inputs)
 
 
 def _why_eager(example_inputs: Sequence[Any]) -> str:
@@ -144,6 +146,9 @@ class _Piece(torch.nn.Module):
         """Makes the network with these constants, by the place among the arguments."""
         self._made_of = {place: _Stamp(tensor) for place, tensor in constants.items()}
         self._network = None
+        if any(map(_has_nan, constants.values())):
+            _tell_once("left to PyTorch: a piece whose constants have a NaN")
+            return
         model = aten.to_onnx(self._source[0], constants)
         if len(model) > _MOST_BYTES:
             _tell_once("left to PyTorch: a piece whose weights are larger than 2 GiB")
@@ -162,11 +167,16 @@ class _Piece(torch.nn.Module):
             for place in changed:
                 self._changes[place] += 1
             self._build({place: arrays[place] for place in self._made_of if self._changes[place] < 2})
-        if self._network is None:
+        if self._network is None or any(_has_nan(arrays[place]) for place in self._places):
             return self._source[0](*arrays)
         outputs = tuple(map(_new_like, self._results))
         self._network(*(arrays[place].detach().resolve_neg() for place in self._places), out=outputs)
         return outputs[0] if self._is_single else outputs
+
+
+def _has_nan(tensor: torch.Tensor) -> bool:
+    """Whether an element is NaN. Each NaN makes the sum one, which takes a pass over the elements and no memory."""
+    return tensor.is_floating_point() and math.isnan(tensor.sum().item()) and bool(tensor.isnan().any())
 
 
 def _new_like(traced: torch.Tensor) -> torch.Tensor:
