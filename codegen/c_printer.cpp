@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "base/integer.h"
 #include "codegen/abi.h"
 
 namespace tw::codegen {
@@ -397,8 +398,33 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
               compare_level};
     case BinaryOp::Pow:
       return float_call("pow", type, x.text + ", " + y.text);
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+      return shift(b, x, y);
+    // In parentheses wherever they are operands, as compilers advise.
+    case BinaryOp::BitAnd:
+    case BinaryOp::BitOr:
+    case BinaryOp::BitXor:
+      return {fmt::format("{} {} {}", at_level(x, unary_level), dsl::to_string(b.op),
+                          at_level(y, unary_level)),
+              conditional_level};
   }
   TW_CHECK(false);
+}
+
+/// C leaves counts from the number of bits on undefined, and the left shift of what is negative.
+CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& y) const {
+  const DType type = b.a.type();
+  const int64_t bits = 8 * size_bytes(type);
+  const auto literal = dsl::as_int(b.b);
+  const std::string count = literal ? std::to_string(floor_mod(*literal, bits))
+                                    : fmt::format("({} & {})", at_level(y, unary_level), bits - 1);
+  if (b.op == BinaryOp::Shr)
+    return {fmt::format("{} >> {}", at_level(x, unary_level), count), conditional_level};
+  const std::string_view modular = type == Int64 ? spelling_.uint64 : spelling_.uint32;
+  return {fmt::format("({})(({}){} << {})", storage_type(type), modular, at_level(x, unary_level),
+                      count),
+          unary_level};
 }
 
 /// +, - and *. 32-bit integers, and those of 64 bits that are no plain index, may overflow: they

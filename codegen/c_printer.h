@@ -123,6 +123,7 @@ class CPrinter {
   Text print(const dsl::Cast& c);
   Text literal(const dsl::Const& c) const;
   Text arithmetic(dsl::BinaryOp op, DType type, const Text& x, const Text& y, bool is_value) const;
+  Text shift(const dsl::Binary& b, const Text& x, const Text& y) const;
   Text division(const dsl::Binary& b, const Text& x, const Text& y) const;
   Text min_max(dsl::BinaryOp op, DType type, const Text& x, const Text& y) const;
   Text narrowed(DType type, const Text& value) const;

@@ -1005,7 +1005,7 @@ class PhaseTranslator {
     const schedules::Constraints constraints = schedules::split_condition(condition);
     Expr all = dsl::constant_int(Bool, 1);
     for (const Expr& opaque : constraints.opaque) {
-      if (uses_vector_variable({opaque})) return std::nullopt;
+      if (uses_vector_variable(opaque)) return std::nullopt;
       all = all && opaque;
     }
     for (Affine affine : constraints.affine) {
@@ -1013,7 +1013,7 @@ class PhaseTranslator {
       const int64_t step = affine.coefficient(lane);
       const Range range = ranges_.of(lane);
       affine.add(lane, -step);
-      if (uses_vector_variable({schedules::to_expr(affine)})) return std::nullopt;
+      if (uses_vector_variable(schedules::to_expr(affine))) return std::nullopt;
       affine.constant += step * (step > 0 ? range.low : range.high);
       all = all && schedules::to_condition(affine);
     }
@@ -1235,14 +1235,17 @@ class PhaseTranslator {
     return leaves;
   }
 
-  bool uses_vector_variable(const std::vector<Expr>& indices) const {
+  bool uses_vector_variable(const Expr& expr) const {
     bool uses = false;
-    for (const Expr& index : indices)
-      dsl::for_each(index, [&](const Expr& e) {
-        const auto* v = e.as<dsl::Var>();
-        uses |= v && variables_.at(v->name).kind == LoopKind::Vector;
-      });
+    dsl::for_each(expr, [&](const Expr& e) {
+      const auto* v = e.as<dsl::Var>();
+      uses |= v && variables_.at(v->name).kind == LoopKind::Vector;
+    });
     return uses;
+  }
+  bool uses_vector_variable(const std::vector<Expr>& indices) const {
+    return std::any_of(indices.begin(), indices.end(),
+                       [&](const Expr& index) { return uses_vector_variable(index); });
   }
 
   static HExpr both(const HExpr& outer, const HExpr& condition) {
@@ -1374,8 +1377,26 @@ class PhaseTranslator {
         return a && b;
       case BinaryOp::Or:
         return a || b;
+      case BinaryOp::Shl:
+      case BinaryOp::Shr:
+        return shifted(op, a, b);
+      case BinaryOp::BitAnd:
+        return a & b;
+      case BinaryOp::BitOr:
+        return a | b;
+      case BinaryOp::BitXor:
+        return a ^ b;
     }
     TW_CHECK(false);
+  }
+
+  /// Halide shifts to the other side by a negative count, and leaves large ones undefined.
+  static HExpr shifted(BinaryOp op, const HExpr& a, const HExpr& b) {
+    const Halide::Type modular = a.type().with_code(halide_type_uint);
+    const Halide::Type counts = b.type().with_code(halide_type_uint);
+    const HExpr count = Halide::cast(counts, b) & hi::make_const(counts, counts.bits() - 1);
+    if (op == BinaryOp::Shr) return a >> count;
+    return Halide::cast(a.type(), Halide::cast(modular, a) << count);
   }
 
   /// `x <= inf` as a comparison of bits: LLVM may assume that no float is NaN, and would fold it.

@@ -2,6 +2,7 @@
 #include "codegen/ranges.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "base/integer.h"
@@ -66,6 +67,30 @@ Range remainder(Range a, Range b, const Expr& divisor) {
   return {0, *k - 1};
 }
 
+/// A shift to the right never makes a number larger. Counts that are a literal below the bits of
+/// every type are what they say.
+Range shifted_right(Range a, const Expr& count) {
+  const auto k = dsl::as_int(count);
+  if (k && *k >= 0 && *k < 8)
+    return {is_unknown(a.low) ? a.low : a.low >> *k, is_unknown(a.high) ? a.high : a.high >> *k};
+  return {a.low >= 0 ? 0 : a.low, a.high < 0 ? -1 : a.high};
+}
+
+/// An operand that is not negative bounds the bits of both.
+Range masked(Range a, Range b) {
+  if (a.low >= 0 && b.low >= 0) return {0, std::min(a.high, b.high)};
+  if (a.low >= 0) return {0, a.high};
+  if (b.low >= 0) return {0, b.high};
+  return {};
+}
+
+/// | and ^ set no bit above the highest one of their operands.
+Range joined(Range a, Range b) {
+  if (a.low < 0 || b.low < 0 || is_unknown(a.high) || is_unknown(b.high)) return {};
+  const auto bits = std::bit_width(static_cast<uint64_t>(std::max(a.high, b.high)));
+  return {0, static_cast<int64_t>((uint64_t{1} << bits) - 1)};
+}
+
 Range of_type(DType type) {
   switch (type) {
     case Bool:
@@ -97,6 +122,13 @@ Range of_binary(BinaryOp op, Range x, Range y, const Expr& divisor) {
       return {std::min(x.low, y.low), std::min(x.high, y.high)};
     case BinaryOp::Max:
       return {std::max(x.low, y.low), std::max(x.high, y.high)};
+    case BinaryOp::Shr:
+      return shifted_right(x, divisor);
+    case BinaryOp::BitAnd:
+      return masked(x, y);
+    case BinaryOp::BitOr:
+    case BinaryOp::BitXor:
+      return joined(x, y);
     default:
       return {};
   }
@@ -165,7 +197,12 @@ bool Ranges::all_fit_int32(const Expr& expr) const {
   return dsl::visit(
       expr, [&](const dsl::Unary& u) { return all_fit_int32(u.a); },
       [&](const dsl::Cast& c) { return all_fit_int32(c.a); },
-      [&](const dsl::Binary& b) { return all_fit_int32(b.a) && all_fit_int32(b.b); },
+      [&](const dsl::Binary& b) {
+        // Counts are taken modulo the bits of the type, so that of an i64 is not that of an i32.
+        if (expr.type() == Int64 && (b.op == BinaryOp::Shl || b.op == BinaryOp::Shr))
+          if (const Range count = of(b.b); count.low < 0 || count.high > 31) return false;
+        return all_fit_int32(b.a) && all_fit_int32(b.b);
+      },
       [&](const dsl::Select& s) {
         return all_fit_int32(s.condition) && all_fit_int32(s.a) && all_fit_int32(s.b);
       },

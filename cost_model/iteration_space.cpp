@@ -63,6 +63,12 @@ std::optional<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
       return a != 0 && b != 0;
     case BinaryOp::Or:
       return a != 0 || b != 0;
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+    case BinaryOp::BitAnd:
+    case BinaryOp::BitOr:
+    case BinaryOp::BitXor:
+      return dsl::apply_bitwise(op, Int64, a, b);
     case BinaryOp::Pow:
       break;
   }

@@ -60,6 +60,12 @@ std::optional<LaneValues> apply(BinaryOp op, const LaneValues& a, const LaneValu
       return each(a, b, [](int64_t x, int64_t y) { return x != 0 && y != 0; });
     case BinaryOp::Or:
       return each(a, b, [](int64_t x, int64_t y) { return x != 0 || y != 0; });
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+    case BinaryOp::BitAnd:
+    case BinaryOp::BitOr:
+    case BinaryOp::BitXor:
+      return each(a, b, [op](int64_t x, int64_t y) { return dsl::apply_bitwise(op, Int64, x, y); });
     case BinaryOp::Pow:
       break;
   }

@@ -100,7 +100,8 @@ std::optional<int64_t> checked_sub(int64_t a, int64_t b) {
   return difference;
 }
 
-std::optional<int64_t> fold_int(BinaryOp op, int64_t a, int64_t b) {
+std::optional<int64_t> fold_int(BinaryOp op, DType type, int64_t a, int64_t b) {
+  if (is_bitwise(op)) return apply_bitwise(op, type, a, b);
   switch (op) {
     case BinaryOp::Add:
       return checked_add(a, b);
@@ -129,10 +130,9 @@ std::optional<int64_t> fold_int(BinaryOp op, int64_t a, int64_t b) {
       return a && b;
     case BinaryOp::Or:
       return a || b;
-    case BinaryOp::Pow:
-      break;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 // Neutral and absorbing elements, for integers and booleans only: x * 0 is not 0 for a float NaN.
@@ -171,6 +171,23 @@ std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b,
       if (x) return *x ? a : b;
       if (y) return *y ? b : a;
       break;
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+      if (x == 0 || y == 0) return a;
+      break;
+    case BinaryOp::BitAnd:
+      if (x == 0 || equal(a, b)) return a;
+      if (y == 0) return b;
+      break;
+    case BinaryOp::BitOr:
+      if (x == 0 || equal(a, b)) return b;
+      if (y == 0) return a;
+      break;
+    case BinaryOp::BitXor:
+      if (x == 0) return b;
+      if (y == 0) return a;
+      if (equal(a, b)) return constant_int(a.type(), 0);
+      break;
     default:
       break;
   }
@@ -192,6 +209,23 @@ std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
   if (power == 3) return a * a * a;
   if (power == 4) return (a * a) * (a * a);
   return std::nullopt;
+}
+
+/// Shifts and masks of indices by literals as multiplications, divisions and remainders, which the
+/// analyses of indices know. Of other types they stay what they are: instructions of their own.
+std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b,
+                                       std::optional<int64_t> x, std::optional<int64_t> y) {
+  constexpr int64_t most = 62;  // 2^62 is the largest power of two that an Int64 holds
+  const auto power = [](int64_t exponent) { return Expr(int64_t{1} << exponent); };
+  if (y && (op == BinaryOp::Shl || op == BinaryOp::Shr)) {
+    const int64_t count = floor_mod(*y, 64);
+    if (count > most) return std::nullopt;
+    return binary(op == BinaryOp::Shl ? BinaryOp::Mul : BinaryOp::Div, a, power(count));
+  }
+  if (op != BinaryOp::BitAnd || (!x && !y)) return std::nullopt;
+  const int64_t mask = x ? *x : *y;
+  if (mask <= 0 || (mask & (mask + 1)) != 0 || mask > (int64_t{1} << most) - 1) return std::nullopt;
+  return binary(BinaryOp::Mod, x ? b : a, Expr(mask + 1));
 }
 
 /// An integer literal takes the type of what it meets; all other mixtures are the caller's bug.
@@ -365,8 +399,10 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
   if (!is_float(a.type())) {
     const auto x = as_int(a), y = as_int(b);
     if (x && y)
-      if (const auto folded = fold_int(op, *x, *y)) return constant_int(type, *folded);
+      if (const auto folded = fold_int(op, type, *x, *y)) return constant_int(type, *folded);
     if (const auto folded = fold_neutral(op, a, b, x, y)) return *folded;
+    if (type == Int64)
+      if (const auto folded = fold_bits_of_index(op, a, b, x, y)) return *folded;
   }
   if (op == BinaryOp::Pow)
     if (const auto folded = fold_power(a, b)) return *folded;
@@ -402,6 +438,11 @@ Expr operator>=(const Expr& a, const Expr& b) { return binary(BinaryOp::Le, b, a
 Expr operator&&(const Expr& a, const Expr& b) { return binary(BinaryOp::And, a, b); }
 Expr operator||(const Expr& a, const Expr& b) { return binary(BinaryOp::Or, a, b); }
 Expr operator!(const Expr& a) { return unary(UnaryOp::Not, a); }
+Expr operator<<(const Expr& a, const Expr& count) { return binary(BinaryOp::Shl, a, count); }
+Expr operator>>(const Expr& a, const Expr& count) { return binary(BinaryOp::Shr, a, count); }
+Expr operator&(const Expr& a, const Expr& b) { return binary(BinaryOp::BitAnd, a, b); }
+Expr operator|(const Expr& a, const Expr& b) { return binary(BinaryOp::BitOr, a, b); }
+Expr operator^(const Expr& a, const Expr& b) { return binary(BinaryOp::BitXor, a, b); }
 Expr eq(const Expr& a, const Expr& b) { return binary(BinaryOp::Eq, a, b); }
 Expr ne(const Expr& a, const Expr& b) { return binary(BinaryOp::Ne, a, b); }
 Expr min(const Expr& a, const Expr& b) { return binary(BinaryOp::Min, a, b); }
@@ -531,6 +572,22 @@ uint64_t variable_bit(const std::string& name) {
   return uint64_t{1} << (std::hash<std::string>()(name) % 64);
 }
 
+int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::BitAnd:
+      return a & b;
+    case BinaryOp::BitOr:
+      return a | b;
+    case BinaryOp::BitXor:
+      return a ^ b;
+    default:
+      break;
+  }
+  const int64_t count = floor_mod(b, 8 * size_bytes(type));
+  if (op == BinaryOp::Shr) return a >> count;
+  return wrap_to(type, static_cast<int64_t>(static_cast<uint64_t>(a) << count));
+}
+
 std::string_view to_string(UnaryOp op) {
   constexpr std::string_view names[] = {
 #define X(name, text) text,
@@ -587,6 +644,11 @@ std::optional<std::string> type_error(BinaryOp op, DType type) {
     case BinaryOp::Or:
       return needs(type == Bool, "bools");
     case BinaryOp::Mod:
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+    case BinaryOp::BitAnd:
+    case BinaryOp::BitOr:
+    case BinaryOp::BitXor:
       return needs(type != Bool && !is_float(type), "integers");
     case BinaryOp::Pow:
       return needs(is_float(type), "floats");

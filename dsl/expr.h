@@ -6,8 +6,10 @@
 // An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
 // to share between threads. Index arithmetic has type Int64; division and modulo of integers round
 // towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target, and give 0
-// where the divisor is 0. Arithmetic needs operands of one type; an integer literal takes the type
-// of the other operand.
+// where the divisor is 0. Shifts and operations on bits are of integers in two's complement: `>>`
+// of a negative number keeps its sign, and counts are taken modulo the number of bits of the type,
+// so `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`. Arithmetic needs operands of one
+// type; an integer literal takes the type of the other operand.
 //
 //   Expr x = var("x");
 //   Expr e = select(x >= 1 && x < 8, a.read({x - 1}), constant(Float32, 0));
@@ -51,11 +53,11 @@ class TensorNode;
 
 // enumerator, text, precedence (higher binds tighter; 0: written as a function call)
 #define TW_BINARY_OPS(X) \
-  X(Add, "+", 4)         \
-  X(Sub, "-", 4)         \
-  X(Mul, "*", 5)         \
-  X(Div, "/", 5)         \
-  X(Mod, "%", 5)         \
+  X(Add, "+", 8)         \
+  X(Sub, "-", 8)         \
+  X(Mul, "*", 9)         \
+  X(Div, "/", 9)         \
+  X(Mod, "%", 9)         \
   X(Min, "min", 0)       \
   X(Max, "max", 0)       \
   X(Lt, "<", 3)          \
@@ -64,7 +66,12 @@ class TensorNode;
   X(Ne, "!=", 3)         \
   X(And, "&&", 2)        \
   X(Or, "||", 1)         \
-  X(Pow, "pow", 0)
+  X(Pow, "pow", 0)       \
+  X(Shl, "<<", 7)        \
+  X(Shr, ">>", 7)        \
+  X(BitAnd, "&", 6)      \
+  X(BitXor, "^", 5)      \
+  X(BitOr, "|", 4)
 
 enum class UnaryOp {
 #define X(name, text) name,
@@ -175,7 +182,8 @@ Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
 Expr unary(UnaryOp op, Expr a);
 /// Folds constants and the neutral elements of integer arithmetic (x + 0, x * 1, x * 0). Makes
-/// pow(x, 2.0) and other frequent powers the operations that they are (x * x).
+/// pow(x, 2.0) and other frequent powers the operations that they are (x * x), and of Int64, the
+/// type of indices, shifts and masks by literals: x >> 2 is x / 4, x << 2 is x * 4, x & 3 is x % 4.
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
 Expr cast(DType type, Expr a);
@@ -193,6 +201,11 @@ Expr operator>=(const Expr& a, const Expr& b);
 Expr operator&&(const Expr& a, const Expr& b);
 Expr operator||(const Expr& a, const Expr& b);
 Expr operator!(const Expr& a);
+Expr operator<<(const Expr& a, const Expr& count);
+Expr operator>>(const Expr& a, const Expr& count);
+Expr operator&(const Expr& a, const Expr& b);
+Expr operator|(const Expr& a, const Expr& b);
+Expr operator^(const Expr& a, const Expr& b);
 Expr eq(const Expr& a, const Expr& b);
 Expr ne(const Expr& a, const Expr& b);
 Expr min(const Expr& a, const Expr& b);
@@ -271,6 +284,14 @@ bool uses_var(const Expr& expr, const std::string& name);
 
 /// One of 64 bits by the name's hash, for ExprNode::variables.
 uint64_t variable_bit(const std::string& name);
+
+/// True for shifts and operations on bits.
+constexpr bool is_bitwise(BinaryOp op) {
+  return op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::BitAnd ||
+         op == BinaryOp::BitOr || op == BinaryOp::BitXor;
+}
+/// The result of such an operation on values of an integer type. Requires: is_bitwise(op).
+int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b);
 
 std::string_view to_string(UnaryOp op);
 std::string_view to_string(BinaryOp op);

@@ -96,13 +96,13 @@ class Lexer {
   }
 
   Status symbol() {
-    for (const std::string_view two : {"<=", ">=", "==", "!=", "&&", "||"})
+    for (const std::string_view two : {"<=", ">=", "==", "!=", "&&", "||", "<<", ">>"})
       if (text_.substr(at_, 2) == two) {
         add(Token::Symbol, 2);
         return {};
       }
     const char c = text_[at_];
-    if (std::string_view("+-*/%<>!=()[],:@").find(c) == std::string_view::npos) {
+    if (std::string_view("+-*/%<>!=()[],:@&|^").find(c) == std::string_view::npos) {
       add(Token::Symbol, 1);
       const bool printable = c > ' ' && c < 127;
       return parse_error(tokens_.back(),

@@ -132,6 +132,7 @@ int64_t saturate(DType type, double value) {
 
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
   if (is_float(operands)) return float_result(op, a.f, b.f);
+  if (is_bitwise(op)) return {0, apply_bitwise(op, operands, a.i, b.i)};
   return {0, wrap_to(result, int_result(op, a.i, b.i))};
 }
 

@@ -175,7 +175,8 @@ bool reads_stage(const Expr& expr, const Compute& compute) {
 Compute order_operands(Compute compute) {
   const auto is_commutative = [](dsl::BinaryOp op) {
     return op == dsl::BinaryOp::Add || op == dsl::BinaryOp::Mul || op == dsl::BinaryOp::Min ||
-           op == dsl::BinaryOp::Max;
+           op == dsl::BinaryOp::Max || op == dsl::BinaryOp::BitAnd || op == dsl::BinaryOp::BitOr ||
+           op == dsl::BinaryOp::BitXor;
   };
   for (Stage& stage : compute.stages)
     stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {

@@ -34,6 +34,34 @@ std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) 
   return std::max(*a, *b);
 }
 
+struct ValueLimits {
+  int64_t low, high;
+};
+
+/// The limits of a value that was read, by its type and by masks and shifts with literals:
+/// `a[i] & 15` and the i64() of it are at most 15.
+std::optional<ValueLimits> limits_of_value(const Expr& expr) {
+  if (const auto* cast = expr.as<dsl::Cast>())
+    if (!is_float(cast->a.type()) && size_bytes(cast->a.type()) < size_bytes(expr.type()))
+      return limits_of_value(cast->a);
+  const Binary* b = expr.as<Binary>();
+  const auto literal = b ? dsl::as_int(b->b) : std::nullopt;
+  if (literal && b->op == BinaryOp::BitAnd && *literal >= 0) return ValueLimits{0, *literal};
+  if (literal && b->op == BinaryOp::Shr && *literal >= 0 && *literal < 8)
+    if (const auto a = limits_of_value(b->a))
+      return ValueLimits{a->low >> *literal, a->high >> *literal};
+  switch (expr.type()) {
+    case UInt8:
+      return ValueLimits{0, 255};
+    case Int8:
+      return ValueLimits{-128, 127};
+    case Bool:
+      return ValueLimits{0, 1};
+    default:
+      return std::nullopt;
+  }
+}
+
 /// The divisor of an integer division or modulo by a literal; 0 for other expressions.
 int64_t positive_divisor(const Expr& expr) {
   const Binary* b = expr.as<Binary>();
@@ -123,12 +151,7 @@ int Bounds::enter(const Expr& expr) const {
     atom.a = linear(s->a);
     atom.b = linear(s->b);
   } else {
-    // A value that was read or cast has at least the range of its narrow type.
-    const dsl::Cast* cast = expr.as<dsl::Cast>();
-    const DType type = cast ? cast->a.type() : expr.type();
-    if (type == UInt8) atom.low = 0, atom.high = 255;
-    if (type == Int8) atom.low = -128, atom.high = 127;
-    if (type == Bool) atom.low = 0, atom.high = 1;
+    if (const auto limits = limits_of_value(expr)) atom.low = limits->low, atom.high = limits->high;
   }
   if (atom.kind != AtomKind::Variable)
     dsl::for_each(expr, [&](const Expr& e) {

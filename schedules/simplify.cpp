@@ -135,6 +135,11 @@ Expr simplify_binary(const Expr& expr, const Binary& b, const Bounds& bounds) {
     case BinaryOp::And:
     case BinaryOp::Or:
     case BinaryOp::Pow:
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+    case BinaryOp::BitAnd:
+    case BinaryOp::BitOr:
+    case BinaryOp::BitXor:
       break;
   }
   return dsl::binary(b.op, simplify(b.a, bounds), simplify(b.b, bounds));

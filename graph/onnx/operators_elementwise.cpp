@@ -334,6 +334,18 @@ Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
   return cast(a.type(), x - y * floor(x / y));
 }
 
+/// BitShift: a count that is negative or reaches the number of bits leaves copies of the sign to
+/// the right, and 0 to the left.
+Result<Expr> shifted_bits(const Node& node, const Expr& a, const Expr& b) {
+  TW_TRY(const std::string direction, node.text("direction", ""));
+  if (direction != "LEFT" && direction != "RIGHT")
+    return node.invalid("the direction is neither LEFT nor RIGHT");
+  const bool is_left = direction == "LEFT";
+  const double bits = 8 * static_cast<double>(size_bytes(a.type()));
+  const Expr beyond = is_left || !is_signed(a.type()) ? number(a, 0) : a >> number(a, bits - 1);
+  return select(number(b, 0) <= b && b < number(b, bits), is_left ? a << b : a >> b, beyond);
+}
+
 struct Operation {
   std::string_view op_type;
   Result<Expr> (*apply)(const Node& node, const Expr& a, const Expr& b);
@@ -347,6 +359,10 @@ Result<Expr> simple(const Node&, const Expr& a, const Expr& b) {
 constexpr Operation operations[] = {
     {"Add", simple<(dsl::operator+)>},
     {"And", simple<(dsl::operator&&)>},
+    {"BitShift", shifted_bits},
+    {"BitwiseAnd", simple<(dsl::operator&)>},
+    {"BitwiseOr", simple<(dsl::operator|)>},
+    {"BitwiseXor", simple<(dsl::operator^)>},
     {"Div", quotient},
     {"Equal", simple<dsl::eq>},
     {"Greater", simple<(dsl::operator>)>},

@@ -165,8 +165,27 @@ Expr single(const py::object& self) {
   return checked_unary(op, self);
 }
 
-/// The operators of Python. Those that Python lets nobody define (and, or, not) are & | ~, as in
-/// Halide and NumPy.
+/// & | ^ of truth values are and, or, and "not equal"; of integers they are operations on bits.
+template <dsl::BinaryOp logical, dsl::BinaryOp bits>
+Expr bits_or_logic(const py::object& self, const py::object& other) {
+  const bool is_logic = operands_of(self, other).first.type() == Bool;
+  return checked_binary(is_logic ? logical : bits, self, other);
+}
+template <dsl::BinaryOp logical, dsl::BinaryOp bits>
+Expr bits_or_logic_backward(const py::object& self, const py::object& other) {
+  return bits_or_logic<logical, bits>(other, self);
+}
+
+/// ~ of an integer has all bits of the other value.
+Expr inverted(const py::object& self) {
+  const Expr operand = expr_of(self, Bool);
+  if (operand.type() == Bool || is_float(operand.type()))
+    return checked_unary(dsl::UnaryOp::Not, self);
+  return bounded(operand ^ dsl::constant_int(operand.type(), -1));
+}
+
+/// The operators of Python. Those that Python lets nobody define (and, or, not) are & | ~ of truth
+/// values, as in Halide and NumPy.
 template <typename Class>
 void bind_operators(Class& type) {
   using enum dsl::BinaryOp;
@@ -186,10 +205,18 @@ void bind_operators(Class& type) {
       .def("__ne__", forward<Ne>, py::is_operator())
       .def("__pow__", forward<Pow>, py::is_operator())
       .def("__rpow__", backward<Pow>, py::is_operator())
-      .def("__and__", forward<And>, py::is_operator())
-      .def("__or__", forward<Or>, py::is_operator())
+      .def("__lshift__", forward<Shl>, py::is_operator())
+      .def("__rlshift__", backward<Shl>, py::is_operator())
+      .def("__rshift__", forward<Shr>, py::is_operator())
+      .def("__rrshift__", backward<Shr>, py::is_operator())
+      .def("__and__", bits_or_logic<And, BitAnd>, py::is_operator())
+      .def("__rand__", bits_or_logic_backward<And, BitAnd>, py::is_operator())
+      .def("__or__", bits_or_logic<Or, BitOr>, py::is_operator())
+      .def("__ror__", bits_or_logic_backward<Or, BitOr>, py::is_operator())
+      .def("__xor__", bits_or_logic<Ne, BitXor>, py::is_operator())
+      .def("__rxor__", bits_or_logic_backward<Ne, BitXor>, py::is_operator())
       .def("__neg__", single<dsl::UnaryOp::Neg>)
-      .def("__invert__", single<dsl::UnaryOp::Not>)
+      .def("__invert__", inverted)
       .def("__abs__", single<dsl::UnaryOp::Abs>)
       .def("__round__", single<dsl::UnaryOp::Round>);
   // Floats are divided by /, integers by //, which rounds towards minus infinity as Python's does.
@@ -302,9 +329,11 @@ using BodyArgument = Argument<py::typing::Union<Expr, Axis, Reduction, Position,
 template <typename Class>
 void refuse_operators(Class& type) {
   for (const char* name :
-       {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
-        "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__",
-        "__rpow__", "__neg__", "__lt__", "__le__", "__gt__", "__ge__"})
+       {"__add__",     "__radd__",     "__sub__",      "__rsub__",      "__mul__", "__rmul__",
+        "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__",
+        "__pow__",     "__rpow__",     "__lshift__",   "__rshift__",    "__and__", "__rand__",
+        "__or__",      "__ror__",      "__xor__",      "__rxor__",      "__neg__", "__lt__",
+        "__le__",      "__gt__",       "__ge__"})
     type.attr(name) =
         py::cpp_function([](const py::args&) { throw py::type_error(reduction_inside); },
                          py::name(name), py::is_method(type));

@@ -272,6 +272,38 @@ TEST_F(Operations, IntegersWrap) {
   }
 }
 
+/// Counts that are negative, and those from the number of bits on, are taken modulo that number.
+TEST_F(Operations, BitsOfEveryInteger) {
+  for (const DType type : {Int8, UInt8, Int32, Int64}) {
+    const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
+    const auto literal = [&](int64_t value) { return dsl::constant_int(type, value); };
+    const int64_t bits = 8 * size_bytes(type);
+    const std::vector<std::pair<std::string, Expr>> results = {
+        {"left", a << b},
+        {"right", a >> b},
+        {"both", a & b},
+        {"either", a | b},
+        {"one", a ^ b},
+        {"half", a >> literal(1)},
+        {"sign", a >> literal(bits - 1)},
+        {"around", (a << literal(bits + 1)) ^ (a >> literal(-1))},
+        {"nibbles", (a >> literal(4)) + (a & literal(15)) * (b | literal(1))},
+        {"odd", dsl::cast(type, dsl::eq(a & literal(1), literal(1)))}};
+    const int64_t least = *dsl::as_int(dsl::identity(Combine::Max, type));
+    const int64_t largest = *dsl::as_int(dsl::identity(Combine::Min, type));
+    const int64_t values[] = {least, largest, 0, is_signed(type) ? -1 : bits, 3, bits - 1};
+    for (const bool vectorized : {false, true}) {
+      const Program program = elementwise(type, results, vectorized);
+      Storage inputs = integer_inputs(program, 25);
+      for (int64_t i = 0; i < 36; ++i) {
+        store_int(type, inputs["a"].data(), i, values[i / 6]);
+        store_int(type, inputs["b"].data(), i, values[i % 6]);
+      }
+      expect(program, inputs);
+    }
+  }
+}
+
 TEST_F(Operations, IntegersAreDividedByAnyInteger) {
   for (const DType type : {Int8, UInt8, Int32, Int64}) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);

@@ -23,6 +23,47 @@ TEST(Expr, PrintsWithTheFewestParentheses) {
             "select(x < 1, a[x - 1], 0.0)");
 }
 
+TEST(Expr, PrintsBitsBetweenComparisonsAndSums) {
+  const Expr a = read("a", {x}, UInt8), b = read("b", {x}, UInt8);
+  EXPECT_EQ(to_string((a >> 4) & 15), "a[x] >> 4u8 & 15u8");
+  EXPECT_EQ(to_string(a >> (b & 7)), "a[x] >> (b[x] & 7u8)");
+  EXPECT_EQ(to_string((a + b) << 1), "a[x] + b[x] << 1u8");
+  EXPECT_EQ(to_string(a + (b << 1)), "a[x] + (b[x] << 1u8)");
+  EXPECT_EQ(to_string((a | b) ^ (a & b)), "(a[x] | b[x]) ^ a[x] & b[x]");
+  EXPECT_EQ(to_string((a & b) < (a | b)), "a[x] & b[x] < a[x] | b[x]");
+  EXPECT_EQ(to_string(a & dsl::cast(UInt8, a < b)), "a[x] & u8(a[x] < b[x])");
+}
+
+TEST(Expr, BitsOfLiteralsFold) {
+  EXPECT_TRUE(is_int(Expr(-9) >> 1, -5));
+  EXPECT_TRUE(is_int(Expr(1) << 65, 2));
+  EXPECT_TRUE(is_int(Expr(1) >> -63, 0));
+  EXPECT_TRUE(is_int(constant_int(UInt8, 200) << constant_int(UInt8, 1), 144));
+  EXPECT_TRUE(is_int(constant_int(Int8, 1) << constant_int(Int8, 7), -128));
+  EXPECT_TRUE(is_int(constant_int(Int8, -128) >> constant_int(Int8, -1), -1));
+  EXPECT_TRUE(is_int(constant_int(Int32, 1) << constant_int(Int32, 33), 2));
+  EXPECT_TRUE(is_int(Expr(12) & 10, 8));
+  EXPECT_TRUE(is_int(Expr(12) | 3, 15));
+  EXPECT_TRUE(is_int(Expr(12) ^ -1, -13));
+  const Expr a = read("a", {x}, Int32);
+  EXPECT_TRUE(equal(a >> 0, a));
+  EXPECT_TRUE(equal(a | 0, a));
+  EXPECT_TRUE(equal(a & a, a));
+  EXPECT_TRUE(is_int(a ^ a, 0));
+  EXPECT_EQ(to_string(a & 15), "a[x] & 15i32");
+}
+
+// The analyses of indices know divisions and remainders.
+TEST(Expr, ShiftsAndMasksOfIndicesAreArithmetic) {
+  EXPECT_EQ(to_string(x >> 3), "x / 8");
+  EXPECT_EQ(to_string(x << 2), "x * 4");
+  EXPECT_EQ(to_string(x & 7), "x % 8");
+  EXPECT_EQ(to_string(Expr(1) & x), "x % 2");
+  EXPECT_EQ(to_string(x & 5), "x & 5");
+  EXPECT_EQ(to_string(x << 63), "x << 63");
+  EXPECT_EQ(to_string(x & -8), "x & -8");
+}
+
 TEST(Expr, PrintsConstantsInTheirTypes) {
   EXPECT_EQ(to_string(constant(Float32, 0.1)), "0.1");
   EXPECT_EQ(to_string(constant(Float32, -0.0)), "-0.0");
@@ -91,6 +132,8 @@ TEST(Expr, TypeErrorsNameTheOperation) {
   EXPECT_EQ(type_error(UnaryOp::Exp, Int32), "'exp' needs a float, not i32");
   EXPECT_EQ(type_error(BinaryOp::And, Float32), "'&&' needs bools, not f32");
   EXPECT_EQ(type_error(BinaryOp::Mod, Float32), "'%' needs integers, not f32");
+  EXPECT_EQ(type_error(BinaryOp::Shr, Float32), "'>>' needs integers, not f32");
+  EXPECT_EQ(type_error(BinaryOp::BitAnd, Bool), "'&' needs integers, not bool");
   EXPECT_EQ(type_error(BinaryOp::Add, Float16), std::nullopt);
 }
 

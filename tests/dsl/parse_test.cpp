@@ -219,6 +219,22 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
   EXPECT_THAT(error_of(""), HasSubstr("there is no output"));
 }
 
+// As in Python, and not as in C, where & binds looser than ==.
+TEST(ParseExpr, BitsBindTighterThanComparisons) {
+  for (const char* text : {"a[x] >> 4i32 & 15i32", "a[x] | b[x] ^ a[x] & b[x] << a[x] + 1i32",
+                           "(a[x] | b[x]) & 1i32 << a[x]"}) {
+    const auto parsed = parse_expr(text, {{"a", Int32}, {"b", Int32}});
+    ASSERT_TRUE(parsed) << text << ": " << parsed.error().message;
+    EXPECT_EQ(to_string(*parsed), text);
+  }
+  const std::map<std::string, DType> tensors = {{"a", Int32}};
+  EXPECT_EQ(to_string(*parse_expr("a[x] & 1 == 0", tensors)), "a[x] & 1i32 == 0i32");
+  EXPECT_TRUE(
+      equal(*parse_expr("a[x] & 1 == 0", tensors), *parse_expr("(a[x] & 1) == 0", tensors)));
+  EXPECT_TRUE(equal(*parse_expr("1 + 2 << 3", {}), Expr(24)));
+  EXPECT_THAT(parse_expr("a[x] & 1.0", tensors).error().message, HasSubstr("joins i32 and f32"));
+}
+
 TEST(ParseCompute, AByteOrderMarkIsNoPartOfTheText) {
   EXPECT_EQ(error_of("\xEF\xBB\xBFinput a: f32[4]\nt: f32[i=4] = a[i]"), "ok");
   EXPECT_THAT(error_of("\xEF\xBB\xBF$"), HasSubstr("line 1, column 1: '$'"));

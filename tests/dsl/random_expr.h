@@ -82,6 +82,10 @@ class RandomExpr {
     const Expr a = make(type, depth - 1);
     if (!is_float(type) && random_.chance(0.2))
       return binary(random_.chance(0.5) ? BinaryOp::Div : BinaryOp::Mod, a, divisor(type, depth));
+    const std::vector<BinaryOp> bitwise = {BinaryOp::Shl, BinaryOp::Shr, BinaryOp::BitAnd,
+                                           BinaryOp::BitOr, BinaryOp::BitXor};
+    if (!is_float(type) && random_.chance(0.2))
+      return binary(random_.pick(bitwise), a, make(type, depth - 1));
     if (is_float(type) && random_.chance(0.1)) return pow(a, make(type, depth - 1));
     const std::vector<BinaryOp> ops = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Min,
                                        BinaryOp::Max};

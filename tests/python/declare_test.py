@@ -22,6 +22,16 @@ class Expressions(unittest.TestCase):
                                  (-x, "neg(x)"), (x == y, "x == y"), (tw.min(3, y), "min(3, y)")):
             self.assertEqual(str(expression), text)
 
+    def test_bits_of_integers_are_the_operators_of_python(self):
+        i = tw.Axis("i", 3)
+        a, b = tw.input("a", "u8", [i])[i], tw.input("b", "u8", [i])[i]
+        for expression, text in ((a >> 4 & 15, "a[i] >> 4u8 & 15u8"), (1 << b, "1u8 << b[i]"), (a | b ^ 3, "a[i] | b[i] ^ 3u8"),
+                                 (~a, "a[i] ^ 255u8"), (i >> 1, "i / 2"), (i & 1, "i % 2"), (6 & a, "6u8 & a[i]"),
+                                 ((a < b) ^ (i < 2), "a[i] < b[i] != (i < 2)")):
+            self.assertEqual(str(expression).replace("(a[i] < b[i])", "a[i] < b[i]"), text)
+        with self.assertRaisesRegex(TypeError, "'>>' needs integers, not f32"):
+            tw.input("x", "f32", [i])[i] >> 1
+
     def test_numbers_take_the_type_of_the_other_operand(self):
         a = tw.input("a", "f32", [tw.Axis("i", 3)])
         self.assertEqual((a[0] + 1).type, tw.Float32)

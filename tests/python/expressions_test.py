@@ -3,12 +3,15 @@
 """Expressions as a user writes them: declared, tuned for a few trials, compared with NumPy."""
 import math
 import pathlib
+import re
 import tempfile
 import unittest
 
 import numpy as np
 
 import tilewright as tw
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 random = np.random.default_rng(7)
 
@@ -150,6 +153,28 @@ class Expressions(unittest.TestCase):
         expected = expected * scales[:, None] * columns
         arrays = {"a": values, "row_scale": scales, "b": weights, "column_scale": columns}
         self.expect(out, arrays, [expected])
+
+    def test_product_with_weights_of_four_bits(self):
+        """Two weights a byte, the even row in the low bits: the example of docs/expressions.md."""
+        text = (ROOT / "docs" / "expressions.md").read_text()
+        (example,) = [block for block in re.findall(r"^```tw\n(.*?)^```", text, re.M | re.S) if "packed" in block]
+        workload = tw.parse_workload(example)
+        (m, k), n = workload.compute.shape_of("a"), workload.compute.shape_of("out")[1]
+        self.assertEqual(workload.compute.shape_of("packed"), [k // 2, n])
+        values, packed, scale = normal(m, k), random.integers(0, 256, size=(k // 2, n), dtype=np.uint8), normal(n)
+        weights = np.stack([packed & 15, packed >> 4], axis=1).reshape(k, n).astype(np.float32) - 8
+        kernel = tw.tune(workload, db=self.store, trials=4, budget=60).kernel()
+        np.testing.assert_allclose(kernel(a=values, packed=packed, scale=scale), values @ weights * scale, rtol=2e-4, atol=2e-3)
+
+    def test_a_table_of_sixteen_entries(self):
+        """Weights of four bits that name an entry: the mask is what proves that it is in the table."""
+        i, t = axes(i=64, t=16)
+        codes, table = tw.input("codes", "u8", [tw.Axis("j", 32)]), tw.weight("table", "f32", [t])
+        nibble = codes[i // 2] >> tw.cast("u8", i % 2 * 4) & 15
+        out = tw.compute("out", [i], table[tw.cast("i64", nibble)])
+        given, entries = random.integers(0, 256, size=32, dtype=np.uint8), normal(16)
+        expected = entries[np.stack([given & 15, given >> 4], axis=1).reshape(64)]
+        self.expect(out, {"codes": given, "table": entries}, [expected], rtol=0, atol=0)
 
     def test_argmax_and_argmin(self):
         i, j = axes(i=24, j=50)
