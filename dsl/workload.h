@@ -104,8 +104,8 @@ Result<Workload> with_asked(Workload workload, std::string_view text);
 Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
                             std::string_view text);
 
-/// Reads a key or a text(), also with attributes in another order or left out at their defaults, and
-/// declarations (dsl/parse.h), whose workload is Fast.
+/// Reads a key or a text(), also with attributes in another order or left out at their defaults,
+/// and declarations (dsl/parse.h), whose workload is Fast.
 Result<Workload> parse_workload(std::string_view text);
 
 /// Attributes as a command line gives them: compact (`n1c64h56w56k64r3s3p1`; p pad, st stride,
