@@ -8,15 +8,10 @@
 #include <map>
 
 #include "base/text.h"
+#include "base/time_text.h"
 
 namespace tw::graph {
 namespace {
-
-std::string time_text(double ns) {
-  if (ns < 1e6) return fmt::format("{:.1f} µs", ns * 1e-3);
-  if (ns < 1e9) return fmt::format("{:.2f} ms", ns * 1e-6);
-  return fmt::format("{:.2f} s", ns * 1e-9);
-}
 
 std::string layout_text(const dsl::Layout& layout, const std::string& letters) {
   return layout.rank() == 0 ? "scalar" : layout.to_string(letters);
@@ -30,6 +25,12 @@ std::string shortened(std::string text) {
 
 std::string counted(size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// "41.0 µs in 2 kernels", "no transforms"
+std::string time_in(double ns, size_t count, std::string_view noun) {
+  if (count == 0) return fmt::format("no {}s", noun);
+  return fmt::format("{} in {}", time_text(ns), counted(count, noun));
 }
 
 /// What a plan does with the operators of a graph.
@@ -102,10 +103,21 @@ std::string aligned(const std::vector<PlanRow>& rows) {
   return text;
 }
 
+std::vector<double> times_of(const Graph& graph, const PlannedGraph& planned, const Plan& plan) {
+  std::vector<double> times;
+  for (size_t op = 0; op < graph.operators.size(); ++op)
+    times.push_back(planned.scheme(op).cost_ns);
+  for (const Transform& transform : plan.transforms) times.push_back(transform.cost_ns);
+  return times;
+}
+
 class PlanTable {
  public:
   PlanTable(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes, const Plan& plan)
-      : graph_(graph), plan_(plan), planned_(graph, schemes, plan) {}
+      : graph_(graph),
+        plan_(plan),
+        planned_(graph, schemes, plan),
+        unit_(times_of(graph, planned_, plan)) {}
 
   std::string run() {
     for (const Port& port : graph_.inputs) add_transforms(port.name);
@@ -127,13 +139,13 @@ class PlanTable {
         rows_.push_back({"transform " + tensor,
                          planned_.spelled(tensor, transform.from) + " -> " +
                              planned_.spelled(tensor, transform.to),
-                         time_text(transform.cost_ns), share(transform.cost_ns), "", ""});
+                         unit_.text(transform.cost_ns), share(transform.cost_ns), "", ""});
   }
 
   void add_operator(size_t number) {
     const Operator& op = graph_.operators[number];
     const Scheme& scheme = planned_.scheme(number);
-    rows_.push_back({op.name(), layouts(op, scheme), time_text(scheme.cost_ns),
+    rows_.push_back({op.name(), layouts(op, scheme), unit_.text(scheme.cost_ns),
                      share(scheme.cost_ns), scheme.is_measured ? "measured" : "predicted",
                      shortened(op.workload.key())});
   }
@@ -157,11 +169,12 @@ class PlanTable {
       measured += planned_.scheme(op).is_measured ? 1 : 0;
     }
     for (const Transform& transform : plan_.transforms) transforms_ns += transform.cost_ns;
-    return fmt::format("total    {}: {} in {}, {} in {}; {} of {} measured\n",
-                       time_text(plan_.predicted_ns), time_text(kernels_ns),
-                       counted(graph_.operators.size(), "kernel"), time_text(transforms_ns),
-                       counted(plan_.transforms.size(), "transform"), measured,
-                       counted(graph_.operators.size(), "kernel"));
+    const size_t kernels = graph_.operators.size();
+    return fmt::format("total    {}{}, {}; {} of {} measured\n",
+                       kernels > 0 ? time_text(plan_.predicted_ns) + ": " : "",
+                       time_in(kernels_ns, kernels, "kernel"),
+                       time_in(transforms_ns, plan_.transforms.size(), "transform"), measured,
+                       counted(kernels, "kernel"));
   }
 
   std::string proof() const {
@@ -173,6 +186,7 @@ class PlanTable {
   const Graph& graph_;
   const Plan& plan_;
   const PlannedGraph planned_;
+  const TimeUnit unit_;
   std::vector<PlanRow> rows_ = {{"operator", "layouts", "time", "share", "", "workload"}};
 };
 

@@ -91,11 +91,15 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
                      ? std::vector<std::string>{"record", "latency_ns", "session", "doubt", "why"}
                      : std::vector<std::string>{"record", "latency", "session", "doubt", "why"},
                  {}};
+  std::vector<double> times;
+  for (size_t i = 0; i < count; ++i) times.push_back(e.not_used[i].record.latency_ns);
+  const TimeUnit unit(times);
   for (size_t i = 0; i < count; ++i) {
     const auto& [record, doubt, why] = e.not_used[i];
-    table.rows.push_back({is_sheet ? record.hash : record.hash.substr(0, 16),
-                          is_sheet ? fmt::format("{}", record.latency_ns) : show_latency(record),
-                          record.session, std::string(db::to_string(doubt)), why});
+    table.rows.push_back(
+        {is_sheet ? record.hash : record.hash.substr(0, 16),
+         is_sheet ? fmt::format("{}", record.latency_ns) : show_latency(record, unit),
+         record.session, std::string(db::to_string(doubt)), why});
   }
   return table;
 }

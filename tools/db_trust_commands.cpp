@@ -270,9 +270,15 @@ nlohmann::json json_of(const Retimed& r) {
 
 Table table_of(const std::vector<Retimed>& retimed) {
   Table table{{"record", "stored", "now", "ratio", "verdict", "sessions before", "workload"}, {}};
+  std::vector<double> times;
+  for (const Retimed& r : retimed) {
+    times.push_back(r.stored.latency_ns);
+    if (r.now) times.push_back(r.now->latency_ns);
+  }
+  const TimeUnit unit(times);
   for (const Retimed& r : retimed)
-    table.rows.push_back({r.stored.hash.substr(0, 16), show_time(r.stored.latency_ns),
-                          r.now ? show_time(r.now->latency_ns) : "-",
+    table.rows.push_back({r.stored.hash.substr(0, 16), unit.text(r.stored.latency_ns),
+                          r.now ? unit.text(r.now->latency_ns) : "-",
                           r.now ? fmt::format("{:.3f}", drift_of(r)) : "-", verdict_of(r),
                           std::to_string(r.sessions), db::workload_text(r.stored)});
   return table;

@@ -241,10 +241,14 @@ Roofline line_of(const Selection& s, const tuner::Clock& clock) {
 
 Table resource_table(const Analysis& a) {
   Table table{{"resource", "time", "share"}, {}};
+  std::vector<double> times;
+  for (const auto& [resource, ns] : a.resources)
+    if (ns > 0.005 * a.predicted_ns) times.push_back(ns);
+  const TimeUnit unit(times);
   for (const auto& [resource, ns] : a.resources)
     if (ns > 0.005 * a.predicted_ns)
       table.rows.push_back(
-          {resource, show_time(ns), fmt::format("{:.0f} %", 100 * share(ns, a.predicted_ns))});
+          {resource, unit.text(ns), fmt::format("{:.0f} %", 100 * share(ns, a.predicted_ns))});
   return table;
 }
 

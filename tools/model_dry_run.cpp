@@ -87,9 +87,12 @@ Facts facts_of_plan(const PlannedRun& planned, const TuneFlags& flags) {
 
 Table table_of_kernels(const PlannedRun& planned) {
   Table table{{"kernel", "calls", "time of one", "known trials", "layouts", "workload"}, {}};
+  std::vector<double> times;
+  for (const PlannedKernel& kernel : planned.kernels) times.push_back(kernel.cost_ns);
+  const TimeUnit unit(times);
   for (const PlannedKernel& kernel : planned.kernels)
     table.rows.push_back({kernel.name, std::to_string(kernel.calls),
-                          show_time(kernel.cost_ns) + (kernel.is_measured ? "" : " predicted"),
+                          unit.text(kernel.cost_ns) + (kernel.is_measured ? "" : " predicted"),
                           std::to_string(kernel.known_trials), kernel.request.workload.asked(),
                           kernel.request.workload.key()});
   return table;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "codegen/command.h"
 #include "tools/gpu_targets.h"
 
@@ -100,8 +101,11 @@ Table table_of_steps(const ModelFile& model, size_t number) {
   const ModelVariant& variant = model.variants[number];
   Table table{{"step", "computes", "time", "% of all", "arguments"}, {}};
   const double all = total_ns(variant);
+  std::vector<double> times;
+  for (const ModelStep& step : variant.steps) times.push_back(step.predicted_ns);
+  const TimeUnit unit(times);
   for (const ModelStep& step : variant.steps) {
-    table.rows.push_back({step.name, kind_of(model, step), show_time(step.predicted_ns),
+    table.rows.push_back({step.name, kind_of(model, step), unit.text(step.predicted_ns),
                           share_text(step.predicted_ns, all), arguments_text(variant, step)});
   }
   return table;
@@ -123,8 +127,11 @@ Table table_of_costs(const ModelFile& model, size_t number) {
   for (auto& [kind, sum] : sums) sorted.push_back({kind, sum.steps, sum.ns});
   std::ranges::stable_sort(sorted, [](const Sum& a, const Sum& b) { return a.ns > b.ns; });
   Table table{{"computes", "steps", "time", "% of all"}, {}};
+  std::vector<double> times;
+  for (const Sum& sum : sorted) times.push_back(sum.ns);
+  const TimeUnit unit(times);
   for (const Sum& sum : sorted)
-    table.rows.push_back({sum.kind, std::to_string(sum.steps), show_time(sum.ns),
+    table.rows.push_back({sum.kind, std::to_string(sum.steps), unit.text(sum.ns),
                           share_text(sum.ns, total_ns(model.variants[number]))});
   return table;
 }

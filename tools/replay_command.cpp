@@ -44,10 +44,12 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
                                  tuning_environment(flags.selection.place, here, s.device)));
   const db::Record& stored = *s.record;
   const double ratio = stored.latency_ns > 0 ? again.latency_ns / stored.latency_ns : 0;
-  const auto row = [](const char* name, const db::Record& r) {
+  const TimeUnit unit(std::array{stored.latency_ns, stored.latency_low_ns, stored.latency_high_ns,
+                                 again.latency_ns, again.latency_low_ns, again.latency_high_ns});
+  const auto row = [&unit](const char* name, const db::Record& r) {
     return std::vector<std::string>{
-        name, show_time(r.latency_ns),
-        fmt::format("[{}, {}]", show_time(r.latency_low_ns), show_time(r.latency_high_ns)),
+        name, unit.text(r.latency_ns),
+        fmt::format("[{}, {}]", unit.text(r.latency_low_ns), unit.text(r.latency_high_ns)),
         fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
         fmt::format("{:.1f}", 100 * db::efficiency(r))};
   };

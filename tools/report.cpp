@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -186,13 +187,7 @@ Status print_json(std::string_view verb, const nlohmann::json& document) {
   return print_as_it_is(whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-std::string show_time(double ns) {
-  if (!(ns > 0)) return "-";
-  if (ns < 1e3) return fmt::format("{:.1f} ns", ns);
-  if (ns < 1e6) return fmt::format("{:.1f} µs", ns * 1e-3);
-  if (ns < 1e9) return fmt::format("{:.2f} ms", ns * 1e-6);
-  return fmt::format("{:.2f} s", ns * 1e-9);
-}
+std::string show_time(double ns) { return tw::time_text(ns); }
 
 std::string show_share(double share) {
   const double percent = 100 * share;
@@ -211,8 +206,12 @@ std::string show_bytes(int64_t bytes) {
 double gflops(double flops, double ns) { return ns > 0 ? flops / ns : 0; }
 
 std::string show_latency(const db::Record& record) {
+  return show_latency(record, TimeUnit(std::array{record.latency_ns}));
+}
+
+std::string show_latency(const db::Record& record, const TimeUnit& unit) {
   const bool is_disturbed = record.status == db::TrialStatus::Unstable;
-  return show_time(record.latency_ns) + (is_disturbed ? " disturbed" : "");
+  return unit.text(record.latency_ns) + (is_disturbed ? " disturbed" : "");
 }
 
 nlohmann::json as_json(const db::Record& record, bool full) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/time_text.h"
 #include "db/record.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
@@ -60,6 +61,8 @@ double gflops(double flops, double ns);
 /// The latency of a record as "235.1 µs", or "235.1 µs disturbed" where it was never timed
 /// undisturbed.
 std::string show_latency(const db::Record& record);
+/// The same in the unit of a table.
+std::string show_latency(const db::Record& record, const TimeUnit& unit);
 
 /// Numbers of a record that people want, and everything that it holds with `full`.
 nlohmann::json as_json(const db::Record& record, bool full = false);

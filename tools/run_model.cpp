@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/time_text.h"
 #include "runtime/model.h"
 #include "tools/gpu_targets.h"
 #include "tools/model_files.h"
@@ -199,11 +200,15 @@ Table profile_table(const Model& model, const ModelTimes& times) {
   Table table{{"step", "time", "% of all", "predicted"}, {}};
   double all = 0;
   for (const double ns : times.steps_ns) all += ns;
+  const std::vector<runtime::ModelStep>& steps = model.info().variants[times.variant].steps;
+  std::vector<double> shown = times.steps_ns;
+  for (const runtime::ModelStep& step : steps) shown.push_back(step.predicted_ns);
+  const TimeUnit unit(shown);
   for (size_t i = 0; i < times.steps_ns.size(); ++i) {
-    const runtime::ModelStep& step = model.info().variants[times.variant].steps[i];
-    table.rows.push_back({step.name, show_time(times.steps_ns[i]),
+    const runtime::ModelStep& step = steps[i];
+    table.rows.push_back({step.name, unit.text(times.steps_ns[i]),
                           fmt::format("{:.1f}", all > 0 ? 100 * times.steps_ns[i] / all : 0),
-                          show_time(step.predicted_ns)});
+                          unit.text(step.predicted_ns)});
   }
   return table;
 }

@@ -93,10 +93,13 @@ Table overview(const std::vector<Outcome>& outcomes) {
   Table table{{"name", "latency", "GFLOP/s", "% of peak", "GB/s", "% of level", "x untuned",
                "trials", "record"},
               {}};
+  std::vector<double> times;
+  for (const Outcome& o : outcomes) times.push_back(o.tuned.best.latency_ns);
+  const TimeUnit unit(times);
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
     table.rows.push_back({o.job->name,
-                          show_latency(best) + (o.other_device.empty() ? "" : " elsewhere"),
+                          show_latency(best, unit) + (o.other_device.empty() ? "" : " elsewhere"),
                           fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(best)),
                           fmt::format("{:.1f}", o.roofline.gb_per_s()), level_share(o.roofline),
