@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/time_text.h"
 #include "db/best.h"
 #include "db/ranking.h"
 #include "db/rows.h"
@@ -27,29 +28,33 @@ void count_witnesses(const JudgedGroup& group, Explanation& out) {
   }
   out.sessions = std::ssize(timings);
   out.hosts = std::ssize(hosts);
-  out.latency_ns = timings[timings.size() / 2].latency_ns;
-  const double scale = out.latency_ns / out.record.latency_ns;
+  const double scale = out.record.latency_ns / timings[timings.size() / 2].latency_ns;
   const bool is_alone = timings.size() == 1;
-  out.low_ns = is_alone ? out.record.latency_low_ns * scale : timings.front().latency_ns;
-  out.high_ns = is_alone ? out.record.latency_high_ns * scale : timings.back().latency_ns;
+  out.low_ns = is_alone ? out.record.latency_low_ns : timings.front().latency_ns * scale;
+  out.high_ns = is_alone ? out.record.latency_high_ns : timings.back().latency_ns * scale;
+}
+
+/// A latency at the group's peak as text, on the clock of the answer.
+std::string on_clock_of(const Ranked& answer, const JudgedGroup& group, double latency_ns) {
+  return time_text(latency_ns * (group.trials[answer.index].latency_ns / answer.latency_ns));
 }
 
 /// Why a trial that looks better than the answer is not the answer.
 std::string why_not(const JudgedGroup& group, size_t index, const Record& record,
-                    const Explanation& answer) {
+                    const Ranked& answer) {
   const Judgement& judgement = group.judgements[index];
   if (judgement.doubt == Doubt::NotTimed)
     return fmt::format("its status is {}{}{}", to_string(record.status),
                        record.reason.empty() ? "" : ": ", record.reason);
   if (judgement.doubt != Doubt::None) return describe(judgement);
   if (judgement.latency_ns >= answer.latency_ns)
-    return fmt::format("its machine was faster then: at the median peak it takes {:.4g} ns",
-                       judgement.latency_ns);
+    return fmt::format("its machine was faster then: on the clock of the answer it takes {}",
+                       on_clock_of(answer, group, judgement.latency_ns));
   const std::vector<SessionTiming> timings =
       sessions_of(group.trials, group.judgements, group.trials[index].schedule_hash);
-  return fmt::format("the median of its schedule is {:.4g} ns, of {} session{}",
-                     timings[timings.size() / 2].latency_ns, timings.size(),
-                     timings.size() == 1 ? "" : "s");
+  return fmt::format("the median of its schedule is {}, of {} session{}",
+                     on_clock_of(answer, group, timings[timings.size() / 2].latency_ns),
+                     timings.size(), timings.size() == 1 ? "" : "s");
 }
 
 Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit,
@@ -64,11 +69,13 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
   });
   out.not_used_count = std::ssize(better);
   if (limit > 0 && std::ssize(better) > limit) better.resize(static_cast<size_t>(limit));
+  const auto answer = best_of(group.trials, group.judgements);
+  if (!answer) return {};
   TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   for (const size_t i : better) {
     TW_TRY(std::optional<Record> record, state.read(by_seq, group.trials[i].trial));
     if (!record) continue;
-    std::string why = why_not(group, i, *record, out);
+    std::string why = why_not(group, i, *record, *answer);
     out.not_used.push_back({std::move(*record), group.judgements[i].doubt, std::move(why)});
   }
   return {};
@@ -100,6 +107,7 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t
   Explanation explanation;
   explanation.likeness = likeness_of(record->device, key.device);
   explanation.record = std::move(*record);
+  explanation.latency_ns = explanation.record.latency_ns;
   count_witnesses(group, explanation);
   TW_RETURN_IF_ERROR(add_not_used(*this, group, limit, explanation));
   TW_RETURN_IF_ERROR(add_against(*this, group, explanation));

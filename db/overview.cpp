@@ -28,7 +28,7 @@ std::string shortened(std::string_view column, int64_t characters = most_text_ch
 std::string groups_sql() {
   return fmt::format(
       "SELECT g.workload_hash, {}, {}, {}, {}, {}, g.threads, g.codegen_abi, g.trials, "
-      "t.created_ms, a.hash, b.latency_ns, b.efficiency FROM (SELECT {}, count(*) AS trials, "
+      "t.created_ms, a.hash, a.latency_ns, b.efficiency FROM (SELECT {}, count(*) AS trials, "
       "max(seq) AS last FROM trials GROUP BY {}) g JOIN trials t ON t.seq = g.last LEFT JOIN best "
       "b ON b.workload_hash = g.workload_hash AND b.target = g.target AND b.threads = g.threads "
       "AND b.codegen_abi = g.codegen_abi AND b.device = g.device AND b.layouts = g.layouts LEFT "
@@ -81,18 +81,24 @@ TrialSummary trial_of_row(const Row& row) {
   return trial;
 }
 
-/// The doubtful trials of a workload, by row.
-Result<std::map<int64_t, Doubt>> doubts_of(Connection& connection, const std::string& workload_hash,
-                                           const std::string& layouts) {
-  std::map<int64_t, Doubt> doubts;
+struct Standing {
+  Doubt doubt;
+  double counted_ns;
+};
+
+/// The trials of a workload as their groups judge them, by row.
+Result<std::map<int64_t, Standing>> standings_of(Connection& connection,
+                                                 const std::string& workload_hash,
+                                                 const std::string& layouts) {
+  std::map<int64_t, Standing> standings;
   TW_TRY(const std::vector<BestKey> keys, groups_of(connection, workload_hash, layouts));
   for (const BestKey& key : keys) {
     TW_TRY(const JudgedGroup group, judged_group(connection, key));
+    const std::vector<double> counted = counted_latencies(group.trials, group.judgements);
     for (size_t i = 0; i < group.trials.size(); ++i)
-      if (group.judgements[i].doubt != Doubt::None)
-        doubts[group.trials[i].trial] = group.judgements[i].doubt;
+      standings[group.trials[i].trial] = {group.judgements[i].doubt, counted[i]};
   }
-  return doubts;
+  return standings;
 }
 
 bool is_hash(std::string_view text) {
@@ -154,13 +160,15 @@ Result<std::vector<TrialSummary>> Store::trials(const std::string& workload_hash
   std::vector<TrialSummary> trials;
   if (!is_hash(workload_hash)) return trials;
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const auto doubts, doubts_of(state_->connection, workload_hash, layouts));
+  TW_TRY(const auto standings, standings_of(state_->connection, workload_hash, layouts));
   TW_TRY(Statement statement, Statement::prepare(state_->connection, trials_sql()));
   statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts)).bind(limit);
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     trials.push_back(trial_of_row(row));
-    const auto doubt = doubts.find(row.integer(9));
-    if (doubt != doubts.end()) trials.back().doubt = doubt->second;
+    if (const auto standing = standings.find(row.integer(9)); standing != standings.end()) {
+      trials.back().doubt = standing->second.doubt;
+      trials.back().counted_ns = standing->second.counted_ns;
+    }
     return true;
   }));
   std::ranges::reverse(trials);

@@ -277,7 +277,9 @@ std::vector<Judgement> judge(std::span<const RankedTrial> group) {
   return judgements;
 }
 
-std::vector<Judgement> judge_records(std::span<const Record> group) {
+namespace {
+
+std::vector<RankedTrial> trials_of(std::span<const Record> group) {
   std::vector<RankedTrial> trials;
   for (const Record& r : group)
     trials.push_back({.hash = r.hash,
@@ -291,16 +293,36 @@ std::vector<Judgement> judge_records(std::span<const Record> group) {
                       .bytes = r.bytes,
                       .peak_gb_per_s = r.peak_gb_per_s,
                       .toolchain = r.toolchain});
-  return judge(trials);
+  return trials;
+}
+
+/// What counts for a schedule: the upper median of its sessions.
+Estimate estimate_of(const Sessions& sessions) {
+  std::vector<Estimate> estimates;
+  for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
+  return upper_median(estimates);
+}
+
+}  // namespace
+
+std::vector<Judgement> judge_records(std::span<const Record> group) {
+  return judge(trials_of(group));
+}
+
+Ranking rank_records(std::span<const Record> group) {
+  const std::vector<RankedTrial> trials = trials_of(group);
+  Ranking ranking;
+  ranking.judgements = judge(trials);
+  ranking.counted_ns = counted_latencies(trials, ranking.judgements);
+  if (const auto best = best_of(trials, ranking.judgements)) ranking.best = best->index;
+  return ranking;
 }
 
 std::optional<Ranked> best_of(std::span<const RankedTrial> group,
                               std::span<const Judgement> judgements) {
   std::optional<Estimate> best;
   for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
-    std::vector<Estimate> estimates;
-    for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
-    const Estimate estimate = upper_median(estimates);
+    const Estimate estimate = estimate_of(sessions);
     if (!best || estimate < *best) best = estimate;
   }
   if (!best) return std::nullopt;
@@ -311,6 +333,22 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group,
 
 std::optional<Ranked> best_of(std::span<const RankedTrial> group) {
   return best_of(group, judge(group));
+}
+
+std::vector<double> counted_latencies(std::span<const RankedTrial> group,
+                                      std::span<const Judgement> judgements) {
+  std::vector<double> counted(group.size(), 0);
+  const auto best = best_of(group, judgements);
+  if (!best) return counted;
+  const double best_ns = group[best->index].latency_ns;
+  std::map<std::string_view, double> by_schedule;
+  for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
+    const double ns = estimate_of(sessions).latency_ns;
+    by_schedule[schedule] = ns == best->latency_ns ? best_ns : ns * (best_ns / best->latency_ns);
+  }
+  for (size_t i = 0; i < group.size(); ++i)
+    if (is_believed(judgements[i])) counted[i] = by_schedule.at(group[i].schedule_hash);
+  return counted;
 }
 
 std::vector<SessionTiming> sessions_of(std::span<const RankedTrial> group,

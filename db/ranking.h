@@ -45,6 +45,11 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group,
                               std::span<const Judgement> judgements);
 std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 
+/// The latency that counts for the schedule of each trial, on the clock of the best one; 0 for a
+/// trial that is not believed, and for all where none is.
+std::vector<double> counted_latencies(std::span<const RankedTrial> group,
+                                      std::span<const Judgement> judgements);
+
 /// What one session measured of a schedule: the median of its trials that are believed, the slower
 /// one of the middle two.
 struct SessionTiming {

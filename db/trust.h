@@ -6,6 +6,7 @@
 // thread-safe.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,17 @@ struct Judgement {
 /// codegen_abi and layouts, all that are known.
 std::vector<Judgement> judge_records(std::span<const Record> group);
 
+/// The answer of a group and the latencies that made it the answer.
+struct Ranking {
+  std::optional<size_t> best;         ///< index of the answer; none where no record is believed
+  std::vector<Judgement> judgements;  ///< of each record
+  /// The latency that counts for the schedule of each record, on the clock of the answer, so that
+  /// the smallest is the latency of the answer; 0 for a record that is not believed.
+  std::vector<double> counted_ns;
+};
+/// Ranks the records of a group. Requires: as for judge_records().
+Ranking rank_records(std::span<const Record> group);
+
 /// The doubt as a clause: "it claims 7.2 times the peak that was measured with it".
 std::string describe(const Judgement& judgement);
 
@@ -86,9 +98,11 @@ struct Explanation {
   int64_t sessions = 0;    ///< sessions that timed its schedule and are believed
   int64_t hosts = 0;       ///< machines of these sessions
   int64_t trials = 0;      ///< trials of these sessions
-  double latency_ns = 0;   ///< median of these sessions at the group's peak, the slower middle one
-  double low_ns = 0;       ///< fastest of these sessions; with one, the low end of its interval
-  double high_ns = 0;      ///< slowest of these sessions; with one, the high end of its interval
+  /// Latency of the record, which is the median of these sessions, the slower middle one. All
+  /// times here are on the clock of the record: at the peak that was measured with it.
+  double latency_ns = 0;
+  double low_ns = 0;   ///< fastest of these sessions; with one, the low end of its interval
+  double high_ns = 0;  ///< slowest of these sessions; with one, the high end of its interval
   /// Records with a smaller latency, fastest first; where a limit was given, the first of them.
   std::vector<Doubted> not_used;
   int64_t not_used_count = 0;  ///< of all such records

@@ -63,7 +63,48 @@ TEST(Trust, AnAnswerSaysWhatItRestsOn) {
   EXPECT_EQ(e.high_ns, 10.4e3);
   ASSERT_EQ(e.not_used.size(), 1u);
   EXPECT_EQ(e.not_used[0].record, records[0]);
-  EXPECT_EQ(e.not_used[0].why, "the median of its schedule is 1.02e+04 ns, of 3 sessions");
+  EXPECT_EQ(e.not_used[0].why, "the median of its schedule is 10.2 µs, of 3 sessions");
+}
+
+// A machine that ran at 0.9 of its usual clock while it measured the answer, which is what it
+// takes.
+TEST(Trust, WhatAnAnswerRestsOnIsOnItsClock) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Record slow = measured_by("b", 0, 11e3);
+  slow.peak_gflops = 0.9 * measured_by("a", 0, 10e3).peak_gflops;
+  slow = seal(std::move(slow));
+  const Record first = measured_by("a", 0, 9.8e3);
+  ASSERT_TRUE(store.append({{first, slow, measured_by("c", 0, 10.4e3)}}));
+  const Explanation e = store.explain(key_of(first)).value().value();
+  EXPECT_EQ(e.record, slow);
+  EXPECT_EQ(e.latency_ns, 11e3);
+  EXPECT_DOUBLE_EQ(e.low_ns, 9.8e3 / 0.9);
+  EXPECT_DOUBLE_EQ(e.high_ns, 10.4e3 / 0.9);
+  const std::vector<GroupSummary> groups = store.groups(10).value();
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].latency_ns, 11e3);
+}
+
+TEST(Trust, TheRankingOfRecordsIsThatOfTheStore) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Record wrong = measured_by("a", 2, 5e3);
+  wrong.status = TrialStatus::Wrong;
+  const std::vector<Record> records = {measured_by("a", 0, 9e3),    measured_by("b", 0, 10.4e3),
+                                       measured_by("c", 0, 10.2e3), measured_by("c", 1, 10.3e3),
+                                       measured_by("b", 2, 4e3),    seal(wrong)};
+  ASSERT_TRUE(store.append(records));
+  const Ranking ranking = rank_records(records);
+  ASSERT_TRUE(ranking.best);
+  EXPECT_EQ(records[*ranking.best], store.best(key_of(records[0])).value().value());
+  EXPECT_EQ(ranking.counted_ns, (std::vector<double>{10.2e3, 10.2e3, 10.2e3, 10.3e3, 0, 0}));
+  EXPECT_EQ(ranking.judgements[4].doubt, Doubt::Refuted);
+  const std::vector<TrialSummary> trials = store.trials(records[0].workload_hash, "", 100).value();
+  ASSERT_EQ(trials.size(), records.size());
+  for (size_t i = 0; i < trials.size(); ++i)
+    EXPECT_EQ(trials[i].counted_ns, ranking.counted_ns[i]) << i;
+  EXPECT_FALSE(rank_records({}).best);
 }
 
 TEST(Trust, OneSessionHasTheIntervalOfItsRecord) {

@@ -367,7 +367,7 @@ db::TrialSummary trial_at(int64_t created_ms, double latency_ns) {
   trial.session = "s";
   trial.threads = 1;
   trial.status = db::TrialStatus::Ok;
-  trial.latency_ns = latency_ns;
+  trial.latency_ns = trial.counted_ns = latency_ns;
   trial.created_ms = created_ms;
   return trial;
 }
@@ -383,6 +383,7 @@ TEST(HistoryChart, LeadsAreBelievedTrialsThatWereFasterThanAllBefore) {
                                           trial_at(2000, 95), trial_at(2500, 10),
                                           trial_at(4000, 92)};
   trials[3].doubt = db::Doubt::Outlier;
+  trials[3].counted_ns = 0;
   const std::vector<Series> series = series_of(trials);
   ASSERT_EQ(series.size(), 1u);
   EXPECT_EQ(series[0].name, "Zen 5, 1 thread");
@@ -391,6 +392,15 @@ TEST(HistoryChart, LeadsAreBelievedTrialsThatWereFasterThanAllBefore) {
   EXPECT_EQ(count_of(markup, "class=\"lead s0\""), 3u);
   EXPECT_EQ(count_of(markup, "<path class=\"best s0\""), 1u);
   EXPECT_THAT(markup, HasSubstr("1 trial far from the others"));
+}
+
+// The schedule of a lucky trial counts with the median of its trials.
+TEST(HistoryChart, ALuckyTrialDoesNotLead) {
+  std::vector<db::TrialSummary> trials = {trial_at(1000, 60), trial_at(2000, 50)};
+  trials[1].counted_ns = 70;
+  const std::vector<Series> series = series_of(trials);
+  EXPECT_EQ(series[0].leads, std::vector<size_t>{0});
+  EXPECT_THAT(history_chart(series).markup, HasSubstr("50.0 ns, counts as 70.0 ns, ok"));
 }
 
 TEST(HistoryChart, FailedAndImpossibleTrialsAreNotDrawn) {

@@ -34,7 +34,10 @@ bool is_drawn(const db::TrialSummary& trial) {
          trial.created_ms > 0 && trial.created_ms < latest_ms;
 }
 
-bool can_lead(const db::TrialSummary& trial) {
+/// Something counts for its schedule, so that it may be the answer.
+bool can_lead(const db::TrialSummary& trial) { return trial.counted_ns > 0; }
+
+bool is_undisturbed(const db::TrialSummary& trial) {
   return trial.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
 }
 
@@ -42,7 +45,7 @@ std::vector<size_t> leads_of(const std::vector<db::TrialSummary>& trials) {
   std::vector<size_t> leads;
   for (size_t i = 0; i < trials.size(); ++i)
     if (can_lead(trials[i]) &&
-        (leads.empty() || trials[i].latency_ns < trials[leads.back()].latency_ns))
+        (leads.empty() || trials[i].counted_ns < trials[leads.back()].counted_ns))
       leads.push_back(i);
   return leads;
 }
@@ -98,9 +101,7 @@ class Frame {
     most_ns_ = std::max(most_ns_ * 1.15, 1.5 * least_ns_);
   }
 
-  bool shows(const db::TrialSummary& trial) const {
-    return trial.latency_ns >= least_ns_ && trial.latency_ns <= most_ns_;
-  }
+  bool shows(double ns) const { return ns >= least_ns_ && ns <= most_ns_; }
   /// Requires: a trial was made then.
   double x(int64_t ms) const {
     const auto after = std::ranges::upper_bound(bursts_, ms, {}, &Burst::begin_ms);
@@ -181,18 +182,22 @@ std::string colour_of(size_t series) { return fmt::format("s{}", std::min(series
 std::string describe_trial(const db::TrialSummary& trial, const Series& series) {
   const std::string status = trial.status ? show_status(*trial.status) : "unknown status";
   const bool is_doubted = trial.doubt != db::Doubt::None && trial.doubt != db::Doubt::NotTimed;
-  return fmt::format("{}, {}{}{}; {}; session {}; {}", show_time(trial.latency_ns), status,
-                     is_doubted ? ", " : "", is_doubted ? db::to_string(trial.doubt) : "",
+  const std::string counted = show_time(trial.counted_ns), latency = show_time(trial.latency_ns);
+  const bool counts_otherwise = trial.counted_ns > 0 && counted != latency;
+  return fmt::format("{}{}{}, {}{}{}; {}; session {}; {}", latency,
+                     counts_otherwise ? ", counts as " : "", counts_otherwise ? counted : "",
+                     status, is_doubted ? ", " : "", is_doubted ? db::to_string(trial.doubt) : "",
                      series.name, trial.session, moment(trial.created_ms));
 }
 
 Html dot(const Frame& frame, const db::TrialSummary& trial, const Series& series, bool is_lead,
          std::string_view colour) {
-  const char* kind = is_lead ? "lead" : can_lead(trial) ? "trial" : "doubt";
+  const char* kind = is_lead ? "lead" : is_undisturbed(trial) ? "trial" : "doubt";
   const Html circle =
       html("<circle class=\"{} {}\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>", kind,
-           colour, px(frame.x(trial.created_ms)), px(frame.y(trial.latency_ns)),
-           is_lead ? "4.5" : "2.5", one_line(describe_trial(trial, series)));
+           colour, px(frame.x(trial.created_ms)),
+           px(frame.y(is_lead ? trial.counted_ns : trial.latency_ns)), is_lead ? "4.5" : "2.5",
+           one_line(describe_trial(trial, series)));
   if (!is_lead) return circle;
   return html("<a href=\"/records/{}\">{}</a>", trial.hash, circle);
 }
@@ -202,10 +207,9 @@ Html staircase(const Frame& frame, const Series& series, std::string_view colour
   std::string path;
   for (const size_t lead : series.leads) {
     const db::TrialSummary& trial = series.trials[lead];
-    const std::string x = px(frame.x(trial.created_ms)), y = px(frame.y(trial.latency_ns));
-    path += path.empty() && frame.shows(trial) ? fmt::format("M{} {}", x, y)
-            : frame.shows(trial)               ? fmt::format("H{}V{}", x, y)
-                                               : "";
+    const std::string x = px(frame.x(trial.created_ms)), y = px(frame.y(trial.counted_ns));
+    if (!frame.shows(trial.counted_ns)) continue;
+    path += path.empty() ? fmt::format("M{} {}", x, y) : fmt::format("H{}V{}", x, y);
   }
   if (path.empty()) return {};
   return html("<path class=\"best {}\" d=\"{}\"/>", colour, path + "H" + px(width_px - right));
@@ -227,7 +231,7 @@ Dots dots_of(const Frame& frame, std::span<const Series> series) {
     for (size_t i = 0; i < series[n].trials.size(); ++i) {
       const db::TrialSummary& trial = series[n].trials[i];
       const bool is_lead = std::ranges::binary_search(lead, i);
-      if (!frame.shows(trial)) {
+      if (!frame.shows(is_lead ? trial.counted_ns : trial.latency_ns)) {
         ++dots.slower;
       } else if (!is_lead && i % every != 0) {
         ++dots.thinned;
@@ -254,10 +258,10 @@ Html legend(std::span<const Series> series) {
 
 std::string caption(const Dots& dots) {
   std::string text =
-      "Latency of each timed trial, by the time at which it was made (UTC); lines: the best so far "
-      "of those that are believed. Hollow: pruned, disturbed or not believed. Pauses of more than "
-      "an "
-      "hour are drawn short.";
+      "Latency of each timed trial, by the time at which it was made (UTC); lines: the best so "
+      "far, "
+      "by what counts for each schedule: the median of its trials that are believed. Hollow: "
+      "pruned, disturbed or not believed. Pauses of more than an hour are drawn short.";
   if (dots.slower > 0)
     text += fmt::format(" {} far from the others: not drawn.",
                         show_count(static_cast<int64_t>(dots.slower), "trial"));

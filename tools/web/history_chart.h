@@ -18,7 +18,9 @@ namespace tw::tools::web {
 struct Series {
   std::string name;                      ///< "AMD EPYC 9R45, 2 threads"
   std::vector<db::TrialSummary> trials;  ///< timed ones, by time
-  std::vector<size_t> leads;             ///< trials that were faster than all before; believed ones
+  /// Believed trials whose schedule counts with less (counted_ns) than all before; the last one is
+  /// of the schedule that is the answer.
+  std::vector<size_t> leads;
 };
 
 /// Timed trials by series; the one with the most trials first.

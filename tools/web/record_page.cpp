@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/target.h"
+#include "base/time_text.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
 #include "schedules/legality.h"
@@ -62,11 +63,14 @@ Html not_used_table(const db::Explanation& e) {
   if (e.not_used.empty())
     return html("<p>No record of this workload, device and number of threads looks better.</p>");
   Html rows;
+  std::vector<double> times;
+  for (const db::Doubted& other : e.not_used) times.push_back(other.record.latency_ns);
+  const TimeUnit unit(times);
   for (const db::Doubted& other : e.not_used)
     rows += html(
         "<tr><td class=\"number\"><a href=\"/records/{}\">{}</a></td><td>{}</td><td>{}</td><td>{}"
         "</td></tr>",
-        other.record.hash, show_latency(other.record), one_line(other.record.session, 40),
+        other.record.hash, show_latency(other.record, unit), one_line(other.record.session, 40),
         other.doubt == db::Doubt::None ? "" : db::to_string(other.doubt), other.why);
   const int64_t more = e.not_used_count - std::ssize(e.not_used);
   return html(

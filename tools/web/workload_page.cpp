@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include "base/time_text.h"
 #include "tools/explanation.h"
 #include "tools/report.h"
 #include "tools/web/history_chart.h"
@@ -67,7 +68,7 @@ Html shortened(const std::string& text) {
   return html("<span title=\"{}\">{}</span>", one_line(text), one_line(text, 40));
 }
 
-Html known_row(const Known& known) {
+Html known_row(const Known& known, const TimeUnit& unit) {
   const db::GroupSummary& group = *known.group;
   const Html place = html("<td>{}</td><td>{}<br><small>{}, code generator {}</small></td>",
                           device_text(group.device), shortened(group.target),
@@ -79,7 +80,7 @@ Html known_row(const Known& known) {
   return html(
       "<tr>{}<td class=\"number\"><a href=\"/records/{}\">{}</a></td><td class=\"number\">{}</td>"
       "<td>{}</td></tr>",
-      place, e.record.hash, show_time(e.latency_ns), share_text(group.efficiency), sureness(e));
+      place, e.record.hash, unit.text(e.latency_ns), share_text(group.efficiency), sureness(e));
 }
 
 nlohmann::json json_of(const Known& known) {
@@ -95,6 +96,10 @@ nlohmann::json json_of(const Known& known) {
 Html leads_table(const std::vector<Series>& series) {
   Html rows;
   size_t count = 0;
+  std::vector<double> times;
+  for (const Series& s : series)
+    for (const size_t lead : s.leads) times.push_back(s.trials[lead].counted_ns);
+  const TimeUnit unit(times);
   for (const Series& s : series)
     for (const size_t lead : s.leads) {
       if (++count > most_leads) break;
@@ -102,7 +107,7 @@ Html leads_table(const std::vector<Series>& series) {
       rows += html(
           "<tr><td class=\"when\">{}</td><td class=\"number\"><a href=\"/records/{}\">{}</a></td>"
           "<td>{}</td><td>{}</td></tr>",
-          moment(trial.created_ms), trial.hash, show_time(trial.latency_ns), one_line(s.name, 80),
+          moment(trial.created_ms), trial.hash, unit.text(trial.counted_ns), one_line(s.name, 80),
           one_line(trial.session, 40));
     }
   return html(
@@ -125,6 +130,7 @@ nlohmann::json json_of(const db::TrialSummary& trial) {
           {"status", trial.status ? db::to_string(*trial.status) : "unknown"},
           {"doubt", db::to_string(trial.doubt)},
           {"latency_ns", trial.latency_ns},
+          {"counted_ns", trial.counted_ns},
           {"created_ms", trial.created_ms},
           {"device", trial.device},
           {"target", trial.target},
@@ -158,8 +164,12 @@ Result<Answer> workload_page(db::Store& store, const Overview& overview, const s
          store.trials(row->hash, row->layouts, most_history));
   Html rows;
   nlohmann::json best = nlohmann::json::array(), points = nlohmann::json::array();
+  std::vector<double> times;
+  for (const Known& group : known)
+    if (group.explanation) times.push_back(group.explanation->latency_ns);
+  const TimeUnit unit(times);
   for (const Known& group : known) {
-    rows += known_row(group);
+    rows += known_row(group, unit);
     best.push_back(json_of(group));
   }
   for (const db::TrialSummary& trial : trials) points.push_back(json_of(trial));

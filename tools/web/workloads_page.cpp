@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include "base/time_text.h"
 #include "tools/report.h"
 #include "tools/web/history_chart.h"
 #include "tools/web/listing.h"
@@ -16,21 +17,27 @@ Html workload_link(const WorkloadRow& row) {
   return link(workload_address(row), one_line(row.name, most_name_characters));
 }
 
-Html summary(const Overview& overview) {
-  return html(
-      "<p class=\"summary\"><b>{}</b> workloads, <b>{}</b> trials, <b>{}</b> classes of "
-      "devices{}</p>",
-      overview.workloads.size(), overview.trials, overview.classes.size(),
-      overview.is_cut ? "; of the database, the groups that were stored last" : "");
+/// "<b>1</b> class", "<b>2</b> classes"
+Html counted(int64_t count, std::string_view one, std::string_view many = {}) {
+  const std::string plural = many.empty() ? std::string(one) + "s" : std::string(many);
+  return html("<b>{}</b> {}", count, count == 1 ? one : std::string_view(plural));
 }
 
-Html workload_row(const WorkloadRow& row) {
+Html summary(const Overview& overview) {
+  return html("<p class=\"summary\">{}, {}, {} of devices{}</p>",
+              counted(std::ssize(overview.workloads), "workload"),
+              counted(overview.trials, "trial"),
+              counted(std::ssize(overview.classes), "class", "classes"),
+              overview.is_cut ? "; of the database, the groups that were stored last" : "");
+}
+
+Html workload_row(const WorkloadRow& row, const TimeUnit& unit) {
   const std::string more =
       row.classes.size() > 1 ? fmt::format(" and {} more", row.classes.size() - 1) : "";
   return html(
       "<tr><td class=\"name\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
       "<td>{}{}</td><td class=\"number\">{}</td><td class=\"when\">{}</td></tr>",
-      workload_link(row), show_time(row.latency_ns), share_text(row.efficiency),
+      workload_link(row), unit.text(row.latency_ns), share_text(row.efficiency),
       one_line(row.classes.front(), 40), more, row.trials, moment(row.newest_ms));
 }
 
@@ -95,8 +102,11 @@ Result<Answer> workloads_page(const Overview& overview, const Request& request) 
   TW_TRY(const Listing listing, listing_of(overview, request, "/workloads"));
   Html rows;
   nlohmann::json list = nlohmann::json::array();
+  std::vector<double> times;
+  for (const WorkloadRow* row : listing.rows) times.push_back(row->latency_ns);
+  const TimeUnit unit(times);
   for (const WorkloadRow* row : listing.rows) {
-    rows += workload_row(*row);
+    rows += workload_row(*row, unit);
     list.push_back(json_of(*row));
   }
   const Html head = html(
@@ -145,9 +155,10 @@ Result<Answer> coverage_page(const Overview& overview, const Request& request) {
       "share "
       "of the peak their best kernel reaches there{}.</p>{}<div class=\"wide\"><table "
       "class=\"coverage\"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}",
-      hidden > 0
-          ? fmt::format("; {} classes with fewer workloads are not shown: choose one", hidden)
-          : "",
+      hidden > 0 ? fmt::format("; {} with fewer workloads {} not shown: choose one",
+                               hidden == 1 ? "a class" : fmt::format("{} classes", hidden),
+                               hidden == 1 ? "is" : "are")
+                 : "",
       filter_form(listing, overview), head, rows, pager(listing));
   answer.json = text_of(
       {{"list", json_of(listing)}, {"device_classes", overview.classes}, {"workloads", list}});
