@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "base/time_text.h"
 #include "cost_model/analytic.h"
 #include "cost_model/facts.h"
 #include "dsl/workload.h"
@@ -185,7 +186,7 @@ void bind_predictions(py::module_& m) {
       .def_readonly("resources", &PredictedTime::resources,
                     "(resource, ns), most first; they overlap, so their sum exceeds total_ns")
       .def("__repr__", [](const PredictedTime& t) {
-        return fmt::format("<PredictedTime {:.1f} us>", t.total_ns / 1e3);
+        return fmt::format("<PredictedTime {}>", time_text(t.total_ns));
       });
   m.def("predicted_time", &predicted_time, "schedule"_a, py::kw_only(), "target"_a = "host",
         "threads"_a = 1,
@@ -289,7 +290,7 @@ void bind_plans(py::module_& m) {
       .def_readonly("predicted_ns", &PlanStep::predicted_ns, "as the plan has it, or as measured")
       .def_readonly("arguments", &PlanStep::arguments)
       .def("__repr__", [](const PlanStep& step) {
-        return fmt::format("<PlanStep {}: {:.1f} us>", step.name, step.predicted_ns / 1e3);
+        return fmt::format("<PlanStep {}: {}>", step.name, time_text(step.predicted_ns));
       });
   py::class_<Plan>(m, "Plan", "What a network's file runs: one variant of it.")
       .def_readonly("name", &Plan::name)

@@ -11,11 +11,14 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/time_text.h"
 #include "codegen/abi.h"
 #include "db/store.h"
+#include "db/trust.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
@@ -39,6 +42,47 @@ std::string python_value(const db::TrialStatus& status) {
   return std::string(db::to_string(status));
 }
 
+/// The fields of a record that its rank depends on, by name: tests give plain objects.
+Record ranked_fields(const py::handle& given) {
+  Record record;
+  const auto read = [&](const char* name, auto& member) {
+    member = given.attr(name).cast<std::decay_t<decltype(member)>>();
+  };
+  read("hash", record.hash);
+  read("schedule", record.schedule_hash);
+  read("latency_ns", record.latency_ns);
+  read("flops", record.flops);
+  read("peak_gflops", record.peak_gflops);
+  read("bytes", record.bytes);
+  read("peak_gb_per_s", record.peak_gb_per_s);
+  read("session", record.session);
+  read("host", record.host);
+  read("toolchain", record.toolchain);
+  record.status = db::parse_trial_status(given.attr("status").cast<std::string>())
+                      .value_or(db::TrialStatus::Timeout);
+  return record;
+}
+
+using PyRanking =
+    std::tuple<std::optional<size_t>, std::vector<double>, std::vector<std::string_view>>;
+
+PyRanking rank(const std::vector<py::object>& records) {
+  std::vector<Record> group;
+  for (const py::object& record : records) group.push_back(ranked_fields(record));
+  const db::Ranking ranking = db::rank_records(group);
+  std::vector<std::string_view> doubts;
+  for (const db::Judgement& judgement : ranking.judgements)
+    doubts.push_back(db::to_string(judgement.doubt));
+  return {ranking.best, ranking.counted_ns, doubts};
+}
+
+std::vector<std::string> times_text(const std::vector<double>& times_ns) {
+  const TimeUnit unit(times_ns);
+  std::vector<std::string> texts;
+  for (const double ns : times_ns) texts.push_back(unit.text(ns));
+  return texts;
+}
+
 void bind_records(py::module_& m) {
   py::class_<Record> record(m, "Record",
                             "One trial, as docs/database_format.md defines it: an immutable fact.");
@@ -49,8 +93,8 @@ void bind_records(py::module_& m) {
   record.def_property_readonly("workload_text", &db::workload_text,
                                "the workload, with what was asked besides in braces");
   record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {
-    return fmt::format("<Record {}: {}, {:.1f} us on {}>", r.op, db::to_string(r.status),
-                       r.latency_ns / 1e3, r.device);
+    return fmt::format("<Record {}: {}, {} on {}>", r.op, db::to_string(r.status),
+                       time_text(r.latency_ns), r.device);
   });
 }
 
@@ -93,6 +137,11 @@ db::TrialStatus status_of(const std::string& text) {
 
 void bind_db(py::module_& m) {
   bind_records(m);
+  m.def("_rank", &rank, "records"_a,
+        "(index of the best record or None, for each record the ns that count for its schedule or "
+        "0, and for each record why it is not believed) of the records of one group.");
+  m.def("_time_text", &time_text, "ns"_a);
+  m.def("_times_text", &times_text, "times_ns"_a, "The times of one table, in one unit.");
   py::class_<SharedStore>(
       m, "Store",
       "The tuning database: a file, or postgresql://user@host/database, which "

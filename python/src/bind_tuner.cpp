@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "base/time_text.h"
 #include "codegen/inspect.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
@@ -204,7 +205,7 @@ void bind_tuner(py::module_& m) {
            "Writes the kernel into a folder under the name by which a Session looks for it there, "
            "and returns its path.")
       .def("__repr__", [](const Tuned& t) {
-        return fmt::format("<Tuned {}: {:.1f} us, {}>", t.best.op, t.best.latency_ns / 1e3,
+        return fmt::format("<Tuned {}: {}, {}>", t.best.op, time_text(t.best.latency_ns),
                            tuner::to_string(t.ended));
       });
 

@@ -44,10 +44,6 @@ def _latencies(given, schedule, workload, db):
     return latencies
 
 
-def _microseconds(ns):
-    return "-" if ns is None else f"{ns / 1e3:.2f} us"
-
-
 def _rows_of(left, right):
     """Pairs of lines with equal ones beside each other, and whether they are equal; None where a side
     has no line."""
@@ -111,13 +107,12 @@ class Comparison:
 
     def html(self) -> str:
         """Times, steps and loops side by side."""
-        times = [(name, display.time_text(a or 0), display.time_text(b or 0)) for name, a, b in self._times()]
-        return str(display.table(("time", *self.names), times)
+        return str(display.table(("time", *self.names), self._times_text())
                    + _table_of("steps", self.names, list(self.a.steps), list(self.b.steps))
                    + _table_of("loops", self.names, *self._loops()))
 
     def __str__(self):
-        rows = [("", *self.names)] + [(name, _microseconds(a), _microseconds(b)) for name, a, b in self._times()]
+        rows = [("", *self.names), *self._times_text()]
         width, columns = max(len(row[0]) for row in rows), max(12, *map(len, self.names))
         lines = [f"{name:{width}}  {a:>{columns}}  {b:>{columns}}" for name, a, b in rows]
         lines += [f"- {step}" for step in self.only_in_a] + [f"+ {step}" for step in self.only_in_b]
@@ -135,6 +130,12 @@ class Comparison:
         rows = [("predicted", self.predicted_a.total_ns, self.predicted_b.total_ns),
                 ("measured", self.measured_a, self.measured_b)]
         return rows + [(f"  {name}", a, b) for name, a, b in self.resources if a != b]
+
+    def _times_text(self):
+        """The same as texts in one unit; "-" where there is no time."""
+        times = self._times()
+        texts = display.times_text(ns or 0 for _, a, b in times for ns in (a, b))
+        return [(name, a, b) for (name, _, _), a, b in zip(times, texts[::2], texts[1::2], strict=True)]
 
     def _loops(self):
         return [str(schedule.program()).splitlines() for schedule in (self.a, self.b)]

@@ -21,7 +21,7 @@ _MOST_ROWS = 200
 _BAR_PIXELS = 120
 # Programs are read by their indentation; JupyterLab shows preformatted text of outputs in the font of prose.
 PREFORMATTED = "line-height:1.25;font-family:monospace"
-BLUE, ORANGE, GREEN, RED, GREY = "#4c78a8", "#e8883a", "#54a24b", "#d64550", "#8a8a8a"
+BLUE, ORANGE, GREEN, RED, GREY, DARK = "#4c78a8", "#e8883a", "#54a24b", "#d64550", "#8a8a8a", "#333333"
 
 
 class Html(str):
@@ -49,12 +49,12 @@ def escaped(text):
 
 def time_text(ns):
     """As the program prints times: "235.1 µs"."""
-    if not ns > 0:
-        return "-"
-    for limit, unit, digits in ((1e3, "ns", 1), (1e6, "µs", 1), (1e9, "ms", 2)):
-        if ns < limit:
-            return f"{ns / limit * 1e3:.{digits}f} {unit}"
-    return f"{ns / 1e9:.2f} s"
+    return _tilewright._time_text(ns)
+
+
+def times_text(times_ns):
+    """Times that are read against each other, such as those of a table, in one unit."""
+    return _tilewright._times_text(list(times_ns))
 
 
 def bytes_text(count):
@@ -290,18 +290,20 @@ def records_html(records):
             known = fastest.get(record.workload_text, record.latency_ns)
             fastest[record.workload_text] = min(known, record.latency_ns)
 
-    def row(record):
+    def row(record, time):
         against_best = fastest[record.workload_text] / record.latency_ns \
             if record.latency_ns > 0 else 0
         color = BLUE if record.status == "ok" else GREY
         return (one_line(record.workload_text, 80), status_text(record.status),
-                time_text(record.latency_ns), bar(against_best, color),
+                time, bar(against_best, color),
                 f"{gflops_of(record):.1f}", f"{100 * efficiency_of(record):.1f}", record.threads,
                 record.device, record.session, record.trial, record.hash[:12])
 
     header = ("workload", "status", "latency", "fastest / latency", "GFLOP/s", "% of peak",
               "threads", "device", "session", "trial", "record")
-    return Html(heading(repr(records)[1:-1]) + table(header, map(row, records[:_MOST_ROWS]),
+    shown = records[:_MOST_ROWS]
+    times = times_text(record.latency_ns for record in shown)
+    return Html(heading(repr(records)[1:-1]) + table(header, map(row, shown, times),
                                                      more=len(records) - _MOST_ROWS))
 
 
@@ -384,7 +386,7 @@ def layout_text(argument):
     return argument.layout.translate(_IMAGE_LETTERS) if is_image else argument.layout
 
 
-def times_text(plan):
+def plan_times_text(plan):
     """"42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform"."""
     times = {True: [], False: []}
     for step in plan.steps:
@@ -401,19 +403,20 @@ def plan_html(plan):
     total = sum(step.predicted_ns for step in plan.steps)
     longest = max((step.predicted_ns for step in plan.steps), default=0)
 
-    def row(number, step):
+    def row(number, step, time):
         color = RED if computes(step) == "transform" else BLUE
         share = step.predicted_ns / total if total > 0 else 0
         layouts = [layout_text(argument) for argument in step.arguments if not argument.is_constant]
-        return (number, one_line(step.name, 60), computes(step), time_text(step.predicted_ns),
+        return (number, one_line(step.name, 60), computes(step), time,
                 bar(step.predicted_ns / longest if longest > 0 else 0, color), share_text(share),
                 ", ".join(layouts[:-1]) + " -> " + layouts[-1] if layouts else "")
 
     pairs = [("network", plan.name), ("inputs", plan.inputs), ("target", plan.target),
              ("threads", plan.threads), ("memory of a call", bytes_text(plan.arena_bytes)),
-             ("time", times_text(plan))]
+             ("time", plan_times_text(plan))]
     steps = table(("", "step", "computes", "time", "", "share", "layouts"),
-                  (row(i, step) for i, step in enumerate(plan.steps)))
+                  map(row, range(len(plan.steps)), plan.steps,
+                      times_text(step.predicted_ns for step in plan.steps)))
     return Html(facts(pairs) + details(count_text(len(plan.steps), "step"), steps, is_open=True)
                 + details("plan", code(plan)))
 
@@ -438,7 +441,8 @@ def roofs_html(roofs):
 
 
 def predicted_html(predicted):
-    rows = [(resource, time_text(ns)) for resource, ns in predicted.resources]
+    rows = zip((resource for resource, _ in predicted.resources),
+               times_text(ns for _, ns in predicted.resources), strict=True)
     return Html(facts([("predicted", time_text(predicted.total_ns))]) + table(("resource", "time"), rows))
 
 

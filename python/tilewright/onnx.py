@@ -122,6 +122,26 @@ def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimensio
     return Network(graphs[0], name, None, model, given)
 
 
+def standing(name: str) -> Network:
+    """One of the networks that the scripts of a checkout make (bench/models), with seeded weights and without
+    downloads: standing("squeezenet").
+
+    It takes the package `onnx`. Raises MachineError where the scripts are not there, which is so in an installed
+    package, UsageError where they know no such network.
+    """
+    script = pathlib.Path(paths.program()).resolve().parents[3] / "bench" / "models" / "make_models.py"
+    if not script.is_file():
+        raise errors.MachineError(f"[network] {name!r}: {script} makes standing networks and is not there; "
+                                  "work in a checkout, or load() an ONNX file")
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        made = pathlib.Path(folder, "network.onnx")
+        done = subprocess.run([sys.executable, str(script), name, "-o", str(made)], capture_output=True, text=True)
+        if done.returncode != 0:
+            said = done.stderr.strip().rpartition("\n")[2]
+            raise errors.UsageError(f"[network] the standing network {name!r} cannot be made: {said}")
+        return loads(made.read_bytes(), name)
+
+
 def _several(name: str, values: Dimension) -> Sequence[int]:
     several = [values] if not isinstance(values, Sequence) else list(values)
     if not several or not all(isinstance(value, int) for value in several):

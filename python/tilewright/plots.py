@@ -23,7 +23,7 @@ from typing import Any
 
 from tilewright import _tilewright, display, errors
 from tilewright._tilewright import Plan, Record, Roofs
-from tilewright.display import BLUE, GREEN, GREY, ORANGE, RED, one_line, time_text
+from tilewright.display import BLUE, DARK, GREEN, GREY, ORANGE, RED, one_line, time_text
 
 __all__ = ["Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
            "predicted_against_measured", "rank_correlation", "roofline", "timeline"]
@@ -32,6 +32,19 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 VEGA_LITE_MIME = "application/vnd.vegalite.v5+json"
 _WIDTH, _HEIGHT = 460, 260
 _TIMED = ("ok", "hopeless", "duplicate", "unstable")
+# Colours of layouts: no two are alike, and none is like those of steps.
+_LAYOUT_COLORS = ["#e8883a", "#1f9e89", "#8e5bbf", "#c9a415", "#d6569b", "#3b7dd8", "#7a9a2e", "#8c5a3c", "#5ab4d6",
+                  "#b04a4a"]
+_PLAIN = {"view": {"stroke": None}, "legend": {"labelLimit": 260}}  # no frame around a drawing without axes
+# The fonts of viewers differ from those that places are computed with, by a fifth in width: labels keep a distance,
+# and the room for them is that of the widest font.
+_CONFIG = {"axis": {"labelSeparation": 10, "labelFlush": False, "labelOverlap": "greedy", "labelLimit": 320,
+                    "titlePadding": 8},
+           "axisX": {"titlePadding": 6}, "legend": {"labelLimit": 260}, "title": {"anchor": "start"}}
+_PADDING = {"left": 8, "right": 30, "top": 8, "bottom": 8}
+_CHARACTER = 6.4  # the width in pixels of a character of a label, at most
+_NUMBER_EXTENT = 34
+_VERTICAL = ("latency_us", "measured_us", "gflops", "rank_correlation")  # fields on vertical axes
 _STATUS_COLORS = {"ok": BLUE, "pruned": GREY, "duplicate": GREEN, "unstable": ORANGE}
 
 
@@ -44,7 +57,7 @@ class Plot:
     """
 
     def __init__(self, spec: dict[str, Any], text: str) -> None:
-        self.spec = {"$schema": _SCHEMA, **spec}
+        self.spec = {"$schema": _SCHEMA, "config": _CONFIG, "padding": _PADDING, **spec}
         self.text = one_line(text)
 
     def __repr__(self):
@@ -86,13 +99,27 @@ def _drawn(spec):
 
 def _number(field, title, log=False, **options):
     encoding = {"field": field, "type": "quantitative", "title": title, **options}
+    if encoding.get("axis", {}) is not None:
+        encoding["axis"] = {"minExtent": _NUMBER_EXTENT if field in _VERTICAL else 0, **encoding.get("axis", {})}
     if log:
         encoding["scale"] = {"type": "log", "nice": False, "padding": 12}
     return encoding
 
 
+def _count(field, title=None, **options):
+    """Of things: no tick lies between whole numbers."""
+    return _number(field, title or field, axis={"tickMinStep": 1, "format": "d"}, **options)
+
+
 def _name(field, title=None, **options):
     return {"field": field, "type": "nominal", "title": title, **options}
+
+
+def _names_of_rows(field, rows, **options):
+    """Names beside bars, with room for the longest."""
+    longest = max((len(row[field]) for row in rows), default=0)
+    return _name(field, axis={"minExtent": math.ceil(_CHARACTER * longest), "labelLimit": 0, "labelOverlap": False},
+                 **options)
 
 
 def _tooltip(*fields):
@@ -112,7 +139,8 @@ def _view(title, *layers, width=_WIDTH, height=_HEIGHT, **others):
 def _bars(title, rows, mark="bar", **encoding):
     """Horizontal bars, one a row; a line of text where there is none."""
     if not rows:
-        return {"title": title, **_layer([{"text": "none"}], "text", text={"field": "text"})}
+        return {"title": title, "width": _WIDTH, "height": 18,
+                **_layer([{"text": "none"}], {"type": "text", "align": "left"}, x={"value": 0}, text={"field": "text"})}
     return {"title": title, "width": _WIDTH, "height": {"step": 18}, **_layer(rows, mark, **encoding)}
 
 
@@ -212,18 +240,35 @@ def _references(records, untuned_ns, trials_us):
     return near, far
 
 
+def ranked(records):
+    """(the best of the records or None, for each record the ns that count for its schedule or 0): by the rule that
+    answers `tilewright show` (docs/database_format.md, "Best"). The records are of one workload, target, device and
+    number of threads; the best is of the newest code generator."""
+    versions = collections.defaultdict(list)
+    for index, record in enumerate(records):
+        versions[record.codegen_abi].append(index)
+    best, counted = None, [0.0] * len(records)
+    for _, indices in sorted(versions.items()):
+        winner, latencies, _ = _tilewright._rank([records[index] for index in indices])
+        for index, ns in zip(indices, latencies, strict=True):
+            counted[index] = ns
+        best = best if winner is None else records[indices[winner]]
+    return best, counted
+
+
 def _history(records, places):
-    """Rows for trials with a time, for those without, and for the best so far, at these places."""
+    """Rows for trials with a time, for those without, and for the best so far, at these places. The best so far is
+    that by what counts for the schedules: a trial by itself may have been lucky."""
     timed, failed, best, fastest = [], [], [], math.inf
-    for x, record in zip(places, records, strict=True):
+    for x, record, counted_ns in zip(places, records, ranked(records)[1], strict=True):
         row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
                "session": one_line(record.session, 40), "reason": one_line(record.reason, 120)}
         if not _is_timed(record):
             failed.append(row)
             continue
         timed.append({**row, "latency_us": record.latency_ns / 1e3})
-        if record.status == "ok" and record.latency_ns < fastest:
-            fastest = record.latency_ns
+        if 0 < counted_ns < fastest:
+            fastest = counted_ns
             best.append({"x": x, "latency_us": fastest / 1e3})
     if best:
         best.append({"x": places[-1], "latency_us": fastest / 1e3})
@@ -251,7 +296,7 @@ def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: floa
         places, records = [place for place, _ in pairs], [record for _, record in pairs]
     timed, failed, best = _history(records, places)
     near, far = _references(records, untuned_ns, [row["latency_us"] for row in timed])
-    x = _number("x", "trial" if over == "trial" else "seconds of tuning")
+    x = _count("x", "trial", scale={"zero": False}) if over == "trial" else _number("x", "seconds of tuning")
     y = _number("latency_us", "latency, µs", log=True)
     shown = sorted({row["status"] for row in timed})
     color = _name("status", scale={"domain": shown,
@@ -323,7 +368,7 @@ def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence
     rounds = _round_qualities(rows)
     quality = _view("Rank correlation by round",
                     _layer(rounds, {"type": "bar", "color": BLUE},
-                           x={"field": "round", "type": "ordinal"},
+                           x={"field": "round", "type": "ordinal", "axis": {"labelAngle": 0}},
                            y=_number("rank_correlation", "Spearman", scale={"domain": [-1, 1]}),
                            tooltip=_tooltip("round", "trials", "rank_correlation")),
                     width=200)
@@ -352,19 +397,16 @@ def _round_qualities(rows):
 # ---- bounds -----------------------------------------------------------------------------------
 
 
-def fastest_of_each(records):
-    """The fastest valid record of each workload, device and number of threads."""
-    fastest = {}
+def best_of_each(records):
+    """The best record of each workload, target, device and number of threads, as `tilewright show` answers."""
+    groups = collections.defaultdict(list)
     for record in records:
-        if record.status == "ok" and record.latency_ns > 0:
-            known = fastest.get(_group_of(record))
-            if known is None or record.latency_ns < known.latency_ns:
-                fastest[_group_of(record)] = record
-    return list(fastest.values())
+        groups[_group_of(record)].append(record)
+    return [best for best, _ in map(ranked, groups.values()) if best is not None]
 
 
 def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
-    """What bounds the fastest kernel of each workload: arithmetic, or a level of the memory.
+    """What bounds the best kernel of each workload: arithmetic, or a level of the memory.
 
     Args:
       records: of any number of workloads.
@@ -373,25 +415,26 @@ def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
 
     A point's intensity is the arithmetic over the bytes that every kernel moves at least.
     """
-    points = [(record, _traffic(record)) for record in fastest_of_each(records)]
+    points = [(record, _traffic(record)) for record in best_of_each(records)]
     rows = [{"intensity": record.flops / traffic, "gflops": display.gflops_of(record),
              "operator": one_line(record.op, 40), "workload": one_line(record.workload_text, 100),
              "latency": time_text(record.latency_ns), "threads": record.threads}
             for record, traffic in points if traffic > 0 and record.flops > 0]
     peak, levels = _bounds_of([record for record, _ in points], roofs)
     ridges = [peak / gb_per_s for _, gb_per_s in levels if gb_per_s > 0]
-    lowest = min([row["intensity"] for row in rows] + ridges, default=1) / 4
-    highest = max([row["intensity"] for row in rows] + ridges, default=1) * 2
-    lines, names = _roof_lines(peak, levels, lowest, highest)
-    x = _number("intensity", "arithmetic intensity, FLOP per byte", log=True)
-    y = _number("gflops", "GFLOP/s", log=True)
-    layers = [_layer(lines, {"type": "line", "color": ORANGE}, x=x, y=y, detail=_name("roof")),
-              _layer(names, {"type": "text", "align": "left", "baseline": "bottom", "color": ORANGE,
-                             "dx": 4, "dy": -3}, x=x, y=y, text={"field": "roof"}),
+    lowest = min([row["intensity"] for row in rows] + ridges, default=1) / 8
+    highest = max([row["intensity"] for row in rows] + ridges, default=1) * 4
+    lines = _roof_lines(peak, levels, lowest, highest)
+    speeds = [row["gflops"] for row in rows + lines if row["gflops"] > 0]
+    least, most = min(speeds, default=1) / 1.5, max(speeds, default=1) * 2
+    x = _number("intensity", "arithmetic intensity, FLOP per byte", scale=_log_between(lowest, highest))
+    y = _number("gflops", "GFLOP/s", scale=_log_between(least, most))
+    layers = [_layer(lines, {"type": "line", "color": GREY}, x=x, y=y, detail=_name("roof")),
+              *_roof_names(peak, levels, (lowest, highest), (least, most), x, y),
               _layer(rows, {"type": "point", "filled": True, "size": 60, "opacity": 0.8}, x=x, y=y,
                      color=_name("operator", "operator"),
                      tooltip=_tooltip("workload", "latency", "gflops", "intensity", "threads"))]
-    return Plot(_view("Roofline of the fastest kernels", *layers),
+    return Plot(_view("Roofline of the best kernels", *layers),
                 f"roofline of {display.count_text(len(rows), 'kernel')}; peak {peak:.1f} GFLOP/s")
 
 
@@ -408,19 +451,55 @@ def _bounds_of(records, roofs):
                                                       for level in roofs.levels]
 
 
+def _log_between(least, most):
+    return {"type": "log", "domain": [least, most], "nice": False}
+
+
+def _level_text(name, gb_per_s):
+    return f"{name}, {gb_per_s:.0f} GB/s"
+
+
+def _peak_text(peak):
+    return f"peak, {peak:.0f} GFLOP/s"
+
+
 def _roof_lines(peak, levels, lowest, highest):
-    """Vertices of the roofs between two intensities, and a row for each of their names."""
-    lines, names = [], []
+    """Vertices of the roofs between two intensities."""
+    lines = []
     for name, gb_per_s in levels:
-        text = f"{name}, {gb_per_s:.0f} GB/s"
         for at in [lowest] + ([peak / gb_per_s] if gb_per_s > 0 else []) + [highest]:
-            lines.append({"roof": text, "intensity": at, "gflops": min(peak, at * gb_per_s)})
-        names.append({"roof": text, "intensity": lowest, "gflops": min(peak, lowest * gb_per_s)})
+            lines.append({"roof": _level_text(name, gb_per_s), "intensity": at, "gflops": min(peak, at * gb_per_s)})
     if peak > 0:
-        text = f"peak, {peak:.0f} GFLOP/s"
-        lines += [{"roof": text, "intensity": at, "gflops": peak} for at in (lowest, highest)]
-        names.append({"roof": text, "intensity": lowest, "gflops": peak})
-    return lines, names
+        lines += [{"roof": _peak_text(peak), "intensity": at, "gflops": peak} for at in (lowest, highest)]
+    return lines
+
+
+# Pixels of the names of roofs: the height of a line of text, and how far names move along their roofs where these lie
+# closer together than that.
+_NAME_HEIGHT, _NAME_STEP = 13, 120
+
+
+def _roof_names(peak, levels, intensities, speeds, x, y):
+    """Layers with the name of each roof above its line and parallel to it."""
+    px_x = _WIDTH / math.log10(intensities[1] / intensities[0])
+    px_y = _HEIGHT / math.log10(speeds[1] / speeds[0])
+    along, before, layers = 0, None, []
+    for name, gb_per_s in sorted(levels, key=lambda level: -level[1]):
+        if gb_per_s <= 0:
+            continue
+        near = before is not None and px_y * math.log10(before / gb_per_s) < _NAME_HEIGHT
+        along, before = (along + _NAME_STEP if near else 0), gb_per_s
+        at = [{"roof": _level_text(name, gb_per_s), "intensity": intensities[0], "gflops": intensities[0] * gb_per_s}]
+        layers.append(_roof_name(at, x, y, angle=-math.degrees(math.atan2(px_y, px_x)), dx=12 + along))
+    if peak > 0:
+        at = [{"roof": _peak_text(peak), "intensity": intensities[1], "gflops": peak}]
+        layers.append(_roof_name(at, x, y, align="right", dx=-4))
+    return layers
+
+
+def _roof_name(rows, x, y, align="left", **mark):
+    return _layer(rows, {"type": "text", "align": align, "baseline": "bottom", "color": DARK, "dy": -4, **mark},
+                  x=x, y=y, text={"field": "roof"})
 
 
 # ---- the search space -------------------------------------------------------------------------
@@ -477,8 +556,8 @@ def knobs(records: Sequence[Record], most: int = 6) -> Plot:
               for name, values in groups.items() if one_line(name, 60) in order[:most]
               for value, numbers in values.items() for number in numbers]
     bars = _bars("Share of the variance of log(latency) explained", importance,
-                 {"type": "bar", "color": BLUE}, y=_name("decision", sort=order),
-                 x=_number("explained", None), tooltip=_tooltip("decision", "explained", "values"))
+                 {"type": "bar", "color": BLUE}, y=_names_of_rows("decision", importance, sort=order),
+                 x=_number("explained", None, axis={"format": "%"}, scale={"domain": [0, 1]}), tooltip=_tooltip("decision", "explained", "values"))
     strip = {"title": "Trials by value", "data": {"values": strips}, "columns": 3,
              "facet": _name("decision", sort=order[:most]), "resolve": {"scale": {"x": "independent"}},
              "spec": {"width": 140, "height": 120,
@@ -510,8 +589,8 @@ def failures(records: Sequence[Record], most: int = 15) -> Plot:
              "trials": count} for (status, reason), count in counts.most_common(most)]
     failed = sum(counts.values())
     spec = _bars("Candidates without a time", rows,
-                 y=_name("why", sort=[row["why"] for row in rows], axis={"labelLimit": 380}),
-                 x=_number("trials", "trials"), color=_name("status", "status"),
+                 y=_names_of_rows("why", rows, sort=[row["why"] for row in rows]),
+                 x=_count("trials"), color=_name("status", "status"),
                  tooltip=_tooltip("status", "reason", "trials"))
     return Plot(spec, f"{failed} of {display.count_text(len(records), 'trial')} gave no time"
                 + (f"; most often: {rows[0]['why']}" if rows else ""))
@@ -535,7 +614,7 @@ def costs(plan: Plan) -> Plot:
     rows = [{"computes": one_line(kind, 40), "steps": count, "time_us": ns / 1e3}
             for kind, (count, ns) in sums.items()]
     whole = sum(row["time_us"] for row in rows)
-    spec = _bars("Time by what is computed", rows, y=_name("computes", sort="-x"),
+    spec = _bars("Time by what is computed", rows, y=_names_of_rows("computes", rows, sort="-x"),
                  x=_number("time_us", "µs in the plan"),
                  color={"condition": {"test": "datum.computes === 'transform'", "value": RED},
                         "value": BLUE},
@@ -572,27 +651,33 @@ def _overlap(a, b):
 
 
 class _Drawing:
-    """Places of the steps of a plan: a row below all steps that they read, and a lane in it."""
+    """Places of the steps of a plan, as `git log --graph` places commits: each has a row of its own, and the
+    tensor that it writes has a lane to itself until its last reader, so that lines never pass other steps."""
 
     def __init__(self, plan):
-        self.nodes, self.edges = [], []
-        self._written, self._taken = [], set()  # (kind, begin, end) of memory, and the node that wrote it last
-        for step in plan.steps:
-            self._add_step(step)
+        self.nodes, self.edges, self._links = [], [], []
+        self._written = []  # (kind, begin, end) of memory, and the node that wrote it last
+        for step, time in zip(plan.steps, display.times_text(step.predicted_ns for step in plan.steps), strict=True):
+            self._add_step(step, time)
+        self._place()
+        for source, node, argument in self._links:
+            self._add_edge(source, node, argument)
 
-    def _add_step(self, step):
+    @property
+    def lanes(self):
+        return 1 + max((node["lane"] for node in self.nodes), default=0)
+
+    def _add_step(self, step, time):
         read = [argument for argument in step.arguments
                 if not argument.is_output and not argument.is_constant]
-        sources = [(source, argument) for argument in read for source in self._sources(argument)]
-        row = 1 + max((source["row"] for source, _ in sources), default=-1)
+        links = [(source, argument) for argument in read for source in self._sources(argument)]
+        written = [argument for argument in step.arguments if argument.is_output]
         kind = display.computes(step)
-        node = self._add_node(row, sources, kind="transform" if kind == "transform" else "kernel",
-                              name=step.name, computes=kind, ns=step.predicted_ns)
-        for source, argument in sources:
-            self._add_edge(source, node, argument)
-        for argument in step.arguments:
-            if argument.is_output:
-                self._write(_memory_of(argument), node)
+        node = self._add_node(kind="transform" if kind == "transform" else "kernel", name=step.name, computes=kind,
+                              layouts=_layouts_text(read, written), ns=step.predicted_ns, time=time)
+        self._links += [(source, node, argument) for source, argument in links]
+        for argument in written:
+            self._write(_memory_of(argument), node)
 
     def _write(self, memory, node):
         self._written = [(other, writer) for other, writer in self._written if not _overlap(other, memory)]
@@ -604,62 +689,100 @@ class _Drawing:
         memory = _memory_of(argument)
         writers = [writer for other, writer in self._written if _overlap(other, memory)]
         if not writers:
-            writers = [self._add_node(0, [], kind="input", name=argument.tensor, computes="input", ns=0)]
+            writers = [self._add_node(kind="input", name=argument.tensor, computes="input",
+                                      layouts=one_line(display.layout_text(argument), 30), ns=0, time="")]
             self._write(memory, writers[0])
         return writers
 
-    def _add_node(self, row, sources, kind, name, computes, ns):
-        lane = min((source["lane"] for source, _ in sources), default=0)
-        while (row, lane) in self._taken:
-            lane += 1
-        self._taken.add((row, lane))
-        text = one_line(name, 40) if ns <= 0 else f"{one_line(name, 40)}  {time_text(ns)}"
-        node = {"row": row, "lane": lane, "kind": kind, "label": text,
-                "name": one_line(name, 120), "computes": one_line(computes, 40),
-                "time": time_text(ns)}
+    def _add_node(self, kind, name, computes, layouts, ns, time):
+        node = {"row": len(self.nodes), "lane": 0, "kind": kind, "label": one_line(name, 34),
+                "name": one_line(name, 120), "computes": one_line(computes, 22), "layouts": layouts,
+                "time": time, "time_us": max(ns, 0) / 1e3}
         self.nodes.append(node)
         return node
 
+    def _place(self):
+        """Gives each node the leftmost lane that no tensor occupies which is read further down."""
+        last_read = collections.defaultdict(int)
+        for source, node, _ in self._links:
+            last_read[source["row"]] = max(last_read[source["row"]], node["row"])
+        busy_until = []  # by lane: the row of the last reader of its tensor
+        for node in self.nodes:
+            row = node["row"]
+            free = (lane for lane, until in enumerate(busy_until) if until <= row)
+            node["lane"] = next(free, len(busy_until))
+            busy_until[node["lane"]:node["lane"] + 1] = [last_read[row] or row + 1]
+
     def _add_edge(self, source, node, argument):
-        """A line; one that passes rows bends aside, so that it does not run through their nodes."""
-        points = [(source["lane"], source["row"]), (node["lane"], node["row"])]
-        if points[1][1] - points[0][1] > 1:
-            aside = min(source["lane"], node["lane"]) - 0.3
-            points[1:1] = [(aside, points[0][1] + 0.6), (aside, points[1][1] - 0.6)]
+        """A line down the lane of the source, which turns to the reader in the last row."""
+        points = [(source["lane"], source["row"]), (source["lane"], node["row"] - 1), (node["lane"], node["row"])]
         number = len(self.edges)
         tensor = f"{one_line(argument.tensor, 60)}: {argument.dtype}{list(argument.shape)}"
         common = {"edge": number, "tensor": tensor,
                   "layout": one_line(display.layout_text(argument), 30)}
         self.edges.append([{**common, "order": i, "lane": lane, "row": row}
-                           for i, (lane, row) in enumerate(points)])
+                           for i, (lane, row) in enumerate(dict.fromkeys(points))])
+
+
+def _layouts_text(read, written):
+    """"NCHW, NCHW16c → NCHW16c": equal ones that follow each other once."""
+    def text(arguments):
+        return ", ".join(dict.fromkeys(one_line(display.layout_text(a), 30) for a in arguments))
+
+    return one_line(f"{text(read)} → {text(written)}" if text(read) != text(written) else text(written), 44)
+
+
+# Of the drawing of a plan, in pixels: the width of a lane, the height of a row, the longest bar, the distance between
+# columns.
+_LANE, _ROW, _BAR, _GAP = 16, 18, 200, 14
+
+
+def _columns(nodes, y, begin, **options):
+    """Layers with the texts of the steps, each column as wide as its longest text, and where they end."""
+    layers = []
+    for field in ("label", "computes", "layouts", "time"):
+        width = 1.1 * _CHARACTER * max((len(node[field]) for node in nodes), default=0)
+        is_number = field == "time"
+        layers.append(_layer(nodes, {"type": "text", "align": "right" if is_number else "left", "fontSize": 11}, y=y,
+                             x={"value": begin + (width if is_number else 0)}, text={"field": field}, **options))
+        begin += width + _GAP
+    return layers, begin
 
 
 def layouts(plan: Plan) -> Plot:
     """The layouts that a plan gives to the tensors of a network, and what transforms cost.
 
-    Steps run downwards; lines are tensors, coloured by their layout in memory; red steps are
-    transforms, which do nothing but copy a tensor to another layout.
+    A row is a step: what it computes, the layouts that it reads and writes, and its time. Lines are tensors from
+    the step that writes them to those that read them, coloured by their layout in memory; red steps are transforms,
+    which do nothing but copy a tensor to another layout.
     """
     drawing = _Drawing(plan)
-    lanes = 1 + max((node["lane"] for node in drawing.nodes), default=0)
-    rows = 1 + max((node["row"] for node in drawing.nodes), default=0)
-    x = _number("lane", None, axis=None, scale={"domain": [-0.5, lanes]})
-    y = _number("row", None, axis=None, scale={"domain": [-0.5, rows - 0.5], "reverse": True})
+    rows = len(drawing.nodes)
+    tooltip = _tooltip("name", "computes", "layouts", "time")
+    text_color = {"condition": {"test": "datum.kind === 'transform'", "value": RED}, "value": DARK}
+    y = _number("row", None, axis=None, scale={"domain": [-0.5, rows - 0.5], "reverse": True, "nice": False})
+    texts, end = _columns(drawing.nodes, y, _LANE * drawing.lanes + _GAP, color=text_color, tooltip=tooltip)
+    width = math.ceil(end + _BAR)
+    x = _number("lane", None, axis=None, scale={"domain": [-0.5, width / _LANE - 0.5], "nice": False})
     edges = [point for edge in drawing.edges for point in edge]
-    node_color = _name("kind", "step", scale={"domain": ["kernel", "transform", "input"],
-                                              "range": [BLUE, RED, GREY]})
-    tooltip = _tooltip("name", "computes", "time")
-    view = _view("Layouts and transforms",
-                 _layer(edges, {"type": "line", "interpolate": "basis", "strokeWidth": 2,
-                                "opacity": 0.7}, x=x, y=y, order={"field": "order"},
-                        detail=_name("edge"),
-                        color=_name("layout", "layout", scale={"scheme": "tableau20"}),
-                        tooltip=_tooltip("tensor", "layout")),
-                 _layer(drawing.nodes, {"type": "point", "filled": True, "shape": "square",
-                                        "size": 70, "opacity": 1}, x=x, y=y, color=node_color,
-                        tooltip=tooltip),
-                 _layer(drawing.nodes, {"type": "text", "align": "left", "dx": 8, "fontSize": 10},
-                        x=x, y=y, text={"field": "label"}, tooltip=tooltip),
-                 width=max(_WIDTH, 230 * lanes), height=max(60, 22 * rows),
-                 resolve={"scale": {"color": "independent"}})
-    return Plot(view, f"{plan.name}: {display.times_text(plan)}")
+    shown = sorted({point["layout"] for point in edges})
+    colors = {"domain": shown, "range": [_LAYOUT_COLORS[i % len(_LAYOUT_COLORS)] for i in range(len(shown))]}
+    kinds = _name("kind", "step", scale={"domain": ["kernel", "transform", "input"], "range": [DARK, RED, GREY]})
+    longest = max((node["time_us"] for node in drawing.nodes), default=0)
+    begin = end / _LANE - 0.5
+    bars = [{**node, "begin": begin, "end": begin + _BAR / _LANE * node["time_us"] / longest}
+            for node in drawing.nodes if longest > 0]
+    bar = _layer(bars, {"type": "bar", "height": 7, "opacity": 0.8}, y=y, tooltip=tooltip,
+                 x=_number("begin", None, axis=None), x2={"field": "end"},
+                 color={"condition": {"test": "datum.kind === 'transform'", "value": RED}, "value": BLUE})
+    title = {"text": f"{one_line(plan.name, 60)}: layouts and transforms",
+             "subtitle": one_line(display.plan_times_text(plan)), "anchor": "start"}
+    view = _view(title,
+                 _layer(edges, {"type": "line", "strokeWidth": 2.5, "strokeJoin": "round"}, x=x, y=y,
+                        order={"field": "order"}, detail=_name("edge"),
+                        color=_name("layout", "layout", scale=colors), tooltip=_tooltip("tensor", "layout")),
+                 _layer(drawing.nodes, {"type": "point", "filled": True, "shape": "square", "size": 55,
+                                        "opacity": 1}, x=x, y=y, color=kinds, tooltip=tooltip),
+                 *texts, bar, width=width, height=max(60, _ROW * rows),
+                 resolve={"scale": {"color": "independent"}}, config=_PLAIN)
+    return Plot(view, f"{plan.name}: {display.plan_times_text(plan)}")

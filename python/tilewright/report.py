@@ -158,30 +158,28 @@ def _groups(records):
 
 
 def _overview(groups, linked):
+    groups_best = [plots.ranked(group)[0] for group in groups[:_MOST_ROWS]]
+    times = display.times_text(best.latency_ns if best else 0 for best in groups_best)
+
     def row(number, group):
-        best = _best_of(group)
+        best = groups_best[number]
         name = one_line(group[0].workload_text, 100)
         link = Html(f'<a href="#workload-{number}">{escaped(name)}</a>') if number < linked else name
         if best is None:
             return (link, group[0].threads, "-", "-", "-", len(group), display.counts_text(
                 collections.Counter(record.status for record in group)))
-        return (link, best.threads, time_text(best.latency_ns), f"{display.gflops_of(best):.1f}",
+        return (link, best.threads, times[number], f"{display.gflops_of(best):.1f}",
                 f"{100 * display.efficiency_of(best):.1f}", len(group),
                 display.counts_text(collections.Counter(record.status for record in group)))
 
-    header = ("workload", "threads", "fastest", "GFLOP/s", "% of peak", "records", "by status")
+    header = ("workload", "threads", "best", "GFLOP/s", "% of peak", "records", "by status")
     rows = (row(number, group) for number, group in enumerate(groups[:_MOST_ROWS]))
     return Html(f'<div class="wide">{table(header, rows, len(groups) - _MOST_ROWS)}</div>')
 
 
-def _best_of(group):
-    fastest = plots.fastest_of_each(group)
-    return fastest[0] if fastest else None
-
-
 def _workload_section(page, number, group):
     first = group[0]
-    best = _best_of(group)
+    best, _ = plots.ranked(group)
     parts = [Html(f'<section id="workload-{number}"><h2>{escaped(one_line(first.workload_text))}</h2>'
                   f"<p>{escaped(one_line(first.device))}; "
                   f"{display.count_text(first.threads, 'thread')}</p>"),
@@ -192,7 +190,7 @@ def _workload_section(page, number, group):
     if any(record.latency_ns <= 0 for record in group):
         parts.append(page.chart(plots.failures(group)))
     if best is not None:
-        parts.append(display.details(f"fastest: {time_text(best.latency_ns)}, record "
+        parts.append(display.details(f"best: {time_text(best.latency_ns)}, record "
                                      f"{best.hash[:12]}", _schedule_of(best)))
     page.add(*parts, "</section>")
 
@@ -212,7 +210,7 @@ def _schedule_of(record):
         workload = _tilewright.parse_workload(record.workload_text)
         best = _tilewright.parse_schedule(workload, record.schedule)
         default = _tilewright.default_schedule(workload, record.target)
-        return Html(comparison.compare(default, best, names=("the default", "the fastest"),
+        return Html(comparison.compare(default, best, names=("the default", "the best"),
                                        target=record.target, threads=record.threads).html())
     except errors.Error as error:
         return Html(f"<p>{escaped(one_line(error))}</p>{display.code(record.schedule)}")

@@ -30,6 +30,8 @@ def record(**changes):
                 workload=DENSE, schedule="tw1\n", machine="Zen; table; 0",
                 configuration="out: cpu_tile x_tile=4 y_tile=8")
     made.update(changes)
+    made.setdefault("bytes", 0.0)
+    made.setdefault("peak_gb_per_s", 0.0)
     made.setdefault("latency_low_ns", made["latency_ns"])
     made.setdefault("latency_high_ns", made["latency_ns"])
     made.setdefault("hash", hashlib.sha256(repr(made).encode()).hexdigest())
@@ -48,6 +50,7 @@ def search(count=24, **changes):
     for i in range(count):
         tile = 1 << i % 4
         common = dict(trial=i + 1, created_ms=1001 + 500 * i, **changes,
+                      schedule=f"tw1\nsplit out m {2 + i % 6}\nsplit out n {2 + i // 6}\n",
                       configuration=f"out: cpu_tile x_tile={tile} y_tile={i % 3}")
         made.append(failed(**common) if i % 4 == 3 else
                     record(latency_ns=9000.5 / tile + i, samples_ns=[9000.5 / tile + i], **common))

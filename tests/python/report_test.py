@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 import records
 
 import tilewright as tw
-from tilewright import paths, report
+from tilewright import paths, plots, report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HAS_CHARTS = importlib.util.find_spec("vl_convert") is not None
@@ -68,6 +69,49 @@ class Report(unittest.TestCase):
         self.assertEqual(page.tags.count("section"), 2)
         self.assertIn("default", page.text)
         self.check_opened()
+
+    def test_every_page_has_the_same_best(self):
+        """Of two trials of a schedule the slower one counts, and a session's clock does not: the report, the plots, the
+        web view and the program name the same record and the same time."""
+        schedules = ["tw1\nsplit out m 2\n", "tw1\nsplit out n 4\n"]
+        trials = [records.record(schedule=schedules[0], trial=1, created_ms=1000, latency_ns=58_500.5),
+                  records.record(schedule=schedules[1], trial=2, created_ms=2000, latency_ns=61_600.5),
+                  records.record(schedule=schedules[0], trial=3, created_ms=3000, latency_ns=61_400.5, peak_gflops=97.5),
+                  records.record(schedule=schedules[1], trial=4, created_ms=4000, latency_ns=62_000.5)]
+        page = records.Markup(self.write(trials)).text
+        store = tw.Store(str(self.database), "r")
+        best, _ = plots.ranked(store.query())
+        self.assertEqual(best.latency_ns, 61_400.5)
+        self.assertIn(f"best: 61.4 µs, record {best.hash[:12]}", page)
+        self.assertIn("61.4 µs after 4 trials", page)  # the chart's line ends there
+        self.assertEqual([r.hash for r in plots.best_of_each(store.query())], [best.hash])
+
+        def program(*arguments):
+            done = subprocess.run([paths.program(), *arguments, "--db", str(self.database), "--format", "json"],
+                                  capture_output=True, text=True, check=True)
+            return json.loads(done.stdout)
+
+        known = program("db", "explain", best.hash)
+        self.assertEqual(known["answer"]["record"], best.hash)
+        self.assertEqual(known["answer"]["latency_ns"], best.latency_ns)
+        self.assertEqual(known["agreement"]["latency_ns"], best.latency_ns)
+        self.assertNotIn("e+", "".join(other["why"] for other in known["not_used"]))
+        with subprocess.Popen([paths.program(), "db", "serve", "--db", str(self.database)], stdout=subprocess.PIPE,
+                              text=True) as server:
+            try:
+                address = server.stdout.readline().strip()
+                with urllib.request.urlopen(address + "api/workloads") as answer:
+                    row, = json.load(answer)["workloads"]
+                with urllib.request.urlopen(f"{address}api/workloads/{row['hash']}") as answer:
+                    workload = json.load(answer)
+                with urllib.request.urlopen(f"{address}workloads/{row['hash']}") as answer:
+                    web = answer.read().decode()
+            finally:
+                server.terminate()
+        self.assertEqual(row["latency_ns"], best.latency_ns)
+        self.assertEqual([group["answer"]["record"] for group in workload["best"]], [best.hash])
+        self.assertEqual(min(point["counted_ns"] for point in workload["history"]), best.latency_ns)
+        self.assertIn(f'<a href="/records/{best.hash}">61.4 µs</a>', web)
 
     def test_asks_for_nothing(self):
         text = self.write(records.search(4))
