@@ -34,6 +34,7 @@ struct AnalyticCost {
 /// spills and tests overlap.
 struct BlockCost {
   double arithmetic = 0;  ///< multiply-add ports
+  double divider = 0;     ///< divisions and roots
   double loads = 0;       ///< load ports
   double stores = 0;      ///< store ports
   double issue = 0;       ///< instructions, whatever they are

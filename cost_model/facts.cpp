@@ -26,6 +26,11 @@ using schedules::Scope;
 using schedules::Stmt;
 
 constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
+// The time of a division of f64 against that of as many bytes of f32: 8 and 5 cycles for 32 bytes
+// on Intel's cores since Ice Lake.
+constexpr double division_of_doubles = 1.6;
+// A shuffle and an addition, one after the other, in additions.
+constexpr double shuffled_updates = 1.5;
 
 /// The probability that a Poisson variable of this mean is `count` or more.
 double at_least(int count, double mean) {
@@ -102,15 +107,34 @@ struct Sums {
   double targets = 0;  // different elements
 };
 
+/// Bytes of a buffer that a phase fetches into each cache where it finds none of them there: each
+/// line once, and those that it loses and fetches again.
+struct Fetched {
+  size_t buffer;
+  Traffic once{}, again{};
+};
+
+/// A level that is not there holds what the one before does.
+double capacity_of(const Machine& machine, size_t cache) {
+  int64_t bytes = 0;
+  for (size_t level = 0; level <= cache; ++level)
+    bytes = std::max(bytes, machine.caches[level].bytes);
+  return static_cast<double>(bytes);
+}
+
 class PhaseWalk {
  public:
-  PhaseWalk(const Program& program, const Machine& machine, dsl::CacheState state,
-            KernelFacts& kernel)
-      : machine_(machine), state_(state), kernel_(kernel) {
+  PhaseWalk(const Program& program, const Machine& machine, KernelFacts& kernel)
+      : machine_(machine), kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
       known_.push_back({&argument.buffer, argument.is_output, argument.constant});
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
   }
+
+  /// Arguments and scratch, which all phases number alike.
+  const std::vector<Known>& known() const { return known_; }
+  /// The arguments and scratch that the phase touches. Requires: walk().
+  const std::vector<Fetched>& fetched() const { return fetched_; }
 
   Result<PhaseFacts> walk(const schedules::Phase& phase) {
     phase_.tasks = static_cast<double>(phase.tasks());
@@ -197,9 +221,14 @@ class PhaseWalk {
 
   Status visit_assign(const Assign& assign) {
     TW_TRY(const size_t target, find(assign.buffer, assign.indices.size()));
-    const Operations operations = count_operations(assign, levels_);
+    const Operations operations = count_operations(assign, levels_, first_varying_level());
     const Site site = make_site(assign, *known_[target].buffer);
     BlockFacts& block = current_block();
+    if (const double terms = terms_of_tree(site, operations, target); terms > 0) {
+      add_flops(block, site, operations);
+      add_tree(block, site, operations, target, terms);
+      return {};
+    }
     add_operations(block, site, operations);
     TW_RETURN_IF_ERROR(add_reads(block, site, operations, target));
     add_target(block, site, target);
@@ -214,6 +243,56 @@ class PhaseWalk {
     current_block().instructions.prefetches += lines;
     phase_.prefetched += current().iterations() * lines * schedules::prefetched_line_bytes;
     return {};
+  }
+
+  // ---- trees ----
+
+  /// The first of the loops that repeat the statements of a block: its innermost serial loop.
+  size_t first_varying_level() {
+    const Node& node = current();
+    const bool in_loop = node.parent >= 0 && !node.is_task_axis;
+    return node.first_inner_level - (in_loop ? 1 : 0);
+  }
+
+  /// Partial sums that an unrolled loop adds up to one element, as a reduction over the lanes of a
+  /// vector ends; 0 for any other statement.
+  double terms_of_tree(const Site& site, const Operations& operations, size_t target) const {
+    if (site.assign->combine == dsl::Combine::None || levels_.empty()) return 0;
+    const size_t level = levels_.size() - 1;
+    if (vector_level() || !is_unrolled(level, site) || operations.reads.size() != 1) return 0;
+    const dsl::Read& read = *operations.reads[0];
+    if (!site.assign->value.as<dsl::Read>()) return 0;
+    const auto source = find(read.tensor, read.indices.size());
+    if (!source || known_[*source].buffer->scope != Scope::Local) return 0;
+    const Access from = make_access(*known_[*source].buffer, read.indices, levels_);
+    const Access to = make_access(*known_[target].buffer, site.assign->indices, levels_);
+    const bool is_one_sum = pattern(from, level) == Pattern::Contiguous && !to.depends_on(level);
+    return is_one_sum ? levels_[level].trips : 0;
+  }
+
+  /// LLVM adds partial sums as vectors, in registers: first those of different registers, then the
+  /// halves of one, which takes a shuffle and an addition each.
+  void add_tree(BlockFacts& block, const Site& site, const Operations& operations, size_t target,
+                double terms) {
+    const double most_lanes =
+        machine_.core.vector_bytes / static_cast<double>(size_bytes(known_[target].buffer->type));
+    const double registers = std::ceil(terms / most_lanes);
+    const double halvings = std::ceil(std::log2(std::min(terms, most_lanes)));
+    const double trees = site.weight / terms;
+    block.instructions.arithmetic += trees * (registers - 1 + 2 * halvings);
+    block.statements += site.copies / terms * (registers + 2 * halvings);
+    const double depth = std::ceil(std::log2(registers)) + shuffled_updates * halvings;
+    note_chains(block, std::max(1.0, site.copies / terms), depth, false, 1);
+    const dsl::Read& read = *operations.reads[0];
+    const size_t source = *find(read.tensor, read.indices.size());
+    touch(make_access(*known_[source].buffer, read.indices, levels_), source);
+    Access to = make_access(*known_[target].buffer, site.assign->indices, levels_);
+    to.is_store = true;
+    touch(to, target);
+    describe(block, site, *known_[target].buffer);
+    if (is_register(target)) return;
+    block.instructions.stores += trees;
+    if (known_[target].is_output) kernel_.output_writes += current().iterations() * site.weight;
   }
 
   // ---- loops ----
@@ -351,8 +430,25 @@ class PhaseWalk {
     const double instructions = site.weight * site.registers;
     block.instructions.fma += instructions * operations.fma;
     block.instructions.arithmetic += instructions * (operations.arithmetic + operations.selects);
-    block.instructions.calls += instructions * operations.calls;
+    block.instructions.arithmetic += instructions * operations.roots;
+    block.instructions.divisions +=
+        instructions * divider_work(site) * (operations.divisions + operations.roots);
+    // Of values that the loop does not change, once before it.
+    const double trips = first_varying_level() < current().first_inner_level ? current().trips : 1;
+    block.instructions.calls +=
+        instructions * operations.calls + operations.hoisted * weight_ / std::max(1.0, trips);
     block.statements += site.copies * site.registers;
+    add_flops(block, site, operations);
+  }
+
+  /// A division of a register of this statement, in divisions of 32 bytes of f32.
+  double divider_work(const Site& site) const {
+    const double element = size_bytes(site.assign->value.type());
+    const double bytes = std::min(lanes() * element, machine_.core.vector_bytes * 1.0);
+    return std::max(1.0, bytes / 32) * (element > 4 ? division_of_doubles : 1);
+  }
+
+  void add_flops(BlockFacts& block, const Site& site, const Operations& operations) {
     const double executions = current().iterations();
     const double flops = site.weight * lanes() * operations.flops();
     block.flops += flops;
@@ -512,12 +608,31 @@ class PhaseWalk {
     add_origin(access, sums.origins);
     const auto runs = [&](size_t level) { return is_unrolled(level, site); };
     sums.targets = std::max(sums.targets, distinct_elements(access, levels_, runs, sums.origins));
-    const double chains = sums.targets * site.registers;
-    const double depth = sums.updates / sums.targets;
+    note_chains(block, sums.targets * site.registers, sums.updates / sums.targets,
+                !varies_in_innermost_loop(access), iterations_of_sums(access));
+  }
+
+  /// Notes the updates of a statement that wait for each other, if they are the most of the block.
+  static void note_chains(BlockFacts& block, double chains, double depth, bool loop_reduces,
+                          double iterations) {
     if (chains * depth < block.accumulators * block.chain) return;
     block.accumulators = chains;
     block.chain = block.reduction_depth = depth;
-    block.loop_reduces = !varies_in_innermost_loop(access);
+    block.loop_reduces = loop_reduces;
+    block.sum_iterations = iterations;
+  }
+
+  /// Iterations of serial loops, from the innermost one on, that update the same elements.
+  double iterations_of_sums(const Access& access) const {
+    double iterations = 1;
+    for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
+      const Node& node = nodes_[static_cast<size_t>(n)];
+      const bool continues =
+          node.parent >= 0 && !node.is_task_axis && !access.depends_on(node.first_inner_level - 1);
+      if (!continues) break;
+      iterations *= node.trips;
+    }
+    return iterations;
   }
 
   Loaded& loaded_from(size_t block, size_t buffer) {
@@ -610,12 +725,7 @@ class PhaseWalk {
     phase_.task_footprint = total_footprint(nodes_[static_cast<size_t>(task_node_)]);
   }
 
-  double capacity(size_t cache) const {
-    int64_t bytes = 0;  // a level that is not there holds what the one before does
-    for (size_t level = 0; level <= cache; ++level)
-      bytes = std::max(bytes, machine_.caches[level].bytes);
-    return static_cast<double>(bytes);
-  }
+  double capacity(size_t cache) const { return capacity_of(machine_, cache); }
 
   /// The share of `bytes`, touched again and again, that is not in the cache when it is touched.
   double lost_share(size_t cache, double bytes) const {
@@ -631,27 +741,20 @@ class PhaseWalk {
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
     if (node.parent < 0) {
-      phase_.traffic[cache] += bytes * cold_share(cache, known_[buffer]);
+      const double footprint = use_of(nodes_[0], buffer).body_footprint;
+      Fetched& fetched = fetched_of(buffer);
+      fetched.once[cache] = std::min(bytes, footprint);
+      fetched.again[cache] = bytes - fetched.once[cache];
       return;
     }
     Node& parent = nodes_[static_cast<size_t>(node.parent)];
     use_of(parent, buffer).direct[cache] += node.entries_per_iteration * bytes;
   }
 
-  /// What the call before left in a cache is not fetched again: all of it where the kernel's data
-  /// fills no more than half of the cache, nothing where it exceeds it or was evicted since.
-  double cold_share(size_t cache, const Known& known) const {
-    if (is_evicted(cache, known)) return 1;
-    const double bytes = kernel_.argument_bytes + kernel_.scratch_bytes;
-    return std::clamp(2 * bytes / std::max(1.0, capacity(cache)) - 1, 0.0, 1.0);
-  }
-
-  /// Whether other operators of the network evicted the buffer from the cache since it was last
-  /// used (dsl::CacheState).
-  bool is_evicted(size_t cache, const Known& known) const {
-    if (state_ == dsl::CacheState::Hot || !(known.is_constant || known.is_output)) return false;
-    const bool from_memory = known.is_constant && state_ == dsl::CacheState::NetworkMemory;
-    return from_memory || cache + 1 < cache_levels;
+  Fetched& fetched_of(size_t buffer) {
+    for (Fetched& fetched : fetched_)
+      if (fetched.buffer == buffer) return fetched;
+    return fetched_.emplace_back(Fetched{buffer});
   }
 
   // ---- totals ----
@@ -731,7 +834,6 @@ class PhaseWalk {
   }
 
   const Machine& machine_;
-  const dsl::CacheState state_;
   const CacheLines lines_ = lines_of(machine_.caches[0]);
   KernelFacts& kernel_;
   PhaseFacts phase_;
@@ -749,6 +851,83 @@ class PhaseWalk {
   std::vector<std::vector<std::vector<size_t>>> block_buffers_;
   std::vector<std::vector<Sums>> block_sums_;
   std::vector<std::vector<Loaded>> block_loads_;
+  std::vector<Fetched> fetched_;
+};
+
+/// Phases run one after the other, call after call, and find in the caches what earlier ones left.
+class CallSequence {
+ public:
+  CallSequence(const Machine& machine, dsl::CacheState state, std::vector<Known> known,
+               std::vector<std::vector<Fetched>> phases)
+      : machine_(machine), state_(state), known_(std::move(known)), phases_(std::move(phases)) {}
+
+  Traffic traffic(size_t phase) const {
+    Traffic traffic{};
+    for (const Fetched& fetched : phases_[phase])
+      for (size_t cache = 0; cache < cache_levels; ++cache) {
+        const double lost = evicted_share(all_bytes(), cache);
+        // Local buffers live in a task.
+        const double cold =
+            fetched.buffer < known_.size() ? cold_share(phase, fetched.buffer, cache) : lost;
+        traffic[cache] += fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
+      }
+    return traffic;
+  }
+
+ private:
+  /// What was left in a cache is not fetched again: all of it where what was touched since fills no
+  /// more than half of the cache, nothing where that exceeds it or others evicted it.
+  double cold_share(size_t phase, size_t buffer, size_t cache) const {
+    size_t back = 1;  // phases since the buffer was last touched, of this call or the one before
+    while (back < phases_.size() && !touches(before(phase, back), buffer)) ++back;
+    if (back > phase && is_evicted(cache, known_[buffer])) return 1;
+    return evicted_share(bytes_since(phase, back), cache);
+  }
+
+  double evicted_share(double bytes, size_t cache) const {
+    return std::clamp(2 * bytes / std::max(1.0, capacity_of(machine_, cache)) - 1, 0.0, 1.0);
+  }
+
+  double all_bytes() const {
+    double bytes = 0;
+    for (const Known& known : known_) bytes += bytes_of(*known.buffer);
+    return bytes;
+  }
+
+  /// Bytes touched between two uses of an element, in this phase and the one `back` before it: all
+  /// of the phases in between, and of either half, as elements lie anywhere in a buffer.
+  double bytes_since(size_t phase, size_t back) const {
+    double bytes = 0;
+    for (size_t buffer = 0; buffer < known_.size(); ++buffer) {
+      double share = 0;
+      for (size_t i = 0; i <= back; ++i)
+        if (touches(before(phase, i), buffer)) share += i == 0 || i == back ? 0.5 : 1;
+      bytes += std::min(1.0, share) * bytes_of(*known_[buffer].buffer);
+    }
+    return bytes;
+  }
+
+  size_t before(size_t phase, size_t back) const {
+    return (phase + phases_.size() - back) % phases_.size();
+  }
+
+  bool touches(size_t phase, size_t buffer) const {
+    return std::ranges::any_of(phases_[phase],
+                               [&](const Fetched& f) { return f.buffer == buffer; });
+  }
+
+  /// Whether other operators of the network evicted the buffer from the cache since the call before
+  /// used it (dsl::CacheState).
+  bool is_evicted(size_t cache, const Known& known) const {
+    if (state_ == dsl::CacheState::Hot || !(known.is_constant || known.is_output)) return false;
+    const bool from_memory = known.is_constant && state_ == dsl::CacheState::NetworkMemory;
+    return from_memory || cache + 1 < cache_levels;
+  }
+
+  const Machine& machine_;
+  const dsl::CacheState state_;
+  const std::vector<Known> known_;
+  const std::vector<std::vector<Fetched>> phases_;
 };
 
 void add_buffers(const Program& program, KernelFacts& facts) {
@@ -768,6 +947,7 @@ void Instructions::add(const Instructions& other, double times) {
   fma += times * other.fma;
   arithmetic += times * other.arithmetic;
   calls += times * other.calls;
+  divisions += times * other.divisions;
   vector_loads += times * other.vector_loads;
   broadcast_loads += times * other.broadcast_loads;
   strided_loads += times * other.strided_loads;
@@ -792,10 +972,17 @@ Result<KernelFacts> extract_facts(const Program& program, const Target& target,
                                   dsl::CacheState state) {
   KernelFacts facts;
   add_buffers(program, facts);
+  std::vector<Known> known;
+  std::vector<std::vector<Fetched>> fetched;
   for (const schedules::Phase& phase : program.phases) {
-    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target.machine, state, facts).walk(phase));
+    PhaseWalk walk(program, target.machine, facts);
+    known = walk.known();
+    TW_TRY(PhaseFacts phase_facts, walk.walk(phase));
+    fetched.push_back(walk.fetched());
     facts.phases.push_back(std::move(phase_facts));
   }
+  const CallSequence calls(target.machine, state, known, std::move(fetched));
+  for (size_t i = 0; i < facts.phases.size(); ++i) facts.phases[i].traffic = calls.traffic(i);
   if (target.is_gpu()) {
     TW_TRY(facts.gpu, extract_gpu_facts(program, target));
   }

@@ -9,6 +9,7 @@
 // on AVX-512. Averages where loops are trimmed, so counts are doubles.
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ struct Instructions {
   double fma = 0;         ///< multiply and add in one
   double arithmetic = 0;  ///< other adds, multiplies, comparisons, casts, selects
   double calls = 0;       ///< exp, tanh, ...
+  /// Divisions and roots of floats, each as that of 32 bytes of f32: the divider is not pipelined,
+  /// and takes longer for more of them. `arithmetic` counts their instructions.
+  double divisions = 0;
   double vector_loads = 0, broadcast_loads = 0, strided_loads = 0, gather_loads = 0;
   double stores = 0;
   double scattered_stores = 0;  ///< of these, not to neighbouring elements
@@ -67,6 +71,9 @@ struct BlockFacts {
   double serial_depth = 0;     ///< serial loops and task axes around
   bool in_loop = false;        ///< the block is the body of a serial loop
   bool loop_reduces = false;   ///< the innermost serial loop updates the same accumulators
+  /// Iterations of serial loops that continue the same sums; then other ones begin, which need not
+  /// wait. One where no loop does.
+  double sum_iterations = INFINITY;
   double unrolled_loops = 0;
   /// Bytes touched by one iteration of the innermost serial loop, by all its iterations, by those
   /// of the loop around it, ...; outward up to the task.

@@ -274,10 +274,10 @@ class GpuPhaseWalk {
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
     points_ = sample_warps(levels_);
     const double executed = warps_under({}).executed * share * copies();
-    const Operations operations = count_operations(assign, levels_);
+    const Operations operations = count_operations(assign, levels_, levels_.size());
     s.instructions.fma += executed * operations.fma;
     s.instructions.arithmetic += executed * (operations.arithmetic + operations.selects);
-    s.instructions.calls += executed * operations.calls;
+    s.instructions.calls += executed * (operations.calls + operations.roots);
     TW_TRY(const Buffer* target, find(assign.buffer, assign.indices.size()));
     std::vector<GuardedRead> reads;
     std::vector<Expr> conditions;

@@ -13,13 +13,19 @@ namespace tw::cost_model {
 /// Scalar operations of one evaluation of a statement's value.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
+  double divisions = 0;  ///< of floats; `arithmetic` counts them too
+  double roots = 0;
+  /// Roots and calls of values that no loop of the block changes: they are computed before it.
+  double hoisted = 0;
   double useful = 1;  ///< the fraction of evaluations whose product is not a select's constant
   std::vector<const dsl::Read*> reads;  ///< different ones, and those of tables in indices
 
-  double flops() const { return 2 * fma + arithmetic + calls; }
+  double flops() const { return 2 * fma + arithmetic + roots + calls + hoisted; }
 };
 
-/// `levels` are the loops around the statement. The result points into the statement.
-Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels);
+/// `levels` are the loops around the statement, of which those from `first_inner` on belong to its
+/// block. The result points into the statement.
+Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels,
+                            size_t first_inner);
 
 }  // namespace tw::cost_model

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/space.h"
@@ -285,6 +288,104 @@ TEST(Analytic, AWindowThatSlidesSavesWork) {
   EXPECT_EQ(extract_facts(each, avx512())->flops, (512 * 3 + 512) * 64 * 2);
   EXPECT_EQ(extract_facts(window, avx512())->flops, (514 + 512) * 64 * 2);
   EXPECT_LT(cost(window), 0.8 * cost(each));
+}
+
+// Only threads that meet wait for each other, and only a queue hands out tasks.
+TEST(Analytic, OneThreadHasNeitherBarriersNorAQueue) {
+  Program program = naive_gemm(LoopKind::Vector);
+  program.phases[0].axes = {{"i", 64}};
+  const KernelFacts facts = extract_facts(program, avx512()).value();
+  const auto dispatch = [&](int threads) {
+    return analytic_cost(facts, avx512().machine, threads).dispatch_ns;
+  };
+  EXPECT_LT(dispatch(1), 64 * 5);
+  EXPECT_GT(dispatch(2), 700);
+  EXPECT_GT(dispatch(2), dispatch(64));  // with a task each, no queue is needed
+}
+
+/// A schedule that was measured: the least latency of some trials.
+struct SmallKernel {
+  double latency_ns;
+  std::string target, workload, schedule;
+};
+
+/// The schedules of data/small_kernels.txt. A line of `measured` begins each:
+/// `measured NS TARGET`, then the workload's key, then the schedule.
+std::vector<SmallKernel> small_kernels() {
+  std::ifstream file(TW_SOURCE_DIR "/tests/cost_model/data/small_kernels.txt");
+  std::vector<SmallKernel> kernels;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("measured ")) {
+      kernels.back().schedule += line + "\n";
+      continue;
+    }
+    std::istringstream words(line.substr(9));
+    SmallKernel& kernel = kernels.emplace_back();
+    words >> kernel.latency_ns >> kernel.target;
+    std::getline(file, kernel.workload);
+  }
+  return kernels;
+}
+
+// Softmax, normalizations, reductions and functions with data in the caches, on one thread of a
+// Sapphire Rapids, also limited to AVX2.
+TEST(Analytic, SmallKernelsOfManyStagesAreToldWithinAFactorOfOneAndAHalf) {
+  const std::vector<SmallKernel> kernels = small_kernels();
+  ASSERT_GE(kernels.size(), 20u);
+  for (const SmallKernel& kernel : kernels) {
+    const auto workload = dsl::parse_workload(kernel.workload);
+    ASSERT_TRUE(workload) << workload.error().message;
+    Target target = parse_target(kernel.target).value();
+    const bool is_wide = kernel.target.find("avx512f") != std::string::npos;
+    target.machine = machine_by_name("Sapphire Rapids", {.bytes = is_wide ? 64 : 32,
+                                                         .registers = is_wide ? 32 : 16,
+                                                         .embedded_broadcast = is_wide})
+                         .value();
+    const auto schedule = schedules::parse_schedule(workload->compute, kernel.schedule);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const double ratio = cost(schedule->program().value(), target) / kernel.latency_ns;
+    EXPECT_GT(ratio, 1 / 1.5) << kernel.target << " " << kernel.workload;
+    EXPECT_LT(ratio, 1.5) << kernel.target << " " << kernel.workload;
+  }
+}
+
+TEST(Analytic, DividingTakesTheDivider) {
+  const auto cycles = [](double divisions) {
+    BlockFacts block;
+    block.instructions.arithmetic = 2;
+    block.instructions.divisions = divisions;
+    return block_cost(block, avx512().machine.core).cycles();
+  };
+  EXPECT_GT(cycles(1), 5);
+  EXPECT_GT(cycles(2), cycles(1) + 4.9);
+  const auto divisions = [](const std::string& value, const Target& target) {
+    const auto compute = dsl::parse_compute(
+        "input a: f32[64, 64]; input b: f32[64]; "
+        "out: f32[i=64, j=64] = " +
+        value);
+    const auto schedule =
+        schedules::parse_schedule(*compute, "tw1\nsplit out j 16\nvectorize out j.1\n");
+    return extract_facts(schedule->program().value(), target)->instructions.divisions;
+  };
+  EXPECT_EQ(divisions("a[i, j] / b[j]", avx512()), 64 * 64 * 4 / 32.0);
+  EXPECT_EQ(divisions("a[i, j] / b[j]", avx2()), 64 * 64 * 4 / 32.0);
+  EXPECT_EQ(divisions("sqrt(a[i, j])", avx512()), 64 * 64 * 4 / 32.0);
+  EXPECT_EQ(divisions("a[i, j] / 3.0", avx512()), 0);
+  EXPECT_EQ(divisions("a[i, j] * sqrt(b[i])", avx512()), 0);  // once a row
+}
+
+// Rows that are added up one after the other do not wait for each other.
+TEST(Analytic, ShortSumsOverlap) {
+  const auto cycles = [](double iterations) {
+    BlockFacts block;
+    block.instructions.fma = block.instructions.vector_loads = 1;
+    block.chain = block.accumulators = 1;
+    block.loop_reduces = true;
+    block.sum_iterations = iterations;
+    return block_cost(block, avx512().machine.core).cycles();
+  };
+  EXPECT_EQ(cycles(1000), cycles(INFINITY));
+  EXPECT_LT(cycles(8), 0.5 * cycles(1000));
 }
 
 TEST(Analytic, NoThreadsIsAnError) { EXPECT_FALSE(analytic_cost_ns(conv({}), avx512(), 0)); }

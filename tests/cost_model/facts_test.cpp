@@ -204,14 +204,21 @@ TEST(Facts, PagesShareSetsByChance) {
   const auto traffic = [](double share_of_l2, const Target& target) {
     const auto elements = static_cast<int64_t>(share_of_l2 * target.machine.l2_bytes() / 4);
     Program program;
-    // As large as three caches, so that no call finds anything that the one before left.
+    // The second phase reads as much as three caches hold, so that no call finds anything that the
+    // one before left.
+    const int64_t others = 3 * target.machine.l2_bytes() / 4;
     program.arguments = {argument("in", {elements}), argument("out", {16}, true),
-                         argument("unused", {3 * target.machine.l2_bytes() / 4})};
+                         argument("other", {others})};
+    const Expr other = read("other", {var("i") * 16 + var("v")}, Float32);
     const Expr value = read("in", {var("i") * 16 + var("v")}, Float32);
     program.phases = {{"sums",
                        {},
                        block(nest({{"again", 8}, {"i", elements / 16}, {"v", 16, LoopKind::Vector}},
-                                  {assign("out", {var("v")}, value, schedules::Combine::Sum)}))}};
+                                  {assign("out", {var("v")}, value, schedules::Combine::Sum)}))},
+                      {"others",
+                       {},
+                       block(nest({{"i", others / 16}, {"v", 16, LoopKind::Vector}},
+                                  {assign("out", {var("v")}, other, schedules::Combine::Sum)}))}};
     return facts_of(program, target).phases[0].traffic[1] / (4.0 * elements);
   };
   EXPECT_NEAR(traffic(0.25, avx512()), 1, 0.1);
@@ -221,6 +228,58 @@ TEST(Facts, PagesShareSetsByChance) {
   Target one_page_a_way = avx512();
   one_page_a_way.machine.caches[1].ways = 256;
   EXPECT_NEAR(traffic(0.75, one_page_a_way), 1, 0.1);
+}
+
+/// Of two phases that read the same numbers, the second one finds what the first one fetched, as
+/// far as a cache holds it.
+TEST(Facts, APhaseFindsWhatTheOneBeforeItLeft) {
+  const auto traffic = [](double share_of_l2, int phase) {
+    const auto elements = static_cast<int64_t>(share_of_l2 * avx512().machine.l2_bytes() / 4);
+    Program program;
+    program.arguments = {argument("in", {elements}), argument("a", {16}, true),
+                         argument("b", {elements}, true)};
+    const Expr value = read("in", {var("i") * 16 + var("v")}, Float32);
+    const std::vector<Around> loops = {{"i", elements / 16}, {"v", 16, LoopKind::Vector}};
+    program.phases = {
+        {"sums", {}, block(nest(loops, {assign("a", {var("v")}, value, schedules::Combine::Sum)}))},
+        {"copies", {}, block(nest(loops, {assign("b", {var("i") * 16 + var("v")}, value)}))}};
+    return facts_of(program, avx512()).phases[static_cast<size_t>(phase)].traffic[1] /
+           (4.0 * elements);
+  };
+  // Between two uses of a number of `in` pass the others and half of `b`, which fill 0.9 of the
+  // cache; between two of a number of `b` all of both.
+  EXPECT_NEAR(traffic(0.6, 0), 0.8, 0.05);
+  EXPECT_NEAR(traffic(0.6, 1), 0.8 + 1, 0.05);
+  EXPECT_EQ(traffic(0.2, 0), 0);
+  EXPECT_EQ(traffic(0.2, 1), 0);
+}
+
+/// A row's sum as schedules write it: lanes of partial sums, and then their sum.
+Program sum_of_lanes(LoopKind lanes_loop) {
+  Program program;
+  program.arguments = {argument("in", {64, 16}), argument("out", {64}, true)};
+  const schedules::Buffer lanes{"lanes", Float32, {16}, Scope::Local};
+  const Expr row = var("row"), lane = var("lane");
+  Block body = nest({{"lane", 16, LoopKind::Vector}},
+                    {assign("lanes", {lane}, read("in", {row, lane}, Float32))});
+  body.push_back(assign("out", {row}, dsl::constant(Float32, 0)));
+  for (Stmt& stmt :
+       nest({{"lane", 16, lanes_loop}},
+            {assign("out", {row}, read("lanes", {lane}, Float32), schedules::Combine::Sum)}))
+    body.push_back(std::move(stmt));
+  program.phases = {
+      {"sums", {{"row", 64}}, block({Stmt{schedules::Allocate{lanes, block(std::move(body))}}})}};
+  return program;
+}
+
+TEST(Facts, LanesAreAddedUpAsATree) {
+  const KernelFacts tree = facts_of(sum_of_lanes(LoopKind::Unrolled), avx512());
+  const BlockFacts& unrolled = tree.phases[0].blocks.at(0);
+  EXPECT_EQ(unrolled.instructions.arithmetic, 2 * 4);  // four times a shuffle and an addition
+  EXPECT_EQ(unrolled.chain, 1.5 * 4);
+  EXPECT_EQ(unrolled.sum_iterations, 1);
+  EXPECT_LE(unrolled.instructions.stores, 3);
+  EXPECT_EQ(tree.flops, facts_of(sum_of_lanes(LoopKind::Serial), avx512()).flops);
 }
 
 // Where padding cuts some taps of a window, each tap is a statement: y[x] += in[x + tap] * w[tap].
