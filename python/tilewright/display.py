@@ -297,7 +297,7 @@ def records_html(records):
         return (one_line(record.workload_text, 80), status_text(record.status),
                 time, bar(against_best, color),
                 f"{gflops_of(record):.1f}", f"{100 * efficiency_of(record):.1f}", record.threads,
-                record.device, record.session, record.trial, record.hash[:12])
+                record.device.partition(";")[0], record.session, record.trial, record.hash[:12])
 
     header = ("workload", "status", "latency", "fastest / latency", "GFLOP/s", "% of peak",
               "threads", "device", "session", "trial", "record")
