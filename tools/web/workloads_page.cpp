@@ -109,11 +109,11 @@ Result<Answer> workloads_page(const Overview& overview, const Request& request) 
     rows += workload_row(*row, unit);
     list.push_back(json_of(*row));
   }
-  const Html head = html(
-      "<tr>{}{}{}{}{}{}</tr>", sort_heading(listing, "name", "Workload"),
-      sort_heading(listing, "latency", "Fastest"), sort_heading(listing, "peak", "Of the peak"),
-      sort_heading(listing, "devices", "Devices"), sort_heading(listing, "trials", "Trials"),
-      sort_heading(listing, "newest", "Last trial"));
+  const Html head =
+      html("<tr>{}{}{}{}{}{}</tr>", sort_heading(listing, "name", "Workload"),
+           sort_heading(listing, "latency", "Best"), sort_heading(listing, "peak", "Of the peak"),
+           sort_heading(listing, "devices", "Devices"), sort_heading(listing, "trials", "Trials"),
+           sort_heading(listing, "newest", "Last trial"));
   Answer answer;
   answer.title = "Workloads";
   answer.body = html(
