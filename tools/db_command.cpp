@@ -133,46 +133,100 @@ Result<db::Filter> filter_of(const DbFlags& f, const Surroundings& here) {
   return filter;
 }
 
-Table as_sheet(const std::vector<db::Record>& records) {
-  Table table{{"record", "status", "latency_ns", "latency_low_ns", "latency_high_ns", "flops",
-               "peak_gflops", "threads", "session", "target", "device", "workload", "layouts"},
-              {}};
-  for (const db::Record& r : records)
-    table.rows.push_back({r.hash, std::string(db::to_string(r.status)), format_double(r.latency_ns),
-                          format_double(r.latency_low_ns), format_double(r.latency_high_ns),
-                          format_double(r.flops), format_double(r.peak_gflops),
-                          std::to_string(r.threads), r.session, r.target, r.device, r.workload,
-                          r.layouts});
-  return table;
+std::vector<std::string> sheet_columns() {
+  return {"record", "status",      "latency_ns", "latency_low_ns", "latency_high_ns",
+          "flops",  "peak_gflops", "threads",    "session",        "target",
+          "device", "workload",    "layouts"};
 }
 
+std::vector<std::string> sheet_row(const db::Record& r) {
+  return {r.hash,
+          std::string(db::to_string(r.status)),
+          format_double(r.latency_ns),
+          format_double(r.latency_low_ns),
+          format_double(r.latency_high_ns),
+          format_double(r.flops),
+          format_double(r.peak_gflops),
+          std::to_string(r.threads),
+          r.session,
+          r.target,
+          r.device,
+          r.workload,
+          r.layouts};
+}
+
+std::vector<std::string> table_columns() {
+  return {"record", "status",  "latency", "GFLOP/s", "% of peak",
+          "target", "threads", "session", "device",  "workload"};
+}
+
+/// Makes rows for people, in which this machine is "host" and "this one".
+class TableRows {
+ public:
+  std::vector<std::string> row(const db::Record& r) const {
+    return {r.hash.substr(0, 16),
+            show_status(r.status),
+            show_time(r.latency_ns),
+            fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
+            fmt::format("{:.1f}", 100 * db::efficiency(r)),
+            r.target == target_ && r.device == device_ ? "host" : r.target,
+            std::to_string(r.threads),
+            r.session,
+            r.device == device_ ? "this one" : r.device,
+            db::workload_text(r)};
+  }
+
+ private:
+  const Target host_ = host_target();
+  const std::string target_ = host_.to_string(), device_ = tuner::device_text(host_);
+};
+
+/// The records are read twice, as all of them decide how wide the columns are.
+Status print_table(db::Store& store, const db::Filter& filter, const Surroundings& here,
+                   PieceByPiece& output) {
+  const TableRows rows;
+  TableLayout layout(table_columns(), here.output_columns);
+  TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
+    layout.fit(rows.row(record));
+    return true;
+  }));
+  output.write(layout.header(here.color));
+  return store.for_each(filter, [&](const db::Record& record) {
+    return output.write(layout.line(rows.row(record)));
+  });
+}
+
+/// The text of print_json() with the records as a list.
+Status print_records_json(db::Store& store, const db::Filter& filter, PieceByPiece& output) {
+  output.write(
+      fmt::format("{{\n  \"schema_version\": {},\n  \"verb\": \"db query\",\n  \"path\": {},\n"
+                  "  \"records\": [",
+                  json_schema_version, json_text(store.path(), 0)));
+  std::string_view before = "\n    ";
+  TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
+    const std::string piece = std::string(before) + json_text(as_json(record), 4);
+    before = ",\n    ";
+    return output.write(piece);
+  }));
+  output.write(before.front() == ',' ? "\n  ]\n}\n" : "]\n}\n");
+  return {};
+}
+
+Status print_records_csv(db::Store& store, const db::Filter& filter, PieceByPiece& output) {
+  output.write(csv_line(sheet_columns()));
+  return store.for_each(
+      filter, [&](const db::Record& record) { return output.write(csv_line(sheet_row(record))); });
+}
+
+/// Prints records as they are read, so that any number of them takes little memory.
 Result<int> query(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Filter filter, filter_of(f, here));
-  TW_TRY(const std::vector<db::Record> records, store.query(filter));
-  if (f.format == "json") {
-    nlohmann::json list = nlohmann::json::array();
-    for (const db::Record& record : records) list.push_back(as_json(record));
-    TW_RETURN_IF_ERROR(print_json("db query", {{"path", store.path()}, {"records", list}}));
-    return 0;
-  }
-  if (f.format == "csv") {
-    TW_RETURN_IF_ERROR(print_csv(as_sheet(records)));
-    return 0;
-  }
-  const Target host = host_target();
-  const std::string own_target = host.to_string(), own_device = tuner::device_text(host);
-  Table table{{"record", "status", "latency", "GFLOP/s", "% of peak", "target", "threads",
-               "session", "device", "workload"},
-              {}};
-  for (const db::Record& r : records)
-    table.rows.push_back({r.hash.substr(0, 16), show_status(r.status), show_time(r.latency_ns),
-                          fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
-                          fmt::format("{:.1f}", 100 * db::efficiency(r)),
-                          r.target == own_target && r.device == own_device ? "host" : r.target,
-                          std::to_string(r.threads), r.session,
-                          r.device == own_device ? "this one" : r.device, db::workload_text(r)});
-  TW_RETURN_IF_ERROR(print(as_text(table, here)));
+  PieceByPiece output;
+  TW_RETURN_IF_ERROR(f.format == "json"  ? print_records_json(store, filter, output)
+                     : f.format == "csv" ? print_records_csv(store, filter, output)
+                                         : print_table(store, filter, here, output));
+  TW_RETURN_IF_ERROR(output.finish());
   return 0;
 }
 
@@ -180,6 +234,18 @@ void note_quarantined(const db::AppendSummary& summary, const db::Store& store) 
   if (summary.quarantined > 0)
     note(fmt::format("{} not believed and kept aside: {} lists them",
                      show_count(summary.quarantined, "line"), quarantine_line(store.path())));
+}
+
+bool has_facts(const db::AppendSummary& summary) {
+  return summary.inserted + summary.duplicates + summary.calibrations > 0;
+}
+
+/// The number of records of a database of which a merge took over nothing.
+Result<int64_t> count_damaged(const std::string& file, const db::Store& into) {
+  TW_TRY(db::Store store, db::Store::open(file, db::OpenMode::ReadOnly));
+  if (store.path() == into.path()) return 0;
+  TW_TRY(const db::StoreInfo info, store.info());
+  return info.records;
 }
 
 Result<int> merge(const DbFlags& f, const Surroundings& here) {
@@ -193,13 +259,21 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
   }
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
+  int64_t damaged = 0;
   for (const std::string& file : f.files) {
     TW_TRY(const db::AppendSummary one, store.merge_from(file));
     all += one;
+    if (has_facts(one)) continue;
+    TW_TRY(const int64_t records, count_damaged(file, store));
+    damaged += records;
   }
   note_quarantined(all, store);
   TW_RETURN_IF_ERROR(print_summary(f, "db merge", all));
-  return 0;
+  if (has_facts(all) || damaged == 0) return 0;
+  return fail(ErrorCode::Database,
+              fmt::format("[merge] none of {} was believed: they do not agree with their hashes; "
+                          "take a copy that is not damaged",
+                          show_count(damaged, "record")));
 }
 
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
@@ -224,8 +298,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
   }
   note_quarantined(all, store);
   TW_RETURN_IF_ERROR(print_summary(f, "db import", all));
-  const bool has_facts = all.inserted + all.duplicates + all.calibrations > 0;
-  if (has_facts || all.quarantined == 0) return 0;
+  if (has_facts(all) || all.quarantined == 0) return 0;
   return fail(ErrorCode::Database,
               fmt::format("[import] none of {} was believed: {} says why",
                           show_count(all.quarantined, "line"), quarantine_line(store.path())));

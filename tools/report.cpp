@@ -20,13 +20,6 @@ bool begins_with_digit(std::string_view text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9';
 }
 
-/// Layout of the columns of a table.
-struct Shape {
-  std::vector<size_t> widths;
-  std::vector<bool> right;  ///< columns of numbers, which are aligned to the right
-  size_t columns = 0;       ///< characters that fit into a line; 0: any number
-};
-
 // Sequences of the terminal around what is highlighted, of one length.
 constexpr std::string_view highlight_begin = "\033[1m", highlight_end = "\033[0m";
 
@@ -52,41 +45,12 @@ std::string broken(const std::string& text, size_t from, size_t columns) {
   return result;
 }
 
-/// The table as a terminal may show it. A line feed in a cell could pass for the next row.
-Table in_rows(Table table) {
-  for (auto& row : table.rows)
-    for (std::string& cell : row) {
-      cell = without_controls(cell);
-      for (size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at))
-        cell.replace(at, 1, "\\x0a");
-    }
-  return table;
-}
-
-std::string line_of(const std::vector<std::string>& cells, const Shape& shape) {
-  std::string line;
-  size_t at = 0;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const bool last = i + 1 == cells.size();
-    const size_t needed =
-        last && !shape.right[i] ? std::min(least_words, shape.widths[i]) : shape.widths[i];
-    if (i > 0 && shape.columns > 0 && at + 2 + needed > shape.columns) {
-      line += "\n" + std::string(indent, ' ');
-      at = indent;
-    } else if (i > 0) {
-      line += "  ";
-      at += 2;
-    }
-    const std::string gap(shape.widths[i] - std::min(shape.widths[i], width(cells[i])), ' ');
-    const bool breaks = last && shape.columns > 0 && at + width(cells[i]) > shape.columns;
-    line += shape.right[i] ? gap + cells[i]
-            : breaks       ? broken(cells[i], at, shape.columns)
-            : last         ? cells[i]
-                           : cells[i] + gap;
-    at += shape.widths[i];
-  }
-  while (line.ends_with(' ')) line.pop_back();
-  return line;
+/// A cell as a terminal may show it. A line feed could pass for the next row.
+std::string shown_cell(std::string_view text) {
+  std::string cell = without_controls(text);
+  for (size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at))
+    cell.replace(at, 1, "\\x0a");
+  return cell;
 }
 
 std::string csv_cell(const std::string& text) {
@@ -96,13 +60,13 @@ std::string csv_cell(const std::string& text) {
   return quoted + "\"";
 }
 
+}  // namespace
+
 std::string csv_line(const std::vector<std::string>& cells) {
   std::vector<std::string> quoted;
   for (const std::string& cell : cells) quoted.push_back(csv_cell(cell));
   return join(quoted, ",") + "\n";
 }
-
-}  // namespace
 
 size_t width(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -110,22 +74,56 @@ size_t width(std::string_view text) {
   }));
 }
 
-std::string as_text(const Table& given, bool color, int columns) {
-  const Table table = in_rows(given);
-  const size_t count = table.header.size();
-  Shape shape{std::vector<size_t>(count, 0), std::vector<bool>(count, !table.rows.empty()),
-              static_cast<size_t>(std::max(columns, 0))};
-  for (size_t i = 0; i < count; ++i) {
-    shape.widths[i] = width(table.header[i]);
-    for (const auto& row : table.rows) {
-      shape.widths[i] = std::max(shape.widths[i], width(row[i]));
-      shape.right[i] = shape.right[i] && begins_with_digit(row[i]);
-    }
+TableLayout::TableLayout(std::vector<std::string> header, int columns)
+    : header_(std::move(header)),
+      right_(header_.size(), true),
+      columns_(static_cast<size_t>(std::max(columns, 0))) {
+  for (const std::string& name : header_) widths_.push_back(width(name));
+}
+
+void TableLayout::fit(const std::vector<std::string>& row) {
+  has_rows_ = true;
+  for (size_t i = 0; i < header_.size(); ++i) {
+    const std::string cell = shown_cell(row[i]);
+    widths_[i] = std::max(widths_[i], width(cell));
+    right_[i] = right_[i] && begins_with_digit(cell);
   }
-  const std::string header = line_of(table.header, shape);
-  std::string text =
-      (color ? std::string(highlight_begin) + header + std::string(highlight_end) : header) + "\n";
-  for (const auto& row : table.rows) text += line_of(row, shape) + "\n";
+}
+
+std::string TableLayout::header(bool color) const {
+  std::string text = line(header_);
+  text.pop_back();
+  return (color ? std::string(highlight_begin) + text + std::string(highlight_end) : text) + "\n";
+}
+
+std::string TableLayout::line(const std::vector<std::string>& row) const {
+  std::string line;
+  size_t at = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const std::string cell = shown_cell(row[i]);
+    const bool last = i + 1 == row.size(), right = has_rows_ && right_[i];
+    const size_t needed = last && !right ? std::min(least_words, widths_[i]) : widths_[i];
+    if (i > 0 && columns_ > 0 && at + 2 + needed > columns_) {
+      line += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (i > 0) {
+      line += "  ";
+      at += 2;
+    }
+    const std::string gap(widths_[i] - std::min(widths_[i], width(cell)), ' ');
+    const bool breaks = last && columns_ > 0 && at + width(cell) > columns_;
+    line += right ? gap + cell : breaks ? broken(cell, at, columns_) : last ? cell : cell + gap;
+    at += widths_[i];
+  }
+  while (line.ends_with(' ')) line.pop_back();
+  return line + "\n";
+}
+
+std::string as_text(const Table& table, bool color, int columns) {
+  TableLayout layout(table.header, columns);
+  for (const auto& row : table.rows) layout.fit(row);
+  std::string text = layout.header(color);
+  for (const auto& row : table.rows) text += layout.line(row);
   return text;
 }
 
@@ -155,13 +153,17 @@ Flag format_flag(std::string& format) {
 
 namespace {
 
-Status print_as_it_is(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return {};
+Status not_written(int error) {
   return fail(
       ErrorCode::Environment,
       fmt::format("[output] standard output cannot be written ({}): check the disk or the pipe",
-                  std::strerror(errno)));
+                  std::strerror(error)));
+}
+
+Status print_as_it_is(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return {};
+  return not_written(errno);
 }
 
 }  // namespace
@@ -175,6 +177,26 @@ Status print(std::string_view text) {
     shown += text.substr(own, highlight_begin.size());
     text.remove_prefix(own + highlight_begin.size());
   }
+}
+
+bool PieceByPiece::write(std::string_view text) {
+  if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    error_ = errno;
+  return error_ == 0;
+}
+
+Status PieceByPiece::finish() {
+  if (error_ == 0 && std::fflush(stdout) != 0) error_ = errno;
+  return error_ == 0 || error_ == EPIPE ? Status() : not_written(error_);
+}
+
+std::string json_text(const nlohmann::json& value, int indentation) {
+  const std::string text = value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string shifted;
+  for (const char c : text)
+    shifted +=
+        c == '\n' ? "\n" + std::string(static_cast<size_t>(indentation), ' ') : std::string(1, c);
+  return shifted;
 }
 
 Status print_csv(const Table& table) { return print_as_it_is(as_csv(table)); }

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,42 @@ std::string as_text(const Facts& facts);
 std::string as_csv(const Table& table);
 /// Prints as_csv() as it is: a program reads the cells.
 Status print_csv(const Table& table);
+
+/// A line of RFC 4180.
+std::string csv_line(const std::vector<std::string>& cells);
+
+/// A table of any length, whose rows are not kept: first fit() every row, then ask for their lines.
+class TableLayout {
+ public:
+  /// `columns` as for as_text().
+  explicit TableLayout(std::vector<std::string> header, int columns = 0);
+  void fit(const std::vector<std::string>& row);
+  std::string header(bool color) const;
+  std::string line(const std::vector<std::string>& row) const;
+
+ private:
+  std::vector<std::string> header_;
+  std::vector<size_t> widths_;
+  std::vector<bool> right_;  ///< columns of numbers, which are aligned to the right
+  size_t columns_;
+  bool has_rows_ = false;
+};
+
+/// Standard output, written piece by piece. Somebody who reads no further (`| head`) ends it, which
+/// is no error.
+class PieceByPiece {
+ public:
+  /// False: more is of no use.
+  bool write(std::string_view text);
+  /// Environment where not all could be written.
+  Status finish();
+
+ private:
+  int error_ = 0;  ///< errno of the first failure
+};
+
+/// JSON as print_json() writes it, of an element that stands at this indentation.
+std::string json_text(const nlohmann::json& value, int indentation);
 
 Flag format_flag(std::string& format);
 
