@@ -7,6 +7,7 @@
 #include <pybind11/stl/filesystem.h>
 #include <pybind11/typing.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/target.h"
 #include "base/time_text.h"
 #include "codegen/abi.h"
 #include "db/store.h"
@@ -83,6 +85,19 @@ std::vector<std::string> times_text(const std::vector<double>& times_ns) {
   return texts;
 }
 
+/// A workload that this version does not know is no reason: its records are shown as text.
+std::string why_unreadable(const Record& record) {
+  if (const auto target = parse_target(record.target); !target) return target.error().message;
+  const bool is_text = std::ranges::none_of(
+      record.device, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
+  if (!is_text)
+    return fmt::format("[device] '{}' is no device: it has control characters", record.device);
+  auto workload = dsl::parse_workload(record.workload);
+  if (!workload || record.layouts.empty()) return "";
+  const auto asked = dsl::with_asked(std::move(*workload), record.layouts);
+  return asked ? "" : asked.error().message;
+}
+
 void bind_records(py::module_& m) {
   py::class_<Record> record(m, "Record",
                             "One trial, as docs/database_format.md defines it: an immutable fact.");
@@ -90,6 +105,9 @@ void bind_records(py::module_& m) {
   record.def_property_readonly(#name, [](const Record& r) { return python_value(r.name); });
   TW_RECORD_FIELDS(X)
 #undef X
+  record.def_property_readonly(
+      "unreadable", &why_unreadable,
+      "Why this version cannot make sense of the target, the layouts or the device; \"\": it can.");
   record.def_property_readonly("workload_text", &db::workload_text,
                                "the workload, with what was asked besides in braces");
   record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {

@@ -188,6 +188,14 @@ def _elapsed_s(records):
     return [(before[r.session] + r.created_ms - begun[r.session]) / 1e3 for r in records]
 
 
+def _roofs_of(record, threads):
+    """The roofs of this machine for the record's target; None where the text is no target."""
+    try:
+        return _tilewright.roofs(record.target, threads=threads)
+    except errors.Error:
+        return None
+
+
 def _floor_of(records):
     """The lower bounds of a workload's latency: (name, ns). Its arithmetic at the peak that was
     measured beside the records, and, on this machine, its arrays at the bandwidth of the smallest
@@ -198,8 +206,8 @@ def _floor_of(records):
     if peaks and record.flops > 0:
         bounds.append(("arithmetic at the peak", record.flops / statistics.median(peaks)))
     traffic = _traffic(record)
-    if traffic > 0 and record.device == _tilewright.device():
-        roofs = _tilewright.roofs(record.target, threads=record.threads)
+    roofs = _roofs_of(record, record.threads) if traffic > 0 and record.device == _tilewright.device() else None
+    if roofs is not None:
         level = next(level for level in roofs.levels if traffic <= level.bytes)
         bounds.append((f"arrays once from {level.name}", traffic / level.gb_per_s))
     return bounds
@@ -443,7 +451,7 @@ def _bounds_of(records, roofs):
     here = {record.device for record in records} == {_tilewright.device()} and \
         len({record.target for record in records}) == 1
     if roofs is None and here:
-        roofs = _tilewright.roofs(records[0].target, threads=max(r.threads for r in records))
+        roofs = _roofs_of(records[0], max(r.threads for r in records))
     measured = [record.peak_gflops for record in records if record.peak_gflops > 0]
     if roofs is None:
         return max(measured, default=0), []

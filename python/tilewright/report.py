@@ -222,7 +222,22 @@ def _chosen(store, session, workloads):
     return display.Records(record for key in keys for record in store.query(session=session, workload=key))
 
 
+def _left_out(records):
+    """The records that the page cannot show, and why."""
+    rows = [(record.hash[:12], one_line(record.workload_text, 60), one_line(record.unreadable))
+            for record in records[:_MOST_ROWS]]
+    count = display.count_text(len(records), "record")
+    return Html(f"<section><h2>Left out</h2><p>{count} left out, as this version cannot read them.</p>"
+                f'{table(("record", "workload", "why"), rows, len(records) - _MOST_ROWS)}</section>')
+
+
 def _add_database(page, store, records, most):
+    unreadable = [record for record in records if record.unreadable]
+    records = display.Records(record for record in records if not record.unreadable)
+    if unreadable:
+        page.add(_left_out(unreadable))
+    if not records:
+        return
     groups = _groups(records)
     page.add(_summary(store, records), page.chart(plots.roofline(records)))
     if any(record.latency_ns <= 0 for record in records):
@@ -321,7 +336,7 @@ def main(arguments: list[str] | None = None) -> int:
         write(flags.output, store, session=flags.session, workloads=flags.workload,
               models=flags.model, most=flags.most)
     except errors.Error as error:
-        print(f"tilewright: {error}", file=sys.stderr)
+        print(f"tilewright: {one_line(error)}", file=sys.stderr)
         return error.code
     return 0
 

@@ -35,6 +35,7 @@ def record(**changes):
     made.setdefault("latency_low_ns", made["latency_ns"])
     made.setdefault("latency_high_ns", made["latency_ns"])
     made.setdefault("hash", hashlib.sha256(repr(made).encode()).hexdigest())
+    made.setdefault("unreadable", "")
     asked = f" {{{made['layouts']}}}" if made["layouts"] else ""
     return types.SimpleNamespace(workload_text=made["workload"] + asked, **made)
 

@@ -122,8 +122,9 @@ class Report(unittest.TestCase):
 
     def test_hostile_names_are_text(self):
         hostile = records.HOSTILE
-        trials = records.search(8, workload=hostile, op=hostile, device=hostile, session="s\u202e<b>")
-        trials.append(records.failed(workload=hostile, device=hostile, op=hostile, trial=99,
+        device = hostile.replace("\x07\n", " ")  # with control characters the record would be left out
+        trials = records.search(8, workload=hostile, op=hostile, device=device, session="s\u202e<b>")
+        trials.append(records.failed(workload=hostile, device=device, op=hostile, trial=99,
                                      reason=hostile, schedule="tw1\n" + hostile))
         text = self.write(trials)
         page = records.Markup(text)
@@ -133,6 +134,23 @@ class Report(unittest.TestCase):
         for spec in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S):
             json.loads(spec)
         self.assertNotIn("<title>owned", self.check_opened())
+
+    def test_Fault90_nonsense_is_left_out_and_named(self):
+        here = tw.device()
+        good = [records.record(device=here, session=f"good{i}", trial=i + 1) for i in range(3)]
+        bad = [records.record(device=here, session="bad", target="\x1b[31mno target", latency_ns=900.5, samples_ns=[900.5]),
+               records.record(device=here, session="bad", layouts="a=\x1bno", latency_ns=901.5, samples_ns=[901.5]),
+               records.record(device="\x1b[31mno device", session="bad", latency_ns=902.5, samples_ns=[902.5])]
+        text = self.write(good + bad)
+        store = tw.Store(str(self.database), "r")
+        for record in store.query():
+            self.assertEqual(record.hash[:12] in text.split("Left out")[1].split("</section>")[0], record.session == "bad")
+            tw.plots.best_so_far([record])
+        tw.plots.roofline(store.query())
+        self.assertIn("3 records left out", text)
+        self.assertNotIn("\x1b", text)
+        self.assertIn(records.DENSE, text)
+        self.assertEqual(text.count('<section id="workload-'), 1)
 
     def test_of_one_session(self):
         text = self.write(records.search(8) + records.search(4, session="s2"), "--session", "s2")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which records are believed, and the verbs that look after a database that a team shares."""
 
+import contextlib
 import csv
 import hashlib
 import io
 import json
+import shutil
+import sqlite3
+import subprocess
 
 import program
 
@@ -161,6 +165,56 @@ class Trust(program.ProgramTest):
         self.assertEqual(len(self.exported()), before - done["pruned"])
         self.assertEqual(self.explain()["answer"]["record"], best["hash"])
         self.fail_with(2, *what, "--slower-than", "0.5", saying=["at least 1"])
+
+    def nonsense(self):
+        """The best record, and three like it of a target, layouts and a device that make no sense."""
+        self.tune()
+        (good,) = [record for record in self.exported() if record["status"] == "ok"][:1]
+        bad = [timed(good, 1000.5 + i, "nonsense", **change) for i, change in enumerate(
+            ({"target": "\x1b[31mno target"}, {"layouts": "a=\x1b[31m"}, {"device": "\x1b[31mno device"}))]
+        lines = self.home / "nonsense.jsonl"
+        lines.write_text("".join(json.dumps(record) + "\n" for record in bad))
+        self.succeed("db", "import", str(lines), "--db", self.db)
+        return good, bad
+
+    def test_Fault90_nonsense_stops_no_merge_and_is_shown_escaped(self):
+        good, bad = self.nonsense()
+        fresh = str(self.home / "fresh.db")
+        merged = self.json("db", "merge", self.db, "--db", fresh, "--format", "json")
+        self.assertEqual(merged["quarantined"], 0)
+        table = self.succeed("db", "query", "--db", fresh, "--limit", "0").out
+        for record in [good, *bad]:
+            self.assertIn(record["hash"][:16], table)
+        self.assertNotIn("\x1b", table)
+        self.succeed("tune", *program.SMALL, "--db", fresh, "--effort", "none")
+        for verb in (["explain", bad[1]["hash"][:16]], ["run", bad[0]["hash"][:16]], ["db", "verify", "--top", "1"]):
+            done = self.run_program(*verb, "--db", fresh)
+            self.assertNotIn("\x1b", done.out + done.err)
+
+    def test_query_streams(self):
+        self.nonsense()
+        counted = self.json("db", "query", "--db", self.db, "--limit", "0", "--format", "json")
+        again = self.succeed("db", "query", "--db", self.db, "--limit", "0", "--format", "json").out
+        self.assertEqual(again, json.dumps(counted, indent=2, ensure_ascii=False) + "\n")
+        none = self.succeed("db", "query", "--db", self.db, "--session", "none", "--format", "json").out
+        self.assertEqual(json.loads(none)["records"], [])
+        self.assertTrue(none.endswith('"records": []\n}\n'), none)
+        for form in ("table", "csv", "json"):
+            line = f"'{program.PROGRAM}' db query --db '{self.db}' --limit 0 --format {form} | head -c 1; echo ${{PIPESTATUS[0]}}"
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=self.environment)
+            self.assertEqual((done.stdout[1:].strip(), done.stderr), ("0", ""), form)
+
+    def test_a_merge_of_damaged_records_alone_fails(self):
+        self.tune()
+        damaged = str(self.home / "damaged.db")
+        shutil.copy(self.db, damaged)
+        with contextlib.closing(sqlite3.connect(damaged)) as database:
+            database.execute("UPDATE trials SET latency_ns = latency_ns + 1")
+            database.execute("UPDATE calibrations SET hash = zeroblob(32)")
+            database.commit()
+        done = self.run_program("db", "merge", damaged, "--db", str(self.home / "fresh.db"))
+        self.assertEqual(done.returncode, 4, done.err)
+        self.assertIn("do not agree with their hashes", done.err)
 
     def test_query_by_target_and_device(self):
         best = self.best()
