@@ -214,7 +214,8 @@ constexpr ServerAdvice server_advices[] = {
      "free some space; what was committed is safe"},
     {"53", ErrorCode::TryLater, "has no room for the request", "try again"},
     {"42501", ErrorCode::Database, "does not allow this to the role",
-     "ask for the role tilewright_recorder to tune, or tilewright_curator to delete"},
+     "ask for the role tilewright_reader to look up, tilewright_recorder to tune, or "
+     "tilewright_curator to delete"},
     {"25006", ErrorCode::Database, "cannot be written", "name another database with --db"},
     {"", ErrorCode::Database, "failed", "look at the server's log"},
 };

@@ -4,16 +4,36 @@
 -- upgrade that adds tables; then grant the roles to people and machines:
 --
 --   psql -f postgres_roles.sql schedules
+--
+-- It ends at the first error and changes nothing then. Making roles takes the right CREATEROLE, and granting
+-- on the tables takes their owner: ALTER ROLE name CREATEROLE gives the first, as a superuser.
+--
 --   psql -c 'CREATE ROLE alice LOGIN; GRANT tilewright_recorder TO alice' schedules
 --
 --   tilewright_reader    looks records up and exports them
 --   tilewright_recorder  also tunes: adds facts, and can neither change nor delete one
 --   tilewright_curator   also deletes: what is quarantined, and records that should go
 
+\set ON_ERROR_STOP on
+BEGIN;
+
 DO $$
 DECLARE
   role text;
 BEGIN
+  IF to_regclass('tilewright.trials') IS NULL THEN
+    RAISE EXCEPTION 'this database has no tables of tilewright yet'
+      USING HINT = 'run `tilewright db upgrade` or a first `tilewright tune` with its address, then this file again';
+  END IF;
+  IF NOT pg_catalog.pg_has_role((SELECT relowner FROM pg_catalog.pg_class
+                                 WHERE oid = to_regclass('tilewright.trials')), 'USAGE') THEN
+    RAISE EXCEPTION '% does not own the tables of tilewright', current_user
+      USING HINT = 'run this file as the owner, who made them';
+  END IF;
+  IF NOT (SELECT rolcreaterole OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN
+    RAISE EXCEPTION '% lacks the right CREATEROLE', current_user
+      USING HINT = format('as a superuser: ALTER ROLE %I CREATEROLE; then run this file again', current_user);
+  END IF;
   FOREACH role IN ARRAY ARRAY['tilewright_reader', 'tilewright_recorder', 'tilewright_curator'] LOOP
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = role) THEN
       EXECUTE format('CREATE ROLE %I NOLOGIN', role);
@@ -34,3 +54,5 @@ GRANT INSERT, UPDATE, DELETE ON tilewright.best TO tilewright_recorder;
 GRANT tilewright_recorder TO tilewright_curator;
 GRANT DELETE ON tilewright.trials, tilewright.calibrations, tilewright.quarantine
   TO tilewright_curator;
+
+COMMIT;

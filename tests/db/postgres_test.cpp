@@ -7,6 +7,7 @@
 #include "db/postgres_connection.h"
 #include "db/recorder.h"
 #include "db/schema.h"
+#include "base/text.h"
 #include "tests/db/fake_time.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/process.h"
@@ -223,10 +224,18 @@ TEST(Postgres, Fault23_AFailedStepLeavesTheOldVersion) {
 
 // ---- roles ----
 
+/// The file that makes roles, without the commands of psql.
+std::string roles_sql() {
+  std::string sql;
+  for (const std::string& line : split(read_bytes(TW_DB_ROLES), '\n'))
+    if (!line.starts_with('\\')) sql += line + "\n";
+  return sql;
+}
+
 TEST(Postgres, RolesAllowWhatTheirNamesSay) {
   const std::string address = server().make_database(), name = server().last_database();
   (void)open_store(address).append(sample_records(0, 3));
-  const std::string roles = read_bytes(TW_DB_ROLES);
+  const std::string roles = roles_sql();
   server().run(name, roles);
   server().run(name, roles);  // once more changes nothing
   for (const char* role : {"reader", "recorder", "curator"})
@@ -250,8 +259,24 @@ TEST(Postgres, RolesAllowWhatTheirNamesSay) {
       connect_to(server().address(name, "a_curator"))->execute("DELETE FROM trials WHERE seq = 1"));
 
   server().run(name, "CREATE ROLE a_stranger LOGIN");
-  EXPECT_EQ(Store::open(server().address(name, "a_stranger"), OpenMode::ReadOnly).error().code,
-            ErrorCode::Database);
+  EXPECT_TRUE(holds(error_of(Store::open(server().address(name, "a_stranger"), OpenMode::ReadOnly)),
+                    "tilewright_reader"));
+}
+
+TEST(Postgres, TheFileOfRolesSaysWhatItLacks) {
+  const std::string address = server().make_database(), name = server().last_database();
+  const std::string roles = roles_sql();
+  const auto refusal = [&](const std::string& role) {
+    const Status status = connect_to(server().address(name, role))->execute(roles);
+    return status ? "" : status.error().message;
+  };
+  server().run(name, "CREATE ROLE another LOGIN");
+  EXPECT_TRUE(holds(refusal("another"), "no tables of tilewright yet")) << refusal("another");
+  (void)open_store(address).append(sample_records(0, 1));
+  EXPECT_TRUE(holds(refusal("another"), "another does not own")) << refusal("another");
+  server().run(name, "ALTER SCHEMA tilewright OWNER TO another");
+  server().run(name, "ALTER TABLE tilewright.trials OWNER TO another");
+  EXPECT_TRUE(holds(refusal("another"), "CREATEROLE")) << refusal("another");
 }
 
 // ---- a server that goes away ----
