@@ -128,10 +128,15 @@ Workspace workspace_of(const KernelInfo& info) {
   return workspace;
 }
 
-/// Text that may stand in a comment or a string of C.
+/// Text that may stand in a comment or a string of C. What would end or begin a comment gets a
+/// space: "a */ b" becomes "a * / b".
 std::string quotable(std::string_view text) {
   std::string safe;
-  for (const char c : text) safe += c == '"' || c == '\\' || c == '\n' || c == '*' ? ' ' : c;
+  for (const char c : text) {
+    const char last = safe.empty() ? ' ' : safe.back();
+    if ((last == '*' && c == '/') || (last == '/' && c == '*')) safe += ' ';
+    safe += c == '"' || c == '\\' || c == '\n' ? ' ' : c;
+  }
   return safe;
 }
 

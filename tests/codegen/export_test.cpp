@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -265,6 +266,19 @@ TEST_F(Export, TensorsWithNamesOfCKeywordsGetOthers) {
   const auto exported = exported_default(*declared, "more");
   ASSERT_TRUE(exported) << exported.error().message;
   EXPECT_THAT(exported->header, HasSubstr("int32_t more(const float* int_, float* run_);"));
+}
+
+TEST_F(Export, TheHeaderHasTheWholeExpression) {
+  const auto compute = dsl::parse_compute("input a: f32[8]\nb: f32[i=8] = a[i] * 3.0");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto declared = dsl::workload(*compute);
+  ASSERT_TRUE(declared) << declared.error().message;
+  const auto exported = exported_default(*declared, "triple");
+  ASSERT_TRUE(exported) << exported.error().message;
+  std::string key = declared->key();
+  std::ranges::replace(key, '\n', ' ');
+  EXPECT_NE(key.find('*'), std::string::npos);
+  EXPECT_THAT(exported->header, HasSubstr("/* triple: " + key + "\n"));
 }
 
 TEST_F(Export, WithoutACompilerItSaysSo) {
