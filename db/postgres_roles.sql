@@ -20,13 +20,15 @@ BEGIN;
 DO $$
 DECLARE
   role text;
+  owner oid := (SELECT c.relowner FROM pg_catalog.pg_class c
+                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = 'tilewright' AND c.relname = 'trials');
 BEGIN
-  IF to_regclass('tilewright.trials') IS NULL THEN
+  IF owner IS NULL THEN
     RAISE EXCEPTION 'this database has no tables of tilewright yet'
       USING HINT = 'run `tilewright db upgrade` or a first `tilewright tune` with its address, then this file again';
   END IF;
-  IF NOT pg_catalog.pg_has_role((SELECT relowner FROM pg_catalog.pg_class
-                                 WHERE oid = to_regclass('tilewright.trials')), 'USAGE') THEN
+  IF NOT pg_catalog.pg_has_role(owner, 'USAGE') THEN
     RAISE EXCEPTION '% does not own the tables of tilewright', current_user
       USING HINT = 'run this file as the owner, who made them';
   END IF;

@@ -4,10 +4,10 @@
 
 #include <sstream>
 
+#include "base/text.h"
 #include "db/postgres_connection.h"
 #include "db/recorder.h"
 #include "db/schema.h"
-#include "base/text.h"
 #include "tests/db/fake_time.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/process.h"
