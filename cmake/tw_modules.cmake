@@ -9,10 +9,12 @@
 #     less time for slower code: for modules in which no search and no kernel spends its time.
 #
 #   tw_add_test(<module> SOURCES x_test.cpp ... [SUFFIX slow] [DEPENDS tw_<module> ...] [LIBS ...]
-#               [LABELS slow])
+#               [LABELS slow] [IN_ONE_PROCESS <name> <filter>])
 #     A GoogleTest executable <module>_test, or <module>_<suffix>_test. Each of its cases is a ctest
 #     test with the given labels, "unit" where none is given. A second call for a module needs a
-#     SUFFIX; where LABELS is given without one, the first label serves as the suffix.
+#     SUFFIX; where LABELS is given without one, the first label serves as the suffix. Cases that
+#     match the filter of IN_ONE_PROCESS share what is expensive to start: together they are the
+#     ctest test <module>.<name>.
 #
 #   tw_add_isa_tests(<name> COMMAND <command> ... [LABELS unit] [ENVIRONMENT a=b ...])
 #     Tests <name>.avx2 and <name>.sse41 with the label "isa": the command under TILEWRIGHT_MAX_ISA,
@@ -92,7 +94,7 @@ function(tw_add_module name)
 endfunction()
 
 function(tw_add_test module)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SUFFIX" "SOURCES;DEPENDS;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SUFFIX" "SOURCES;DEPENDS;LIBS;LABELS;IN_ONE_PROCESS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "[tw_add_test] ${module}: unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -116,9 +118,18 @@ function(tw_add_test module)
   target_link_libraries(${target} PRIVATE tw_options ${arg_DEPENDS} ${arg_LIBS}
                                           GTest::gmock GTest::gtest GTest::gtest_main)
   tw_compile_quickly(${target})  # tests run for an instant each
+  set(filter)
+  if(arg_IN_ONE_PROCESS)
+    list(GET arg_IN_ONE_PROCESS 0 name)
+    list(GET arg_IN_ONE_PROCESS 1 together)
+    add_test(NAME ${suite}.${name} COMMAND ${target} --gtest_brief=1 --gtest_filter=${together})
+    set_tests_properties(${suite}.${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT})
+    set(filter TEST_FILTER "-${together}")
+  endif()
   # Cases are listed when ctest runs: a program that cannot start fails a test, not the build.
   gtest_discover_tests(${target}
     TEST_PREFIX "${suite}."
+    ${filter}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT ${TW_TEST_TIMEOUT}
     PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT})
