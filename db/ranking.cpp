@@ -93,6 +93,12 @@ Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group
   return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
+/// The trial verified the result of its schedule, whether or not it could time it.
+bool was_correct(TrialStatus status) {
+  return status == TrialStatus::Ok || status == TrialStatus::Unstable ||
+         status == TrialStatus::Hopeless || status == TrialStatus::TooFast;
+}
+
 /// One voice does not ban a schedule that was measured twice: a trial that proves it wrong counts
 /// against the timings of its own session, and against all of them where two sessions have such a
 /// trial, or where only one trial of other sessions speaks for the schedule.
@@ -103,7 +109,7 @@ void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& j
   std::map<std::string_view, size_t> witnesses;  // trials of sessions that do not accuse
   for (size_t i = 0; i < group.size(); ++i) {
     const auto found = accusers.find(group[i].schedule_hash);
-    if (is_believed(judgements[i]) && found != accusers.end())
+    if (found != accusers.end() && was_correct(group[i].status))
       witnesses[group[i].schedule_hash] += !found->second.contains(group[i].session);
   }
   for (size_t i = 0; i < group.size(); ++i) {

@@ -74,6 +74,8 @@ TEST(Ranking, Fault87_OneVoiceDoesNotBanASchedule) {
     EXPECT_EQ(best_hash({slow, fast, again, of_itself}), "a") << "it contradicts itself";
     EXPECT_EQ(best_hash({slow, fast, again, of_another, of_another}), "f") << "still one session";
     EXPECT_EQ(best_hash({slow, fast, of_another}), "a") << "one trial against one";
+    const RankedTrial disturbed = of_session(trial("g", "s2", 0, 100, TrialStatus::Unstable), "x");
+    EXPECT_EQ(best_hash({slow, fast, disturbed, of_another}), "b") << "it was right both times";
   }
 }
 
