@@ -171,7 +171,7 @@ TEST(Space, LayoutsThatCannotBeAreErrors) {
 TEST(Space, LayoutsThatNoStrategyHasAreUnsupported) {
   const auto conv = dsl::parse_workload("conv2d n=1 c=16 h=4 w=5 k=32 r=3 s=3 pad=1 f32 fast");
   const Problem problem{conv->compute, {{"in", "NHWC"}}};
-  const auto space = Space::derive(problem, *parse_target("cuda:sm_80"), nullptr, {});
+  const auto space = Space::derive(problem, *parse_target("cuda:sm_80"), StopToken{}, {});
   ASSERT_FALSE(space);
   EXPECT_EQ(space.error().code, ErrorCode::Unsupported);
   EXPECT_NE(space.error().message.find("in=NHWC"), std::string::npos) << space.error().message;
@@ -328,7 +328,7 @@ TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
   const Space space = space_of(workload->compute);
   const Schedule known = space.schedule(space.default_point());
   ASSERT_FALSE(known.error());
-  const Point itself = space.nearest_point(known);
+  const Point itself = space.nearest_point(known).value();
   EXPECT_TRUE(space.allowed(itself));
 
   // The same with a step that no point has: the other steps decide.

@@ -67,7 +67,7 @@ TEST(Strategy, ANewOneIsALineOfTheList) {
   const std::vector<Strategy> list = with_row_blocks();
   const Target target = *parse_target("x86-64-v3");
   const Space before = Space::derive(scaled_rows(), target),
-              space = Space::derive(Problem{scaled_rows()}, target, nullptr, list).value();
+              space = Space::derive(Problem{scaled_rows()}, target, StopToken{}, list).value();
   EXPECT_EQ(space.size(), before.size() + 5 * 2);
 
   // The strategy has the highest prior, so it is the default, with the largest block that fits.
@@ -87,7 +87,7 @@ TEST(Strategy, ANewOneIsALineOfTheList) {
 TEST(Strategy, SearchesGoFromOneToAnother) {
   const std::vector<Strategy> list = with_row_blocks();
   const Space space =
-      Space::derive(Problem{scaled_rows()}, *parse_target("x86-64-v3"), nullptr, list).value();
+      Space::derive(Problem{scaled_rows()}, *parse_target("x86-64-v3"), StopToken{}, list).value();
   const auto strategy_of = [&](const Point& point) { return words(space.to_string(point))[1]; };
   const std::set<std::string> both = {"cpu_elementwise", "row_blocks"};
   Random random(1);
