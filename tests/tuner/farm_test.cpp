@@ -66,7 +66,9 @@ TEST_F(OnAFarm, KernelsBuiltHereAreMeasuredThere) {
   EXPECT_GE(records.size(), 4u);
   EXPECT_THAT(records, Each(Field(&db::Record::device, device_text(host_target()))));
   for (const db::Record& record : records) {
-    if (record.status == TrialStatus::Ok) EXPECT_EQ(record.host, "fedcba9876543210");
+    if (record.status == TrialStatus::Ok) {
+      EXPECT_EQ(record.host, "fedcba9876543210");
+    }
   }
   EXPECT_FALSE(tuned->artifact.object.empty());
 }
