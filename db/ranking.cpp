@@ -23,7 +23,8 @@ constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer nobody is in the majority.
 constexpr size_t fewest_voters = 3;
 // A crash may be the machine's, and a record may be forged: a second session has to see it too.
-// The finals of a run measure its winner twice; what was timed once, and failed once, is not used.
+// The finals of a run measure its winner twice. What was timed once, and failed once in a session
+// that measures others, is not used: a claim that a run finds wrong is not its answer.
 constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
 // What is so much faster than everything that others found is confirmed before use: by another
 // trial, and where several hosts have measured, by another host, as a host that measures wrongly
@@ -99,25 +100,39 @@ bool was_correct(TrialStatus status) {
          status == TrialStatus::Hopeless || status == TrialStatus::TooFast;
 }
 
-/// One voice does not ban a schedule that was measured twice: a trial that proves it wrong counts
-/// against the timings of its own session, and against all of them where two sessions have such a
-/// trial, or where only one trial of other sessions speaks for the schedule.
-void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
-  std::map<std::string_view, std::set<std::string_view>> accusers;  // sessions, by schedule
+/// What speaks against a schedule, and for it.
+struct Evidence {
+  std::set<std::string_view> accusers;  ///< sessions that prove it wrong
+  size_t witnesses = 0;                 ///< trials of other sessions that found it right
+};
+
+std::map<std::string_view, Evidence> evidence_of(std::span<const RankedTrial> group) {
+  std::map<std::string_view, Evidence> all;  // of the schedules that somebody accuses
   for (const RankedTrial& trial : group)
-    if (proves_wrong(trial.status)) accusers[trial.schedule_hash].insert(trial.session);
-  std::map<std::string_view, size_t> witnesses;  // trials of sessions that do not accuse
-  for (size_t i = 0; i < group.size(); ++i) {
-    const auto found = accusers.find(group[i].schedule_hash);
-    if (found != accusers.end() && was_correct(group[i].status))
-      witnesses[group[i].schedule_hash] += !found->second.contains(group[i].session);
+    if (proves_wrong(trial.status)) all[trial.schedule_hash].accusers.insert(trial.session);
+  for (const RankedTrial& trial : group) {
+    const auto found = all.find(trial.schedule_hash);
+    if (found != all.end() && was_correct(trial.status))
+      found->second.witnesses += !found->second.accusers.contains(trial.session);
   }
+  return all;
+}
+
+/// One voice does not ban a schedule: a trial that proves it wrong counts against the timings of
+/// its own session, and against those of all once two sessions have one. Where a single trial found
+/// the schedule right, one session is enough that has timed others of the group.
+void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
+  const std::map<std::string_view, Evidence> all = evidence_of(group);
+  if (all.empty()) return;
+  std::set<std::string_view> timing;  // sessions
+  for (size_t i = 0; i < group.size(); ++i)
+    if (is_believed(judgements[i])) timing.insert(group[i].session);
   for (size_t i = 0; i < group.size(); ++i) {
-    const std::string_view schedule = group[i].schedule_hash;
-    const auto found = accusers.find(schedule);
-    if (!is_believed(judgements[i]) || found == accusers.end()) continue;
-    if (found->second.size() >= fewest_accusers || found->second.contains(group[i].session) ||
-        witnesses[schedule] < fewest_witnesses)
+    const auto found = all.find(group[i].schedule_hash);
+    if (!is_believed(judgements[i]) || found == all.end()) continue;
+    const auto& [accusers, witnesses] = found->second;
+    if (accusers.size() >= fewest_accusers || accusers.contains(group[i].session) ||
+        (witnesses < fewest_witnesses && timing.contains(*accusers.begin())))
       judgements[i].doubt = Doubt::Refuted;
   }
 }

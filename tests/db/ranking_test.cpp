@@ -73,7 +73,10 @@ TEST(Ranking, Fault87_OneVoiceDoesNotBanASchedule) {
               Doubt::NotTimed);
     EXPECT_EQ(best_hash({slow, fast, again, of_itself}), "a") << "it contradicts itself";
     EXPECT_EQ(best_hash({slow, fast, again, of_another, of_another}), "f") << "still one session";
-    EXPECT_EQ(best_hash({slow, fast, of_another}), "a") << "one trial against one";
+    EXPECT_EQ(best_hash({slow, fast, of_another}), "b") << "a session that timed nothing";
+    const RankedTrial timed = of_session(trial("h", "s3", 11e3), "y");
+    EXPECT_EQ(best_hash({slow, fast, of_another, timed}), "a") << "one trial against one";
+    EXPECT_EQ(best_hash({slow, fast, again, of_another, timed}), "f");
     const RankedTrial disturbed = of_session(trial("g", "s2", 0, 100, TrialStatus::Unstable), "x");
     EXPECT_EQ(best_hash({slow, fast, disturbed, of_another}), "b") << "it was right both times";
   }
