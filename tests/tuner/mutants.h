@@ -171,8 +171,8 @@ inline constexpr Mutant mutants[] = {
     {40, "prints_1gb_and_dies", "crash timeout", Suits::Any,
      "static char line[65536]; for (int i = 0; i < 16384; ++i) (void)!write(2, line, sizeof line); "
      "abort();"},
-    {40, "closes_connection", "lost", Suits::Any, "good(); close(3);"},
-    {40, "closes_all", "lost", Suits::Any, "good(); for (int fd = 0; fd < 64; ++fd) close(fd);"},
+    {40, "closes_connection", "crash", Suits::Any, "good(); close(3);"},
+    {40, "closes_all", "crash", Suits::Any, "good(); for (int fd = 0; fd < 64; ++fd) close(fd);"},
     {40, "writes_garbage", "lost", Suits::Any,
      "good(); (void)!write(3, \"garbage that is no frame at all\", 31);"},
     {40, "writes_huge_length", "lost", Suits::Any,
