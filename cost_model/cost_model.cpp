@@ -544,7 +544,8 @@ Result<CostModel> CostModel::load(const std::string& path, CostModelOptions opti
                       quality_from(content.at("learned")),
                       content.at("samples"),
                       content.at("failures"),
-                      content.at("note")};
+                      content.at("note"),
+                      {}};
   } catch (const json::exception& error) {
     return fail(ErrorCode::Invalid,
                 fmt::format("[load cost model] {}: {}; delete it", path, error.what()));

@@ -453,7 +453,7 @@ Result<AppendSummary> Store::import_t4(std::istream& in, const std::string& name
         if (!record) return batches.add_bad(std::move(bad));
         has_record = true;
         for (Quarantined& earlier : std::exchange(leading, {}))
-          TW_RETURN_IF_ERROR(batches.add_bad(std::move(earlier)));
+          if (Status added = batches.add_bad(std::move(earlier)); !added) return added;
         return batches.add(std::move(*record), text);
       }));
   if (!leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));

@@ -225,7 +225,7 @@ std::string difference(const Program& program, const Storage& expected, const St
 }
 
 void expect_agreement(const Program& program, const Storage& inputs, double relative,
-                      double absolute) {
+                      double absolute, const std::vector<Target>& targets) {
   SCOPED_TRACE(to_string(program));
   Storage expected = inputs;
   const Status evaluated = schedules::evaluate(program, expected);
@@ -233,7 +233,7 @@ void expect_agreement(const Program& program, const Storage& inputs, double rela
   const auto from_c = run_c(program, inputs);
   ASSERT_TRUE(from_c) << from_c.error().message;
   EXPECT_EQ(difference(program, expected, *from_c, relative, absolute), "") << "C";
-  for (const Target& target : runnable_targets()) {
+  for (const Target& target : targets) {
     const auto from_object = run_object(program, inputs, target);
     ASSERT_TRUE(from_object) << from_object.error().message;
     // Without FMA the argument of exp is rounded once more when it is reduced.

@@ -39,8 +39,8 @@ Result<Storage> run_arm(const Program& program, const Storage& inputs);
 std::string difference(const Program& program, const Storage& expected, const Storage& actual,
                        double relative, double absolute);
 
-/// Expects interpreter = C = objects for all runnable targets, on `inputs`.
+/// Expects interpreter = C = objects for all of the targets, on `inputs`.
 void expect_agreement(const Program& program, const Storage& inputs, double relative = 0,
-                      double absolute = 0);
+                      double absolute = 0, const std::vector<Target>& targets = runnable_targets());
 
 }  // namespace tw::codegen

@@ -59,6 +59,8 @@ int64_t value_of(const Expr& expr, const Values& point) {
       return x && y;
     case BinaryOp::Or:
       return x || y;
+    default:  // no bounds have powers, shifts or bits
+      break;
   }
   return 0;
 }
