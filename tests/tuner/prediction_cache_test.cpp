@@ -95,8 +95,8 @@ TEST_F(PredictionCaches, ErrorsAreNotKept) {
   fails_ = true;
   EXPECT_FALSE(written.remembering(counted())(workload_));
   fails_ = false;
-  EXPECT_EQ(predicted_ns(written), 3.1);
-  EXPECT_EQ(predicted_ns(written), 3.1);
+  EXPECT_EQ(predicted_ns(written), 2.1);
+  EXPECT_EQ(predicted_ns(written), 2.1);
 }
 
 TEST_F(PredictionCaches, WithoutAPathNothingIsWritten) {

@@ -59,7 +59,7 @@ TEST_F(TaskScheduling, GivesOneResultATaskInOrder) {
     EXPECT_TRUE(runtime::Kernel::load(results[i]->artifact));
   }
   EXPECT_EQ(tasks, 3u);
-  EXPECT_EQ(records().size(), 3u * (8 + 1));
+  EXPECT_EQ(records().size(), 3u * 8);
 }
 
 // All have two batches before any has three, in turn.
@@ -80,10 +80,10 @@ TEST_F(TaskScheduling, TheTaskThatCountsMostGetsMost) {
   environment.interrupts = &interrupts;
   std::map<std::string, int64_t> trials;
   run(
-      {.budget_s = 600, .batch = 4},
+      {.budget_s = 60, .batch = 4},
       [&](const Progress& p) {
         trials[p.name] = total(p);
-        if (trials["second"] == 32) interrupts = 1;
+        if (trials["second"] >= 32) interrupts = 1;
       },
       environment);
   EXPECT_GE(trials["second"], 32);
@@ -109,7 +109,7 @@ TEST_F(TaskScheduling, ABudgetThatEndsBeforeATasksTurnIsSaid) {
     return clock() + (late ? 365 * int64_t{86'400'000'000'000} : 0);
   };
   const Results results = run(
-      {.budget_s = 600, .batch = 4}, [&](const Progress&) { late = true; }, environment);
+      {.budget_s = 60, .batch = 4}, [&](const Progress&) { late = true; }, environment);
   ASSERT_FALSE(results[2]);
   EXPECT_EQ(results[2].error().code, ErrorCode::NoCandidate);
   EXPECT_THAT(results[2].error().message,
@@ -126,7 +126,7 @@ TEST_F(TaskScheduling, ATaskWhoseTurnDidNotComeHasWhatIsKnown) {
     return clock() + (late ? 365 * int64_t{86'400'000'000'000} : 0);
   };
   const Results results = run(
-      {.budget_s = 600, .batch = 4}, [&](const Progress&) { late = true; }, environment);
+      {.budget_s = 60, .batch = 4}, [&](const Progress&) { late = true; }, environment);
   ASSERT_TRUE(results[2]) << results[2].error().message;
   EXPECT_EQ(results[2]->ended, Ended::FromDatabase);
   EXPECT_EQ(total(results[2]->progress), 0);
