@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Stopping as a value. Work that may take long is handed a StopToken, asks it now and then, and
-// ends early with an error that says why. What it computes never depends on when it is asked to
-// stop: there is the whole result or none.
+// ends early with an error that has the reason. The result never depends on the moment of the stop:
+// it is whole or absent.
 //
 //   StopSource user;
 //   const StopToken stop = any_of(user.token(), stop_at(clock, clock() + second_ns));
@@ -11,8 +11,8 @@
 //     ...
 //   }
 //
-// A token without a source, the default, never stops. Tokens are cheap to copy, copies stand for
-// the same wish, and any thread may ask them. Nothing here reads a clock by itself.
+// A default token never stops. Tokens are cheap to copy, copies give the same answer, and any
+// thread may ask them. Nothing here reads a clock by itself.
 
 #include <atomic>
 #include <cstdint>
@@ -34,13 +34,13 @@ std::string_view to_string(StopReason reason);
 
 class StopToken {
  public:
-  /// Thread-safe. Once it gives a reason, it goes on to give one.
+  /// Thread-safe. Once it has given a reason, every later call gives a reason.
   using Question = std::function<std::optional<StopReason>()>;
 
   StopToken() = default;
   explicit StopToken(Question question);
 
-  /// Why the work is to end; nullopt as long as it is to go on.
+  /// The reason for which the work has to end; nullopt while the work may go on.
   std::optional<StopReason> reason() const { return question_ ? (*question_)() : std::nullopt; }
   bool is_stopped() const { return reason().has_value(); }
 
@@ -48,18 +48,19 @@ class StopToken {
   std::shared_ptr<const Question> question_;  ///< null: never stops
 };
 
-/// Stops as soon as either does. Where both do, the reason is that of the first.
+/// Stops as soon as either token does. Where both have stopped, the reason is that of `a`.
 StopToken any_of(StopToken a, StopToken b);
-/// Stops, out of time, once the clock shows that time. As thread-safe as the clock.
+/// Stops with OutOfTime once the clock, in its own unit, shows `at` or later. As thread-safe as the
+/// clock.
 StopToken stop_at(std::function<int64_t()> clock, int64_t at);
-/// Stops, interrupted, once the counter is above 0. The counter must outlive the token and its
-/// copies; without one the token never stops.
+/// Stops with Interrupted once the counter is above 0. The counter must outlive the token and its
+/// copies. For a null pointer the token never stops.
 StopToken stop_on_interrupt(const std::atomic<int>* interrupts);
 
-/// Where a stop is asked for. Its tokens may outlive it.
+/// Makes tokens that stop on request. Thread-safe. The tokens may outlive the source.
 class StopSource {
  public:
-  /// The first reason that is given stays.
+  /// Stops all tokens. The first reason that is given stays.
   void request(StopReason reason);
   StopToken token() const;
 
@@ -68,9 +69,9 @@ class StopSource {
   static constexpr int none = -1;
 };
 
-/// The error of work that was stopped: Interrupted for the user's wish, else TryLater.
+/// The error of work that was stopped: Interrupted for StopReason::Interrupted, else TryLater.
 tl::unexpected<Error> stopped(StopReason reason, std::string_view operation);
-/// That error where the token has stopped.
+/// Returns stopped() with the token's reason where the token has stopped, else success.
 Status check_not_stopped(const StopToken& stop, std::string_view operation);
 
 }  // namespace tw

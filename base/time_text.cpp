@@ -13,13 +13,13 @@ namespace {
 struct Unit {
   double ns;
   std::string_view name;
-  int decimals;  // of a time by itself
+  int decimals;  // shown where a time stands by itself
 };
 constexpr std::array units = {Unit{1, "ns", 1}, Unit{1e3, "µs", 1}, Unit{1e6, "ms", 2},
                               Unit{1e9, "s", 2}};
 constexpr int most_decimals = 3;
 
-/// The largest unit of which the time is at least one.
+/// The largest unit of which the time is at least one; else the smallest unit.
 const Unit& unit_of(double ns) {
   const Unit* chosen = &units[0];
   for (const Unit& unit : units)

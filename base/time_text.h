@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Times for people: one time by itself, and the times of one table in one unit. Pure;
-// locale-independent.
+// Times for people: one time by itself, and the times of one table in one unit. Pure functions,
+// independent of the locale. Thread-safe.
 
 #include <span>
 #include <string>
@@ -9,10 +9,11 @@
 
 namespace tw {
 
-/// "235.1 µs"; "-" for a time that is not positive or not a number.
+/// The time in the largest unit of which it is at least one: "235.1 µs". "-" for a time that is not
+/// positive or not a number.
 std::string time_text(double ns);
 
-/// The unit of times that are read against each other, as those of one table are:
+/// One unit for times that are read against each other, as in a table:
 ///
 ///   const TimeUnit unit(std::array{60'000.0, 230.0});
 ///   unit.text(60'000);  // "60.00 µs"
@@ -23,7 +24,7 @@ std::string time_text(double ns);
 class TimeUnit {
  public:
   explicit TimeUnit(std::span<const double> times_ns);
-  /// "-" for a time that is not positive or not a number.
+  /// The time in the unit; "-" for a time that is not positive or not a number.
   std::string text(double ns) const;
 
  private:

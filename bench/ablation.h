@@ -53,7 +53,7 @@ struct Ablation {
   int threads = 1;
   std::vector<AblationRow> rows;            ///< one for each of ablation_choices
   Median global_to_uniform = {0, 0, 0};     ///< speed of Global over that of Uniform; 0: unknown
-  Median global_to_local_best = {0, 0, 0};  ///< the same over that of LocalBest
+  Median global_to_local_best = {0, 0, 0};  ///< speed of Global over that of LocalBest
   int rounds = 0;                           ///< rounds that count
   std::string disturbed;                    ///< what disturbed the timing; empty: nothing
   size_t operators = 0, schemes = 0, measured_schemes = 0;

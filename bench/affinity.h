@@ -11,11 +11,12 @@ namespace tw::bench {
 void pin_to(int core);
 
 /// Binds the calling thread, and the threads that it starts meanwhile, to some of its cores for the
-/// object's life: by default to its first core.
+/// object's life.
 class PinnedHere {
  public:
+  /// Binds to the first core.
   PinnedHere();
-  /// To `count` cores from the one with number `first` on, as far as there are so many.
+  /// Binds to at most `count` cores, from the core at index `first` of the allowed ones on.
   PinnedHere(size_t first, size_t count);
   ~PinnedHere();
   PinnedHere(const PinnedHere&) = delete;

@@ -43,8 +43,8 @@ class Contender {
   /// device's own. If `prepares`, each call is timed by itself, after prepare_call().
   virtual Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
                                   const tuner::Clock& clock);
-  /// Time of a call that computes next to nothing: what every call of this contender costs besides
-  /// its kernel. 0: not known, and small.
+  /// Time in ns of a call that computes next to nothing, which every call of this contender takes
+  /// besides its kernel. 0: unknown and small.
   virtual double empty_call_ns() const { return 0; }
   /// Outputs of the last run by name, as logical row-major arrays.
   virtual Result<dsl::Arrays> outputs() = 0;

@@ -3,10 +3,10 @@
 // Times two contenders in the order A B B A, so that a change of the machine's speed affects both.
 //
 // A batch has as many calls as fill min_batch_ns, after one call that is not timed. Every figure is
-// the median over the rounds, and has a 95 % interval from order statistics: an interval exists for
-// medians and not for minima. Rounds that a watch rejects are repeated: ten rounds may fit into one
-// episode in which a neighbour is busy. Processor contenders are timed on the calling thread, GPU
-// contenders by their device's clock. Keeps no state.
+// the median over the rounds with its 95 % interval from order statistics, which minima lack.
+// Rounds that a watch rejects are repeated: ten rounds may fit into one episode in which a
+// neighbour is busy. Processor contenders are timed on the calling thread, GPU contenders by their
+// device's clock. Keeps no state.
 
 #include <cstdint>
 #include <functional>
@@ -41,10 +41,10 @@ struct Median {
 struct Versus {
   /// Time of one call: the median over the rounds. A round's time is the mean of its two turns.
   Median a_ns, b_ns;
-  Median ratio = {1, 1, 1};      ///< B's time over A's, in each round: above 1, A is faster
-  double a_least_ns = 0;         ///< time of one call in the fastest turn of A
-  double b_least_ns = 0;         ///< the same of B
-  int rounds = 0;                ///< rounds that count
+  Median ratio = {1, 1, 1};  ///< median over the rounds of B's time over A's; above 1, A is faster
+  double a_least_ns = 0;     ///< time of one call in the fastest turn of A
+  double b_least_ns = 0;     ///< time of one call in the fastest turn of B
+  int rounds = 0;            ///< rounds that count
   std::string disturbance = {};  ///< why the latest rejected round did not count
 };
 

@@ -27,7 +27,8 @@ struct Peer {
       make;
   /// The library takes and returns row-major arrays, so our packing is part of our time.
   bool row_major = false;
-  /// The library keeps the number of threads with which it starts, so a process has one number.
+  /// The library keeps the number of threads with which it starts, so all rows of a process have
+  /// the same number.
   bool keeps_threads = false;
 };
 

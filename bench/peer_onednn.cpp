@@ -184,7 +184,7 @@ class OneDnn : public Contender {
     return {};
   }
 
-  /// Waits once for a batch, as a program with several calls in a queue does.
+  /// Times a batch that is submitted whole and waited for once, as programs use a queue.
   Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
                           const tuner::Clock& clock) override {
     if (prepares) return Contender::time_ns(first, calls, prepares, clock);
@@ -240,7 +240,8 @@ class OneDnn : public Contender {
   std::unordered_map<int, memory> arguments_;
 };
 
-/// Time of a product of one number by one number in a batch of calls: the least of several batches.
+/// Time in ns of a call that multiplies one number by one number: the least mean of several
+/// batches.
 double measured_empty_call_ns() {
   constexpr int batches = 20, calls = 100;
   float numbers[3] = {1, 1, 1};

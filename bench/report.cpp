@@ -90,7 +90,7 @@ std::string summary_line(int threads, const Summary& s) {
   return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
 }
 
-/// The geometric mean of `count` numbers from the sum of their logarithms; 0 without numbers.
+/// The geometric mean of `count` numbers from the sum of their logarithms; 0 if `count` is 0.
 double mean_of_logs(double sum, int64_t count) {
   return count > 0 ? std::exp(sum / static_cast<double>(count)) : 0;
 }

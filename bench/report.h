@@ -17,7 +17,7 @@
 namespace tw::bench {
 
 /// Version of the JSON documents written here. Added fields do not change it. Documents of version
-/// 1 have minima in `ours_us`, `peer_us` and `ratio`, and the median of the ratios in
+/// 1 hold minima in `ours_us`, `peer_us` and `ratio`, and the median of the ratios in
 /// `ratio_median`.
 inline constexpr int results_schema_version = 2;
 
@@ -37,7 +37,7 @@ struct Row {
   Agreement agreement;
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of its fastest form
-  double peer_call_ns = 0;              ///< time of an empty call of the peer; 0: not known
+  double peer_call_ns = 0;              ///< Contender::empty_call_ns() of the peer
   std::map<std::string, double> forms;  ///< ns of each form of the peer when they were tried
   std::map<std::string, std::string> wrong_forms;  ///< left out of the comparison, and why
   std::string disturbed;                           ///< what disturbed the timing; empty: nothing
@@ -51,23 +51,23 @@ struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
   int rounds = 0;
-  double budget_s = 0;                 ///< of tuning, for a row whose kernel was not known
+  double budget_s = 0;                 ///< tuning time of a row whose kernel is unknown; 0: none
   CacheState cache = CacheState::Hot;  ///< state in which both were timed
   std::string interface;               ///< "storage" or "row-major"
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };
 
-/// A row above this ratio shows that the peer has no fast kernel for the workload. A few of them
-/// decide a geometric mean, which is therefore also given without them.
+/// A ratio above this one shows that the peer has no fast kernel for the workload. A few such rows
+/// decide a geometric mean, so the mean is also given without them.
 inline constexpr double high_ratio = 2;
 
 /// Summary of the rows that were timed with the same number of threads.
 struct Summary {
   int64_t rows = 0, failed = 0;
   double geomean = 0;  ///< geometric mean of the ratios; 0 without rows
-  /// The same without the ratios above `high_ratio`, and their number.
+  /// Geometric mean of the ratios up to `high_ratio`; 0 without such rows.
   double geomean_without_high = 0;
-  int64_t high = 0;
+  int64_t high = 0;  ///< number of ratios above `high_ratio`
   /// Sums over all rows, each weighted by its number of occurrences in the network.
   double ours_ns = 0, peer_ns = 0;
 };

@@ -7,7 +7,7 @@
     bench/tables.py --print    # every table on standard output
 
 A region of a page begins with `<!-- begin table NAME -->` and ends with `<!-- end table -->`. A figure is a
-median and has the 95 % interval that belongs to it. What a rule excludes is listed below its table.
+median with its 95 % interval. Rows that a rule excludes are listed below their table.
 """
 import argparse
 import difflib
@@ -80,7 +80,7 @@ class Document:
 
     @property
     def is_limited(self):
-        """Whether the instruction sets were limited on a processor with AVX-512."""
+        """True where the instruction sets of a processor with AVX-512 were limited."""
         return self.name.endswith("_avx2")
 
 
@@ -138,7 +138,7 @@ def geometric_mean(values):
 
 
 def ratio_of(row, version):
-    """The median of the rounds' ratios, which the first version calls so; its `ratio` is one of minima."""
+    """The median of the rounds' ratios: `ratio_median` in files of version 1, whose `ratio` is of minima."""
     return Figure(row["ratio_median" if version == 1 else "ratio"], row["ratio_low"], row["ratio_high"])
 
 
@@ -220,7 +220,7 @@ def kernel_title(document):
 
 
 def mean_text(ratios):
-    """The geometric mean, and that without the rows which decide it."""
+    """The geometric mean, and the mean without the ratios above HIGH, which decide it."""
     values = [ratio.value for ratio in ratios]
     usual = [value for value in values if value <= HIGH]
     text = f"{geometric_mean(values):.3f}"
@@ -231,7 +231,7 @@ def mean_text(ratios):
 
 
 def verdicts(ratios):
-    """How many intervals lie above 1, contain it, lie below it."""
+    """The numbers of intervals that lie above 1, contain 1, and lie below 1."""
     above = sum(ratio.low > 1 for ratio in ratios)
     below = sum(ratio.high < 1 for ratio in ratios)
     return f"{above}, {len(ratios) - above - below}, {below}"
@@ -428,7 +428,7 @@ def planning(documents):
 
 
 def repeated(documents):
-    """How far ratios to the peer move when stored kernels are timed again."""
+    """Rows with the largest change of a ratio to the peer when stored kernels are timed again."""
     lines = []
     for again in documents:
         if not again.name.endswith("_again"):
@@ -476,8 +476,8 @@ def service(documents):
 
 
 def kernel_cell(documents, machine, suite):
-    """Of a suite on one thread of a machine with all its instruction sets. Of several versions of the peer
-    the fastest counts."""
+    """The mean ratio of a suite on one thread of a machine with all its instruction sets. Where there are
+    several versions of the peer, the fastest version counts."""
     found = [d for d in documents if d.machine == machine and d.json.get("suite") == suite
              and d.name.split("_onednn")[0] == suite and "rows" in d.json]
     cells = []

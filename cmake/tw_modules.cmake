@@ -5,16 +5,17 @@
 #   tw_add_module(<name> SOURCES a.cpp ... [DEPENDS tw_base ...] [LIBS fmt::fmt ...] [QUICK])
 #     A static, position independent library tw_<name>. DEPENDS are modules and are public, as their
 #     headers are included by ours; LIBS are third-party libraries and private, as their headers
-#     appear in sources only. A module without sources is an interface library. QUICK compiles in
-#     less time for slower code: for modules in which no search and no kernel spends its time.
+#     appear in sources only. A module without sources is an interface library. QUICK takes less
+#     time to compile and makes slower code: for modules in which neither searches nor kernels spend
+#     their time.
 #
 #   tw_add_test(<module> SOURCES x_test.cpp ... [SUFFIX slow] [DEPENDS tw_<module> ...] [LIBS ...]
 #               [LABELS slow] [IN_ONE_PROCESS <name> <filter>])
 #     A GoogleTest executable <module>_test, or <module>_<suffix>_test. Each of its cases is a ctest
 #     test with the given labels, "unit" where none is given. A second call for a module needs a
 #     SUFFIX; where LABELS is given without one, the first label serves as the suffix. Cases that
-#     match the filter of IN_ONE_PROCESS share what is expensive to start: together they are the
-#     ctest test <module>.<name>.
+#     match the filter of IN_ONE_PROCESS run in one process, as one ctest test <module>.<name>, and
+#     share a fixture that is expensive to start, such as a server.
 #
 #   tw_add_isa_tests(<name> COMMAND <command> ... [LABELS unit] [ENVIRONMENT a=b ...])
 #     Tests <name>.avx2 and <name>.sse41 with the label "isa": the command under TILEWRIGHT_MAX_ISA,

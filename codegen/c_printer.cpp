@@ -401,7 +401,7 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
     case BinaryOp::Shl:
     case BinaryOp::Shr:
       return shift(b, x, y);
-    // In parentheses wherever they are operands, as compilers advise.
+    // As operands they get parentheses, as compilers advise.
     case BinaryOp::BitAnd:
     case BinaryOp::BitOr:
     case BinaryOp::BitXor:
@@ -412,7 +412,7 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
   TW_CHECK(false);
 }
 
-/// C leaves counts from the number of bits on undefined, and the left shift of what is negative.
+/// C leaves shifts by the number of bits or more undefined, and left shifts of negative numbers.
 CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& y) const {
   const DType type = b.a.type();
   const int64_t bits = 8 * size_bytes(type);

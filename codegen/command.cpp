@@ -117,8 +117,8 @@ int reap(pid_t pid, bool kill_it) {
   return status;
 }
 
-/// Whether a signal from outside ended it, as when all processes of a run are told to stop or
-/// memory runs out.
+/// True where a signal from outside ended the program, as when all processes of a run are told to
+/// stop or memory runs out.
 bool was_stopped(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signal = WTERMSIG(status);

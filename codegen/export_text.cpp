@@ -128,8 +128,8 @@ Workspace workspace_of(const KernelInfo& info) {
   return workspace;
 }
 
-/// Text that may stand in a comment or a string of C. What would end or begin a comment gets a
-/// space: "a */ b" becomes "a * / b".
+/// Text that may stand in a comment or a string of C. A space separates the characters that would
+/// end or begin a comment: "a */ b" becomes "a * / b".
 std::string quotable(std::string_view text) {
   std::string safe;
   for (const char c : text) {

@@ -1390,7 +1390,8 @@ class PhaseTranslator {
     TW_CHECK(false);
   }
 
-  /// Halide shifts to the other side by a negative count, and leaves large ones undefined.
+  /// Counts are reduced modulo the bits: Halide shifts to the other side by a negative count, and
+  /// leaves large counts undefined.
   static HExpr shifted(BinaryOp op, const HExpr& a, const HExpr& b) {
     const Halide::Type modular = a.type().with_code(halide_type_uint);
     const Halide::Type counts = b.type().with_code(halide_type_uint);

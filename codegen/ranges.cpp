@@ -67,8 +67,8 @@ Range remainder(Range a, Range b, const Expr& divisor) {
   return {0, *k - 1};
 }
 
-/// A shift to the right never makes a number larger. Counts that are a literal below the bits of
-/// every type are what they say.
+/// A shift to the right never makes a number larger. A literal count below the bits of every type
+/// divides both bounds by a power of two.
 Range shifted_right(Range a, const Expr& count) {
   const auto k = dsl::as_int(count);
   if (k && *k >= 0 && *k < 8)
@@ -198,7 +198,7 @@ bool Ranges::all_fit_int32(const Expr& expr) const {
       expr, [&](const dsl::Unary& u) { return all_fit_int32(u.a); },
       [&](const dsl::Cast& c) { return all_fit_int32(c.a); },
       [&](const dsl::Binary& b) {
-        // Counts are taken modulo the bits of the type, so that of an i64 is not that of an i32.
+        // Counts are taken modulo the bits of the type, so an i32 cannot shift by 32 or more.
         if (expr.type() == Int64 && (b.op == BinaryOp::Shl || b.op == BinaryOp::Shr))
           if (const Range count = of(b.b); count.low < 0 || count.high > 31) return false;
         return all_fit_int32(b.a) && all_fit_int32(b.b);

@@ -33,18 +33,18 @@ constexpr double dynamic_entry_cycles = 8;  // evaluating min/max bounds besides
 // 1, 2 and 3 further turns, the mean rank correlation on the recorded trials of Zen 4 is 0.815,
 // 0.825 and 0.833.
 constexpr double split_turns = 3;
-// An empty parallel region with two threads, and a task of the queue that they share.
+// Times of an empty parallel region with two threads, and of a task of the queue that they share.
 constexpr double phase_ns = 740;
 constexpr double queued_task_ns = 28;
-// Where a thread knows its tasks beforehand, because it is alone or has one task, each is a call
-// through two pointers: 256 tasks that add up a row of 256 numbers took 8.7 ns each on a Sapphire
-// Rapids, 6 of them in arithmetic.
+// A task of a thread that knows its tasks beforehand, because it is alone or has one task, is a
+// call through two pointers: 256 tasks that add up a row of 256 numbers took 8.7 ns each on a
+// Sapphire Rapids, 6 of them in arithmetic.
 constexpr double own_task_ns = 3;
 // Cycles of a division or a root of 32 bytes of f32. Divisions of 64 bytes took 10 cycles on a
 // Sapphire Rapids, roots 12; Zen 3 to 5 divide 32 bytes in 5 to 6.
 constexpr double divider_cycles = 5;
-// Instructions that wait in the schedulers of a core: 97 in those of a Skylake, 160 to 200 in later
-// ones. So many of the next sums begin while one waits for its own last update.
+// Instructions that wait in the schedulers of a core: 97 in a Skylake, 160 to 200 in later cores.
+// While a sum waits for its own last update, as many instructions of the next sums begin.
 constexpr double waiting_instructions = 160;
 
 // Transfers between caches overlap with computing less well than ports do with each other: loads
@@ -52,8 +52,8 @@ constexpr double waiting_instructions = 160;
 // rank correlation 0.821, 0.831, 0.833, 0.829, 0.819).
 constexpr double transfer_overlap_loss = 0.5;
 
-/// Sums that are on their way at a time: where the block's are finished after few iterations, the
-/// core executes the next ones while it waits for their last updates.
+/// Sums that are under way at a time: where sums are finished after few iterations, the core
+/// executes the next sums while it waits for the last updates.
 double sums_at_once(const BlockFacts& block) {
   const double instructions = block.instructions.total() * block.sum_iterations;
   return std::max(1.0, waiting_instructions / std::max(1.0, instructions));
@@ -107,7 +107,7 @@ double prefetched_share(const PhaseFacts& phase) {
   return phase.traffic[2] > 0 ? std::min(1.0, phase.prefetched / phase.traffic[2]) : 0;
 }
 
-/// Waking the threads and meeting again, where there are several, and starting tasks.
+/// Time to start the tasks and, where there are several threads, to wake them and to meet again.
 double dispatch_ns(double tasks, double threads) {
   if (std::min(tasks, threads) <= 1) return own_task_ns * tasks;
   if (tasks <= threads) return phase_ns + own_task_ns;

@@ -37,7 +37,7 @@ constexpr double trusted_trials = 2, doubtful_trials = 20;
 
 // ---- samples ----
 
-/// Why nothing can be learned from a sample; empty where something can.
+/// The reason for which a sample is refused; empty for a usable sample.
 std::string problem_of(const Sample& sample) {
   if (sample.features.size() != feature_count())
     return fmt::format("has {} features, expected {}; extract them with this version",
@@ -141,7 +141,7 @@ Split split(const Groups& groups, const Folds& folds, int fold) {
 struct Judgement {
   std::vector<Judged> learned, without_trees;
   std::vector<Booster> models;
-  std::string failure = {};  ///< of a fold that could not be learned from; empty: of none
+  std::string failure = {};  ///< why a fold could not be learned from; empty: all could
 };
 
 /// Scores of different folds come from different models: each fold of a group is judged by itself.
@@ -177,7 +177,8 @@ BoosterOptions for_judging(BoosterOptions options, size_t samples) {
   return options;
 }
 
-/// A fold that cannot be learned from says nothing; the others are judged, and `failure` says so.
+/// Judges each fold by a model of the others. Folds that cannot be learned from are left out, and
+/// `failure` has the reason.
 Judgement judge_trees(const Groups& groups, bool fits, const CostModelOptions& options) {
   const Folds folds = assign_folds(groups, options);
   size_t samples = 0;

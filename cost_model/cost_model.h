@@ -71,7 +71,7 @@ struct ModelQuality {
   size_t samples = 0;              ///< valid ones, trained on
   size_t failures = 0;
   std::string note;  ///< why there is no learned model; empty when there is one
-  /// Why the learned model could not be judged on a part of the samples; empty: it was.
+  /// The reason for which a part of the samples could not be judged or learned; empty: all were.
   std::string unjudged;
 
   /// Of the model that gives the scores.
@@ -83,16 +83,16 @@ class CostModel {
   explicit CostModel(CostModelOptions options = {}) : options_(std::move(options)) {}
 
   /// Adds the samples and fits the costs of resources anew. Where trees give the scores, they go on
-  /// doing so until learn(). Samples with a wrong number of features or a value that is not finite
-  /// are refused: Invalid, with their number and the reason for the first one, and all others are
-  /// added.
+  /// doing so until learn(). A sample with a wrong number of features or a value that is not finite
+  /// is refused, and all others are added. Invalid where samples were refused, with their number
+  /// and the reason for the first of them.
   Status add(std::span<const Sample> samples);
 
   /// Learns trees anew from all samples. Where nothing can be learned from them (too few, all
   /// equal), source() is not Learned, and quality().note says why.
   void learn();
 
-  /// add() and learn(); errors as those of add().
+  /// Calls add() and learn(). Errors as add(), after which the model has learned the other samples.
   Status update(std::span<const Sample> samples);
 
   /// Of candidates of one workload. What trees learned from other workloads may not hold for it:

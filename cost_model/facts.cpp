@@ -26,10 +26,10 @@ using schedules::Scope;
 using schedules::Stmt;
 
 constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
-// The time of a division of f64 against that of as many bytes of f32: 8 and 5 cycles for 32 bytes
-// on Intel's cores since Ice Lake.
+// The time of a division of f64 over that of as many bytes of f32: 8 and 5 cycles for 32 bytes on
+// Intel's cores since Ice Lake.
 constexpr double division_of_doubles = 1.6;
-// A shuffle and an addition, one after the other, in additions.
+// Latency of a shuffle and an addition after it, in additions.
 constexpr double shuffled_updates = 1.5;
 
 /// The probability that a Poisson variable of this mean is `count` or more.
@@ -107,14 +107,14 @@ struct Sums {
   double targets = 0;  // different elements
 };
 
-/// Bytes of a buffer that a phase fetches into each cache where it finds none of them there: each
-/// line once, and those that it loses and fetches again.
+/// Bytes of a buffer that a phase fetches into each cache that begins without the buffer: `once`
+/// for each line, and `again` for lines that were evicted since.
 struct Fetched {
   size_t buffer;
   Traffic once{}, again{};
 };
 
-/// A level that is not there holds what the one before does.
+/// Bytes of the cache; a level that the machine lacks has the bytes of the level before.
 double capacity_of(const Machine& machine, size_t cache) {
   int64_t bytes = 0;
   for (size_t level = 0; level <= cache; ++level)
@@ -131,7 +131,7 @@ class PhaseWalk {
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
   }
 
-  /// Arguments and scratch, which all phases number alike.
+  /// Arguments and scratch, in an order that is the same for all phases.
   const std::vector<Known>& known() const { return known_; }
   /// The arguments and scratch that the phase touches. Requires: walk().
   const std::vector<Fetched>& fetched() const { return fetched_; }
@@ -254,8 +254,8 @@ class PhaseWalk {
     return node.first_inner_level - (in_loop ? 1 : 0);
   }
 
-  /// Partial sums that an unrolled loop adds up to one element, as a reduction over the lanes of a
-  /// vector ends; 0 for any other statement.
+  /// The number of partial sums that an unrolled loop adds up to one element, as at the end of a
+  /// reduction over the lanes of a vector; 0 for any other statement.
   double terms_of_tree(const Site& site, const Operations& operations, size_t target) const {
     if (site.assign->combine == dsl::Combine::None || levels_.empty()) return 0;
     const size_t level = levels_.size() - 1;
@@ -270,8 +270,8 @@ class PhaseWalk {
     return is_one_sum ? levels_[level].trips : 0;
   }
 
-  /// LLVM adds partial sums as vectors, in registers: first those of different registers, then the
-  /// halves of one, which takes a shuffle and an addition each.
+  /// LLVM adds partial sums as vectors, in registers: first whole registers, then the halves of a
+  /// register, each of which takes a shuffle and an addition.
   void add_tree(BlockFacts& block, const Site& site, const Operations& operations, size_t target,
                 double terms) {
     const double most_lanes =
@@ -433,7 +433,7 @@ class PhaseWalk {
     block.instructions.arithmetic += instructions * operations.roots;
     block.instructions.divisions +=
         instructions * divider_work(site) * (operations.divisions + operations.roots);
-    // Of values that the loop does not change, once before it.
+    // Calls of values that the loop does not change are made once before it.
     const double trips = first_varying_level() < current().first_inner_level ? current().trips : 1;
     block.instructions.calls +=
         instructions * operations.calls + operations.hoisted * weight_ / std::max(1.0, trips);
@@ -441,7 +441,7 @@ class PhaseWalk {
     add_flops(block, site, operations);
   }
 
-  /// A division of a register of this statement, in divisions of 32 bytes of f32.
+  /// The time to divide a register of this statement, in divisions of 32 bytes of f32.
   double divider_work(const Site& site) const {
     const double element = size_bytes(site.assign->value.type());
     const double bytes = std::min(lanes() * element, machine_.core.vector_bytes * 1.0);
@@ -612,7 +612,8 @@ class PhaseWalk {
                 !varies_in_innermost_loop(access), iterations_of_sums(access));
   }
 
-  /// Notes the updates of a statement that wait for each other, if they are the most of the block.
+  /// Notes the updates of a statement that wait for each other, unless another statement of the
+  /// block has more.
   static void note_chains(BlockFacts& block, double chains, double depth, bool loop_reduces,
                           double iterations) {
     if (chains * depth < block.accumulators * block.chain) return;
@@ -622,7 +623,7 @@ class PhaseWalk {
     block.sum_iterations = iterations;
   }
 
-  /// Iterations of serial loops, from the innermost one on, that update the same elements.
+  /// Iterations of the serial loops that update the same elements, from the innermost loop outward.
   double iterations_of_sums(const Access& access) const {
     double iterations = 1;
     for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
@@ -854,7 +855,8 @@ class PhaseWalk {
   std::vector<Fetched> fetched_;
 };
 
-/// Phases run one after the other, call after call, and find in the caches what earlier ones left.
+/// The traffic of phases that run one after the other, call after call, and find in the caches what
+/// earlier phases left.
 class CallSequence {
  public:
   CallSequence(const Machine& machine, dsl::CacheState state, std::vector<Known> known,
@@ -866,7 +868,7 @@ class CallSequence {
     for (const Fetched& fetched : phases_[phase])
       for (size_t cache = 0; cache < cache_levels; ++cache) {
         const double lost = evicted_share(all_bytes(), cache);
-        // Local buffers live in a task.
+        // A buffer that is not known to all phases is local to a task.
         const double cold =
             fetched.buffer < known_.size() ? cold_share(phase, fetched.buffer, cache) : lost;
         traffic[cache] += fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
@@ -875,10 +877,11 @@ class CallSequence {
   }
 
  private:
-  /// What was left in a cache is not fetched again: all of it where what was touched since fills no
-  /// more than half of the cache, nothing where that exceeds it or others evicted it.
+  /// The share of a buffer that the phase has to fetch into the cache: 0 where the bytes touched
+  /// since its last use fill at most half of the cache, 1 where they exceed the cache or other
+  /// operators evicted it.
   double cold_share(size_t phase, size_t buffer, size_t cache) const {
-    size_t back = 1;  // phases since the buffer was last touched, of this call or the one before
+    size_t back = 1;  // phases since the last use of the buffer, in this call or the previous one
     while (back < phases_.size() && !touches(before(phase, back), buffer)) ++back;
     if (back > phase && is_evicted(cache, known_[buffer])) return 1;
     return evicted_share(bytes_since(phase, back), cache);
@@ -894,8 +897,9 @@ class CallSequence {
     return bytes;
   }
 
-  /// Bytes touched between two uses of an element, in this phase and the one `back` before it: all
-  /// of the phases in between, and of either half, as elements lie anywhere in a buffer.
+  /// Bytes touched between two uses of an element, in this phase and the phase `back` before it:
+  /// all bytes of the phases in between, and half of the bytes of either phase, as elements lie
+  /// anywhere in a buffer.
   double bytes_since(size_t phase, size_t back) const {
     double bytes = 0;
     for (size_t buffer = 0; buffer < known_.size(); ++buffer) {
@@ -916,8 +920,8 @@ class CallSequence {
                                [&](const Fetched& f) { return f.buffer == buffer; });
   }
 
-  /// Whether other operators of the network evicted the buffer from the cache since the call before
-  /// used it (dsl::CacheState).
+  /// True where other operators of the network evicted the buffer from the cache since the previous
+  /// call used it (dsl::CacheState).
   bool is_evicted(size_t cache, const Known& known) const {
     if (state_ == dsl::CacheState::Hot || !(known.is_constant || known.is_output)) return false;
     const bool from_memory = known.is_constant && state_ == dsl::CacheState::NetworkMemory;

@@ -34,8 +34,8 @@ struct Instructions {
   double fma = 0;         ///< multiply and add in one
   double arithmetic = 0;  ///< other adds, multiplies, comparisons, casts, selects
   double calls = 0;       ///< exp, tanh, ...
-  /// Divisions and roots of floats, each as that of 32 bytes of f32: the divider is not pipelined,
-  /// and takes longer for more of them. `arithmetic` counts their instructions.
+  /// Divisions and roots of floats, in divisions of 32 bytes of f32: the divider is not pipelined,
+  /// so its time grows with the bytes. `arithmetic` counts the instructions.
   double divisions = 0;
   double vector_loads = 0, broadcast_loads = 0, strided_loads = 0, gather_loads = 0;
   double stores = 0;
@@ -71,8 +71,8 @@ struct BlockFacts {
   double serial_depth = 0;     ///< serial loops and task axes around
   bool in_loop = false;        ///< the block is the body of a serial loop
   bool loop_reduces = false;   ///< the innermost serial loop updates the same accumulators
-  /// Iterations of serial loops that continue the same sums; then other ones begin, which need not
-  /// wait. One where no loop does.
+  /// Iterations of serial loops that continue the same sums, before other sums begin that need not
+  /// wait for them. 1 where no loop continues a sum; infinite in a block without sums.
   double sum_iterations = INFINITY;
   double unrolled_loops = 0;
   /// Bytes touched by one iteration of the innermost serial loop, by all its iterations, by those

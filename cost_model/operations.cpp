@@ -76,7 +76,7 @@ class OperationCounter {
       operations_.calls += op == dsl::UnaryOp::Tanh ? tanh_calls : 1;
   }
 
-  /// A loop of the block changes the value.
+  /// True if a loop of the block changes the value.
   bool varies(const Expr& expr) const {
     bool found = false;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -101,7 +101,8 @@ class OperationCounter {
     });
   }
 
-  /// A division by a literal is a multiplication by its inverse.
+  /// False for a division by a literal, which is a multiplication by its inverse, and for one that
+  /// is computed before the block.
   bool takes_divider(const dsl::Binary& b) const {
     return b.op == BinaryOp::Div && is_float(b.b.type()) && !b.b.as<dsl::Const>() &&
            (varies(b.a) || varies(b.b));

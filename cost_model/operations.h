@@ -13,9 +13,10 @@ namespace tw::cost_model {
 /// Scalar operations of one evaluation of a statement's value.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
-  double divisions = 0;  ///< of floats; `arithmetic` counts them too
+  double divisions = 0;  ///< divisions of floats; `arithmetic` counts them too
   double roots = 0;
-  /// Roots and calls of values that no loop of the block changes: they are computed before it.
+  /// Roots and calls whose operands no loop of the block changes, so that they are computed once
+  /// before the block.
   double hoisted = 0;
   double useful = 1;  ///< the fraction of evaluations whose product is not a select's constant
   std::vector<const dsl::Read*> reads;  ///< different ones, and those of tables in indices
@@ -23,8 +24,8 @@ struct Operations {
   double flops() const { return 2 * fma + arithmetic + roots + calls + hoisted; }
 };
 
-/// `levels` are the loops around the statement, of which those from `first_inner` on belong to its
-/// block. The result points into the statement.
+/// Counts the operations of the statement. `levels` are the loops around it, of which those from
+/// `first_inner` on belong to its block. The result points into the statement.
 Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels,
                             size_t first_inner);
 

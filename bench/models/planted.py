@@ -40,10 +40,11 @@ def disagreeing_branches(net, batch):
 def three_layouts(net, batch):
     """Two parts that want different layouts, with a small tensor between them.
 
-    Convolutions with 17 channels on a wide image: row-major, with vectors along the rows; blocks of 16
-    and channels last compute 32 channels. Then blocks in the manner of ConvNeXt: a depthwise
-    convolution, and linear maps of the channels of each position. Between them the transposes are
-    views where channels are last, and copies where the image is row-major or in blocks.
+    The first part has convolutions with 17 channels on a wide image, which are fastest row-major, with
+    vectors along the rows; blocks of 16 and channels last compute 32 channels for 17. The second part
+    has blocks in the manner of ConvNeXt: a depthwise convolution, and linear maps of the channels of
+    each position. The transposes between these are views where channels are last, and copies where the
+    image is row-major or in blocks.
     """
     x = net.input("image", [batch, 17, 56, 56])
     for _ in range(2):
