@@ -81,7 +81,7 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
   return {};
 }
 
-/// The trials that say that the schedule of the answer is wrong, and do not count against it.
+/// Adds the trials that say that the schedule of the answer is wrong, and do not count against it.
 Status add_against(Store::State& state, const JudgedGroup& group, Explanation& out) {
   TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   const std::string schedule = bytes_of_hex(out.record.schedule_hash);

@@ -81,12 +81,13 @@ TrialSummary trial_of_row(const Row& row) {
   return trial;
 }
 
+/// The judgement of a trial, and the latency that counts for its schedule.
 struct Standing {
   Doubt doubt;
   double counted_ns;
 };
 
-/// The trials of a workload as their groups judge them, by row.
+/// The judgements of the trials of a workload within their groups, by row.
 Result<std::map<int64_t, Standing>> standings_of(Connection& connection,
                                                  const std::string& workload_hash,
                                                  const std::string& layouts) {

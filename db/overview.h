@@ -27,7 +27,7 @@ struct GroupSummary {
   int64_t trials = 0;
   int64_t newest_ms = 0;  ///< when the trial that was stored last was made
   std::string best;       ///< hash of the best record; empty where none is believed
-  double latency_ns = 0;  ///< of the best one, as it was measured
+  double latency_ns = 0;  ///< measured latency of the best record; 0: there is none
   double efficiency = 0;  ///< of the best one; 0 where it is unknown
 };
 
@@ -46,7 +46,7 @@ struct TrialSummary {
   std::optional<TrialStatus> status;  ///< none: a status of a newer program
   double latency_ns = 0;
   Doubt doubt = Doubt::None;  ///< why it is not used, by all that its group measured
-  double counted_ns = 0;      ///< what counts for its schedule, as in Ranking (trust.h)
+  double counted_ns = 0;      ///< Ranking::counted_ns of the trial (trust.h)
   int64_t created_ms = 0;
 };
 

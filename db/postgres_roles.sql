@@ -5,8 +5,8 @@
 --
 --   psql -f postgres_roles.sql schedules
 --
--- It ends at the first error and changes nothing then. Making roles takes the right CREATEROLE, and granting
--- on the tables takes their owner: ALTER ROLE name CREATEROLE gives the first, as a superuser.
+-- The file ends at the first error and changes nothing then. It needs the right CREATEROLE, which a superuser
+-- gives by ALTER ROLE name CREATEROLE, and the owner of the tables, who alone may grant on them.
 --
 --   psql -c 'CREATE ROLE alice LOGIN; GRANT tilewright_recorder TO alice' schedules
 --

@@ -22,9 +22,10 @@ constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer nobody is in the majority.
 constexpr size_t fewest_voters = 3;
-// A crash may be the machine's, and a record may be forged: a second session has to see it too.
-// The finals of a run measure its winner twice. What was timed once, and failed once in a session
-// that measures others, is not used: a claim that a run finds wrong is not its answer.
+// A crash may be the fault of the machine, and a record may be forged, so a second session has to
+// see it too. The finals of a run measure its winner twice. A schedule that was timed once, and
+// failed once in a session that measures others, is not used: a claim that a run finds wrong is not
+// its answer.
 constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
 // What is so much faster than everything that others found is confirmed before use: by another
 // trial, and where several hosts have measured, by another host, as a host that measures wrongly
@@ -137,7 +138,7 @@ void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& j
   }
 }
 
-/// The trials that prove a schedule wrong which is believed all the same.
+/// Marks the trials that prove a schedule wrong where the schedule is believed all the same.
 void doubt_contradicted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
   std::set<std::string_view> believed;
   for (size_t i = 0; i < group.size(); ++i)
@@ -317,7 +318,7 @@ std::vector<RankedTrial> trials_of(std::span<const Record> group) {
   return trials;
 }
 
-/// What counts for a schedule: the upper median of its sessions.
+/// The estimate that counts for a schedule: the upper median of its sessions.
 Estimate estimate_of(const Sessions& sessions) {
   std::vector<Estimate> estimates;
   for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);

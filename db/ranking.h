@@ -45,8 +45,8 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group,
                               std::span<const Judgement> judgements);
 std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 
-/// The latency that counts for the schedule of each trial, on the clock of the best one; 0 for a
-/// trial that is not believed, and for all where none is.
+/// The latency in ns that counts for the schedule of each trial, on the clock of the best trial; 0
+/// for a trial that is not believed, and for all trials where none is believed.
 std::vector<double> counted_latencies(std::span<const RankedTrial> group,
                                       std::span<const Judgement> judgements);
 

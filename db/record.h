@@ -47,8 +47,8 @@ std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
 /// The status shows that the schedule must not be used, however fast it is.
 bool proves_wrong(TrialStatus status);
-/// The status says nothing about the schedule (Unstable, Lost): a later run tries it again, and
-/// cost models do not learn from it.
+/// The status says nothing about the schedule (Unstable, Lost): a later run tries the schedule
+/// again, and cost models do not learn from the trial.
 bool proves_nothing(TrialStatus status);
 
 // Every field that the hash covers and the record version that added it, in the order of the

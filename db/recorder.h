@@ -2,7 +2,8 @@
 #pragma once
 // How a tuner writes: in batches, and without losing a measurement to a locked database or a full
 // disk. A batch goes to the store; where the store cannot take it, to the spool; where neither can,
-// it stays in memory and flush() says so, naming both, for the tuner to stop. Not thread-safe.
+// it stays in memory, and flush() returns an error that names both, so that the tuner stops. Not
+// thread-safe.
 //
 //   Recorder recorder(store, Spool(Spool::spool_path(store.path())));
 //   TW_RETURN_IF_ERROR(recorder.add(record));   // often

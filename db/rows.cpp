@@ -158,7 +158,7 @@ namespace {
 // The columns of select_trial_sql() before those of the fields.
 constexpr int hash_columns = 3;
 
-/// Whether the row says a status that this program does not have.
+/// True where the status of the row is unknown to this program.
 bool has_unknown_status(const Row& row) {
   int column = hash_columns, status = -1;
   Record record;

@@ -29,7 +29,7 @@ struct Store::State {
   Opened opened;
   Connection& connection;  ///< that of `opened`
   int64_t damaged = 0;
-  int64_t newer = 0;  ///< reads of records whose status only a newer program knows
+  int64_t newer = 0;  ///< number of reads of records whose status only a newer program knows
   ReadRecords read_records = {};
   std::vector<OpenLayer> below = {};
 

@@ -73,8 +73,7 @@ std::string describe(const Judgement& judgement) {
           against(ratio));
     case Doubt::Contradicted:
       return "one session alone says that its schedule is wrong, which other sessions have timed: "
-             "a "
-             "second session has to say so";
+             "a second session has to say so";
   }
   return "?";
 }

@@ -52,15 +52,15 @@ struct Judgement {
 /// codegen_abi and layouts, all that are known.
 std::vector<Judgement> judge_records(std::span<const Record> group);
 
-/// The answer of a group and the latencies that made it the answer.
+/// The answer of a group, and the latencies from which it follows.
 struct Ranking {
   std::optional<size_t> best;         ///< index of the answer; none where no record is believed
-  std::vector<Judgement> judgements;  ///< of each record
-  /// The latency that counts for the schedule of each record, on the clock of the answer, so that
-  /// the smallest is the latency of the answer; 0 for a record that is not believed.
+  std::vector<Judgement> judgements;  ///< one for each record
+  /// The latency in ns that counts for the schedule of each record, on the clock of the answer, so
+  /// that the smallest one is the latency of the answer; 0 for a record that is not believed.
   std::vector<double> counted_ns;
 };
-/// Ranks the records of a group. Requires: as for judge_records().
+/// Ranks the records of a group. Requires the same as judge_records().
 Ranking rank_records(std::span<const Record> group);
 
 /// The doubt as a clause: "it claims 7.2 times the peak that was measured with it".
@@ -98,8 +98,9 @@ struct Explanation {
   int64_t sessions = 0;    ///< sessions that timed its schedule and are believed
   int64_t hosts = 0;       ///< machines of these sessions
   int64_t trials = 0;      ///< trials of these sessions
-  /// Latency of the record, which is the median of these sessions, the slower middle one. All
-  /// times here are on the clock of the record: at the peak that was measured with it.
+  /// Latency of the record, which is the median of these sessions, the slower one of two middle
+  /// sessions. All times here are on the clock of the record: at the peak that was measured with
+  /// it.
   double latency_ns = 0;
   double low_ns = 0;   ///< fastest of these sessions; with one, the low end of its interval
   double high_ns = 0;  ///< slowest of these sessions; with one, the high end of its interval

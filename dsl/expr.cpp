@@ -211,8 +211,9 @@ std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
   return std::nullopt;
 }
 
-/// Shifts and masks of indices by literals as multiplications, divisions and remainders, which the
-/// analyses of indices know. Of other types they stay what they are: instructions of their own.
+/// Turns shifts and masks of indices by literals into multiplications, divisions and remainders,
+/// which the analyses of indices know: x >> 2 becomes x / 4. Nothing where the operation has no
+/// such form.
 std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b,
                                        std::optional<int64_t> x, std::optional<int64_t> y) {
   constexpr int64_t most = 62;  // 2^62 is the largest power of two that an Int64 holds

@@ -6,9 +6,9 @@
 // An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
 // to share between threads. Index arithmetic has type Int64; division and modulo of integers round
 // towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target, and give 0
-// where the divisor is 0. Shifts and operations on bits are of integers in two's complement: `>>`
-// of a negative number keeps its sign, and counts are taken modulo the number of bits of the type,
-// so `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`. Arithmetic needs operands of one
+// where the divisor is 0. Shifts and operations on bits take integers in two's complement: `>>` of
+// a negative number keeps the sign, and counts are taken modulo the number of bits of the type, so
+// `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`. Arithmetic needs operands of one
 // type; an integer literal takes the type of the other operand.
 //
 //   Expr x = var("x");
@@ -182,8 +182,9 @@ Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
 Expr unary(UnaryOp op, Expr a);
 /// Folds constants and the neutral elements of integer arithmetic (x + 0, x * 1, x * 0). Makes
-/// pow(x, 2.0) and other frequent powers the operations that they are (x * x), and of Int64, the
-/// type of indices, shifts and masks by literals: x >> 2 is x / 4, x << 2 is x * 4, x & 3 is x % 4.
+/// pow(x, 2.0) and other frequent powers the operations that they are (x * x). Makes shifts and
+/// masks of Int64, the type of indices, by literals arithmetic: x >> 2 is x / 4, x << 2 is x * 4, x
+/// & 3 is x % 4.
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
 Expr cast(DType type, Expr a);
@@ -290,7 +291,8 @@ constexpr bool is_bitwise(BinaryOp op) {
   return op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::BitAnd ||
          op == BinaryOp::BitOr || op == BinaryOp::BitXor;
 }
-/// The result of such an operation on values of an integer type. Requires: is_bitwise(op).
+/// The result of a shift or an operation on bits of two values of an integer type; shifts wrap to
+/// the type. Requires: is_bitwise(op).
 int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b);
 
 std::string_view to_string(UnaryOp op);

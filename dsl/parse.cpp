@@ -172,7 +172,8 @@ std::optional<Expr> named_constant(std::string_view name) {
 
 class ExprParser {
  public:
-  /// `variables` null: any name is a variable. `stage` is the one that the expression defines.
+  /// `variables` null: any name is a variable. `stage` is the name of the stage that the expression
+  /// defines.
   ExprParser(TokenReader& reader, const Signatures& tensors,
              const std::vector<std::string>* variables, std::string stage = {})
       : reader_(reader), tensors_(tensors), variables_(variables), stage_(std::move(stage)) {}
@@ -297,7 +298,8 @@ class ExprParser {
     return read(at.text, std::move(indices), type);
   }
 
-  /// `sum(k=8)`, `max(k <= j)`, which are reductions at the beginning of a stage only.
+  /// True for the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. These are legal
+  /// at the beginning of a stage only.
   bool is_reduction(const Token& at) const {
     const bool is_position = at.text == "argmax" || at.text == "argmin";
     if (!is_position && !find_combine(at.text)) return false;

@@ -208,8 +208,8 @@ Result<Workload> with_asked(Workload workload, std::string_view text) {
 
 namespace {
 
-/// Declarations begin with a comment, `input a:`, `weight a:`, or a stage's `out:`; the key of an
-/// operator begins with its name and `name=value`.
+/// True for declarations, which begin with a comment, `input a:`, `weight a:`, or the name of a
+/// stage, `out:`. The key of an operator begins with its name and `name=value`.
 bool is_declarations(std::string_view text) {
   if (text.starts_with('#')) return true;
   const size_t end = std::min(text.find_first_of(" \t:"), text.size());

@@ -68,7 +68,7 @@ struct SolverLimits {
   /// smaller tables are made, whose bound is weaker.
   size_t total_elements = size_t{1} << 24;
   size_t nodes = 1'000'000;  ///< most partial assignments that the search expands
-  StopToken stop = {};       ///< asked during the search; ends it as if its nodes were used up
+  StopToken stop = {};  ///< asked during the search; a stop ends it as if its nodes were used up
 };
 
 struct Assignment {

@@ -51,9 +51,9 @@ struct Passed {
   std::vector<PassRun> runs;
 };
 
-/// Runs all passes in order. Usage if `disabled` names no pass; As check_not_stopped() says if
-/// `stop` ended it;
-/// Internal, naming the pass, if verification finds a difference.
+/// Runs all passes in order. Usage if `disabled` names something else than a pass; errors as
+/// check_not_stopped() if the token stopped; Internal, naming the pass, if verification finds a
+/// difference.
 Result<Passed> apply_passes(Graph graph, const PassOptions& options = {});
 
 }  // namespace tw::graph

@@ -27,7 +27,7 @@ std::string counted(size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-/// "41.0 µs in 2 kernels", "no transforms"
+/// The time and the number of steps as text: "41.0 µs in 2 kernels", "no transforms".
 std::string time_in(double ns, size_t count, std::string_view noun) {
   if (count == 0) return fmt::format("no {}s", noun);
   return fmt::format("{} in {}", time_text(ns), counted(count, noun));

@@ -62,8 +62,8 @@ std::string describe(const Driver& driver, int code) {
   return fmt::format("{} ({})", text, name);
 }
 
-/// Errors after which every further call on the context returns the same error. Those of the second
-/// group are what a kernel does.
+/// Classifies errors after which every further call on the context returns the same error: the
+/// first group is the device's fault, the second a kernel's.
 Device::LostBy lost_by(int code) {
   switch (code) {
     case cuda::Deinitialized:

@@ -202,7 +202,8 @@ struct TimingOptions {
 
 class Device : public std::enable_shared_from_this<Device> {
  public:
-  /// Whether an error of the driver loses the device, and who is to blame.
+  /// The cause by which an error of the driver loses the device: Nobody where the device is not
+  /// lost.
   enum class LostBy { Nobody, Kernel, Itself };
 
   virtual ~Device() = default;
@@ -211,7 +212,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   const DeviceFacts& facts() const { return facts_; }
   bool lost() const { return lost_.load(std::memory_order_acquire); }
-  /// Whether the device is lost by what a kernel did (an illegal address), and not by itself (an
+  /// True where a kernel lost the device (by an illegal address), and not the device itself (by an
   /// uncorrectable error of its memory).
   bool lost_by_kernel() const { return lost() && loss_by_ == LostBy::Kernel; }
 
@@ -242,7 +243,7 @@ class Device : public std::enable_shared_from_this<Device> {
  protected:
   Device() = default;
 
-  /// Makes an Environment error; the device is lost after it unless by Nobody.
+  /// Makes an Environment error. The device is lost from then on, unless `lost_by` is Nobody.
   tl::unexpected<Error> failed(std::string_view what, std::string_view reason, LostBy lost_by);
 
   /// The handle of the launched function, as find_function() returned it.
@@ -289,7 +290,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::atomic<bool> lost_ = false;
   std::once_flag losing_;
   std::string loss_;                 // written once, before lost_
-  LostBy loss_by_ = LostBy::Nobody;  // likewise
+  LostBy loss_by_ = LostBy::Nobody;  // written once, before lost_
 };
 
 struct DeviceOptions {

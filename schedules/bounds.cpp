@@ -38,8 +38,8 @@ struct ValueLimits {
   int64_t low, high;
 };
 
-/// The limits of a value that was read, by its type and by masks and shifts with literals:
-/// `a[i] & 15` and the i64() of it are at most 15.
+/// The limits of a value that was read, by its type and by masks and shifts with literals: `a[i] &
+/// 15` and `i64(a[i] & 15)` lie in [0, 15].
 std::optional<ValueLimits> limits_of_value(const Expr& expr) {
   if (const auto* cast = expr.as<dsl::Cast>())
     if (!is_float(cast->a.type()) && size_bytes(cast->a.type()) < size_bytes(expr.type()))

@@ -38,12 +38,12 @@ struct Space::State {
 namespace {
 
 constexpr int guesses = 400;
-// Points of weight 1 that are lowered in search of the default one, and constructed in search of
-// the nearest one: about a second's. However heavy points are, `least_points` of them are; the
-// default is mostly found with less than ten.
+// Bounds, in points of weight 1, of the points that are lowered to find the default point, and of
+// those that are constructed to find the nearest point: about a second's work. However heavy points
+// are, `least_points` of them are tried; the default is mostly found with less than ten.
 constexpr double most_default_points = 10'000, most_near_points = 20'000, least_points = 16;
-// Lowering points of chains of 3 to 256 stages took 0.3 to 0.8 times as long as that of a product,
-// divided by (100 * stages + nodes).
+// The time to lower a point, divided by (100 * stages + nodes), was 0.3 to 0.8 times that of a
+// matrix product for chains of 3 to 256 stages.
 constexpr double nodes_per_stage = 100, nodes_of_weight_one = 105;
 // Draws of a stage's decisions until they are allowed; usually a few are enough.
 constexpr int most_draws = 2000;
@@ -75,7 +75,7 @@ class Phases {
   std::map<std::string, Site> sites_;          // by the latter
 };
 
-/// See Space::weight(). Lowering takes time for each stage and for each node of its body.
+/// Computes Space::weight() from the stages and the nodes of their bodies.
 double weight_of(const ComputePlan& plan) {
   double nodes = 0;
   for (const dsl::Stage& stage : plan.compute.stages)
@@ -83,8 +83,8 @@ double weight_of(const ComputePlan& plan) {
   return std::max(1.0, nodes / nodes_of_weight_one);
 }
 
-/// Counts points, of which a search may construct so many, fewer the heavier they are: what it
-/// finds is the same on every machine. No more are constructed once it is stopped.
+/// The number of points that a search may construct, fewer the heavier they are, so that its result
+/// is the same on every machine. A stop ends the allowance.
 class Allowance {
  public:
   Allowance(double most, double weight, const StopToken& stop)

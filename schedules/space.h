@@ -53,13 +53,13 @@ class Space {
   /// The number of points, constraints not counted.
   double size() const;
 
-  /// A good first guess, without any measurement: the best of as many points as a count of work
-  /// allows, fewer of larger computes.
+  /// A good first guess without any measurement: the best of a number of points that depends on
+  /// weight() alone.
   Point default_point() const;
-  /// The same point, unless the token ends the search for it: errors as check_not_stopped().
+  /// The same point. Errors as check_not_stopped() where the token stops first.
   Result<Point> default_point(const StopToken& stop) const;
-  /// Size of the schedule of a point: what it costs to construct and lower it, in constructions of
-  /// a product's. Bounds of work are counts of points, divided by this.
+  /// Work to construct and lower the schedule of a point, in units of that of a matrix product; at
+  /// least 1. Bounds of work are counts of points divided by the weight.
   double weight() const;
   /// Uniform over the points that are allowed.
   Point sample(Random& random) const;
@@ -84,8 +84,8 @@ class Space {
 
   /// The point whose schedule has the most steps in common with a schedule that may be of another
   /// space: a local maximum over points that differ in one decision, from the best of a few
-  /// samples, or the best of as many points as a count of work allows. Its schedule may be illegal.
-  /// Errors as check_not_stopped(). Requires: the schedule has no error.
+  /// samples; the number of points that it constructs is bounded by weight(). Its schedule may be
+  /// illegal. Errors as check_not_stopped(). Requires: the schedule has no error.
   Result<Point> nearest_point(const Schedule& schedule, const StopToken& stop = {}) const;
 
   /// The configuration: "stage: strategy knob=value ...; ...". parse() gives the point back, or

@@ -24,8 +24,8 @@ constexpr size_t most_vector_axes = 3;
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
-// Merging a stage copies all stages that there are, 0.3 us each. So many copies merge chains of
-// five thousand stages whole.
+// Merging a stage copies all stages of the compute, 0.3 us each. This bound merges chains of five
+// thousand stages whole.
 constexpr size_t most_copied_stages = 15'000'000;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
@@ -89,12 +89,12 @@ bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || !reduction.axes.empty();
 }
 
-/// Counts the work of planning, and knows when it is to end: with its allowance, which is the same
-/// on every machine, or because somebody stops it, in which case there is no plan.
+/// Counts the work of planning. Planning is over when its allowance is used up, which is the same
+/// on every machine, or when the token stops; in the latter case there is no plan.
 class Planning {
  public:
   explicit Planning(const StopToken& stop) : stop_(stop) {}
-  /// Notes a look at a stage, for which so many stages may be copied.
+  /// Notes a look at a stage of a compute with so many stages, all of which may be copied for it.
   void looks_at_one_of(size_t stages) {
     copied_ += stages;
     if (!is_stopped_ && stop_.is_stopped()) is_stopped_ = true;

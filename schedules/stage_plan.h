@@ -73,9 +73,9 @@ struct ComputePlan {
 };
 
 /// Usage where the problem asks for the layout of a tensor that is neither an input nor an
-/// output, or for what is no layout of it; as check_not_stopped() where the token ended it. The
-/// work is bounded by a count: of computes with thousands of stages the last ones are merged into
-/// no others. So the plan depends on the problem and the target alone.
+/// output, or for what is no layout of it; as check_not_stopped() where the token stopped. The work
+/// is bounded by a count, so that the plan depends on the problem and the target alone: in a
+/// compute with thousands of stages the last ones may stay unmerged.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
                                 const StopToken& stop = {});
 

@@ -334,8 +334,8 @@ Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
   return cast(a.type(), x - y * floor(x / y));
 }
 
-/// BitShift: a count that is negative or reaches the number of bits leaves copies of the sign to
-/// the right, and 0 to the left.
+/// BitShift. For a count that is negative, or reaches the number of bits, a shift to the left gives
+/// 0, and a shift to the right copies of the sign.
 Result<Expr> shifted_bits(const Node& node, const Expr& a, const Expr& b) {
   TW_TRY(const std::string direction, node.text("direction", ""));
   if (direction != "LEFT" && direction != "RIGHT")
