@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arguments that the called function checks. pybind11 answers an argument of another type with the
-// list of all signatures; a function that takes an Argument says in one sentence what was given and
-// what was expected.
+// Arguments that the called function checks. For an argument of another type pybind11 raises an
+// error with the list of all signatures; a function that takes an Argument can raise one sentence
+// with the given and the expected value.
 
 #include <pybind11/pybind11.h>
 
@@ -10,7 +10,7 @@ namespace tw::python {
 
 inline int accepts_any(PyObject* /*value*/) { return 1; }
 
-/// Any Python object, which signatures and stubs show as a T.
+/// Any Python object. Signatures and stubs show the type T.
 template <typename T>
 class Argument : public pybind11::object {
   PYBIND11_OBJECT_DEFAULT(Argument, object, accepts_any)

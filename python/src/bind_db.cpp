@@ -44,7 +44,8 @@ std::string python_value(const db::TrialStatus& status) {
   return std::string(db::to_string(status));
 }
 
-/// The fields of a record that its rank depends on, by name: tests give plain objects.
+/// Reads the fields on which the rank of a record depends from attributes, as tests give plain
+/// objects.
 Record ranked_fields(const py::handle& given) {
   Record record;
   const auto read = [&](const char* name, auto& member) {
@@ -85,7 +86,8 @@ std::vector<std::string> times_text(const std::vector<double>& times_ns) {
   return texts;
 }
 
-/// A workload that this version does not know is no reason: its records are shown as text.
+/// The reason for which this version cannot read the target, the layouts or the device; empty where
+/// it can. An unknown workload is no reason, as its records are shown as text.
 std::string why_unreadable(const Record& record) {
   if (const auto target = parse_target(record.target); !target) return target.error().message;
   const bool is_text = std::ranges::none_of(

@@ -69,7 +69,8 @@ std::vector<Axis> axes_of(const std::string& name, const char* argument, const p
   return axes;
 }
 
-/// `extent` None or -1: it is given to workload() later.
+/// Makes an axis. With an `extent` of None or -1, workload() gets the extent later. TypeError or
+/// UsageError names a wrong argument.
 Axis axis_of(const Argument<std::string>& name, const Argument<std::optional<int64_t>>& extent) {
   if (!py::isinstance<py::str>(name))
     throw py::type_error(
@@ -121,7 +122,7 @@ std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   return {expr_of(a, right.type()), right};
 }
 
-/// TypeError for max(j, body), by which the largest element over the axis j may be meant.
+/// Raises TypeError for max(j, body), whose author may mean the largest element over the axis j.
 void refuse_axes_of_extremes(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
   if (op != dsl::BinaryOp::Min && op != dsl::BinaryOp::Max) return;
   const bool is_axis =
@@ -165,7 +166,7 @@ Expr single(const py::object& self) {
   return checked_unary(op, self);
 }
 
-/// & | ^ of truth values are and, or, and "not equal"; of integers they are operations on bits.
+/// Makes & | ^ of truth values and, or, and "not equal"; of integers, operations on bits.
 template <dsl::BinaryOp logical, dsl::BinaryOp bits>
 Expr bits_or_logic(const py::object& self, const py::object& other) {
   const bool is_logic = operands_of(self, other).first.type() == Bool;
@@ -176,7 +177,7 @@ Expr bits_or_logic_backward(const py::object& self, const py::object& other) {
   return bits_or_logic<logical, bits>(other, self);
 }
 
-/// ~ of an integer has all bits of the other value.
+/// Inverts all bits of an integer; `not` for a truth value.
 Expr inverted(const py::object& self) {
   const Expr operand = expr_of(self, Bool);
   if (operand.type() == Bool || is_float(operand.type()))
@@ -325,7 +326,7 @@ void bind_expressions(py::module_& m) {
 using ExprArgument = Argument<py::typing::Union<Expr, Axis, py::float_>>;
 using BodyArgument = Argument<py::typing::Union<Expr, Axis, Reduction, Position, py::float_>>;
 
-/// Says of any operator that a reduction is no operand.
+/// Gives the class operators that raise a TypeError: a reduction is no operand.
 template <typename Class>
 void refuse_operators(Class& type) {
   for (const char* name :

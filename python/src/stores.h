@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Store that threads of Python share. A db::Store serves one thread at a time, so calls take
-// turns, each of them for one question to the database and without the GIL. A run that lasts, whose
-// callbacks are code of the user, has a connection of its own: open_another().
+// turns; each call is one question to the database, without the GIL. A tuning run, whose callbacks
+// are code of the user, has a connection of its own: open_another(). Thread-safe.
 
 #include <memory>
 #include <mutex>
@@ -23,8 +23,8 @@ class SharedStore {
     return SharedStore(std::move(store), mode, std::move(options));
   }
 
-  /// Calls `ask` with the store. Requires: the GIL, which `ask` is without: it touches no object of
-  /// Python.
+  /// Calls `ask` with the store and without the GIL. Requires: the caller has the GIL, and `ask`
+  /// touches no object of Python.
   template <typename Ask>
   auto use(const Ask& ask) const {
     const WithoutGil released;
@@ -32,8 +32,8 @@ class SharedStore {
     return ask(state_->store);
   }
 
-  /// Another connection to the same database, opened as this one was. It may be used beside this
-  /// one, on any thread. Error: the database is not there any more.
+  /// Opens another connection to the same database with the same options, for use beside this one
+  /// on any thread. Errors as db::Store::open(), as where the database was deleted.
   Result<db::Store> open_another() const {
     const db::OpenMode mode =
         state_->mode == db::OpenMode::ReadOnly ? db::OpenMode::ReadOnly : db::OpenMode::Update;

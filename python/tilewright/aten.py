@@ -405,7 +405,7 @@ def _attention(writer, node):
     return [writer.emit("Attention", inputs, **options)]
 
 
-# Tensors of known elements, which masks are made of.
+# Tensors of known elements, such as those from which masks are made.
 @_converts(aten.full.default, aten.ones.default, aten.zeros.default, aten.scalar_tensor.default,
            aten.full_like.default, aten.ones_like.default, aten.zeros_like.default)
 def _filled(writer, node):
@@ -464,8 +464,8 @@ def _item(writer, node):
 
 
 def _hidden_keys(mask, mask_type, batch, heads, queries, keys):
-    """Where the fast path of nn.MultiheadAttention hides a key from a query, as it broadcasts over [batch, head,
-    query, key]. Masks of floats hide where they are not 0."""
+    """A truth value that broadcasts over [batch, head, query, key]: the fast path of nn.MultiheadAttention hides
+    the key from the query. Masks of floats hide where they are not 0."""
     hidden = mask.to(torch.bool)
     if mask_type == 1:
         return hidden.view(batch, 1, 1, keys)
@@ -524,8 +524,8 @@ def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
     return second_norm(x + fed_forward(x))
 
 
-# The fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention, each one operator of ATen that only PyTorch
-# itself implements, as the operators that they are made of.
+# The fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention, each of which is one operator of ATen,
+# as functions that consist of operators of the table above.
 DECOMPOSITIONS = {aten._transformer_encoder_layer_fwd.default: _encoder_layer,
                   aten._native_multi_head_attention.default: _multi_head_attention}
 

@@ -132,7 +132,7 @@ class Comparison:
         return rows + [(f"  {name}", a, b) for name, a, b in self.resources if a != b]
 
     def _times_text(self):
-        """The same as texts in one unit; "-" where there is no time."""
+        """The times of _times() as texts in one unit; "-" where a time is missing."""
         times = self._times()
         texts = display.times_text(ns or 0 for _, a, b in times for ns in (a, b))
         return [(name, a, b) for (name, _, _), a, b in zip(times, texts[::2], texts[1::2], strict=True)]

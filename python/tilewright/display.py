@@ -53,7 +53,7 @@ def time_text(ns):
 
 
 def times_text(times_ns):
-    """Times that are read against each other, such as those of a table, in one unit."""
+    """Texts, in one unit, of times that are read against each other, as in a table."""
     return _tilewright._times_text(list(times_ns))
 
 

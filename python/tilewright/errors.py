@@ -67,12 +67,12 @@ class TryLaterError(Error):
 
 
 
-# ---- what messages of the library call by flags of the program -----------------------------------
+# ---- arguments in place of flags in messages of the library --------------------------------------
 
-_ARGUMENT_OF = {"dim": "dimensions"}  # where it is not the flag's name
+_ARGUMENT_OF = {"dim": "dimensions"}  # arguments whose name differs from the flag's
 _TEXTS = {"effort", "search", "target"}  # options whose values are text
 
-# Lines to be run in a shell, which keep their flags: `tilewright compile --db ...` in backquotes, or a line.
+# Commands for a shell keep their flags: `tilewright compile --db ...` in backquotes or on a line of its own.
 _COMMAND = re.compile(r"(`[^`]*`|^\s*(?:\./tw|tilewright) .*$)", re.MULTILINE)
 _DIMENSION = re.compile(r"--dim (\S+)=(\d+)")
 _OPTION = re.compile(r"--(budget|cache|db|dim|effort|output|schedule|search|seed|target|threads|timeout|trials)"
@@ -80,7 +80,7 @@ _OPTION = re.compile(r"--(budget|cache|db|dim|effort|output|schedule|search|seed
 
 
 def in_arguments(message: str) -> str:
-    """The message with arguments of functions in place of flags: `--effort none` is effort="none"."""
+    """The message with arguments of functions in place of flags: `--effort none` becomes effort="none"."""
     parts = _COMMAND.split(message)
     parts[::2] = map(_without_flags, parts[::2])
     return "".join(parts)

@@ -82,7 +82,7 @@ class Fault(Exception):
 
     def __init__(self, why: str, signal_number: int = 0) -> None:
         super().__init__(why)
-        self.signal_number = signal_number  # that the station died of; 0: of none
+        self.signal_number = signal_number  # the signal that ended the station; 0: none
 
 
 class _Ended(Fault):
@@ -111,7 +111,8 @@ class Station:
             raise Fault(f"{error}{_how(code)}", -code if code is not None and code < 0 else 0) from None
 
     def stop(self, patience_s: float = 0) -> int | None:
-        """Kills the process unless it ends before that by itself; its exit code then, negative of a signal."""
+        """Kills the process unless it ends by itself within the patience. Returns the exit code of a process that
+        ended by itself, negative for a signal; else None."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -165,7 +166,7 @@ class Station:
 
 
 def _how(exit_code: int | None) -> str:
-    """How a process ended by itself, as a clause."""
+    """The end of a process as a clause; empty where it did not end by itself."""
     if exit_code is None:
         return ""
     return f": it exited with code {exit_code}" if exit_code >= 0 else f": it died of signal {-exit_code}"
@@ -203,9 +204,9 @@ _stations = _Stations()
 
 
 def perform(kind: str, body: bytes, limit_s: float) -> tuple[str, bytes]:
-    """Does a job on the member that Dask calls this on: what went wrong with its station, and the reply.
+    """Does a job on the member where Dask calls this. Returns the fault of its station, or "", and the reply.
 
-    A station that a signal ended, as when memory runs out, does its job once more.
+    A job whose station was ended by a signal, as when memory runs out, is done once more.
     """
     try:
         try:
@@ -248,7 +249,7 @@ class Refused(Exception):
 
 
 def version_of(resources: Iterable[str]) -> str:
-    """The version of messages and kernels that a member offers; the first ones did not name theirs."""
+    """The version of messages and kernels that a member offers; "1" for members that name none."""
     return next((name.removeprefix("version:") for name in resources if name.startswith("version:")), "1")
 
 
@@ -546,7 +547,7 @@ def _is_pem(text: str) -> bool:
 
 
 def _certificate_fault(file: str | None, key: str, load: Callable[[str], object]) -> str:
-    """Why a file of TLS cannot be used, as a clause that names its setting; empty: it can."""
+    """The fault of a file of TLS as a clause that names its setting; empty for a usable file."""
     setting = f"distributed.comm.tls.{key}"
     variable = f"DASK_{setting}".upper().replace(".", "__").replace("-", "_")
     if not file:
@@ -570,9 +571,9 @@ def _given_files(arguments: list[str]) -> dict[str, str]:
 
 
 def tls_fault(address: str, role: str, arguments: list[str] | None = None) -> str:
-    """What is wrong with TLS for a role of Dask's, "client", "worker" or "scheduler", as a clause that names a
-    file, a setting or a flag; empty: nothing that can be seen here. Connections tell such faults badly.
-    `arguments` are those of the scheduler."""
+    """The fault of TLS for a role of Dask's ("client", "worker" or "scheduler") as a clause that names a file, a
+    setting or a flag; empty where none is found. Errors of connections do not name them. `arguments` are those of
+    the scheduler."""
     import dask
 
     settings = {key: dask.config.get(f"distributed.comm.tls.{key}", None)
@@ -593,7 +594,7 @@ def tls_fault(address: str, role: str, arguments: list[str] | None = None) -> st
     def opens(file: str) -> None:
         open(file, "rb").close()
 
-    # Each file by itself first: an error of a certificate with its key names neither.
+    # Each file is tried by itself first, as the error of a certificate with its key names neither file.
     return (_certificate_fault(settings["ca-file"], "ca-file", lambda file: context.load_verify_locations(file))
             or _certificate_fault(certificate, f"{role}.cert", opens)
             or (_certificate_fault(key, f"{role}.key", opens) if key else "")

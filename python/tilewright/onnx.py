@@ -126,8 +126,8 @@ def standing(name: str) -> Network:
     """One of the networks that the scripts of a checkout make (bench/models), with seeded weights and without
     downloads: standing("squeezenet").
 
-    It takes the package `onnx`. Raises MachineError where the scripts are not there, which is so in an installed
-    package, UsageError where they know no such network.
+    Needs the package `onnx`. Raises MachineError where the scripts are missing, as in an installed package, and
+    UsageError where they know no network of this name.
     """
     script = pathlib.Path(paths.program()).resolve().parents[3] / "bench" / "models" / "make_models.py"
     if not script.is_file():

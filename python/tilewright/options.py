@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of runs, checked where they are given: what makes no sense is one sentence that names the
-argument. The program refuses the same values."""
+"""Options of runs, checked where they are given. The error for a wrong value is one sentence that names the
+argument; the program refuses the same values."""
 from __future__ import annotations
 
 import difflib
@@ -34,8 +34,8 @@ def check_names(function: str, given: Collection[str], known: Collection[str]) -
 
 
 def seconds(verb: str, argument: str, value: Seconds) -> float:
-    """The number of seconds that `value` means. Raises UsageError where it means none, or no run can have so
-    many."""
+    """The number of seconds that `value` means. Raises UsageError where it means no number, or more seconds than a
+    run can have."""
     if isinstance(value, str):
         parts = _TIME.fullmatch(value)
         number = float(parts[1] + (parts[2] or "")) * _UNITS[parts[3].lower()] if parts else math.nan
@@ -50,7 +50,7 @@ def seconds(verb: str, argument: str, value: Seconds) -> float:
 
 
 def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
-    """The value as a whole number from `least` to `most`."""
+    """The value as a whole number. Raises UsageError outside of `least` to `most`, TypeError for another type."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -36,8 +36,8 @@ _TIMED = ("ok", "hopeless", "duplicate", "unstable")
 _LAYOUT_COLORS = ["#e8883a", "#1f9e89", "#8e5bbf", "#c9a415", "#d6569b", "#3b7dd8", "#7a9a2e", "#8c5a3c", "#5ab4d6",
                   "#b04a4a"]
 _PLAIN = {"view": {"stroke": None}, "legend": {"labelLimit": 260}}  # no frame around a drawing without axes
-# The fonts of viewers differ from those that places are computed with, by a fifth in width: labels keep a distance,
-# and the room for them is that of the widest font.
+# Fonts of viewers differ in width by up to a fifth from the font with which places are computed. So labels keep a
+# distance, and have the room of the widest font.
 _CONFIG = {"axis": {"labelSeparation": 10, "labelFlush": False, "labelOverlap": "greedy", "labelLimit": 320,
                     "titlePadding": 8},
            "axisX": {"titlePadding": 6}, "legend": {"labelLimit": 260}, "title": {"anchor": "start"}}
@@ -107,7 +107,7 @@ def _number(field, title, log=False, **options):
 
 
 def _count(field, title=None, **options):
-    """Of things: no tick lies between whole numbers."""
+    """A number of things, whose axis has ticks at whole numbers only."""
     return _number(field, title or field, axis={"tickMinStep": 1, "format": "d"}, **options)
 
 
@@ -249,9 +249,9 @@ def _references(records, untuned_ns, trials_us):
 
 
 def ranked(records):
-    """(the best of the records or None, for each record the ns that count for its schedule or 0): by the rule that
-    answers `tilewright show` (docs/database_format.md, "Best"). The records are of one workload, target, device and
-    number of threads; the best is of the newest code generator."""
+    """The best of the records or None, and for each record the ns that count for its schedule or 0, by the rule of
+    `tilewright show` (docs/database_format.md, "Best"). The records are of one workload, target, device and number of
+    threads; the best one is of the newest code generator."""
     versions = collections.defaultdict(list)
     for index, record in enumerate(records):
         versions[record.codegen_abi].append(index)
@@ -265,8 +265,8 @@ def ranked(records):
 
 
 def _history(records, places):
-    """Rows for trials with a time, for those without, and for the best so far, at these places. The best so far is
-    that by what counts for the schedules: a trial by itself may have been lucky."""
+    """Rows for trials with a time, for those without, and for the best so far, at these places. The best so far goes
+    by the time that counts for each schedule, as a single trial may have been lucky."""
     timed, failed, best, fastest = [], [], [], math.inf
     for x, record, counted_ns in zip(places, records, ranked(records)[1], strict=True):
         row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
@@ -482,8 +482,8 @@ def _roof_lines(peak, levels, lowest, highest):
     return lines
 
 
-# Pixels of the names of roofs: the height of a line of text, and how far names move along their roofs where these lie
-# closer together than that.
+# Pixels of the names of roofs: the height of a line of text, and the distance by which a name moves along its roof
+# where roofs lie closer together than that height.
 _NAME_HEIGHT, _NAME_STEP = 13, 120
 
 
@@ -710,7 +710,7 @@ class _Drawing:
         return node
 
     def _place(self):
-        """Gives each node the leftmost lane that no tensor occupies which is read further down."""
+        """Gives each node the leftmost lane without a tensor that is read further down."""
         last_read = collections.defaultdict(int)
         for source, node, _ in self._links:
             last_read[source["row"]] = max(last_read[source["row"]], node["row"])
@@ -733,20 +733,20 @@ class _Drawing:
 
 
 def _layouts_text(read, written):
-    """"NCHW, NCHW16c → NCHW16c": equal ones that follow each other once."""
+    """Layouts read and written, each once: "NCHW, NCHW16c → NCHW16c"; one side where both are equal."""
     def text(arguments):
         return ", ".join(dict.fromkeys(one_line(display.layout_text(a), 30) for a in arguments))
 
     return one_line(f"{text(read)} → {text(written)}" if text(read) != text(written) else text(written), 44)
 
 
-# Of the drawing of a plan, in pixels: the width of a lane, the height of a row, the longest bar, the distance between
-# columns.
+# Sizes of the drawing of a plan, in pixels: the width of a lane, the height of a row, the length of the longest bar,
+# the distance between columns.
 _LANE, _ROW, _BAR, _GAP = 16, 18, 200, 14
 
 
 def _columns(nodes, y, begin, **options):
-    """Layers with the texts of the steps, each column as wide as its longest text, and where they end."""
+    """Layers with the texts of the steps, each column as wide as its longest text, and the place where they end."""
     layers = []
     for field in ("label", "computes", "layouts", "time"):
         width = 1.1 * _CHARACTER * max((len(node[field]) for node in nodes), default=0)

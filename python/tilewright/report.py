@@ -223,7 +223,7 @@ def _chosen(store, session, workloads):
 
 
 def _left_out(records):
-    """The records that the page cannot show, and why."""
+    """A section with the records that the page cannot show, and the reasons."""
     rows = [(record.hash[:12], one_line(record.workload_text, 60), one_line(record.unreadable))
             for record in records[:_MOST_ROWS]]
     count = display.count_text(len(records), "record")

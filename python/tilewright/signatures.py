@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of the extension module whose errors are one sentence.
 
-pybind11 answers arguments that no signature of a function takes with all of its signatures and the values.
-The functions of the package say instead what the function expects, and which keyword it does not have.
+For arguments that fit no signature, pybind11 raises an error with all signatures and the values. The functions
+made here raise one sentence with the expected arguments, or with the keyword that the function lacks.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_VALUE = 60
 
 
 def explained(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
-    """The public functions of the module by name, with plain errors."""
+    """The public functions of the module by name, whose errors for wrong arguments are one sentence."""
     return {name: _explained(name, value) for name, value in vars(module).items()
             if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_")}
 

@@ -9,8 +9,8 @@
 A graph of ATen operators is split into pieces that Tilewright implements, each a network whose layouts and
 kernels are chosen together, and the rest, which PyTorch runs. Parameters and buffers become constants;
 where they have changed since, a piece is made anew. Arrays are passed without copies (DLPack). A call of a
-piece whose inputs have a NaN is run by PyTorch, because kernels ignore NaN where ATen passes it on. What needs
-gradients or has symbolic shapes is left to PyTorch; why, is logged once, to the logger `tilewright.torch`.
+piece whose inputs have a NaN is run by PyTorch, because kernels ignore NaN where ATen passes it on. Graphs that
+need gradients or have symbolic shapes are left to PyTorch; the logger `tilewright.torch` has each reason once.
 Imports torch.
 """
 from __future__ import annotations
@@ -175,7 +175,7 @@ class _Piece(torch.nn.Module):
 
 
 def _has_nan(tensor: torch.Tensor) -> bool:
-    """Whether an element is NaN. Each NaN makes the sum one, which takes a pass over the elements and no memory."""
+    """True if an element is NaN. A sum, which takes one pass and no memory, is NaN if an element is."""
     return tensor.is_floating_point() and math.isnan(tensor.sum().item()) and bool(tensor.isnan().any())
 
 
