@@ -160,7 +160,7 @@ std::vector<std::string> table_columns() {
           "target", "threads", "session", "device",  "workload"};
 }
 
-/// Makes rows for people, in which this machine is "host" and "this one".
+/// Makes rows for people, in which "host" and "this one" stand for this machine.
 class TableRows {
  public:
   std::vector<std::string> row(const db::Record& r) const {
@@ -181,7 +181,7 @@ class TableRows {
   const std::string target_ = host_.to_string(), device_ = tuner::device_text(host_);
 };
 
-/// The records are read twice, as all of them decide how wide the columns are.
+/// Prints a table. It reads the records twice, as all of them decide the widths of the columns.
 Status print_table(db::Store& store, const db::Filter& filter, const Surroundings& here,
                    PieceByPiece& output) {
   const TableRows rows;
@@ -196,7 +196,7 @@ Status print_table(db::Store& store, const db::Filter& filter, const Surrounding
   });
 }
 
-/// The text of print_json() with the records as a list.
+/// Prints the text that print_json() would print for a list of the records.
 Status print_records_json(db::Store& store, const db::Filter& filter, PieceByPiece& output) {
   output.write(
       fmt::format("{{\n  \"schema_version\": {},\n  \"verb\": \"db query\",\n  \"path\": {},\n"
@@ -240,7 +240,7 @@ bool has_facts(const db::AppendSummary& summary) {
   return summary.inserted + summary.duplicates + summary.calibrations > 0;
 }
 
-/// The number of records of a database of which a merge took over nothing.
+/// The number of records of a database from which a merge took nothing; 0 for the database itself.
 Result<int64_t> count_damaged(const std::string& file, const db::Store& into) {
   TW_TRY(db::Store store, db::Store::open(file, db::OpenMode::ReadOnly));
   if (store.path() == into.path()) return 0;

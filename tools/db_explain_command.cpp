@@ -52,7 +52,8 @@ Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::St
   return Asked{key_of(*best), other_device_of(*best, target).likeness};
 }
 
-/// "record 0123456789abcdef, crash: SIGSEGV, of session a; one session alone says ..."
+/// The trials against an answer as text: "record 0123456789abcdef, crash: SIGSEGV, of session a;
+/// one session alone says ...".
 std::string show_against(const db::Explanation& e) {
   std::vector<std::string> records;
   for (const auto& [record, doubt, why] : e.against)

@@ -172,9 +172,9 @@ namespace {
 struct Retimed {
   db::Record stored;
   int64_t sessions = 0;           ///< that timed it and are believed; 0: it waits for another one
-  std::optional<db::Record> now;  ///< timed
-  std::string fault = {};         ///< why it could not be measured, or is wrong
-  bool is_contradicted = false;   ///< a session says that its schedule is wrong
+  std::optional<db::Record> now;  ///< the new record, where it was timed
+  std::string fault = {};         ///< reason why it was not timed; empty: it was
+  bool is_contradicted = false;   ///< one session says that its schedule is wrong
 };
 
 /// The chosen targets of this machine, by the text that records have; none where kernels of that
@@ -202,9 +202,8 @@ class LocalTargets {
   std::map<std::string, std::optional<ChosenTarget>> targets_;
 };
 
-/// The best records of this machine and those that wait for a second session. Schedules that
-/// another session says are wrong come first, then those that fewest sessions speak for, then the
-/// oldest.
+/// The best records of this machine and those that wait for a second session. Schedules that one
+/// session calls wrong come first, then those with the fewest sessions, then the oldest.
 Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& targets) {
   std::vector<Retimed> found;
   TW_TRY(std::vector<db::Doubted> doubted, store.doubted(0));
@@ -301,8 +300,8 @@ Result<int> measure_again(const DbFlags& f, const Surroundings& here) {
       note(r.fault);
       continue;
     }
-    // What is wrong here is stored too: it is the second voice that a contradicted schedule waits
-    // for.
+    // A proof that the schedule is wrong is stored too: a contradicted schedule waits for a second
+    // session.
     const bool is_timed = now->status == db::TrialStatus::Ok;
     if (is_timed || db::proves_wrong(now->status)) TW_RETURN_IF_ERROR(store.append({&*now, 1}));
     if (is_timed) {

@@ -26,7 +26,7 @@ using Opened = Result<std::shared_ptr<Device>>;
 using Open = Opened (*)(const runtime::DeviceOptions&);
 
 constexpr int most_devices = 64;
-// A driver of many GPUs that nobody has used yet takes some seconds for each.
+// A driver may take some seconds for each GPU that nobody has used yet.
 constexpr int64_t probe_timeout_ns = 60'000'000'000;
 
 Finding absent(std::string name, const Error& error) {
@@ -87,7 +87,8 @@ Finding compiler(const Surroundings& here) {
                                nvrtc->path(), join(targets, ", "))};
 }
 
-/// Asks a driver in another process, as limits are irrevocable and a driver may end its process.
+/// The findings of a driver in another process, as limits are irrevocable and a driver may end its
+/// process.
 std::vector<Finding> asked_apart(std::string_view driver, const Surroundings& here) {
   const auto output = codegen::run_command(
       {here.program, "doctor", "--probe-driver", std::string(driver)}, probe_timeout_ns);
@@ -127,7 +128,7 @@ Result<std::string> confined_driver_findings(std::string_view driver) {
 }
 
 Result<std::vector<Finding>> parse_findings(const std::string& text) {
-  // A driver may print lines of its own before.
+  // A driver may print lines of its own before the findings.
   const std::string_view whole = trim(text);
   const std::string last(whole.substr(whole.rfind('\n') + 1));
   const nlohmann::json list = nlohmann::json::parse(last, nullptr, false);

@@ -19,17 +19,19 @@ struct Finding {
   bool present = true;  ///< false: not here or of no use now, which is no failure
 };
 
-/// The findings of a driver, "cuda" or "opencl". Every device is opened and asked to fill memory, which
-/// a device that is lost does not.
+/// The findings of a driver, "cuda" or "opencl". Every device is opened and fills memory, which
+/// fails on a lost device.
 std::vector<Finding> driver_findings(std::string_view driver);
 
-/// The same within the limits of a process that measures on the driver's first device, as lines of
-/// JSON for parse_findings(). Irrevocable for this process.
+/// driver_findings() within the limits of a process that measures on the driver's first device, as
+/// a line of JSON for parse_findings(). The limits are irrevocable for this process. Usage for
+/// another name; errors as tuner::start_driver().
 Result<std::string> confined_driver_findings(std::string_view driver);
-/// Invalid for another text.
+/// Reads the last line of the text. Invalid where it is no JSON of confined_driver_findings().
 Result<std::vector<Finding>> parse_findings(const std::string& text);
 
-/// The drivers, each asked in a process with those limits, and the compilers for their devices.
+/// The findings of all drivers, each in a process of its own with those limits, and of the
+/// compilers for their devices.
 std::vector<Finding> device_findings(const Surroundings& here);
 
 }  // namespace tw::tools

@@ -24,7 +24,7 @@ std::string show_likeness(const db::Explanation& e) {
 
 namespace {
 
-/// What is appended where somebody says that the schedule is wrong.
+/// The clause about a session that says that the schedule is wrong; empty where there is none.
 std::string show_contradiction(const db::Explanation& e) {
   if (e.against.empty()) return "";
   return fmt::format(

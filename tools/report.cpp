@@ -45,7 +45,7 @@ std::string broken(const std::string& text, size_t from, size_t columns) {
   return result;
 }
 
-/// A cell as a terminal may show it. A line feed could pass for the next row.
+/// A cell without control characters and line feeds, as a line feed could pass for the next row.
 std::string shown_cell(std::string_view text) {
   std::string cell = without_controls(text);
   for (size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at))

@@ -42,10 +42,11 @@ std::string as_csv(const Table& table);
 /// Prints as_csv() as it is: a program reads the cells.
 Status print_csv(const Table& table);
 
-/// A line of RFC 4180.
+/// The cells as a line of CSV (RFC 4180), with its line end.
 std::string csv_line(const std::vector<std::string>& cells);
 
-/// A table of any length, whose rows are not kept: first fit() every row, then ask for their lines.
+/// The layout of a table of any length whose rows are not kept. Call fit() for every row, then
+/// line() for every row again.
 class TableLayout {
  public:
   /// `columns` as for as_text().
@@ -62,20 +63,20 @@ class TableLayout {
   bool has_rows_ = false;
 };
 
-/// Standard output, written piece by piece. Somebody who reads no further (`| head`) ends it, which
-/// is no error.
+/// Standard output, written piece by piece. A reader that goes away (`| head`) ends the output,
+/// which is no error.
 class PieceByPiece {
  public:
-  /// False: more is of no use.
+  /// False once writing has failed, so that the caller can stop.
   bool write(std::string_view text);
-  /// Environment where not all could be written.
+  /// Environment where writing failed for another reason than a reader that went away.
   Status finish();
 
  private:
   int error_ = 0;  ///< errno of the first failure
 };
 
-/// JSON as print_json() writes it, of an element that stands at this indentation.
+/// JSON as print_json() writes it, for an element at this indentation (in spaces).
 std::string json_text(const nlohmann::json& value, int indentation);
 
 Flag format_flag(std::string& format);
@@ -98,7 +99,7 @@ double gflops(double flops, double ns);
 /// The latency of a record as "235.1 µs", or "235.1 µs disturbed" where it was never timed
 /// undisturbed.
 std::string show_latency(const db::Record& record);
-/// The same in the unit of a table.
+/// show_latency() in the unit of a table.
 std::string show_latency(const db::Record& record, const TimeUnit& unit);
 
 /// Numbers of a record that people want, and everything that it holds with `full`.
@@ -120,7 +121,7 @@ std::string without_controls(std::string_view text);
 /// A note on standard error: "tilewright: text", without_controls().
 void note(std::string_view text);
 
-/// What a run went on without: a list of {"kind", "count", "first"}. Null: an empty list.
+/// The notes of a run as a list of {"kind", "count", "first"}; an empty list for null.
 nlohmann::json notes_json(const tuner::Notes* notes);
 
 }  // namespace tw::tools

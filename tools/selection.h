@@ -34,7 +34,7 @@ struct PlaceFlags {
   bool no_sandbox = false;  ///< workers run without limits
 };
 Flag no_sandbox_flag(PlaceFlags& flags);
-/// The row that names it in a result; nothing where workers had their limits.
+/// The row that names --no-sandbox in a result; no row where workers had their limits.
 std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags);
 Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
@@ -93,7 +93,8 @@ struct Selection {
   std::optional<db::Record> record;
   OtherDevice other_device = {};  ///< of the record
   std::string layer = {};         ///< that the record is from; empty: the database itself
-  /// The schedule that the cost model prefers is illegal: schedule_of() gave the default one.
+  /// True once schedule_of() gave the default schedule, as the one that the cost model prefers is
+  /// illegal.
   bool takes_default = false;
 };
 /// Usage where the hash is of no record, or of several; errors of --schedule as
@@ -116,7 +117,7 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
 /// The schedule by hand, else the selected record's, else the one that the cost model prefers, or
-/// the default one in its place (Selection::takes_default).
+/// the default one in its place (it sets Selection::takes_default). Errors as preferred_schedule().
 Result<std::string> schedule_of(Selection& selection, const Surroundings& here);
 /// The source of that schedule: a file's name, the beginning of the record's hash, "cost model" or
 /// "default schedule".
@@ -126,7 +127,7 @@ std::string show_source(const Selection& selection);
 /// A schedule for a workload of which nothing was measured.
 struct Preferred {
   std::string schedule;
-  bool is_default = false;  ///< the default one, as the schedule that was preferred is illegal
+  bool is_default = false;  ///< the preferred schedule is illegal; this is the default one
 };
 /// The source of an unmeasured schedule: "cost model" or "default schedule".
 std::string_view source_of_preferred(bool is_default);
@@ -134,7 +135,7 @@ std::string_view source_of_preferred(bool is_default);
 /// measured. Errors as predicted_schedule().
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                      int threads, tuner::Notes* notes, const StopToken& stop = {});
-/// The schedule if it is legal, else the default one, which is told to `notes`.
+/// The schedule if it is legal, else the default one and a note (PredictionIllegal).
 Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
                                    const Target& target, tuner::Notes* notes);
 /// The default schedule of the workload's space, without a search. Errors as Space::derive().

@@ -150,7 +150,7 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
                           compiled, all));
 }
 
-/// What a search would begin with.
+/// The schedule with which a search would begin.
 Result<Preferred> unmeasured_schedule(std::optional<db::Store>& store,
                                       const dsl::Workload& workload, const Target& target,
                                       int threads, const StopToken& stop, tuner::Notes* notes) {

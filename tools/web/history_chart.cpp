@@ -34,7 +34,7 @@ bool is_drawn(const db::TrialSummary& trial) {
          trial.created_ms > 0 && trial.created_ms < latest_ms;
 }
 
-/// Something counts for its schedule, so that it may be the answer.
+/// True where a latency counts for the schedule of the trial, which may thus be the answer.
 bool can_lead(const db::TrialSummary& trial) { return trial.counted_ns > 0; }
 
 bool is_undisturbed(const db::TrialSummary& trial) {
@@ -259,8 +259,7 @@ Html legend(std::span<const Series> series) {
 std::string caption(const Dots& dots) {
   std::string text =
       "Latency of each timed trial, by the time at which it was made (UTC); lines: the best so "
-      "far, "
-      "by what counts for each schedule: the median of its trials that are believed. Hollow: "
+      "far, by what counts for each schedule: the median of its trials that are believed. Hollow: "
       "pruned, disturbed or not believed. Pauses of more than an hour are drawn short.";
   if (dots.slower > 0)
     text += fmt::format(" {} far from the others: not drawn.",

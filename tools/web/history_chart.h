@@ -18,8 +18,8 @@ namespace tw::tools::web {
 struct Series {
   std::string name;                      ///< "AMD EPYC 9R45, 2 threads"
   std::vector<db::TrialSummary> trials;  ///< timed ones, by time
-  /// Believed trials whose schedule counts with less (counted_ns) than all before; the last one is
-  /// of the schedule that is the answer.
+  /// Indices of the believed trials with a smaller counted_ns than all trials before; the last one
+  /// has the schedule of the answer.
   std::vector<size_t> leads;
 };
 

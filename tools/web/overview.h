@@ -26,7 +26,7 @@ struct WorkloadRow {
   std::vector<std::string> classes = {};  ///< models of the devices that measured it
   int64_t trials = 0;
   int64_t newest_ms = 0;
-  double latency_ns = 0;  ///< of its fastest answer, as it was measured; 0: it has none
+  double latency_ns = 0;  ///< measured latency of its fastest answer; 0: it has none
   double efficiency = 0;  ///< of its most efficient answer; 0: unknown
 };
 

@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds response_limit{30'000};
 constexpr size_t thread_count = 8;
 constexpr milliseconds between_looks{50};
-// The library listens with a queue of 5, beyond which clients try again after a second.
+// The library listens with a queue of 5 connections; further clients would try again after a
+// second.
 constexpr int most_queued = 512;
 
 class Countdown {
@@ -50,10 +51,10 @@ bool is_writable(int socket, const Countdown& countdown) {
   }
 }
 
-/// A connection whose request has arrived. Nothing more is read from it.
+/// A connection whose request has arrived. Only the request is read from it.
 class Connection final : public httplib::Stream {
  public:
-  /// Borrows the request.
+  /// The request must outlive the connection.
   Connection(int socket, const std::string& request) : socket_(socket), request_(request) {}
 
   bool is_readable() const override { return used_ < request_.size(); }
@@ -86,22 +87,23 @@ class Connection final : public httplib::Stream {
   size_t used_ = 0;
 };
 
-/// Half of the files that the process may have open: the database needs some too.
+/// The number of connections that may wait: half of the files that the process may have open, as
+/// the database needs files too.
 size_t most_waiting() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
   return std::clamp<size_t>(files.rlim_cur / 2, 16, 4096);
 }
 
-/// Takes connections to the waiting room on the accepting thread.
+/// Runs tasks on the accepting thread, which hands each connection to the waiting room.
 class AtOnce final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override { task(); }
   void shutdown() override {}
 };
 
-/// The library's server, whose threads answer requests that have arrived. Connections are taken
-/// care of by the waiting room before and after that.
+/// The library's server, whose threads answer requests that have arrived. The waiting room owns
+/// each connection before and after that.
 class Listener final : public httplib::Server {
  public:
   Listener() {
@@ -143,7 +145,7 @@ class Listener final : public httplib::Server {
     room_->await_end(socket);
   }
 
-  int socket_ = -1;  ///< that listens
+  int socket_ = -1;  ///< the listening socket
   WaitingRoom* room_ = nullptr;
 };
 

@@ -29,8 +29,8 @@ class Server {
   ~Server();
 
   int port() const;
-  /// Answers until the token stops, which is asked a few times a second; requests that have begun
-  /// are answered. Environment where the socket fails. Call it once.
+  /// Answers until the token stops, which it asks 20 times a second; requests that have arrived are
+  /// answered. Environment where the socket fails. Call it once.
   Status run(const Handler& handler, const StopToken& stop);
 
   struct State;

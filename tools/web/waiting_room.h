@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The connections that no thread answers: those whose request has not arrived yet, and those that
-// were answered and may still send. One thread watches all of them, so a client that says nothing,
-// or says it slowly, takes none of the threads that answer.
+// Connections whose request has not arrived yet, and connections that were answered and may still
+// send. One thread watches all of them, so a client that sends nothing, or sends slowly, takes none
+// of the threads that answer.
 //
 //   WaitingRoom room([&](int socket, std::string request) { pool.add(...); });
 //   room.await_request(socket);       // the room owns the socket
@@ -23,16 +23,16 @@ namespace tw::tools::web {
 
 class WaitingRoom {
  public:
-  /// Gets a connection and the bytes of its request: the whole head, or the beginning of a head
-  /// that is too long or that cannot be one. It owns the socket then. Called by the room's thread;
-  /// it must return at once.
+  /// Takes over a connection with the bytes of its request: the whole head, or the beginning of a
+  /// head that is too long or malformed. It owns the socket from then on. The room's thread calls
+  /// it, so it must return at once.
   using Arrived = std::function<void(int socket, std::string request)>;
 
-  /// At most `most_connections` wait: for a further one the one that has waited longest is closed.
+  /// At most `most_connections` wait. A further connection closes the one that has waited longest.
   WaitingRoom(size_t most_connections, Arrived arrived);
   WaitingRoom(const WaitingRoom&) = delete;
   WaitingRoom& operator=(const WaitingRoom&) = delete;
-  /// Waits for the clients that were answered, 300 ms at most.
+  /// Closes connections without a request, and waits at most 300 ms for clients that were answered.
   ~WaitingRoom();
 
   /// Takes a connection. Its request has 5 seconds and 16 KiB; otherwise the connection is closed.
@@ -41,7 +41,7 @@ class WaitingRoom {
   /// client still sends, such as the body of a refused POST, for 300 ms and 64 KiB at most, and
   /// closes the connection. Closing it at once would take the answer away from the client.
   void await_end(int socket);
-  /// Closes the connections whose request has not arrived, now and from now on.
+  /// Closes every connection whose request has not arrived, from now on too.
   void refuse_requests();
 
  private:
@@ -61,18 +61,18 @@ class WaitingRoom {
   void take_newcomers();
   void close_overdue();
   void poll_guests();
-  /// True: the guest stays.
+  /// Reads what has arrived. True: the guest stays.
   bool serve(Guest& guest);
   bool read_request(Guest& guest);
   static bool ignore_rest(Guest& guest);
 
   const size_t most_connections_;
   const Arrived arrived_;
-  int alarm_;  ///< an eventfd: the thread has to look at what changed
+  int alarm_;  ///< an eventfd that wakes the thread, so that it looks at what changed
   std::mutex mutex_;
   std::vector<Guest> newcomers_;  ///< guarded by mutex_
   std::atomic<bool> refuses_requests_ = false, is_closing_ = false;
-  std::vector<Guest> guests_;  ///< of the thread, the longest waiting first
+  std::vector<Guest> guests_;  ///< used by the thread alone, the longest waiting first
   std::thread thread_;
 };
 

@@ -17,7 +17,7 @@ Html workload_link(const WorkloadRow& row) {
   return link(workload_address(row), one_line(row.name, most_name_characters));
 }
 
-/// "<b>1</b> class", "<b>2</b> classes"
+/// A number with its noun: "<b>1</b> class", "<b>2</b> classes".
 Html counted(int64_t count, std::string_view one, std::string_view many = {}) {
   const std::string plural = many.empty() ? std::string(one) + "s" : std::string(many);
   return html("<b>{}</b> {}", count, count == 1 ? one : std::string_view(plural));
