@@ -33,19 +33,20 @@ struct Environment {
   /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
   int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
-  /// Workers limit what they may do (sandbox.h). Without the limits, only faults become data.
+  /// Workers limit what they may do (sandbox.h). Without limits a candidate may do what the user
+  /// may.
   bool sandbox = true;
-  Clock clock;     ///< monotonic, ns
+  Clock clock;                      ///< monotonic, ns
   std::function<int64_t()> now_ms;  ///< wall clock: provenance only
   std::string host;                 ///< hash of the host's name: provenance only
   std::string session;              ///< names this run in its records
   std::string program_version;
   const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
-  Notes* notes = nullptr;  ///< collects what a run went on without (notes.h); null: nobody does
+  Notes* notes = nullptr;  ///< collects what a run went on without (notes.h); may be null
   /// The time on the clock from which on the run behaves as if the user had interrupted it once.
   int64_t ends_ns = INT64_MAX;
 
-  /// The wish of the user, or of that time, that the run ends. The counter must outlive it.
+  /// A token that stops for the user's interrupts or at `ends_ns`. The counter must outlive it.
   StopToken stop() const {
     const StopToken user = stop_on_interrupt(interrupts);
     return ends_ns == INT64_MAX ? user : any_of(user, stop_at(clock, ends_ns));

@@ -35,7 +35,7 @@ constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_s
 // where 40 counted as 20, at 0.933 where they counted nothing; without it 0.905.
 constexpr int64_t elsewhere_per_own = 2;
 
-/// Whether no more schedules are to be turned into points or samples.
+/// True where no more schedules may be turned into points or samples.
 bool is_enough(const Question& q, const Experience& known) {
   return known.schedules >= q.most_schedules || q.stop.is_stopped();
 }
@@ -95,7 +95,7 @@ bool is_usable(const Known& trial) {
   return trial.record.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
 }
 
-/// Tells the run that something could not be read.
+/// Adds a note where reading failed.
 void note_unread(const Question& q, const Status& read) {
   if (!read) note(q.notes, NoteKind::WarmStartUnread, read.error().message);
 }
@@ -116,8 +116,8 @@ std::map<std::string_view, Accusers> accusers_of(const std::vector<Known>& group
   return accusers;
 }
 
-/// Whether a trial is reason enough not to try its schedule again. A proof that it is wrong counts
-/// where this host has it, or two sessions do.
+/// True where a trial is reason enough not to try its schedule again. A proof that the schedule is
+/// wrong counts where this host or two sessions have one.
 bool settles(const Known& trial, const Question& q,
              const std::map<std::string_view, Accusers>& accusers) {
   if (db::proves_nothing(trial.record.status)) return false;

@@ -29,13 +29,13 @@ struct Question {
   /// Hashes of records that a model has learned from: they give no samples, and those that do are
   /// added.
   std::set<std::string>* learned = nullptr;
-  StopToken stop = {};  ///< once stopped, the answer has only a part of what is known
+  StopToken stop = {};  ///< once stopped, the answer has only a part of the knowledge
   /// Most schedules that are turned into points or samples, the fastest first.
   size_t most_schedules = SIZE_MAX;
-  /// Of the run (Environment::host): that one session of another host proves a schedule wrong is no
-  /// reason not to try it here. Empty: no other trial is made of a schedule that is proven wrong.
+  /// The host of the run (Environment::host). A schedule that one session of another host alone
+  /// proves wrong is tried here again. Empty: schedules that are proven wrong are not tried.
   std::string host = {};
-  Notes* notes = nullptr;  ///< is told what could not be read
+  Notes* notes = nullptr;  ///< gets a note where reading fails; may be null
 };
 
 struct Experience {
@@ -52,14 +52,15 @@ struct Experience {
   /// under other layouts or in another state of the caches, nearest first.
   std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
-  size_t schedules = 0;  ///< number of them that were turned into points or samples
+  size_t schedules = 0;  ///< number of schedules that were turned into points or samples
 
   /// By how many trials of its own the workload is known, for a model that learned from the
   /// samples.
   int64_t trusted() const;
 };
 
-/// What cannot be read is not known, and is a note: a damaged database costs help, not the run.
+/// Reads the experience. Records that cannot be read are left out and noted, as a damaged database
+/// must not end the run.
 Experience warm_start(db::Store& store, const Question& question);
 
 /// What warm_start() says in `known`.

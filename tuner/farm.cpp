@@ -41,8 +41,8 @@ std::string labels_of(const std::vector<FarmMember>& members) {
   return labels.empty() ? "no labels" : join({labels.begin(), labels.end()}, ", ");
 }
 
-/// The members of this program's version. The others are left out, and named; Environment where
-/// there are no others.
+/// The members of this program's version. Members of other versions are left out with a note;
+/// Environment where no member is left.
 Result<std::vector<FarmMember>> members_of_version(const std::vector<FarmMember>& members,
                                                    Notes* notes) {
   std::vector<FarmMember> same;
@@ -96,7 +96,7 @@ FarmFault garbled(const std::string& member, const Error& why) {
   return {fmt::format("a member at {}: {}", member, why.message), true};
 }
 
-/// The code of an error that has such a fault for its reason.
+/// The code of an error whose reason is the fault.
 ErrorCode code_of(const FarmFault& fault) {
   return fault.is_garbled ? ErrorCode::TryLater : ErrorCode::Environment;
 }
@@ -208,7 +208,7 @@ std::vector<BuildOutcome> FarmBuilder::finish() {
 
 Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
   const size_t count = std::get<BuildJob>(job.job).schedules.size();
-  // Members of other versions build too, but for others.
+  // The farm may have builders of other versions, for runs of those versions.
   TW_TRY(const uint64_t number,
          run_.farm.link->send({.kind = build_token,
                                .resources = {build_token, version_resource()},
@@ -217,8 +217,8 @@ Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
   return Share{number, count, std::move(job)};
 }
 
-/// A share that is lost with its member is built once more by another. None of its schedules is to
-/// blame.
+/// Builds a share that was lost with its member once more, on another member. No schedule of a lost
+/// share is to blame.
 std::vector<BuildOutcome> FarmBuilder::finish(const Share& share) {
   auto outcomes = outcomes_of(share);
   if (!outcomes && !run_.farm.link->lost() && !run_.cancellation.is_requested()) {
@@ -343,8 +343,8 @@ Result<MeasureReply> FarmRunner::measure(const MeasureJob& job) {
   return measured(sent);
 }
 
-/// A member that is lost proves nothing of a kernel, which its runner keeps in a sandbox, and
-/// neither does a reply that does not decode.
+/// The reply to a measurement. A lost member proves nothing about a kernel, which its runner keeps
+/// in a sandbox, and neither does a reply that does not decode.
 Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   TW_TRY(const auto reply, receive(sent, Needed::ForResult));
   if (!reply)

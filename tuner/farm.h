@@ -122,8 +122,8 @@ class FarmRunner : public Runner {
   };
   Result<Sent> send(Job job, double seconds, const std::vector<std::string>& kernels);
   Result<tl::expected<FarmReply, FarmFault>> receive(const Sent& sent, Needed needed);
-  /// Sends the job and decodes the reply; once more where that does not decode. TryLater where the
-  /// second does not either; a fault of the job is an Environment error.
+  /// Sends the job and decodes the reply, and repeats that once where the reply does not decode.
+  /// TryLater where the second reply does not decode; a fault of the job is an Environment error.
   template <typename Answer>
   Result<Answer> ask(const Job& job, double seconds, const std::vector<std::string>& kernels,
                      Needed needed);

@@ -23,8 +23,8 @@ namespace tw::tuner {
 /// must agree.
 inline constexpr int64_t farm_protocol = 2;
 
-/// What members and tuners must have in common, as text: the protocol and the version of kernels,
-/// "2.5".
+/// The versions that members and tuners must share, as text: "2.5" for protocol 2 and kernels of
+/// version 5.
 std::string farm_version();
 
 struct FarmJob {
@@ -47,7 +47,7 @@ struct FarmReply {
       {};  ///< as encode() of the reply to the job; of DescribeJob a FarmDescription
   std::vector<std::string> kernels = {};  ///< bytes of the kernels that a BuildJob made
   std::string host = {};    ///< hash of the name of the member's machine: provenance only
-  std::string member = {};  ///< address of the member, by the client; no part of the message
+  std::string member = {};  ///< address of the member, from the client; not in the message
 };
 
 /// What a member measures on.
@@ -60,14 +60,14 @@ struct FarmDescription {
   int64_t protocol = farm_protocol;
 };
 FarmDescription describe(const Target& target, const std::string& program_version);
-/// The target as the member has it. Environment where the member's program makes other kernels than
-/// this one; Invalid where the texts do not parse.
+/// The target as the member has it. Environment where the member's protocol or version of kernels
+/// differs from this program's; Invalid where the texts do not parse.
 Result<Target> described_target(const FarmDescription& description);
 
-/// The resource by which a farm knows devices that records call the same: "device:" and a hash,
-/// also of the version, so that members of other versions have other devices.
+/// The resource that members with the same device, as records name it, and the same version offer:
+/// "device:" and a hash of both.
 std::string device_resource(const Target& target);
-/// The resource by which a member says its version: "version:2.5".
+/// The resource that names the version of a member: "version:2.5".
 std::string version_resource();
 
 std::string encode(const FarmJob& job);

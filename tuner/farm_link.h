@@ -51,7 +51,7 @@ struct FarmTicket {
 /// A job's own misfortune: the farm goes on.
 struct FarmFault {
   std::string reason;
-  /// The reply does not decode, which says nothing of what the job was about.
+  /// The reply does not decode, which says nothing about the candidates of the job.
   bool is_garbled = false;
 };
 

@@ -22,10 +22,10 @@ constexpr double confirm_s = 0.4;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
-// Time beyond the budget at which TuningRun::Phase::Comparing ends.
+// Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
-// Calls of a kernel that takes longer than a batch: verifying it, warming up, and the samples of a
-// confirmation; the fewest rounds of a comparison, with both kernels.
+// Calls of a kernel of which one call takes longer than a batch: in a confirmation (verifying,
+// warming up and the samples), and in the fewest rounds of a comparison, with both kernels.
 constexpr int calls_of_confirmation = 30, calls_of_comparison = 4 * (least_rounds + 3);
 
 /// Rounds of each comparison when `comparisons` have to fit into the time. A round is four batches
@@ -97,16 +97,15 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
-/// Whether there is a kernel that could be the result: one that was timed, or that the database
-/// has.
+/// True where a kernel could be the result: one that was timed, or one that the database has.
 Result<bool> Task::has_something_to_compare() const {
   if (!finalists_.empty() || !disturbed_.empty() || !postponed_.empty() || elsewhere_) return true;
   TW_TRY(const auto known, run_.best_known(workload()));
   return known.has_value();
 }
 
-/// Whether so many calls of a kernel with that latency end before comparisons are cut short, which
-/// would cost the worker and what it has prepared.
+/// True where so many calls of a kernel with that latency end before the end of comparisons, at
+/// which the worker and everything that it has prepared would be lost.
 bool Task::fits(double latency_ns, int calls) const {
   const double left_s = run_.budget.total_s() + comparing_grace_s - run_.budget.elapsed_s();
   return latency_ns * 1e-9 * calls < left_s;
@@ -148,7 +147,7 @@ void Task::admit_disturbed() {
   keep_fastest(finalists_);
 }
 
-/// A known schedule that is of no use here, which the run says.
+/// The retrial of a known schedule that is of no use here. Adds a note.
 Retrial Task::unusable(const db::Record& known, const std::string& why) {
   note(run_.environment.notes, NoteKind::KnownUnusable,
        fmt::format("record {}: {}", known.hash.substr(0, 16), why));
@@ -283,8 +282,8 @@ Result<db::Record> Task::confirm_winner() {
   return is_answer ? *known : winner.record;
 }
 
-/// Trials carry no packing kernels: the winner is built once more, whole, and verified as it is. A
-/// kernel that is called on its user's arrays was whole as a trial.
+/// The winner as an artifact with its packing kernels, which trials lack: it is built once more and
+/// verified. A kernel that is called on its user's arrays needs no packing and is taken as it is.
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   if (keeps_arrays(workload()) && winner.schedule == finalists_[0].record.schedule)
     return run_.workers.artifacts->load(finalists_[0].artifact, run_.target);
@@ -310,10 +309,10 @@ Error Task::nothing_found(Ended ended) const {
   const int64_t trials = counts_.total();
   if (trials == 0 && !counts_.prove_nothing() && ended == Ended::Budget)
     return run_.no_candidate_in_time();
-  const std::string why =
-      trials > 0 || counts_.prove_nothing() ? fmt::format("none of {} candidates is valid: {}",
-                                                          trials, counts_.most_frequent_failures())
-                                            : "nothing could be proposed";
+  const std::string why = trials > 0 || counts_.prove_nothing()
+                              ? fmt::format("none of {} candidates is valid: {}", trials,
+                                            counts_.most_frequent_failures())
+                              : "nothing could be proposed";
   if (counts_.prove_nothing())
     return {ErrorCode::TryLater, fmt::format("[tune] {}; try again when less else runs", why)};
   return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};

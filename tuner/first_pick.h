@@ -15,8 +15,9 @@ namespace tw::tuner {
 
 /// The schedule that a search begins with, as tw1 text: by what the database and its layers know of
 /// the workload elsewhere and of workloads like it, else by the cost model alone
-/// (predicted_schedule()). Nothing is built. Deterministic. What the database does not give is told
-/// to `notes`. Errors as schedules::Space::derive().
+/// (predicted_schedule()). Nothing is built. Deterministic. `notes`, which may be null, gets a note
+/// for records that could not be read or learned from. Errors as schedules::Space::derive(), and as
+/// check_not_stopped() where the token stopped.
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
                                const Target& target, int threads, const StopToken& stop,
                                Notes* notes = nullptr);

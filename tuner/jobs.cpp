@@ -55,7 +55,7 @@ std::string to_bytes(const json& value) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-/// Ok for the version of this program; messages of the first one did not name theirs.
+/// Ok for the protocol of this program; a message that names none is of protocol 1.
 Status check_protocol(const json& message) {
   const auto version = message.value("protocol", int64_t{1});
   if (version == worker_protocol) return {};

@@ -15,8 +15,8 @@
 
 namespace tw::tuner {
 
-/// Raised when jobs or replies change. Every message names it, so that a worker of another version
-/// of the program, which may be installed while a run goes on, is recognized by its first message.
+/// Raised when jobs or replies change. Every message names it, so that the first message shows a
+/// worker of another version, as when a new version is installed during a run.
 inline constexpr int64_t worker_protocol = 2;
 
 /// Compile each schedule (text) of the workload (key) and put the kernels into the store.
@@ -36,7 +36,7 @@ struct BuildOutcome {
   bool installation = false;  ///< the compiler or linker is at fault, as far as can be told
   std::string code = {};      ///< codegen::code_hash of the kernel
   bool otherwise = false;     ///< the kernel is for the job's other target
-  bool blameless = false;     ///< as MeasureReply::blameless
+  bool blameless = false;     ///< of a Lost outcome, as MeasureReply::blameless
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;  ///< one a schedule, in order
@@ -87,11 +87,11 @@ struct MeasureReply {
   double peak_gflops = 0;  ///< highest peak that the machine has shown lately; 0: unknown
   /// Hash of the name of another machine that measured; empty: this one. Workers do not say it.
   std::string host = {};
-  /// Of a Lost reply: the candidate had no part in it, as where a signal from outside ended the
-  /// worker. No record is made then.
+  /// For a Lost reply: the candidate had no part in the loss, as where a signal from outside ended
+  /// the worker. A blameless loss makes no record.
   bool blameless = false;
 };
-/// The reply for a candidate of which nothing is known, by no fault of its own.
+/// A Lost and blameless reply with that reason.
 MeasureReply blameless_loss(std::string reason);
 
 /// Time two kernels by turns.

@@ -88,7 +88,7 @@ struct TunedNetwork {
   Ended ended = Ended::FromDatabase;
   /// The kernels that the last round could not measure: texts of workloads by the reason.
   std::map<std::string, std::vector<std::string>> failures;
-  std::optional<Error> unstored = {};  ///< as Tuned::unstored
+  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel
 };
 
 /// The prediction and the tuning of kernels, as functions, so that tests can answer from tables.

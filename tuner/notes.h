@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Things that a run gave up, left out or replaced by something else, and went on without. None is a
-// fault that ends the run, and none is silent: the first of a kind is told as one line, all are
-// counted, and the program prints the counts with its result.
+// Notes on things that a run gave up, left out or replaced, and went on without. They end no run,
+// and none is silent: the first note of a kind is told as one line, all are counted, and the
+// program prints the counts with its result.
 //
 //   Notes notes([](const std::string& line) { note(line); });      // the program's
 //   environment.notes = &notes;                                    // passed in
 //   note(environment.notes, NoteKind::LostTrial, "the builder: SIGTERM");
 //   for (const Note& n : notes.all()) ...                          // {"lost_trial", text, 3}
 //
-// Any thread may add to a Notes.
+// Thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -39,27 +39,28 @@ enum class NoteKind : uint8_t {
 #undef X
 };
 
-/// "lost_trial"
+/// The name in JSON: "lost_trial".
 std::string_view to_string(NoteKind kind);
 
-/// All notes of a kind.
+/// The notes of a kind.
 struct Note {
   NoteKind kind = NoteKind::KnownUnusable;
-  std::string text;  ///< why, of the first
+  std::string text;  ///< the reason in the first note
   int64_t count = 0;
 };
-/// "[tune] a candidate was lost with its worker, and is not counted as tried: SIGTERM"
+/// The note as a line: "[tune] a candidate was lost with its worker, and is not counted as tried:
+/// SIGTERM".
 std::string line_of(const Note& note);
 
 class Notes {
  public:
-  /// Called with line_of() the first note of each kind.
+  /// Called with line_of() the first note of each kind, on the thread that adds it.
   using Tell = std::function<void(const std::string& line)>;
 
   explicit Notes(Tell tell = nullptr) : tell_(std::move(tell)) {}
 
   void add(NoteKind kind, std::string_view why);
-  /// In the order in which their kinds came.
+  /// One entry for each kind, in the order of their first notes.
   std::vector<Note> all() const;
 
  private:
@@ -68,7 +69,7 @@ class Notes {
   std::vector<Note> notes_;
 };
 
-/// Adds a note where somebody collects them.
+/// Adds a note unless `notes` is null.
 inline void note(Notes* notes, NoteKind kind, std::string_view why) {
   if (notes != nullptr) notes->add(kind, why);
 }

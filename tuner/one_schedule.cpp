@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 
-/// A kernel whose runner was lost may be fine.
+/// The code of an error for a reply that is not Ok: a kernel whose runner was lost may be fine
+/// later.
 ErrorCode code_of(const MeasureReply& reply) {
   return reply.status == db::TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Invalid;
 }

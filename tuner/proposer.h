@@ -42,7 +42,7 @@ class Proposer {
   void learn(const schedules::Point& point, double throughput);
   bool has_seen(const std::string& schedule) const { return seen_.schedules.contains(schedule); }
 
-  /// Begins a proposal, which the token may end, and which looks at so many points at most.
+  /// Begins a proposal that the token may end, and that looks at `most_points` points at most.
   void begin(StopToken stop, size_t most_points = SIZE_MAX);
   /// Up to `count` points that the search thinks worth a trial, best first; none where it was
   /// stopped.

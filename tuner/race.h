@@ -40,7 +40,7 @@ Result<ModelCall> repeated_call(const runtime::Model& model,
 
 /// Median time of a call of each model in ns, on inputs from N(0, 1): each round calls every model
 /// once, and every other round in the opposite order. The models compute the same network. At least
-/// one round; Interrupted where `stop` ended it before that.
+/// one round; Interrupted where options.stop stopped it before that.
 Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
                                  const RaceOptions& options);
 

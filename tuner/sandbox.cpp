@@ -97,7 +97,8 @@ void report_once() {
 
 // --- Faults, seen from inside the worker ---
 
-/// System calls that no candidate needs. Each ends the worker; of a driver, some are refused.
+/// System calls that no candidate needs. Each ends the worker; where a driver runs, some are
+/// refused instead.
 struct Forbidden {
   int number;
   const char* name;
@@ -114,7 +115,7 @@ constexpr std::array always_forbidden = {
     TW_CALL(pivot_root), TW_CALL(reboot), TW_CALL(kexec_load), TW_CALL(init_module),
     TW_CALL(finit_module), TW_CALL(add_key), TW_CALL(keyctl)};
 
-/// Changes of files that Landlock does not see.
+/// Changes of the attributes of files, which Landlock does not see.
 constexpr std::array file_attributes = {TW_CALL(chown),     TW_CALL(fchown),   TW_CALL(lchown),
                                         TW_CALL(fchownat),  TW_CALL(setxattr), TW_CALL(lsetxattr),
                                         TW_CALL(fsetxattr), TW_CALL(utimensat)};
@@ -305,8 +306,9 @@ std::vector<std::string> gpu_devices() {
   return paths;
 }
 
-/// Lets the process name its threads. A driver of CUDA 12.8 or newer names those that it starts
-/// through /proc/self/task/<number>/comm, and does not start where that is refused.
+/// Lets the process name its threads. A driver for CUDA 12.8 or newer writes the names of the
+/// threads that it starts to /proc/self/task/<number>/comm, and does not start where that is
+/// refused.
 Status allow_thread_names(int ruleset, uint64_t rights) {
   constexpr const char* threads = "/proc/self/task";
   // A rule is about an inode, and procfs makes a new one where nobody holds the directory.
@@ -358,7 +360,7 @@ using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 /// Collects the first failure of many rules. A call that an architecture lacks is no failure.
 class Rules {
  public:
-  /// `answer` is what becomes of a call that drivers may try: SCMP_ACT_TRAP or SCMP_ACT_ERRNO.
+  /// `answer` is the action for calls that drivers may try: SCMP_ACT_TRAP or SCMP_ACT_ERRNO.
   Rules(scmp_filter_ctx filter, uint32_t answer) : filter_(filter), answer_(answer) {}
   void forbid(int call) { note(seccomp_rule_add(filter_, SCMP_ACT_TRAP, call, 0)); }
   void forbid_if(int call, scmp_arg_cmp condition) {
@@ -406,7 +408,7 @@ void forbid_processes(Rules* rules) {
   rules->refuse_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
 }
 
-/// Sockets are local ones only, so what is done with a socket is done with a local one.
+/// Refuses sockets that are not local. Calls on sockets stay allowed, as every socket is local.
 void allow_local_sockets(Rules* rules) {
   for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
     rules->deny_if(EACCES, call, SCMP_A0(SCMP_CMP_NE, AF_UNIX));

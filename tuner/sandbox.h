@@ -16,8 +16,9 @@
 //   ... from here on foreign code may run; each further thread starts with a SignalStack.
 //
 // Threads that ran before restrict_self() are bound by seccomp and not by Landlock, so foreign code
-// runs on threads that start afterwards. driver.h says when the drivers of devices start. What a
-// kernel lacks (an old Linux without Landlock, another architecture) is listed, not fatal.
+// runs on threads that start afterwards. driver.h says when the drivers of devices start. Limits
+// that the system lacks (an old Linux without Landlock, another architecture) are listed and not
+// fatal.
 
 #include <cstdint>
 #include <memory>
@@ -31,7 +32,7 @@
 
 namespace tw::tuner {
 
-/// Says if a worker limits itself. Its role begins with `unconfined_role` where it does not.
+/// Says if a worker limits itself. The arguments of one that does not begin with `unconfined_role`.
 enum class Confined { No, Yes };
 inline constexpr std::string_view unconfined_role = "unconfined";
 
@@ -41,10 +42,9 @@ struct ProcessLimits {
   int open_files = 64;
   /// For workers that run compilers, and for drivers that do; never for candidates alone.
   bool may_start_programs = false;
-  /// The process has a GPU's driver. Devices of GPUs and the names of its own threads can be
-  /// written to, and it may have local (AF_UNIX) sockets. Where it asks for another process, for
-  /// other modes or owners of files or for other limits, it is refused and goes on: drivers try
-  /// much that they can do without.
+  /// The process runs a GPU's driver. It may write to devices of GPUs and to the names of its own
+  /// threads, and may have local (AF_UNIX) sockets. Calls that start processes or change modes and
+  /// owners of files or limits are refused instead of fatal, as drivers try them and go on without.
   bool runs_drivers = false;
   std::string scratch_dir = {};  ///< the only place where files can be written; empty: nowhere
 };
@@ -84,9 +84,9 @@ enum class FaultKind {
   StackOverflow,
   InputWritten,  ///< a write to memory made read-only
   Resource,      ///< memory, files, processes, sockets
-  Lost,  ///< killed by the system, or with its device: it may have been the candidate's doing
-  /// Ended by a signal from outside (SIGTERM, SIGINT, SIGHUP), or by a fault of this program: the
-  /// candidate had no part in it.
+  Lost,          ///< killed by the system, or lost with its device; the candidate may be the cause
+  /// Ended by a signal from outside (SIGTERM, SIGINT, SIGHUP), or by a fault of this program. The
+  /// candidate is not the cause.
   Ended,
 };
 
@@ -98,8 +98,8 @@ struct Fault {
 /// The status of a trial that ends with such a fault; stack overflows are Oob.
 db::TrialStatus status_of(FaultKind kind);
 
-/// What the end of a worker means. A SIGKILL from elsewhere is mostly the system running out of
-/// memory.
+/// The fault that the end of a worker stands for. A SIGKILL from elsewhere mostly means that the
+/// system ran out of memory.
 Fault classify(const Died& died);
 
 /// Ends this worker with a fault that the parent's classify() gives back.

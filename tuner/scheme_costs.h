@@ -65,8 +65,8 @@ struct CostContext {
 
 class SchemeCosts {
  public:
-  /// Predicts all offered schemes (schemes.h), on all cores. Interrupted if `stop` ended it;
-  /// Unsupported, naming the operator, if none of its schemes can be scheduled. The graph must
+  /// Predicts all offered schemes (schemes.h), on all cores. Interrupted if context.stop stopped
+  /// it; Unsupported, naming the operator, if none of its schemes can be scheduled. The graph must
   /// outlive the costs.
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,
                                      db::Store& store, Predict predict);

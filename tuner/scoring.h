@@ -61,7 +61,7 @@ inline constexpr Descent quick_descent{.samples = 0, .starts = 1, .mutations = 0
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
 /// default of the space where no point that it considers is legal. On GPUs the search is `descent`,
 /// among points whose registers are not expected to spill. Deterministic. Errors as
-/// Space::derive().
+/// Space::derive(), and as check_not_stopped() where the token stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const Descent& descent = thorough_descent);

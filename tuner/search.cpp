@@ -83,7 +83,7 @@ Score legal_only(const Score& score) {
   };
 }
 
-/// What was cut short is another choice, and so none.
+/// The points, or none where the token stopped: a search that was cut short makes another choice.
 std::vector<Point> whole(std::vector<Point> points, const StopToken& stop) {
   if (stop.is_stopped()) points.clear();
   return points;

@@ -33,7 +33,7 @@ struct Known {
   const std::vector<Tried>& history;
   const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
   StopToken stop = {};
-  /// Most points that one proposal looks at, whatever their number for each pick.
+  /// Most points that one proposal looks at, however many each pick would have.
   size_t most_points = SIZE_MAX;
 };
 

@@ -191,7 +191,8 @@ Result<Station> station_of(const std::vector<std::string>& arguments, Confined c
   return Station(std::move(own), std::move(environment));
 }
 
-/// A job that does not decode is a fault of the farm: whoever sent it may try again.
+/// The error for a job that does not decode: TryLater, as the farm is at fault and the sender may
+/// repeat the job.
 Error unread(const Error& error) {
   return error.code == ErrorCode::Invalid ? Error{ErrorCode::TryLater, error.message} : error;
 }

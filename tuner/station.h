@@ -65,7 +65,7 @@ class Station {
 
 /// The body of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA DIRECTORY
 /// ...]`: answers FarmJobs with FarmReplies, a frame each, until its parent closes the connection.
-/// Its workers are confined or not.
+/// Its workers limit themselves as `confined` says.
 int station_main(const std::vector<std::string>& arguments, Confined confined = Confined::Yes);
 
 }  // namespace tw::tuner

@@ -34,7 +34,7 @@ bool is_faster_on_one(std::span<const StepRound> rounds);
 /// For each step of the model's first variant, 1 where it is faster on one thread than on
 /// options.threads, else 0. Profiles calls on one and on all threads by turns, until the budget or
 /// the rounds are used up; calls that something else on the machine disturbed do not count.
-/// Interrupted where the token of the options stops it. Requires: options.threads > 1.
+/// Interrupted where options.stop stopped it. Requires: options.threads > 1.
 Result<std::vector<int>> step_threads(const runtime::Model& model, const Clock& clock,
                                       const RaceOptions& options);
 

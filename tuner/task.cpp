@@ -25,17 +25,16 @@ using schedules::Point;
 
 // Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
 constexpr size_t most_finalists = 4;
-// Share of the budget that one proposal may take on an ordinary machine, and its lower bound.
+// Share of the budget that one proposal may take on an ordinary machine, and its least seconds.
 // Proposals take milliseconds, except for the largest kernels of GPUs.
 constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
-// What an ordinary machine does in a second: points of weight 1 that it scores, and stored
-// schedules of weight 1 that it lowers. Only counts follow from it, which are the same on every
-// machine.
+// Work of an ordinary machine in a second: points of weight 1 that it scores, and stored schedules
+// of weight 1 that it lowers. They give counts, which are the same on every machine.
 constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
-// The first points of a run with one task are proposed without its own measurements, so that they
-// depend on its options and the database alone: every run with a seed begins with the same ones.
-// Up to 64 trials the analytic model alone picks as well as one that is fitted to them
+// Number of points that a run with one task proposes without its own measurements, so that they
+// depend on its options and the database alone: every run with a seed begins with the same points.
+// Up to 64 trials the analytic model alone picks as well as a model that is fitted to the trials
 // (tests/tuner/replay_test.cpp).
 constexpr int64_t points_before_feedback = 64;
 // Rate assumed before the first batch: one core builds eight candidates in a third of a second.
@@ -51,8 +50,8 @@ constexpr double patience_s = 0.6, short_patience_s = 0.1;
 // After this many builds in a row that fail for no fault of the candidates, the compiler or linker
 // is broken.
 constexpr int64_t most_broken_builds = 24;
-// After so many candidates in a row that were lost with their workers, the machine or the farm is
-// at fault, and measuring more of them is of no use.
+// After this many candidates in a row that were lost with their workers, the machine or the farm is
+// at fault, and the run ends.
 constexpr int64_t most_lost_in_a_row = 8;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
@@ -205,7 +204,7 @@ void Task::learn_from_database(const StopToken& stop) {
   trusted_trials_ = known.trusted();
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
   if (!is_guided()) {
-    // The run's model goes on to learn; what it refuses teaches neither.
+    // The model of the run gets the same samples below, and notes those that it refuses.
     model_at_start_.emplace();
     if (!known.samples.empty()) (void)model_at_start_->update(known.samples);
   }
@@ -213,7 +212,8 @@ void Task::learn_from_database(const StopToken& stop) {
   proposer_.learn(std::move(known));
 }
 
-/// Points or schedules that one proposal may handle, if a machine handles `per_second` of weight 1.
+/// The number of points or schedules that one proposal may handle, where an ordinary machine
+/// handles `per_second` of weight 1.
 size_t Task::most_in_a_proposal(double per_second) const {
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const double seconds = std::max(least_proposing_s, proposing_share * share_s);
@@ -229,7 +229,7 @@ std::vector<Point> Task::propose(const Score& predict) {
   proposer_.begin(stop, most_in_a_proposal(is_gpu ? usual_gpu_points_per_s : usual_points_per_s));
   learn_from_database(stop);
   if (stop.is_stopped()) return {};
-  // Counts of the options alone: what the clock says decides how many are built at a time.
+  // The count depends on the options alone; the clock decides how many are built at a time.
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const auto count = static_cast<int64_t>(
       std::clamp(usual_trials_per_s * share_s, 1.0, static_cast<double>(run_.options.batch)));
@@ -251,8 +251,8 @@ std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
   return proposer_.predict(points, run_.learner.model(), trusted_trials_ + counts_.total());
 }
 
-/// Candidates that fit into the time that is left. A builder answers once all that it was given are
-/// built: more would be built in vain, and nothing measured.
+/// The number of candidates that fit into the time that is left. A builder answers once all its
+/// candidates are built, so with more of them nothing would be measured in time.
 int64_t Task::fitting() const {
   const auto trials = static_cast<double>(counts_.total());
   const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
@@ -375,8 +375,8 @@ Status Task::record(const MeasureReply& reply) {
   return {};
 }
 
-/// Takes back a candidate that was lost by no fault of its own: there is no record of it, and
-/// another one may be proposed for it.
+/// Drops a candidate that was lost by no fault of its own: it leaves no record, and another
+/// candidate may be proposed in its place.
 Status Task::drop_lost(const std::string& reason) {
   due_.pop_front();
   --proposed_;
@@ -471,7 +471,8 @@ void Task::learn() {
 
 // ---- stop? ----------------------------------------------------------------------------------
 
-/// What other hosts found is timed in the finals, with trials that the search leaves.
+/// The number of trials that the search may make. It leaves some for records of other hosts, which
+/// the finals time.
 int64_t Task::most_search_trials() const {
   return std::max<int64_t>(run_.options.trials - finals_trials_, 1);
 }

@@ -36,10 +36,10 @@ struct Finalist {
 /// Sorts them, fastest first, and keeps as many as are compared at the end.
 void keep_fastest(std::vector<Finalist>& finalists);
 
-/// What came of a schedule that the database knows when it was built and verified here.
+/// The outcome of building and verifying a schedule that the database knows.
 struct Retrial {
-  std::optional<Finalist> finalist = {};  ///< it is right, and was timed
-  bool is_unusable = false;  ///< it cannot be built, or is wrong; not where it was only lost
+  std::optional<Finalist> finalist = {};  ///< the schedule, where it is correct and was timed
+  bool is_unusable = false;  ///< it cannot be built, or is wrong; false where it was only lost
 };
 
 /// A built candidate that is to be measured. While the machine is disturbed it is postponed, and
@@ -72,8 +72,8 @@ class Task {
   /// when the run is stopped.
   std::vector<schedules::Point> propose(const Score& predict);
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
-  /// The next candidates to be built, of these points or left over from earlier ones: as many as
-  /// fit into the time. The order in which candidates leave does not depend on it.
+  /// The next candidates to be built, from candidates left over and from these points: as many as
+  /// fit into the time. The order of candidates does not depend on the time.
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.
@@ -116,14 +116,14 @@ class Task {
   Status begin_with_given_schedule();
   void report();
   Result<std::string> reference_schedule() const;
-  void learn_from_database(const StopToken& stop);  ///< asks it once
+  void learn_from_database(const StopToken& stop);  ///< asks the database, the first time only
   size_t most_in_a_proposal(double per_second) const;
   int64_t most_search_trials() const;
-  /// Whether the run may make no more trials of this workload.
+  /// True once the run may make no more trials of this workload.
   bool used_its_trials() const {
     return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
   }
-  bool is_guided() const;  ///< whether trials of this run guide its proposals
+  bool is_guided() const;  ///< true once trials of this run guide its proposals
   int64_t fitting() const;
   Status prepare_runner(Needed needed);
   Status announce_measurements();
@@ -169,7 +169,7 @@ class Task {
   bool recalled_ = false;                ///< the database has been asked
   int64_t trusted_trials_ = 0;           ///< Experience::trusted()
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
-  int64_t finals_trials_ = 0;            ///< of a limited number, what the finals may need
+  int64_t finals_trials_ = 0;            ///< trials that are kept for the finals
   int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed
   int64_t under_way_ = 0;                ///< candidates proposed and not yet back from the builder
 
@@ -180,9 +180,9 @@ class Task {
   std::string unusable_;  ///< schedule of the database's best, where it failed in the finals
   std::vector<Finalist> disturbed_;                ///< timed, but never undisturbed; in any order
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
-  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet, as the next
-  std::vector<Tried> fresh_points_;
-  /// What the database taught, as long as trials of this run do not guide its proposals.
+  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed to the model yet
+  std::vector<Tried> fresh_points_;                ///< not handed to the search yet
+  /// A model of what the database has, until trials of this run guide its proposals; then none.
   std::optional<cost_model::CostModel> model_at_start_;
   GainCurve gain_;
   TrialCounts counts_;

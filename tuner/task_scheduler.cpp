@@ -134,8 +134,8 @@ bool TaskScheduler::begin_build(const Batch& batch) {
   return has_begun;
 }
 
-/// A failure while an interrupt or the end of the budget ends all waits is none: the finals say
-/// what there is.
+/// Notes a failure of the task, but not an error by which an interrupt or the end of the budget
+/// ends a wait: the finals then give what there is.
 void TaskScheduler::note_failure(Entry& entry, const Error& error) {
   if (run_->interrupted()) return;
   if (!run_->is_of_stop(error))

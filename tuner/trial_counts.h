@@ -14,15 +14,15 @@ namespace tw::tuner {
 class TrialCounts {
  public:
   void add(const db::Record& trial);
-  /// A candidate that leaves no record: it counts as lost, and not as a trial.
+  /// Counts a candidate that leaves no record as lost. It is no trial.
   void add_lost(const std::string& reason);
   /// Reasons that differ in numbers only count as the first of them.
   void add_failure(const std::string& reason);
 
   /// Number of trials.
   int64_t total() const { return total_; }
-  /// Whether no trial says anything about its schedule, as each was disturbed or lost, and there
-  /// were such trials or candidates.
+  /// True if there were trials or candidates, all of which were disturbed or lost, so that none
+  /// says anything about its schedule.
   bool prove_nothing() const;
   /// Number of trials, and of lost candidates, by the text of their status.
   const std::map<std::string, int64_t>& by_status() const { return by_status_; }

@@ -108,7 +108,8 @@ struct Tuned {
   double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (gain.h)
   double spent_s = 0;           ///< time of the budget spent on it, without the finals
   std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
-  /// Why the latest trials of the run, perhaps the best one, are stored nowhere; none: they are.
+  /// The reason for which the latest trials of the run, perhaps the best one, are stored nowhere;
+  /// nullopt: all are stored.
   std::optional<Error> unstored = {};
 };
 
@@ -143,11 +144,11 @@ Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::str
                                          const Target& target, int threads, bool verify,
                                          const Environment& environment);
 
-/// Measures one schedule as tune() would: the record is not stored. A kernel that is not correct,
-/// or could not be timed, is a record with that status; TryLater where it was lost.
+/// Measures one schedule as tune() would, and returns a record that is not stored. A kernel that is
+/// not correct, or could not be timed, gives a record with that status; TryLater where it was lost.
 Result<db::Record> try_schedule(const dsl::Workload& workload, std::string_view schedule,
                                 const Target& target, int threads, const Environment& environment);
-/// The same where only a timed kernel will do: any other status is Invalid.
+/// As try_schedule(), for a kernel that has to be timed: any other status is Invalid.
 Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
                                     const Target& target, int threads,
                                     const Environment& environment);

@@ -23,10 +23,10 @@ Result<std::optional<T>> unless_away(Result<std::optional<T>> known) {
   return known;
 }
 
-// A run goes beyond its budget by these at most, and by what ending it takes: for the first kernel
-// and for comparing those that there are, and for building the winner and verifying it.
+// Most seconds by which a run goes beyond its budget before it ends: for the first kernel and for
+// comparing kernels, and for building and verifying the winner.
 constexpr double first_kernel_grace_s = 1, winner_grace_s = 1.6;
-// Waits show the time that passes so often.
+// Seconds between two reports of progress during a wait.
 constexpr double between_reports_s = 0.5;
 
 }  // namespace

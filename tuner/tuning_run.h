@@ -28,8 +28,8 @@ class Budget {
   Budget(double total_s, Clock clock);
   void reserve(double finals_s, double drain_s);
   double total_s() const { return total_s_; }
-  /// The time on the clock when so many seconds of the search budget are left; negative ones are
-  /// after its end.
+  /// The time on the clock in ns at which so many seconds of the search budget are left; negative
+  /// seconds give a time after its end.
   int64_t when_left_ns(double seconds) const;
   double drain_s() const { return drain_s_; }
   double finals_s() const { return finals_s_; }
@@ -53,7 +53,7 @@ class Learner {
  public:
   const cost_model::CostModel& model() const { return model_; }
   /// Adds samples and fits the analytic model to them; learns trees when it is time, or at once.
-  /// Samples that the model refuses are a note.
+  /// Samples that the model refuses become a note; `notes` may be null.
   void learn(const std::vector<cost_model::Sample>& samples, bool at_once, Notes* notes);
   /// Hashes of the records that the model has learned from.
   std::set<std::string>& records() { return records_; }
@@ -71,30 +71,31 @@ struct TuningRun {
                                                   const OnProgress& on_progress, Workers workers);
 
   bool interrupted() const;
-  /// What ends all that the present phase of the run thinks out and waits for: the user, or the end
-  /// that the budget sets to the phase. Waits for what the result needs hear of the user later.
+  /// A token that stops when the user interrupts, or at the end that the budget sets for the
+  /// present phase. Waits for work that the result needs end later than this token
+  /// (Needed::ForResult).
   StopToken stop() const { return any_of(environment.stop(), waits().token(Needed::No)); }
-  /// Whether an error only says that somebody stopped the work: that is no fault of the work.
+  /// True for an error of work that was stopped, which is no fault of the work.
   bool is_of_stop(const Error& error) const {
     return (error.code == ErrorCode::Interrupted || error.code == ErrorCode::TryLater) &&
            stop().is_stopped();
   }
 
-  /// The phases of a run, each with its end. The search ends with its part of the budget, and goes
-  /// on beyond all of it for the first kernel only.
+  /// The phases of a run, each of which has its own end. The search ends with its part of the
+  /// budget; until a kernel is valid it goes on for a second beyond the whole budget.
   enum class Phase { Searching, SearchingWithResult, Comparing, BuildingWinner };
   void enter(Phase phase) const;
   const Cancellation& waits() const { return *workers.cancellation; }
 
-  /// Shows progress, which waits show again with the time that passes.
+  /// Reports progress. Waits report it again with the time that has passed.
   void report(const Progress& progress);
   ~TuningRun();
   /// The error of a task for which the budget ended before anything was built.
   Error no_candidate_in_time() const;
   /// Stores a sealed record, perhaps with a later batch. Where records can be stored nowhere, the
-  /// run keeps them in memory and `unstored` says why.
+  /// run keeps them in memory, and `unstored` has the reason.
   void store_record(const db::Record& record);
-  /// Stores what is kept in memory.
+  /// Stores the records that are in memory, and sets or clears `unstored`.
   void store_all();
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
   /// tasks that have begun.
@@ -116,9 +117,9 @@ struct TuningRun {
   Learner learner = {};
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
-  std::optional<Error> unstored = {};   ///< why the latest records are in memory only
+  std::optional<Error> unstored = {};   ///< reason for which the latest records are in memory only
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
-  Progress shown = {};                  ///< the latest that was reported
+  Progress shown = {};                  ///< the latest report
 };
 
 }  // namespace tw::tuner

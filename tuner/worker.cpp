@@ -4,7 +4,7 @@
 //   worker run <store>                                               verifies and times
 //   worker run <store> <target> <index> <directory>                  the same on a device
 //   worker station ...                                               a member of a farm: station.h
-// `worker unconfined ...` does the same without limits (sandbox.h).
+// `worker unconfined ...` is the same worker without limits (sandbox.h).
 // The store is a directory of kernels (artifact_store.h), which builders may write. The code
 // generator is the directory of the compiler for processors, or empty; the CUDA directories are
 // those of NvrtcOptions; a device's driver writes to its directory. A worker answers one frame with
@@ -63,7 +63,8 @@ int serve(const Answer& answer) {
 
 // ---- building -------------------------------------------------------------------------------
 
-/// A tool that somebody else ended says nothing about the schedule.
+/// The outcome of a schedule that could not be built. A tool that was ended from outside says
+/// nothing about the schedule.
 BuildOutcome rejected(db::TrialStatus status, const Error& error) {
   if (error.code != ErrorCode::TryLater)
     return {"", status, error.message, error.code == ErrorCode::Environment};
@@ -450,7 +451,8 @@ void wait_for_request() {
 }
 
 /// Puts the limits of the role on this process, and starts the driver of its device. The driver
-/// starts with the first request: the device is this run's turn from then on (device_lock.h).
+/// starts with the first request, as the parent holds the lock of the device from then on
+/// (device_lock.h).
 Result<std::shared_ptr<runtime::Device>> prepare_process(const Role& role, Confined confined) {
   std::shared_ptr<runtime::Device> none;
   if (role.device) {

@@ -24,8 +24,9 @@ constexpr int most_builders = 4;
 // Another tuner's turn at the device is one job of its own.
 constexpr double device_patience_s = 60;
 
-// A candidate may be what its worker was lost by. Jobs without a candidate are repeated more often,
-// so that a run survives the loss of its workers at any moment.
+// Repetitions of a job whose worker was lost. A candidate may be the cause of the loss; jobs
+// without a candidate are repeated more often, so that a run survives losses of its workers at any
+// moment.
 constexpr int repetitions_of_candidates = 1, repetitions_of_others = 3;
 
 constexpr int64_t trials_per_peak = 32;
@@ -54,8 +55,8 @@ MeasureReply fault_of(const Outcome& outcome) {
   return {status_of(fault.kind), fault.detail};
 }
 
-/// The outcome of a schedule whose builder ended with that fault: a compiler that dies of a
-/// schedule gives no kernel of it.
+/// The outcome of a schedule whose builder ended with that fault: CompileError where the compiler
+/// died of the schedule.
 BuildOutcome outcome_of(const MeasureReply& fault) {
   BuildOutcome outcome;
   outcome.reason = "the builder: " + fault.reason;
@@ -66,13 +67,13 @@ BuildOutcome outcome_of(const MeasureReply& fault) {
   return outcome;
 }
 
-/// Whether a job measures or compares candidates.
+/// True for jobs that measure or compare candidates.
 bool has_candidate(const Job& job) {
   return std::holds_alternative<MeasureJob>(job) || std::holds_alternative<CompareJob>(job);
 }
 
-/// Whether the worker of a job is started again after such a fault. Where no candidate is at work,
-/// whatever ends the worker is no fault of the job's.
+/// True where a job is repeated, with a new worker, after such a fault. Where no candidate runs,
+/// the end of the worker is no fault of the job.
 bool is_repeated(const Job& job, const MeasureReply& fault) {
   if (fault.status == db::TrialStatus::Lost) return true;
   return !has_candidate(job) && !std::holds_alternative<PrepareJob>(job) &&
@@ -258,8 +259,8 @@ std::vector<BuildOutcome> BuilderPool::finish_members() {
   return outcomes;
 }
 
-/// Builds the schedules that a builder died of, as when memory runs out, once more, one by one, so
-/// that the culprit alone carries the blame.
+/// The outcomes of a member's schedules. Where the builder died, as when memory runs out, it builds
+/// the schedules once more, one by one, so that the culprit alone is blamed.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Deadline& deadline) {
   const BuildJob all = member.job;
   Attempt first = attempt(member, deadline);
@@ -387,7 +388,7 @@ Result<RunnerProcess::Answer<Reply>> RunnerProcess::ask(const Job& job, double t
   TW_TRY(Answer<Reply> answer, ask_once<Reply>(job, timeout_s, needed));
   const int most = has_candidate(job) ? repetitions_of_candidates : repetitions_of_others;
   for (int i = 0; i < most && !answer && is_repeated(job, answer.error()); ++i) {
-    // Readying the reference is what a new worker begins with.
+    // ensure_running() would ready the reference in a new worker, which this job does itself.
     TW_RETURN_IF_ERROR(std::holds_alternative<PrepareJob>(job) ? process_.restart()
                                                                : ensure_running());
     TW_TRY(answer, ask_once<Reply>(job, timeout_s, needed));

@@ -2,10 +2,10 @@
 #pragma once
 // The workers of a run as processes of this machine: some build, one measures, all sandboxed. Each
 // job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
-// with a status. A job whose worker is lost, by a signal from outside, by want of memory or with a
-// reply that does not decode, is done once more before that: a Lost status is its second loss. On a
-// device they measure while no other tuner does (device_lock.h). Kernels are
-// files in a private directory that only builders may write.
+// with a status. A worker is lost where a signal from outside or want of memory ends it, or its
+// reply does not decode; its job is then done once more, and a second loss is the status Lost. On a
+// device they measure while no other tuner does (device_lock.h). Kernels are files in a private
+// directory that only builders may write.
 
 #include <cstdint>
 #include <map>
@@ -83,8 +83,8 @@ class BuilderPool : public Builder {
     size_t building = 0;  ///< number of schedules that it has at present
     BuildJob job = {};    ///< the latest
   };
-  /// What came of the schedules of a member, and whether those without a kernel are to be built
-  /// once more, one by one.
+  /// The outcomes of a member's schedules. `repeats`: those without a kernel are to be built once
+  /// more, one by one.
   struct Attempt {
     std::vector<BuildOutcome> outcomes;
     bool repeats = false;
@@ -130,7 +130,7 @@ class RunnerProcess : public Runner {
 
   RunnerProcess(PoolContext context, Process process, std::optional<DeviceLock> device_lock,
                 std::optional<Scratch> driver_scratch);
-  /// Repeats a job whose worker was lost, with a new one.
+  /// Asks the worker, and repeats a job whose worker was lost with a new worker.
   template <typename Reply>
   Result<Answer<Reply>> ask(const Job& job, double timeout_s, Needed needed);
   template <typename Reply>

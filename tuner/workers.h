@@ -76,7 +76,7 @@ class Runner {
   /// not.
   virtual Status begin(const std::vector<MeasureJob>& jobs);
   /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error,
-  /// and so is the loss of whoever measured it, once it was measured again and lost again.
+  /// and so is Lost, where the worker was lost in this job and in its repetition.
   /// Interrupted when the user or the budget stops it.
   virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;
   virtual Result<CompareReply> compare(const CompareJob& job) = 0;
@@ -111,7 +111,7 @@ struct Workers {
   std::shared_ptr<Builder> builder;
   std::shared_ptr<Runner> runner;
   std::shared_ptr<const BusyTime> busy;
-  /// What ends their waits; a run sets its end here. None: their waits take no time.
+  /// The stops of their waits, whose end a run sets; nullopt for workers that never wait.
   std::optional<Cancellation> cancellation = {};
 };
 
