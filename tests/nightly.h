@@ -16,7 +16,7 @@ inline bool is_nightly() { return std::getenv("TW_NIGHTLY") != nullptr; }
 /// True for every `share`-th row, beginning with the first, and for all rows under TW_NIGHTLY.
 inline bool is_due(size_t row, size_t share) { return is_nightly() || row % share == 0; }
 
-/// `nightly` under TW_NIGHTLY, else `usual`: numbers of cases and of samples.
+/// A number of cases or samples: `nightly` under TW_NIGHTLY, else `usual`.
 template <typename T>
 T cases_of(T usual, T nightly) {
   return is_nightly() ? nightly : usual;
@@ -33,6 +33,6 @@ std::vector<T> due(std::vector<T> rows, size_t share) {
 
 }  // namespace tw
 
-/// Skips the rest of a test without TW_NIGHTLY. It stands in the body of the test.
+/// Skips the rest of the test in whose body it stands, unless TW_NIGHTLY is set.
 #define TW_ONLY_NIGHTLY() \
   if (!tw::is_nightly()) GTEST_SKIP() << "runs in ./tw test --nightly"

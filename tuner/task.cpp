@@ -385,7 +385,7 @@ Status Task::drop_lost(const std::string& reason) {
   if (run_.interrupted()) return {};
   note(run_.environment.notes, NoteKind::LostTrial, reason);
   if (++lost_in_a_row_ < most_lost_in_a_row) return {};
-  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  run_.store_all();
   return fail(
       ErrorCode::TryLater,
       fmt::format("[tune] {} candidates in a row were lost with their workers, the last one "

@@ -52,8 +52,8 @@ Block in_vectors(const std::string& buffer, const Expr& value, int64_t extent, i
   return body;
 }
 
-/// Lanes of vectors in loops over `count` elements: no multiple of any register's, and a divisor of
-/// `count`, as each loop with functions of f64 takes the compiler seconds.
+/// Lanes of vectors in loops over `count` elements. They are no multiple of the lanes of any register
+/// and divide `count`, as each loop with functions of f64 takes the compiler seconds.
 int64_t lanes_of(DType type) { return size_bytes(type) == 1 ? count : 19; }
 
 /// By day f64 runs with the vectors of this machine only.
@@ -150,7 +150,7 @@ TEST_F(Operations, EveryTypeAndOperation) {
                              : type == BFloat16 ? 8e-3
                                                 : 0;
     for (const bool vectorized : {false, true}) {
-      // Vectors have all that loops of scalars have, but for what one type shows.
+      // Vectors have all cases of scalar loops, except cases that one type shows for all.
       if (type != Float32 && !vectorized && !is_nightly()) continue;
       const Program program = elementwise(type, operations(type), vectorized);
       expect(program, real_inputs(program, 11), tolerance, tolerance / 10);

@@ -303,14 +303,14 @@ TEST(Analytic, OneThreadHasNeitherBarriersNorAQueue) {
   EXPECT_GT(dispatch(2), dispatch(64));  // with a task each, no queue is needed
 }
 
-/// A schedule that was measured: the least latency of some trials.
+/// A schedule and its measured latency, the least one of some trials.
 struct SmallKernel {
   double latency_ns;
   std::string target, workload, schedule;
 };
 
-/// The schedules of data/small_kernels.txt. A line of `measured` begins each:
-/// `measured NS TARGET`, then the workload's key, then the schedule.
+/// The schedules of data/small_kernels.txt. Each begins with a line `measured NS TARGET`, then has
+/// the workload's key, then the schedule.
 std::vector<SmallKernel> small_kernels() {
   std::ifstream file(TW_SOURCE_DIR "/tests/cost_model/data/small_kernels.txt");
   std::vector<SmallKernel> kernels;
@@ -327,8 +327,8 @@ std::vector<SmallKernel> small_kernels() {
   return kernels;
 }
 
-// Softmax, normalizations, reductions and functions with data in the caches, on one thread of a
-// Sapphire Rapids, also limited to AVX2.
+// The kernels are softmax, normalizations, reductions and functions with data in the caches, on one
+// thread of a Sapphire Rapids, with AVX-512 and limited to AVX2.
 TEST(Analytic, SmallKernelsOfManyStagesAreToldWithinAFactorOfOneAndAHalf) {
   const std::vector<SmallKernel> kernels = small_kernels();
   ASSERT_GE(kernels.size(), 20u);

@@ -204,8 +204,8 @@ TEST(Facts, PagesShareSetsByChance) {
   const auto traffic = [](double share_of_l2, const Target& target) {
     const auto elements = static_cast<int64_t>(share_of_l2 * target.machine.l2_bytes() / 4);
     Program program;
-    // The second phase reads as much as three caches hold, so that no call finds anything that the
-    // one before left.
+    // The second phase reads as much as three caches hold, so that no call finds data of the
+    // previous call.
     const int64_t others = 3 * target.machine.l2_bytes() / 4;
     program.arguments = {argument("in", {elements}), argument("out", {16}, true),
                          argument("other", {others})};
@@ -230,8 +230,8 @@ TEST(Facts, PagesShareSetsByChance) {
   EXPECT_NEAR(traffic(0.75, one_page_a_way), 1, 0.1);
 }
 
-/// Of two phases that read the same numbers, the second one finds what the first one fetched, as
-/// far as a cache holds it.
+/// The second of two phases that read the same numbers finds the numbers that the first one
+/// fetched, as far as a cache holds them.
 TEST(Facts, APhaseFindsWhatTheOneBeforeItLeft) {
   const auto traffic = [](double share_of_l2, int phase) {
     const auto elements = static_cast<int64_t>(share_of_l2 * avx512().machine.l2_bytes() / 4);
@@ -246,8 +246,8 @@ TEST(Facts, APhaseFindsWhatTheOneBeforeItLeft) {
     return facts_of(program, avx512()).phases[static_cast<size_t>(phase)].traffic[1] /
            (4.0 * elements);
   };
-  // Between two uses of a number of `in` pass the others and half of `b`, which fill 0.9 of the
-  // cache; between two of a number of `b` all of both.
+  // The other numbers of `in` and half of `b` pass between two uses of a number of `in`, and fill
+  // 0.9 of the cache. All of both arrays pass between two uses of a number of `b`.
   EXPECT_NEAR(traffic(0.6, 0), 0.8, 0.05);
   EXPECT_NEAR(traffic(0.6, 1), 0.8 + 1, 0.05);
   EXPECT_EQ(traffic(0.2, 0), 0);

@@ -224,7 +224,7 @@ TEST(Postgres, Fault23_AFailedStepLeavesTheOldVersion) {
 
 // ---- roles ----
 
-/// The file that makes roles, without the commands of psql.
+/// The text of the file that makes roles, without the commands of psql.
 std::string roles_sql() {
   std::string sql;
   for (const std::string& line : split(read_bytes(TW_DB_ROLES), '\n'))

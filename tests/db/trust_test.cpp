@@ -66,8 +66,8 @@ TEST(Trust, AnAnswerSaysWhatItRestsOn) {
   EXPECT_EQ(e.not_used[0].why, "the median of its schedule is 10.2 µs, of 3 sessions");
 }
 
-// A machine that ran at 0.9 of its usual clock while it measured the answer, which is what it
-// takes.
+// The machine ran at 0.9 of its usual clock while it measured the answer. The answer has the
+// latency that was measured then.
 TEST(Trust, WhatAnAnswerRestsOnIsOnItsClock) {
   const Folder folder;
   Store store = open_store(folder / "a.db");

@@ -71,8 +71,8 @@ class Report(unittest.TestCase):
         self.check_opened()
 
     def test_every_page_has_the_same_best(self):
-        """Of two trials of a schedule the slower one counts, and a session's clock does not: the report, the plots, the
-        web view and the program name the same record and the same time."""
+        """The report, the plots, the web view and the program name the same record and the same time: the slower one
+        of two trials of a schedule counts, whatever the clock of its session."""
         schedules = ["tw1\nsplit out m 2\n", "tw1\nsplit out n 4\n"]
         trials = [records.record(schedule=schedules[0], trial=1, created_ms=1000, latency_ns=58_500.5),
                   records.record(schedule=schedules[1], trial=2, created_ms=2000, latency_ns=61_600.5),

@@ -194,7 +194,7 @@ heard = []
 """
 
     def run_script(self, body):
-        """What the script prints. It is a process of its own, as one that waits for a lock ends by no other means."""
+        """The output of the script. It runs in a process of its own, which can be ended if it waits for a lock."""
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([sys.executable, "-c", self.PRELUDE + body, folder + "/tuning.db"], text=True,
                                   capture_output=True, timeout=200)

@@ -12,9 +12,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "README.md").read_text()
 PROGRAM, PYTHON = os.environ.get("TW_TEST_PROGRAM", ""), os.environ.get("TW_TEST_PYTHON", "")
-# Verbs of the script `tw` itself, and one whose exit code speaks of the machine.
+# Verbs of the script `tw` itself, and `doctor`, whose exit code depends on the machine.
 NOT_RUN = {"test", "wheel", "doctor", "bench", "python"}
-# What is small in the place of what the page names.
+# Small shapes, budgets and networks in place of those of the page.
 SMALL = [(r"--shape \S+", "--shape n1c8h6w6k8r3s3p1"), (r"--budget \S+", "--budget 1s"),
          (r"--model resnet\d+", "--model planted_shared_transforms"),
          (r"--op conv2d --target host", "--op conv2d --shape n1c8h6w6k8r3s3p1 --budget 1s")]

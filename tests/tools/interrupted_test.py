@@ -60,7 +60,7 @@ class Interrupted(program.ProgramTest):
                 os.kill(worker, number)
 
     def assert_nobody_is_blamed(self):
-        """No trial says that its schedule is wrong, or counts as tried without having been measured."""
+        """Asserts that no trial says that its schedule is wrong, or counts as tried without having been measured."""
         lines = self.succeed("db", "export", "-", "--db", self.db).out.splitlines()
         statuses = {json.loads(line)["status"] for line in lines if '"record"' in line}
         self.assertEqual(statuses - {"ok", "hopeless", "duplicate", "unstable", "too_fast", "lost"}, set())

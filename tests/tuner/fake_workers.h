@@ -22,7 +22,7 @@ struct FakeWork {
   /// Answers jobs that time a kernel. By default each new kernel is 1 us faster than the one
   /// before, beginning at 1 ms.
   std::function<Result<MeasureReply>(const MeasureJob& job)> measure = {};
-  /// Answers jobs that only verify a kernel. By default it is right.
+  /// Answers jobs that only verify a kernel. By default the kernel is right.
   std::function<MeasureReply(const MeasureJob& job)> verify = {};
   /// "begin 4" and "finish" of the builder, "prepare", "measure" and "verify" of the runner.
   std::vector<std::string> events = {};

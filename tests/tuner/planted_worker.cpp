@@ -110,7 +110,7 @@ void fill_disk() {
   const std::string chunk(1 << 20, 'x');
   for (int i = 0; i < 64 && file; ++i) file << chunk << std::flush;
 }
-/// Each as a driver may try it; the process survives whatever the answer is.
+/// Makes calls that drivers try. Each is refused with an error, and the process goes on.
 void try_much() {
   const std::string file = scratch_directory + "/planted_file";
   const rlimit files = {32, 32};

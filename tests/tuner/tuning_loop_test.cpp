@@ -177,7 +177,7 @@ TEST_F(TuningLoop, ALimitOfTrialsHoldsForTheFinalsToo) {
   EXPECT_EQ(work_.schedules.at(work_.timed.back().artifact), claimed);
 }
 
-// The machine decides what kernels take and how many of a batch are built at a time, and neither
+// The machine decides how long kernels take and how many are built at a time. It decides neither
 // the space nor the first points.
 TEST_F(TuningLoop, Fault91_TheFirstPointsFollowFromTheSeedWhateverTheMachineDoes) {
   constexpr size_t first = 64;
@@ -492,7 +492,7 @@ TEST_F(TuningLoop, Fault93_ABudgetThatTheFirstCandidateOutlastsSaysSo) {
                                   "s; give more time (--budget)"}));
 }
 
-/// The `n`th new kernel of a run is answered so, the others as by default.
+/// Answers the `n`th new kernel of a run with the reply, and the others as by default.
 std::function<Result<MeasureReply>(const MeasureJob&)> answering(int n, const MeasureReply& reply) {
   auto kernels = std::make_shared<std::map<std::string, int>>();
   return [=](const MeasureJob& job) -> Result<MeasureReply> {

@@ -7,9 +7,9 @@
 //       that with a latency: 1 ms for the first kernel, and 1 us less for each further one. It
 //       cannot calibrate.
 //   tuning_worker losing <how> <job> <file> build <store> ... | run <store>
-//       The same runner, but as many times as the file says it loses a job of that kind ("measure",
-//       "peak", "prepare" or "calibrate"), and then counts in the file: by the signal of that
-//       number, or with a reply that does not decode ("garbled", "renamed").
+//       The same runner, which loses jobs of that kind ("measure", "peak", "prepare" or
+//       "calibrate") as many times as the number in the file says, and counts it down. It loses a
+//       job by the signal <how>, or by a reply that does not decode ("garbled", "renamed").
 //   tuning_worker farm <members> <ends> <number>
 //       The client of a farm whose only station is in this process: it says that the members are
 //       those of the JSON text, where DEVICE stands for the resource of this machine's processor
@@ -37,7 +37,7 @@ namespace {
 
 using namespace tw::tuner;
 
-/// The reply with a key that no decoder knows.
+/// The reply with a key that decoders do not know.
 std::string renamed(std::string reply) {
   const size_t at = reply.find("latency_ns");
   if (at != std::string::npos) reply.replace(at, 10, "latency_xx");

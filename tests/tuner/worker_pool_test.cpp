@@ -180,8 +180,8 @@ TEST(LostWorkers, Fault88_AWorkerThatDiesWhileThePeakIsMeasuredIsStartedAgain) {
   }
 }
 
-/// Makes the folder's code generator: the real one, but where the C condition holds it does
-/// something else.
+/// Makes a code generator in the folder: the real one, except that it runs other C code where the
+/// condition holds.
 void plant_code_generator(const Folder& folder, const std::string& aborts_if,
                           const std::string& does = "abort()") {
   std::string real;
