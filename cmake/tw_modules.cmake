@@ -24,6 +24,9 @@
 
 include_guard(GLOBAL)
 
+# ctest starts tests with a high COST first, so that none of the long ones is left alone at the end.
+# The numbers are seconds, roughly.
+
 # Seconds after which a test counts as stuck: many times what the longest takes on a machine with
 # other work. Sanitizers make programs several times slower.
 set(TW_TEST_TIMEOUT 1200)
@@ -147,6 +150,6 @@ function(tw_add_isa_tests name)
   foreach(isa IN ITEMS avx2 sse41)
     add_test(NAME ${name}.${isa} COMMAND ${arg_COMMAND})
     set_tests_properties(${name}.${isa} PROPERTIES LABELS "isa;${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT}
-      ENVIRONMENT "TILEWRIGHT_MAX_ISA=${isa};${arg_ENVIRONMENT}")
+      ENVIRONMENT "TILEWRIGHT_MAX_ISA=${isa};${arg_ENVIRONMENT}" COST 15)
   endforeach()
 endfunction()
