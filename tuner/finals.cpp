@@ -19,6 +19,9 @@ using db::TrialStatus;
 
 // Time reserved to measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
+// Most seconds for building and verifying the winner, as a multiple of what the reference took. A
+// product by weights of 64 MiB takes 4 s, its reference 2 s, on an Emerald Rapids.
+constexpr double most_winner_per_reference = 3;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
@@ -84,7 +87,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
-    run_.enter(TuningRun::Phase::BuildingWinner);
+    // What took long to prepare takes long to verify again: weights of 64 MiB, for example.
+    run_.enter_building_winner(most_winner_per_reference * reference_s_);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   }
   tuned.ended = ended;

@@ -110,9 +110,12 @@ void TuningRun::enter(Phase phase) const {
       return waits().end_at(budget.when_left_ns(-budget.drain_s()));
     case Phase::Comparing:
       return waits().end_at(budget.when_left_ns(-finals_s - first_kernel_grace_s));
-    case Phase::BuildingWinner:
-      return waits().end_at(budget.when_left_ns(-finals_s - winner_grace_s));
   }
+}
+
+void TuningRun::enter_building_winner(double least_s) const {
+  const double grace_s = std::max(winner_grace_s, least_s);
+  waits().end_at(budget.when_left_ns(-budget.finals_s() - grace_s));
 }
 
 void TuningRun::report(const Progress& progress) {

@@ -83,8 +83,10 @@ struct TuningRun {
 
   /// The phases of a run, each of which has its own end. The search ends with its part of the
   /// budget; until a kernel is valid it goes on for a second beyond the whole budget.
-  enum class Phase { Searching, SearchingWithResult, Comparing, BuildingWinner };
+  enum class Phase { Searching, SearchingWithResult, Comparing };
   void enter(Phase phase) const;
+  /// The last phase. It ends 1.6 s after the budget, or `least_s` after it where that is later.
+  void enter_building_winner(double least_s) const;
   const Cancellation& waits() const { return *workers.cancellation; }
 
   /// Reports progress. Waits report it again with the time that has passed.
