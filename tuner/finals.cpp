@@ -19,8 +19,8 @@ using db::TrialStatus;
 
 // Time reserved to measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
-// Most seconds for building and verifying the winner, as a multiple of what the reference took. A
-// product by weights of 64 MiB takes 4 s, its reference 2 s, on an Emerald Rapids.
+// Most seconds for building and verifying the winner, as a multiple of what the reference took:
+// packing and checking large weights takes seconds, for the winner as for the reference.
 constexpr double most_winner_per_reference = 3;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
