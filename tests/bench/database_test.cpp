@@ -12,7 +12,12 @@ namespace tw::bench {
 namespace {
 
 DatabaseOptions few_records(const db::Folder& folder) {
-  return {.folder = folder.path(), .database = {}, .records = 500, .merged = 130, .lookups = 20, .rounds = 3};
+  return {.database = {},
+          .folder = folder.path(),
+          .records = 500,
+          .merged = 130,
+          .lookups = 20,
+          .rounds = 3};
 }
 
 /// A clock that advances by a millisecond whenever it is asked.
