@@ -405,7 +405,7 @@ def search(documents):
                 "TVM: one round of 16 candidates fits into this budget, before its model has learned "
                 "anything, so the row says how far 16 trials come and not how far MetaSchedule does. Its "
                 "arrays are row-major and its weights are not packed ahead, which ours are.")
-    table.notes.append("Where a suite was run twice both runs are there. A geometric mean over workloads "
+    table.notes.append("Both runs are there if a suite was run twice. A geometric mean over workloads "
                        "has no interval; the runs show how far it moves.")
     return table
 

@@ -101,7 +101,7 @@ bool was_correct(TrialStatus status) {
          status == TrialStatus::Hopeless || status == TrialStatus::TooFast;
 }
 
-/// What speaks against a schedule, and for it.
+/// Sessions that speak against a schedule, and trials that speak for it.
 struct Evidence {
   std::set<std::string_view> accusers;  ///< sessions that prove it wrong
   size_t witnesses = 0;                 ///< trials of other sessions that found it right

@@ -87,7 +87,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
-    // What took long to prepare takes long to verify again: weights of 64 MiB, for example.
+    // A workload that took long to prepare, as by weights of 64 MiB, takes long to verify again.
     run_.enter_building_winner(most_winner_per_reference * reference_s_);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   }
