@@ -97,6 +97,7 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
 
 if not TYPE_CHECKING:
     globals().update(_signatures.explained(_tilewright))
+    _signatures.explain_methods(_tilewright)
 
     def __getattr__(name: str) -> Any:
         # tilewright.report is imported when it is used: `python -m tilewright.report` runs it anew.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the extension module whose errors are one sentence.
+"""Functions and methods of the extension module whose errors are one sentence.
 
 For arguments that fit no signature, pybind11 raises an error with all signatures and the values. The functions
 made here raise one sentence with the expected arguments, or with the keyword that the function lacks.
@@ -14,8 +14,10 @@ from typing import Any
 
 from tilewright import options
 
-_SIGNATURE = re.compile(r"^    \d+\. \((.*)\) -> .*$", re.MULTILINE)
+_SIGNATURE = re.compile(r"^    \d+\. [\w.]*\((.*)\)(?: -> .*)?$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?:^|, )(\w+): ")
+_SELF = re.compile(r"^self: [\w.]+(?:, )?")
+_MISFIT = re.compile("incompatible (function|constructor) arguments")
 _LONGEST_VALUE = 60
 
 
@@ -25,16 +27,29 @@ def explained(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
             if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_")}
 
 
-def _explained(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def explain_methods(module: types.ModuleType) -> None:
+    """Replaces constructors and public methods of the module's classes by ones with such errors."""
+    for name, value in vars(module).items():
+        if not isinstance(value, type) or issubclass(value, Exception):
+            continue
+        for method, function in list(vars(value).items()):
+            if method == "__init__":
+                setattr(value, method, _explained(name, function, is_method=True))
+            elif type(function).__name__ == "instancemethod" and not method.startswith("_"):
+                setattr(value, method, _explained(f"{name}.{method}", function, is_method=True))
+
+
+def _explained(name: str, function: Callable[..., Any], is_method: bool = False) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
             signatures = _SIGNATURE.findall(str(error))
-            if not signatures or "incompatible function arguments" not in str(error):
+            if not signatures or not _MISFIT.search(str(error)):
                 raise
-        _refuse(name, signatures, args, kwargs)
+        # A constructor's object is not there yet, so that it has no repr().
+        _refuse(name, [_SELF.sub("", signature) for signature in signatures], args[is_method:], kwargs)
         return None
     return call
 

@@ -80,7 +80,10 @@ class Expressions(unittest.TestCase):
                 (lambda: tw.sum(k, "x"), "expected an expression of i64, not 'x'"),
                 (lambda: tw.input(5, "f32", [i]), "^input.5, 'f32', .*.: expected .name: str, "),
                 (lambda: tw.compute("y", [i], boddy=x[i, 0]), "compute.. has no argument 'boddy': did you mean body.$"),
-                (lambda: tw.workload(x, acuracy="fast"), "has no argument 'acuracy': did you mean accuracy.$")):
+                (lambda: tw.workload(x, acuracy="fast"), "has no argument 'acuracy': did you mean accuracy.$"),
+                (lambda: tw.Axis("m", extend=3), "^Axis.. has no argument 'extend': did you mean extent.$"),
+                (lambda: tw.Store(), "^Store..: expected .path: "),
+                (lambda: tw.workload(tw.compute("y", [i], x[i, 0])).with_layouts(layout={}), "^Workload.with_layouts.. has no argument 'layout': did")):
             with self.subTest(expected), self.assertRaises((TypeError, tw.UsageError)) as caught:
                 call()
             self.assertRegex(str(caught.exception), expected)
