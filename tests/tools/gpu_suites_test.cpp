@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 #include <stdio.h>
 
-#include <algorithm>
+#include <functional>
+#include <initializer_list>
 
 #include "codegen/gpu_emitter.h"
 #include "codegen/nvrtc.h"
@@ -34,6 +35,23 @@ void expect_no_spills(const codegen::Nvrtc& nvrtc, const schedules::Program& pro
         << text->text;
     EXPECT_EQ(function.stack_bytes, 0) << name;
     EXPECT_GT(function.registers, 0) << name;
+  }
+}
+
+/// Calls `visit` with the name of each standing operator and its workload in each of the types that
+/// it is declared for. Argmax and others have one type.
+void for_each_operator(
+    std::initializer_list<DType> types,
+    const std::function<void(const std::string& name, const dsl::Workload& workload)>& visit) {
+  for (const SuiteInfo& info : suites()) {
+    const auto items = suite(info.name);
+    for (const SuiteItem& item : *items) {
+      if (item.workload.is_empty() || item.workload.op == "expr") continue;
+      for (const DType type : types) {
+        const auto workload = dsl::make_workload(item.workload.op, item.workload.attributes, type);
+        if (workload) visit(item.name, *workload);
+      }
+    }
   }
 }
 
@@ -67,22 +85,16 @@ TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   const Target target = *parse_target("cuda:" + GetParam());
   int kernels = 0;
-  for (const SuiteInfo& info : suites()) {
-    const auto items = suite(info.name);
-    for (const SuiteItem& item : *items)
-      for (const DType type : {Float32, BFloat16, Int8}) {
-        if (item.workload.is_empty() || item.workload.op == "expr") continue;
-        const auto workload = dsl::make_workload(item.workload.op, item.workload.attributes, type);
-        if (!workload) continue;  // argmax and others have one type
-        const auto space = schedules::Space::derive(workload->compute, *parse_target("cuda:sm_80"));
-        const auto schedule = space.schedule(space.default_point());
-        if (schedule.to_string().find("\ntensorize ") == std::string::npos) continue;
-        if (!is_due(static_cast<size_t>(kernels++), share)) continue;
-        const auto program = schedule.program(schedules::limits_of(target));
-        ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-        expect_no_spills(*nvrtc, *program, GetParam(), item.name);
-      }
-  }
+  const auto visit = [&](const std::string& name, const dsl::Workload& workload) {
+    const auto space = schedules::Space::derive(workload.compute, *parse_target("cuda:sm_80"));
+    const auto schedule = space.schedule(space.default_point());
+    if (schedule.to_string().find("\ntensorize ") == std::string::npos) return;
+    if (!is_due(static_cast<size_t>(kernels++), share)) return;
+    const auto program = schedule.program(schedules::limits_of(target));
+    ASSERT_TRUE(program) << name << ": " << program.error().message;
+    expect_no_spills(*nvrtc, *program, GetParam(), name);
+  };
+  for_each_operator({Float32, BFloat16, Int8}, visit);
   EXPECT_GE(kernels, 40);
 }
 
@@ -92,22 +104,16 @@ TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   const Target target = *parse_target("cuda:sm_90a");
   int kernels = 0;
-  for (const SuiteInfo& info : suites()) {
-    const auto items = suite(info.name);
-    for (const SuiteItem& item : *items)
-      for (const DType type : {Float16, BFloat16, Int8}) {
-        if (item.workload.is_empty() || item.workload.op == "expr") continue;
-        const auto workload = dsl::make_workload(item.workload.op, item.workload.attributes, type);
-        if (!workload) continue;
-        const auto space = schedules::Space::derive(workload->compute, target);
-        const auto schedule = space.schedule(space.default_point());
-        if (schedule.to_string().find(" wgmma_") == std::string::npos) continue;
-        if (!is_due(static_cast<size_t>(kernels++), share)) continue;
-        const auto program = schedule.program(schedules::limits_of(target));
-        ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-        expect_no_spills(*nvrtc, *program, "sm_90a", item.name);
-      }
-  }
+  const auto visit = [&](const std::string& name, const dsl::Workload& workload) {
+    const auto space = schedules::Space::derive(workload.compute, target);
+    const auto schedule = space.schedule(space.default_point());
+    if (schedule.to_string().find(" wgmma_") == std::string::npos) return;
+    if (!is_due(static_cast<size_t>(kernels++), share)) return;
+    const auto program = schedule.program(schedules::limits_of(target));
+    ASSERT_TRUE(program) << name << ": " << program.error().message;
+    expect_no_spills(*nvrtc, *program, "sm_90a", name);
+  };
+  for_each_operator({Float16, BFloat16, Int8}, visit);
   EXPECT_GE(kernels, 60);
 }
 
@@ -118,30 +124,24 @@ TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   const Target target = *parse_target("cuda:sm_90a");
   int kernels = 0, transposed = 0;
-  for (const SuiteInfo& info : suites()) {
-    const auto items = suite(info.name);
-    for (const SuiteItem& item : *items) {
-      if (item.workload.is_empty() || item.workload.op == "expr") continue;
-      const auto workload =
-          dsl::make_workload(item.workload.op, item.workload.attributes, BFloat16);
-      if (!workload) continue;
-      const auto space = schedules::Space::derive(workload->compute, target);
-      const auto point = schedules::changed(space, space.default_point(),
-                                            {{"copies", 2}, {"split", 1}, {"stages", 3}}, true);
-      if (!point) continue;  // its operands are no boxes
-      const auto schedule = space.schedule(*point);
-      const std::string steps = schedule.to_string();
-      if (!space.allowed(*point) || steps.find(" wgmma_") == std::string::npos ||
-          steps.find("\nspecialise ") == std::string::npos)
-        continue;
-      const auto program = schedule.program(schedules::limits_of(target));
-      ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-      std::string text;
-      expect_no_spills(*nvrtc, *program, "sm_90a", item.name, &text);
-      ++kernels;
-      transposed += text.find("tw_descriptor_mn<") != std::string::npos;
-    }
-  }
+  const auto visit = [&](const std::string& name, const dsl::Workload& workload) {
+    const auto space = schedules::Space::derive(workload.compute, target);
+    const auto point = schedules::changed(space, space.default_point(),
+                                          {{"copies", 2}, {"split", 1}, {"stages", 3}}, true);
+    if (!point) return;  // its operands are no boxes
+    const auto schedule = space.schedule(*point);
+    const std::string steps = schedule.to_string();
+    if (!space.allowed(*point) || steps.find(" wgmma_") == std::string::npos ||
+        steps.find("\nspecialise ") == std::string::npos)
+      return;
+    const auto program = schedule.program(schedules::limits_of(target));
+    ASSERT_TRUE(program) << name << ": " << program.error().message;
+    std::string text;
+    expect_no_spills(*nvrtc, *program, "sm_90a", name, &text);
+    ++kernels;
+    transposed += text.find("tw_descriptor_mn<") != std::string::npos;
+  };
+  for_each_operator({BFloat16}, visit);
   printf("%d kernels, %d of them with a factor that is transposed\n", kernels, transposed);
   EXPECT_GE(kernels, 10);
   EXPECT_GE(transposed, 10);
