@@ -26,10 +26,6 @@ std::string packed(const nlohmann::json& header, std::string_view body) {
   return message;
 }
 
-Deadline seconds_from_now(const Environment& environment, double seconds) {
-  return Cancellation(environment.interrupts, environment.clock).deadline(seconds, Needed::No);
-}
-
 /// The text under a name of an object; empty where there is none.
 std::string text_at(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
@@ -72,9 +68,9 @@ struct FarmLink::Message {
 Result<std::unique_ptr<FarmLink>> FarmLink::open(std::vector<std::string> client,
                                                  const Environment& environment) {
   TW_TRY(Process process, Process::start({.argv = std::move(client)}, environment.clock));
-  std::unique_ptr<FarmLink> link(new FarmLink(std::move(process)));
-  link->clock_ = environment.clock;
-  TW_RETURN_IF_ERROR(link->greet(seconds_from_now(environment, greeting_s)));
+  const Cancellation user(environment.interrupts, environment.clock);
+  std::unique_ptr<FarmLink> link(new FarmLink(std::move(process), user));
+  TW_RETURN_IF_ERROR(link->greet(user.deadline(greeting_s, Needed::No)));
   return link;
 }
 
@@ -143,7 +139,7 @@ Result<uint64_t> FarmLink::send(const FarmTicket& ticket, const FarmJob& job) {
     // An interrupt ended the client with the jobs that nobody waits for any more.
     under_way_.clear();
     TW_RETURN_IF_ERROR(process_.restart());
-    TW_RETURN_IF_ERROR(greet({clock_() + static_cast<int64_t>(greeting_s * 1e9)}));
+    TW_RETURN_IF_ERROR(greet(user_.deadline(greeting_s, Needed::ForResult)));
   }
   const uint64_t number = next_++;
   const nlohmann::json header = {{"id", number},

@@ -79,20 +79,21 @@ class FarmLink {
  private:
   struct Message;
 
-  explicit FarmLink(Process process) : process_(std::move(process)) {}
+  FarmLink(Process process, Cancellation user)
+      : process_(std::move(process)), user_(std::move(user)) {}
   Status greet(const Deadline& deadline);
   Result<Message> receive(const Deadline& deadline);
   tl::unexpected<Error> lose(const std::string& why);
   tl::unexpected<Error> end(const Died& died);
 
   Process process_;
+  Cancellation user_;  ///< of the user's interrupts alone, for waits until the client greets
   bool has_greeted_ = false;
   std::vector<FarmMember> members_;
   uint64_t next_ = 1;
   std::map<uint64_t, tl::expected<FarmReply, FarmFault>> arrived_;
   std::set<uint64_t> under_way_;
   std::optional<Error> lost_;
-  Clock clock_;
 };
 
 }  // namespace tw::tuner
