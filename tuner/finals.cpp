@@ -88,7 +88,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
     progress_.finishing = "building the winner";
     report();
     // A workload that took long to prepare, as by weights of 64 MiB, takes long to verify again.
-    run_.enter_building_winner(most_winner_per_reference * reference_s_);
+    run_.enter(TuningRun::Phase::BuildingWinner, most_winner_per_reference * reference_s_);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   }
   tuned.ended = ended;

@@ -101,21 +101,18 @@ TuningRun::~TuningRun() {
   waits().tell_while_waiting({});
 }
 
-void TuningRun::enter(Phase phase) const {
-  const double finals_s = budget.finals_s();
+void TuningRun::enter(Phase phase, double least_s) const {
+  const auto end_after_budget = [this](double seconds) {
+    waits().end_at(budget.when_left_ns(-budget.finals_s() - seconds));
+  };
   switch (phase) {
-    case Phase::Searching:
-      return waits().end_at(budget.when_left_ns(-finals_s - first_kernel_grace_s));
+    case Phase::Comparing:
+      return end_after_budget(first_kernel_grace_s);
     case Phase::SearchingWithResult:
       return waits().end_at(budget.when_left_ns(-budget.drain_s()));
-    case Phase::Comparing:
-      return waits().end_at(budget.when_left_ns(-finals_s - first_kernel_grace_s));
+    case Phase::BuildingWinner:
+      return end_after_budget(std::max(winner_grace_s, least_s));
   }
-}
-
-void TuningRun::enter_building_winner(double least_s) const {
-  const double grace_s = std::max(winner_grace_s, least_s);
-  waits().end_at(budget.when_left_ns(-budget.finals_s() - grace_s));
 }
 
 void TuningRun::report(const Progress& progress) {

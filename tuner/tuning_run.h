@@ -81,12 +81,14 @@ struct TuningRun {
            stop().is_stopped();
   }
 
-  /// The phases of a run, each of which has its own end. The search ends with its part of the
-  /// budget; until a kernel is valid it goes on for a second beyond the whole budget.
-  enum class Phase { Searching, SearchingWithResult, Comparing };
-  void enter(Phase phase) const;
-  /// The last phase. It ends 1.6 s after the budget, or `least_s` after it where that is later.
-  void enter_building_winner(double least_s) const;
+  /// The phases after the first valid kernel, in order, and when waits end in them. Until then they
+  /// end 1 s after the budget.
+  enum class Phase {
+    SearchingWithResult,  ///< at the end of the part of the budget that is for the search
+    Comparing,            ///< the finals: 1 s after the budget
+    BuildingWinner,       ///< 1.6 s after the budget, or `least_s` after it where that is later
+  };
+  void enter(Phase phase, double least_s = 0) const;
   const Cancellation& waits() const { return *workers.cancellation; }
 
   /// Reports progress. Waits report it again with the time that has passed.
