@@ -8,15 +8,7 @@
 namespace tw {
 
 std::string_view to_string(StopReason reason) {
-  switch (reason) {
-    case StopReason::Interrupted:
-      return "interrupted";
-    case StopReason::OutOfTime:
-      return "out of time";
-    case StopReason::NotNeeded:
-      break;
-  }
-  return "not needed any more";
+  return reason == StopReason::Interrupted ? "interrupted" : "out of time";
 }
 
 StopToken::StopToken(Question question)
@@ -39,19 +31,6 @@ StopToken stop_on_interrupt(const std::atomic<int>* interrupts) {
   if (interrupts == nullptr) return {};
   return StopToken([interrupts] {
     return interrupts->load() > 0 ? std::optional(StopReason::Interrupted) : std::nullopt;
-  });
-}
-
-void StopSource::request(StopReason reason) {
-  int expected = none;
-  requested_->compare_exchange_strong(expected, static_cast<int>(reason));
-}
-
-StopToken StopSource::token() const {
-  return StopToken([requested = requested_]() -> std::optional<StopReason> {
-    const int reason = requested->load();
-    if (reason == none) return std::nullopt;
-    return static_cast<StopReason>(reason);
   });
 }
 

@@ -4,8 +4,9 @@
 // ends early with an error that has the reason. The result never depends on the moment of the stop:
 // it is whole or absent.
 //
-//   StopSource user;
-//   const StopToken stop = any_of(user.token(), stop_at(clock, clock() + second_ns));
+//   std::atomic<int> interrupts = 0;
+//   const StopToken stop =
+//       any_of(stop_on_interrupt(&interrupts), stop_at(clock, clock() + second_ns));
 //   for (const Stage& stage : compute.stages) {
 //     TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
 //     ...
@@ -28,7 +29,6 @@ namespace tw {
 enum class StopReason {
   Interrupted,  ///< the user asked for the end
   OutOfTime,    ///< a budget is used up
-  NotNeeded,    ///< nobody waits for the result any more
 };
 std::string_view to_string(StopReason reason);
 
@@ -56,18 +56,6 @@ StopToken stop_at(std::function<int64_t()> clock, int64_t at);
 /// Stops with Interrupted once the counter is above 0. The counter must outlive the token and its
 /// copies. For a null pointer the token never stops.
 StopToken stop_on_interrupt(const std::atomic<int>* interrupts);
-
-/// Makes tokens that stop on request. Thread-safe. The tokens may outlive the source.
-class StopSource {
- public:
-  /// Stops all tokens. The first reason that is given stays.
-  void request(StopReason reason);
-  StopToken token() const;
-
- private:
-  std::shared_ptr<std::atomic<int>> requested_ = std::make_shared<std::atomic<int>>(none);
-  static constexpr int none = -1;
-};
 
 /// The error of work that was stopped: Interrupted for StopReason::Interrupted, else TryLater.
 tl::unexpected<Error> stopped(StopReason reason, std::string_view operation);

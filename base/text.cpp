@@ -38,6 +38,10 @@ std::vector<std::string> words(std::string_view text) {
   return result;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {

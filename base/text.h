@@ -19,6 +19,8 @@ std::string_view trim(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
 /// Words between white space.
 std::vector<std::string> words(std::string_view text);
+/// A number with its noun: "1 thread", "2 threads".
+std::string counted(int64_t count, std::string_view noun);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 /// The first `count` lines that are not empty, trimmed, as one: "a; b; ...".
 std::string first_lines(std::string_view text, int count);

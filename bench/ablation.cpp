@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text.h"
 #include "bench/contender.h"
 #include "bench/observed.h"
 #include "bench/report.h"
@@ -124,7 +125,7 @@ class AblationRun {
     if (built.unverified > 0)
       return fail(ErrorCode::NoCandidate,
                   fmt::format("{} not measured within the budget: give more time (--budget)",
-                              tools::show_count(static_cast<int64_t>(built.unverified), "kernel")));
+                              tools::counted(static_cast<int64_t>(built.unverified), "kernel")));
     const graph::Plan& plan = planned->plan;
     for (const graph::Transform& transform : plan.transforms)
       row.transforms_ns += transform.cost_ns;
@@ -281,8 +282,8 @@ std::string table_of(const Ablation& ablation) {
     if (!row.error.empty()) errors += fmt::format("{}: {}\n", title_of(row.choice), row.error);
   }
   std::string text =
-      fmt::format("{}, {}, {}\n", ablation.network, tools::show_count(ablation.threads, "thread"),
-                  tools::show_count(ablation.rounds, "round"));
+      fmt::format("{}, {}, {}\n", ablation.network, tools::counted(ablation.threads, "thread"),
+                  tools::counted(ablation.rounds, "round"));
   text += tools::as_text(table) + errors;
   text += global_line(ablation.global_to_uniform, graph::Choice::Uniform);
   text += global_line(ablation.global_to_local_best, graph::Choice::LocalBest);

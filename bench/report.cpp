@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "tools/report.h"
 #include "tuner/device.h"
 
@@ -80,7 +81,7 @@ std::vector<std::string> row_cells(const Row& row) {
 }
 
 std::string summary_line(int threads, const Summary& s) {
-  std::string line = fmt::format("{} thread{}: ", threads, threads == 1 ? "" : "s");
+  std::string line = counted(threads, "thread") + ": ";
   if (s.rows == 0) return line + fmt::format("nothing timed, {} failed\n", s.failed);
   line += fmt::format("geometric mean {:.3f} of {} rows", s.geomean, s.rows);
   if (s.failed > 0) line += fmt::format(" ({} more failed)", s.failed);

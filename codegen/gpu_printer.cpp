@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "schedules/nest.h"
 #include "schedules/specialised.h"
@@ -25,10 +26,6 @@ using schedules::ThreadNest;
 using schedules::Wait;
 
 namespace {
-
-std::string counted(int64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
 
 /// The lines of the text, one step further in.
 std::string further_in(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.h"
 #include "base/time_text.h"
 #include "db/best.h"
 #include "db/ranking.h"
@@ -52,9 +53,9 @@ std::string why_not(const JudgedGroup& group, size_t index, const Record& record
                        on_clock_of(answer, group, judgement.latency_ns));
   const std::vector<SessionTiming> timings =
       sessions_of(group.trials, group.judgements, group.trials[index].schedule_hash);
-  return fmt::format("the median of its schedule is {}, of {} session{}",
+  return fmt::format("the median of its schedule is {}, of {}",
                      on_clock_of(answer, group, timings[timings.size() / 2].latency_ns),
-                     timings.size(), timings.size() == 1 ? "" : "s");
+                     counted(std::ssize(timings), "session"));
 }
 
 Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit,

@@ -23,14 +23,10 @@ std::string shortened(std::string text) {
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 
-std::string counted(size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 /// The time and the number of steps as text: "41.0 µs in 2 kernels", "no transforms".
 std::string time_in(double ns, size_t count, std::string_view noun) {
   if (count == 0) return fmt::format("no {}s", noun);
-  return fmt::format("{} in {}", time_text(ns), counted(count, noun));
+  return fmt::format("{} in {}", time_text(ns), counted(static_cast<int64_t>(count), noun));
 }
 
 /// What a plan does with the operators of a graph.
@@ -174,7 +170,7 @@ class PlanTable {
                        kernels > 0 ? time_text(plan_.predicted_ns) + ": " : "",
                        time_in(kernels_ns, kernels, "kernel"),
                        time_in(transforms_ns, plan_.transforms.size(), "transform"), measured,
-                       counted(kernels, "kernel"));
+                       counted(static_cast<int64_t>(kernels), "kernel"));
   }
 
   std::string proof() const {

@@ -91,8 +91,8 @@ void print(const Stmt& stmt, int indent, std::string& out) {
       [&](const Barrier&) { line("barrier"); }, [&](const Commit&) { line("commit"); },
       [&](const Wait& wait) { line(fmt::format("wait {}", wait.pending)); },
       [&](const PrefetchLines& p) {
-        line(fmt::format("prefetch {}, {} line{} from element {}", p.buffer, p.lines,
-                         p.lines == 1 ? "" : "s", dsl::to_string(p.offset)));
+        line(fmt::format("prefetch {}, {} from element {}", p.buffer, counted(p.lines, "line"),
+                         dsl::to_string(p.offset)));
       });
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "codegen/export.h"
 #include "tools/quote.h"
 #include "tools/report.h"
@@ -84,7 +85,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
         fmt::format("[compile] {} has no kernel of '{}' for this target and {}: tune it, or "
                     "compile what the cost model prefers with `tilewright tune --compile-only`",
                     shell_quoted(shown_database(place, here)), s.workload.text(),
-                    show_count(s.threads, "thread")));
+                    counted(s.threads, "thread")));
   TW_TRY(const std::string schedule, schedule_of(s, here));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, schedule, s.target, s.threads, s.runs_here,

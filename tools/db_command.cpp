@@ -39,7 +39,7 @@ namespace {
 std::string show_summary(const db::AppendSummary& s) {
   std::string text = fmt::format("{} new, {} known already, {} quarantined", s.inserted,
                                  s.duplicates, s.quarantined);
-  if (s.calibrations > 0) text += ", " + show_count(s.calibrations, "new calibration");
+  if (s.calibrations > 0) text += ", " + counted(s.calibrations, "new calibration");
   return text;
 }
 
@@ -62,8 +62,7 @@ std::string quarantine_line(const std::string& path) {
 
 std::string quarantined_text(const db::StoreInfo& i) {
   if (i.quarantined == 0) return "0";
-  return fmt::format("{}: {} lists them", show_count(i.quarantined, "line"),
-                     quarantine_line(i.path));
+  return fmt::format("{}: {} lists them", counted(i.quarantined, "line"), quarantine_line(i.path));
 }
 
 Result<int> info(const DbFlags& f, const Surroundings& here) {
@@ -166,7 +165,7 @@ class TableRows {
   std::vector<std::string> row(const db::Record& r) const {
     return {r.hash.substr(0, 16),
             show_status(r.status),
-            show_time(r.latency_ns),
+            time_text(r.latency_ns),
             fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
             fmt::format("{:.1f}", 100 * db::efficiency(r)),
             r.target == target_ && r.device == device_ ? "host" : r.target,
@@ -233,7 +232,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
 void note_quarantined(const db::AppendSummary& summary, const db::Store& store) {
   if (summary.quarantined > 0)
     note(fmt::format("{} not believed and kept aside: {} lists them",
-                     show_count(summary.quarantined, "line"), quarantine_line(store.path())));
+                     counted(summary.quarantined, "line"), quarantine_line(store.path())));
 }
 
 bool has_facts(const db::AppendSummary& summary) {
@@ -273,7 +272,7 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
   return fail(ErrorCode::Database,
               fmt::format("[merge] none of {} was believed: they do not agree with their hashes; "
                           "take a copy that is not damaged",
-                          show_count(damaged, "record")));
+                          counted(damaged, "record")));
 }
 
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
@@ -301,7 +300,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
   if (has_facts(all) || all.quarantined == 0) return 0;
   return fail(ErrorCode::Database,
               fmt::format("[import] none of {} was believed: {} says why",
-                          show_count(all.quarantined, "line"), quarantine_line(store.path())));
+                          counted(all.quarantined, "line"), quarantine_line(store.path())));
 }
 
 Result<int> export_records(const DbFlags& f, const Surroundings& here) {
@@ -322,7 +321,7 @@ Result<int> export_records(const DbFlags& f, const Surroundings& here) {
 std::string quarantine_text(int64_t quarantined, const std::string& path) {
   if (quarantined == 0) return "";
   return fmt::format("{} in quarantine, which no verb uses: {} lists them, --drop deletes them\n",
-                     show_count(quarantined, "line"), quarantine_line(path));
+                     counted(quarantined, "line"), quarantine_line(path));
 }
 
 Result<int> verify(const DbFlags& f, const Surroundings& here) {

@@ -69,7 +69,7 @@ Facts facts_of(const db::Explanation& e, const Surroundings& here) {
                  {"answer", fmt::format("record {}, {}", r.hash.substr(0, 16), show_latency(r))},
                  {"rests on", show_likeness(e)},
                  {"layer", e.layer.empty() ? "the database itself" : e.layer},
-                 {"target", fmt::format("{}, {}", r.target, show_count(r.threads, "thread"))},
+                 {"target", fmt::format("{}, {}", r.target, counted(r.threads, "thread"))},
                  {"device", r.device},
                  {"toolchain", r.toolchain},
                  {"machine", is_here          ? "this one"
@@ -114,7 +114,7 @@ Result<std::string> why_none(db::Store& store, const db::Key& key) {
                         record.codegen_abi == key.codegen_abi && record.layouts == key.layouts;
     own += is_own;
     if (!is_own && record.status == db::TrialStatus::Ok)
-      others.insert(fmt::format("{}, {}{}{}", record.target, show_count(record.threads, "thread"),
+      others.insert(fmt::format("{}, {}{}{}", record.target, counted(record.threads, "thread"),
                                 record.layouts.empty() ? "" : ", asked for as " + record.layouts,
                                 record.codegen_abi == key.codegen_abi
                                     ? ""
@@ -125,7 +125,7 @@ Result<std::string> why_none(db::Store& store, const db::Key& key) {
   TW_RETURN_IF_ERROR(store.for_each(of_workload, note_other));
   store.for_each_below(of_workload, note_other);
   std::string why = fmt::format("[explain] no record of '{}' for {} and {}{} is believed",
-                                key.workload, key.target, show_count(key.threads, "thread"),
+                                key.workload, key.target, counted(key.threads, "thread"),
                                 key.layouts.empty() ? "" : ", asked for as " + key.layouts);
   if (own > 0)
     why += fmt::format("; {} there: look with `db query` and `db quarantine`",
@@ -155,7 +155,7 @@ Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   }
   std::string text = as_text(facts_of(*found, here));
   if (all > 0)
-    text += fmt::format("\n{} with a smaller latency {} not used\n", show_count(all, "record"),
+    text += fmt::format("\n{} with a smaller latency {} not used\n", counted(all, "record"),
                         all == 1 ? "is" : "are") +
             as_text(not_used_table(*found, count, false), here);
   if (count < all) text += fmt::format("... {} more: --limit 0 shows them\n", all - count);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "db/store.h"
 #include "tools/db_flags.h"
@@ -62,7 +63,7 @@ Result<int> ship_command(const DbFlags& f, const Surroundings&) {
     summary += one;
   }
   if (summary.quarantined > 0)
-    note(show_count(summary.quarantined, "line") + " not believed and left out");
+    note(counted(summary.quarantined, "line") + " not believed and left out");
   TW_TRY(const std::vector<db::Record> records,
          all.distilled({.codegen_abi = codegen::codegen_abi, .keep = f.keep_shipped}));
   if (records.empty())
@@ -77,7 +78,7 @@ Result<int> ship_command(const DbFlags& f, const Surroundings&) {
   else
     TW_RETURN_IF_ERROR(
         print(fmt::format("{} of {} written to {}\n", records.size(),
-                          show_count(summary.inserted, "record"), shell_quoted(f.output))));
+                          counted(summary.inserted, "record"), shell_quoted(f.output))));
   return 0;
 }
 

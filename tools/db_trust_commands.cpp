@@ -51,7 +51,7 @@ std::string shown_line(const std::string& line) {
 
 std::string shown_entry(const Entry& entry) {
   if (!entry.record) return shown_line(entry.text);
-  return fmt::format("{} of {}", show_time(entry.record->latency_ns),
+  return fmt::format("{} of {}", time_text(entry.record->latency_ns),
                      db::workload_text(*entry.record));
 }
 
@@ -68,7 +68,7 @@ Result<Entry> find_entry(const std::vector<Entry>& entries, const std::string& p
 
 Status print_dropped(const DbFlags& f, int64_t dropped) {
   if (f.format == "json") return print_json("db quarantine", {{"dropped", dropped}});
-  return print(show_count(dropped, f.entry.empty() ? "line" : "entry") + " dropped\n");
+  return print(counted(dropped, f.entry.empty() ? "line" : "entry") + " dropped\n");
 }
 
 Status drop_entry(const DbFlags& f, db::Store& store, const Entry& entry) {
@@ -109,9 +109,9 @@ Status list_entries(const DbFlags& f, const Surroundings& here, const db::Store&
         "db quarantine",
         {{"path", store.path()}, {"quarantined", lines}, {"doubted", records}, {"lines", list}});
   if (f.format == "csv") return print_csv(table);
-  return print((list.empty() ? "" : as_text(table, here)) +
-               fmt::format("{} of {} and {}\n", count, show_count(lines, "line"),
-                           show_count(records, "record")));
+  return print(
+      (list.empty() ? "" : as_text(table, here)) +
+      fmt::format("{} of {} and {}\n", count, counted(lines, "line"), counted(records, "record")));
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
   for (const auto& [reason, count] : report.by_reason)
     reasons += fmt::format("  {}: {}\n", reason, count);
   TW_RETURN_IF_ERROR(
-      print(fmt::format("{} of {} {}\n{}{}", report.pruned, show_count(report.records, "record"),
+      print(fmt::format("{} of {} {}\n{}{}", report.pruned, counted(report.records, "record"),
                         f.remove ? "deleted" : "can never be an answer", reasons,
                         f.remove || report.pruned == 0 ? "" : "--delete deletes them\n")));
   return 0;

@@ -118,7 +118,7 @@ Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings&
   if (!artifact) return failed("a kernel", artifact.error());
   return {"a kernel",
           fmt::format("compiled, linked and verified in {}",
-                      show_time(static_cast<double>(here.environment.clock() - began)))};
+                      time_text(static_cast<double>(here.environment.clock() - began)))};
 }
 
 Finding database(Result<db::Store>& store) {

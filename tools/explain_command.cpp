@@ -211,14 +211,14 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   facts.emplace_back("schedule", show_source(s));
   if (s.record) {
     const db::Record& r = *s.record;
-    facts.emplace_back("measured", show_time(r.latency_ns));
+    facts.emplace_back("measured", time_text(r.latency_ns));
     if (!s.other_device.empty())
       facts.emplace_back("measured on", show_other_device(s.other_device));
     if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
     for (auto& fact : speeds(line)) facts.push_back(std::move(fact));
   }
   facts.emplace_back("analytic model",
-                     fmt::format("{}{}, limited by {}", show_time(a.predicted_ns),
+                     fmt::format("{}{}, limited by {}", time_text(a.predicted_ns),
                                  against_measured(s, a), a.resources.front().resource));
   const double memory = bytes_from_memory(a.facts);
   facts.emplace_back("arithmetic intensity",
@@ -266,10 +266,10 @@ std::string comparison_with(const Rival& rival, const std::optional<db::Record>&
   if (!record)
     return fmt::format(
         "best known: {}, record {}; the analytic model expects {} of it and {} of this\n",
-        show_time(rival.record.latency_ns), hash, show_time(rival.predicted_ns),
-        show_time(a.predicted_ns));
+        time_text(rival.record.latency_ns), hash, time_text(rival.predicted_ns),
+        time_text(a.predicted_ns));
   const double ratio = share(rival.record.latency_ns, record->latency_ns);
-  return fmt::format("best other: {}, {:.1f} % {}, record {}\n", show_time(rival.record.latency_ns),
+  return fmt::format("best other: {}, {:.1f} % {}, record {}\n", time_text(rival.record.latency_ns),
                      100 * std::abs(ratio - 1), ratio < 1 ? "faster" : "slower", hash);
 }
 

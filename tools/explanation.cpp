@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "db/t4.h"
 #include "tools/report.h"
 
@@ -42,12 +43,12 @@ nlohmann::json doubted_json(const db::Doubted& doubted) {
 }  // namespace
 
 std::string show_agreement(const db::Explanation& e) {
-  const std::string interval = fmt::format("{} to {}", show_time(e.low_ns), show_time(e.high_ns));
+  const std::string interval = fmt::format("{} to {}", time_text(e.low_ns), time_text(e.high_ns));
   if (e.sessions < 2)
     return fmt::format("one session, {}, {}; no other session has confirmed it{}",
-                       show_count(e.trials, "trial"), interval, show_contradiction(e));
-  return fmt::format("{} of {}, {}: {}{}{}", show_count(e.sessions, "session"),
-                     show_count(e.hosts, "machine"), show_count(e.trials, "trial"), interval,
+                       counted(e.trials, "trial"), interval, show_contradiction(e));
+  return fmt::format("{} of {}, {}: {}{}{}", counted(e.sessions, "session"),
+                     counted(e.hosts, "machine"), counted(e.trials, "trial"), interval,
                      e.high_ns > db::session_agreement * e.low_ns ? ", they disagree" : "",
                      show_contradiction(e));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "codegen/compile.h"
 #include "codegen/gpu_compile.h"
 
@@ -32,12 +33,12 @@ Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
   const Gpu& gpu = *all.machine.gpu;
   Facts facts = {
       {"launch", fmt::format("{} of {:.0f} threads, {} of shared memory each",
-                             show_count(static_cast<int64_t>(f.blocks), "block"), f.threads,
+                             counted(static_cast<int64_t>(f.blocks), "block"), f.threads,
                              show_bytes(static_cast<int64_t>(f.shared_bytes)))},
       {"occupancy",
        fmt::format("{:.0f} % of {} threads: {} at once on a multiprocessor, limited by {}",
                    percent(phase.occupancy(gpu)), gpu.resident_threads,
-                   show_count(static_cast<int64_t>(phase.residency.blocks()), "block"),
+                   counted(static_cast<int64_t>(phase.residency.blocks()), "block"),
                    phase.residency.limit())},
       {"waves", fmt::format("{:.2f} on {} multiprocessors; {}", phase.waves(all.machine),
                             all.machine.cores, tail_text(f))},

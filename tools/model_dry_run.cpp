@@ -63,7 +63,7 @@ std::string time_text(const PlannedRun& planned, const TuneFlags& flags) {
   if (unmeasured_kernels(planned) == 0) return budget + "; all kernels of this plan are measured";
   return fmt::format("{}; about {:.0f} s to measure each of {} for the first time", budget,
                      std::ceil(least_tuning_s(planned)),
-                     show_count(unmeasured_kernels(planned), "kernel"));
+                     counted(unmeasured_kernels(planned), "kernel"));
 }
 
 Facts facts_of_plan(const PlannedRun& planned, const TuneFlags& flags) {
@@ -76,10 +76,10 @@ Facts facts_of_plan(const PlannedRun& planned, const TuneFlags& flags) {
   facts.emplace_back("schemes", fmt::format("{}, {} measured on this device", run.tuned.kernels,
                                             run.tuned.measured));
   facts.emplace_back("plan", fmt::format("{}, {}, {} not measured",
-                                         show_count(std::ssize(planned.kernels), "distinct kernel"),
-                                         show_count(std::ssize(plan.transforms), "transform"),
+                                         counted(std::ssize(planned.kernels), "distinct kernel"),
+                                         counted(std::ssize(plan.transforms), "transform"),
                                          unmeasured_kernels(planned)));
-  facts.emplace_back("predicted", show_time(plan.predicted_ns));
+  facts.emplace_back("predicted", time_text(plan.predicted_ns));
   facts.emplace_back("caches", std::string(dsl::to_string(run.tuned.state)));
   facts.emplace_back("tuning takes", time_text(planned, flags));
   return facts;

@@ -48,7 +48,7 @@ std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
     return step.threads > 0 && step.threads < model.threads;
   });
   if (limited == 0) return std::to_string(model.threads);
-  return fmt::format("{}; {} on fewer", model.threads, show_count(limited, "step"));
+  return fmt::format("{}; {} on fewer", model.threads, counted(limited, "step"));
 }
 
 std::string type_text(const ModelTensor& tensor) {
@@ -87,8 +87,8 @@ Facts facts_of(const ModelFile& model, size_t number) {
   const ModelVariant& variant = model.variants[number];
   Facts facts = {{"inputs", ports(variant, variant.inputs)},
                  {"outputs", ports(variant, variant.outputs)},
-                 {"steps", fmt::format("{} of {}", show_count(std::ssize(variant.steps), "step"),
-                                       show_count(distinct_kernels(variant), "distinct kernel"))},
+                 {"steps", fmt::format("{} of {}", counted(std::ssize(variant.steps), "step"),
+                                       counted(distinct_kernels(variant), "distinct kernel"))},
                  {"constants", show_bytes(std::ssize(model.constants))},
                  {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
                                        show_bytes(runtime::least_arena_bytes(model, variant)))}};
@@ -283,7 +283,7 @@ std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
   for (const ModelStep& step : variant.steps) {
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
     const std::string label =
-        fmt::format("{}\n{}\n{}", kind_of(model, step), step.name, show_time(step.predicted_ns));
+        fmt::format("{}\n{}\n{}", kind_of(model, step), step.name, time_text(step.predicted_ns));
     dot += fmt::format("  {} [label={}];\n", node(step.name), graphviz_quoted(label));
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];

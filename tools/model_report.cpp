@@ -23,7 +23,7 @@ double seconds_of(const std::vector<graph::PassRun>& passes) {
 std::string proof_of(const graph::Plan& plan) {
   if (plan.is_optimal) return "no choice among these schemes costs less";
   return fmt::format("not proved: no choice among these schemes costs less than {} ({} less)",
-                     show_time(plan.lower_bound_ns),
+                     time_text(plan.lower_bound_ns),
                      show_share(1 - plan.lower_bound_ns / plan.predicted_ns));
 }
 
@@ -36,8 +36,8 @@ std::string fusion_text(const FusionChoice& fusion) {
   const std::string what =
       fmt::format("{} {}", fusion.pass, fusion.is_left_out ? "left out" : "kept");
   if (!fusion.is_measured) return what + ": not all kernels that it makes or spares were measured";
-  return fmt::format("{}: {} with it, {} without", what, show_time(fusion.with_ns),
-                     show_time(fusion.without_ns));
+  return fmt::format("{}: {} with it, {} without", what, time_text(fusion.with_ns),
+                     time_text(fusion.without_ns));
 }
 
 Facts facts_of_run(const ModelRun& run) {
@@ -45,23 +45,23 @@ Facts facts_of_run(const ModelRun& run) {
   const graph::Plan& plan = tuned.plans[run.written].plan;
   Facts facts = {{"network", run.name},
                  {"result", result_of(tuned)},
-                 {"predicted", show_time(plan.predicted_ns)}};
+                 {"predicted", time_text(plan.predicted_ns)}};
   if (!run.measured_ns.empty())
-    facts.emplace_back("measured", show_time(run.measured_ns[run.measured]));
+    facts.emplace_back("measured", time_text(run.measured_ns[run.measured]));
   facts.emplace_back("optimal", proof_of(plan));
-  facts.emplace_back(
-      "schemes", fmt::format("{} of {}, {} measured on this device",
-                             show_count(static_cast<int64_t>(tuned.kernels), "scheme"),
-                             show_count(static_cast<int64_t>(tuned.groups), "distinct operator"),
-                             tuned.measured));
+  facts.emplace_back("schemes",
+                     fmt::format("{} of {}, {} measured on this device",
+                                 counted(static_cast<int64_t>(tuned.kernels), "scheme"),
+                                 counted(static_cast<int64_t>(tuned.groups), "distinct operator"),
+                                 tuned.measured));
   for (const FusionChoice& fusion : run.fusions) facts.emplace_back("fusion", fusion_text(fusion));
   facts.emplace_back("caches", std::string(dsl::to_string(tuned.state)));
   for (const tuner::NetworkRound& round : tuned.rounds)
     facts.emplace_back("round",
                        fmt::format("{:.1f} s, {} of the plan, {}: predicted {}", round.seconds,
-                                   show_count(static_cast<int64_t>(round.tasks), "kernel"),
-                                   show_count(static_cast<int64_t>(round.contenders), "contender"),
-                                   show_time(round.predicted_ns)));
+                                   counted(static_cast<int64_t>(round.tasks), "kernel"),
+                                   counted(static_cast<int64_t>(round.contenders), "contender"),
+                                   time_text(round.predicted_ns)));
   facts.emplace_back(
       "time spent",
       fmt::format("importing {:.1f} s (passes {:.1f} s), predicting {:.1f} s, planning {:.1f} s, "
@@ -72,7 +72,7 @@ Facts facts_of_run(const ModelRun& run) {
   if (const size_t unverified = run.unverified[run.written]; unverified > 0)
     facts.emplace_back("not verified",
                        fmt::format("{}, predicted and never run",
-                                   show_count(static_cast<int64_t>(unverified), "kernel")));
+                                   counted(static_cast<int64_t>(unverified), "kernel")));
   return facts;
 }
 

@@ -35,10 +35,10 @@ enum class Form {
 
 std::string best_text(const tuner::Progress& p, Form form) {
   if (p.best_ns <= 0)
-    return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
+    return p.untuned_ns > 0 ? "untuned " + time_text(p.untuned_ns) : "getting ready";
   const double speed = gflops(p.flops, p.best_ns);
   const bool is_short = form >= Form::WithoutSpeed;
-  std::string text = "best " + show_time(p.best_ns);
+  std::string text = "best " + time_text(p.best_ns);
   // Less than an operation a byte: memory bounds it on every machine.
   const bool is_memory_bound = p.flops < p.bytes;
   if (!is_short)
@@ -54,7 +54,7 @@ std::string best_text(const tuner::Progress& p, Form form) {
 std::string trials_text(const tuner::Progress& p, Form form) {
   int64_t total = 0;
   for (const auto& [status, count] : p.trials) total += count;
-  std::string text = show_count(total, "trial");
+  std::string text = counted(total, "trial");
   if (form >= Form::WithoutStatuses) return text;
   if (total > 0) text += fmt::format(" ({})", show_counts(p.trials));
   if (p.known_trials > 0) text += fmt::format(", {} known", p.known_trials);

@@ -209,8 +209,6 @@ Status print_json(std::string_view verb, const nlohmann::json& document) {
   return print_as_it_is(whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-std::string show_time(double ns) { return tw::time_text(ns); }
-
 std::string show_share(double share) {
   const double percent = 100 * share;
   const int digits = percent >= 9.95 ? 0 : percent >= 0.095 ? 1 : 2;
@@ -265,10 +263,6 @@ nlohmann::json as_json(const db::Record& record, bool full) {
       json[name] = member;
   });
   return json;
-}
-
-std::string show_count(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string show_status(db::TrialStatus status) {

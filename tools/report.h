@@ -89,8 +89,6 @@ Status print(std::string_view text);
 /// replaced.
 Status print_json(std::string_view verb, const nlohmann::json& document);
 
-/// "235.1 µs"
-std::string show_time(double ns);
 /// A share of one as "12 %", "0.4 %" or "0.04 %".
 std::string show_share(double share);
 std::string show_bytes(int64_t bytes);
@@ -104,9 +102,6 @@ std::string show_latency(const db::Record& record, const TimeUnit& unit);
 
 /// Numbers of a record that people want, and everything that it holds with `full`.
 nlohmann::json as_json(const db::Record& record, bool full = false);
-
-/// "1 thread", "2 threads"
-std::string show_count(int64_t count, std::string_view noun);
 
 /// A status of trials for people. Those that were stopped early because they are clearly slower are
 /// "pruned", which databases, JSON and CSV call "hopeless".

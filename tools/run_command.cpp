@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/backend.h"
 #include "dsl/interpret.h"
@@ -316,12 +317,12 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
       {"checked",
        fmt::format("{}, largest error {:.1e} of the largest element, at most {:.1e} "
                    "allowed",
-                   show_count(checked.elements, "element"), checked.error, checked.allowed)},
+                   counted(checked.elements, "element"), checked.error, checked.allowed)},
       {"schedule", show_source(s)}};
   if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
   if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
-  facts.emplace_back("latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns),
-                                            show_time(time.low_ns), show_time(time.high_ns)));
+  facts.emplace_back("latency", fmt::format("{} [{}, {}]", time_text(time.latency_ns),
+                                            time_text(time.low_ns), time_text(time.high_ns)));
   const Facts fast = speeds(line);
   facts.insert(facts.end(), fast.begin(), fast.end());
   facts.push_back(kernel.place);

@@ -250,9 +250,9 @@ Status print_run(const ModelRunFlags& flags, const PlacedModel& placed, const Mo
   Facts facts = {
       {"network", model.info().name},
       {"inputs", runtime::show_inputs(variant)},
-      {"latency", fmt::format("{}, median of {}", show_time(times.latency_ns),
-                              show_count(times.calls, "call"))},
-      {"predicted", show_time(predicted_ns(variant))},
+      {"latency",
+       fmt::format("{}, median of {}", time_text(times.latency_ns), counted(times.calls, "call"))},
+      {"predicted", time_text(predicted_ns(variant))},
       placed.device.empty() ? Facts::value_type{"threads", std::to_string(model.info().threads)}
                             : Facts::value_type{"device", placed.device},
       {"memory", fmt::format("{} of constants, {} a call", show_bytes(model.constant_bytes()),

@@ -47,8 +47,8 @@ std::string facts_of(const Selection& s) {
       {"target", r.target},
       {"device", r.device},
       {"threads", std::to_string(r.threads)},
-      {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
-                              show_time(r.latency_high_ns))},
+      {"latency", fmt::format("{} [{}, {}]", time_text(r.latency_ns), time_text(r.latency_low_ns),
+                              time_text(r.latency_high_ns))},
       {"speed", leading_speed(roofline(r, s.workload, s.target))},
       {"toolchain", r.toolchain},
       {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};

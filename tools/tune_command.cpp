@@ -93,7 +93,7 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
       fmt::format("[tune] --resume: {} has no trials of {} for this target, device and {}; leave "
                   "the flag out to begin",
                   shell_quoted(shown_database(flags.place, here)), jobs.front().workload.text(),
-                  show_count(flags.target.threads, "thread")));
+                  counted(flags.target.threads, "thread")));
 }
 
 std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
@@ -101,9 +101,9 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
       "{} for {} on {}",
       flags.suite.empty()
           ? jobs.front().workload.text()
-          : fmt::format("{} of {}", show_count(static_cast<int64_t>(jobs.size()), "workload"),
+          : fmt::format("{} of {}", counted(static_cast<int64_t>(jobs.size()), "workload"),
                         flags.suite),
-      flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
+      flags.target.target_or_host(), counted(flags.target.threads, "thread"));
   if (flags.effort == "none") return "looking up " + what;
   return fmt::format("tuning {}, {} s, seed {}{}", what, format_double(flags.budget_s), flags.seed,
                      flags.schedule.empty() ? "" : ", from " + source_name(flags.schedule));
@@ -250,7 +250,7 @@ void note_failures(const WithoutResult& others) {
       same->second.push_back(failed.name);
   }
   for (const auto& [reason, names] : by_reason)
-    note(fmt::format("{} without a kernel: {}: {}", show_count(std::ssize(names), "workload"),
+    note(fmt::format("{} without a kernel: {}: {}", counted(std::ssize(names), "workload"),
                      join(names, ", "), reason));
   if (!interrupted.empty())
     note("interrupted before a kernel was compiled; what was tried is stored: " +
@@ -334,7 +334,7 @@ Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
     return fail(ErrorCode::Usage,
                 fmt::format("[tune] --threads {}: the machine has {}, on which kernels would be "
                             "measured",
-                            flags.target.threads, show_count(target.target.machine.cores, "core")));
+                            flags.target.threads, counted(target.target.machine.cores, "core")));
   return {};
 }
 

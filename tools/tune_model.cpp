@@ -136,8 +136,8 @@ std::string title_of(const ModelRun& run, const TuneFlags& flags) {
       run.left_out.empty() ? "" : fmt::format(" without {}", join(run.left_out, ", "));
   return fmt::format("{} {}{}{}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning",
                      run.name, dimensions, without,
-                     show_count(std::ssize(run.graph->operators), "operator"), target,
-                     names_gpu(target) ? "" : " on " + show_count(flags.target.threads, "thread"));
+                     counted(std::ssize(run.graph->operators), "operator"), target,
+                     names_gpu(target) ? "" : " on " + counted(flags.target.threads, "thread"));
 }
 
 Status tune_watched(ModelRun& run, const tuner::NetworkOptions& options, const TuneFlags& flags,
@@ -333,7 +333,7 @@ Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const 
     if (!tuned && !(is_interrupted && measures(flags))) return tuned;
     if (run.tuned.plans.empty()) TW_RETURN_IF_ERROR(plan_interrupted(run, flags, here, site));
     for (const auto& [reason, workloads] : run.tuned.failures)
-      note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
+      note(fmt::format("{} not measured: {}", counted(std::ssize(workloads), "kernel"), reason));
   }
   return {};
 }

@@ -44,17 +44,17 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
     facts.emplace_back(name, std::move(text));
   };
   row("workload", db::workload_text(best));
-  row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
-                             show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
+  row("latency", fmt::format("{} [{}, {}]", time_text(best.latency_ns),
+                             time_text(best.latency_low_ns), time_text(best.latency_high_ns)));
   if (best.status == db::TrialStatus::Unstable) row("disturbed", best.reason);
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
   if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
   if (!o.layer.empty()) row("layer", o.layer);
   if (speed_up(o) > 0)
-    row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
+    row("untuned", fmt::format("{}, {:.1f} times as long", time_text(o.tuned.progress.untuned_ns),
                                speed_up(o)));
   if (o.tuned.progress.given_ns > 0)
-    row("by hand", fmt::format("{}, {:.2f} times as long", show_time(o.tuned.progress.given_ns),
+    row("by hand", fmt::format("{}, {:.2f} times as long", time_text(o.tuned.progress.given_ns),
                                o.tuned.progress.given_ns / best.latency_ns));
   if (o.tuned.ended != tuner::Ended::FromDatabase)
     row("trials", fmt::format("{} new{}, {} known before", total(o.tuned.progress.trials),

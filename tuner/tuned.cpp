@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "cost_model/analytic.h"
 #include "schedules/legality.h"
@@ -80,8 +81,8 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
   if (!known)
     return fail(ErrorCode::NoCandidate,
                 fmt::format("[tune] the database has no kernel of '{}' for this "
-                            "target and {} thread{}: tune without --effort none",
-                            workload.text(), threads, threads == 1 ? "" : "s"));
+                            "target and {}: tune without --effort none",
+                            workload.text(), counted(threads, "thread")));
   Tuned tuned;
   if (options.builds_winners) {
     TW_TRY(tuned.artifact,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/target.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "codegen/inspect.h"
 #include "dsl/workload.h"
@@ -103,11 +104,10 @@ void warn(const std::string& line) {
 Status check_cores(const tuner::TuneOptions& options, const Target& target) {
   if (options.effort == tuner::Effort::None || target.is_gpu()) return {};
   if (options.threads <= target.machine.cores) return {};
-  return fail(
-      ErrorCode::Usage,
-      fmt::format("[tune] threads is {}: the machine has {} core{}, on which kernels would "
-                  "be measured",
-                  options.threads, target.machine.cores, target.machine.cores == 1 ? "" : "s"));
+  return fail(ErrorCode::Usage,
+              fmt::format("[tune] threads is {}: the machine has {}, on which kernels would be "
+                          "measured",
+                          options.threads, counted(target.machine.cores, "core")));
 }
 
 Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,

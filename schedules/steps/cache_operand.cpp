@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {
@@ -65,9 +66,8 @@ Status apply(Nest& nest, const CacheOperand& s) {
     return illegal(s.name, fmt::format("'{}' is no reduction", s.stage));
   std::vector<Expr> operands = operands_of(stage->stage);
   if (s.operand < 1 || s.operand > static_cast<int64_t>(operands.size()))
-    return illegal(s.name,
-                   fmt::format("'{}' has {} operand{}, there is no operand {}", s.stage,
-                               operands.size(), operands.size() == 1 ? "" : "s", s.operand));
+    return illegal(s.name, fmt::format("'{}' has {}, there is no operand {}", s.stage,
+                                       counted(std::ssize(operands), "operand"), s.operand));
   Expr& operand = operands[static_cast<size_t>(s.operand) - 1];
   const Expr value = unwidened(operand);
   const Expr neutral =

@@ -14,18 +14,13 @@ TEST(Stop, ADefaultTokenNeverStops) {
   EXPECT_TRUE(check_not_stopped(never, "space"));
 }
 
-TEST(Stop, TheFirstReasonStaysAndReachesEveryCopy) {
-  StopToken token;
-  {
-    StopSource source;
-    token = source.token();
-    const StopToken copy = token;
-    EXPECT_FALSE(copy.is_stopped());
-    source.request(StopReason::NotNeeded);
-    source.request(StopReason::Interrupted);
-    EXPECT_EQ(copy.reason(), StopReason::NotNeeded);
-  }
-  EXPECT_EQ(token.reason(), StopReason::NotNeeded) << "a token may outlive its source";
+TEST(Stop, AnInterruptReachesEveryCopy) {
+  std::atomic<int> interrupts = 0;
+  const StopToken token = stop_on_interrupt(&interrupts);
+  const StopToken copy = token;
+  EXPECT_FALSE(copy.is_stopped());
+  interrupts = 2;
+  EXPECT_EQ(copy.reason(), StopReason::Interrupted);
 }
 
 TEST(Stop, EitherOfTwoStops) {
@@ -41,12 +36,12 @@ TEST(Stop, EitherOfTwoStops) {
 }
 
 TEST(Stop, AnErrorSaysWhy) {
-  StopSource user, budget;
-  user.request(StopReason::Interrupted);
-  budget.request(StopReason::OutOfTime);
-  EXPECT_EQ(check_not_stopped(user.token(), "space").error(),
+  const std::atomic<int> interrupts = 1;
+  const StopToken user = stop_on_interrupt(&interrupts);
+  const StopToken budget = stop_at([] { return int64_t{1}; }, 1);
+  EXPECT_EQ(check_not_stopped(user, "space").error(),
             (Error{ErrorCode::Interrupted, "[space] interrupted before it was done"}));
-  EXPECT_EQ(check_not_stopped(budget.token(), "space").error(),
+  EXPECT_EQ(check_not_stopped(budget, "space").error(),
             (Error{ErrorCode::TryLater, "[space] out of time before it was done"}));
 }
 

@@ -799,10 +799,9 @@ TEST(ApplyPasses, SaysWhichPassesThereAre) {
 }
 
 TEST(ApplyPasses, StopsWhenAsked) {
-  StopSource user;
-  user.request(StopReason::Interrupted);
+  const std::atomic<int> interrupts = 1;
   PassOptions options;
-  options.stop = user.token();
+  options.stop = stop_on_interrupt(&interrupts);
   const auto passed = apply_passes(residual_block(), options);
   ASSERT_FALSE(passed);
   EXPECT_EQ(passed.error().code, ErrorCode::Interrupted);

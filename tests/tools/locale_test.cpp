@@ -53,7 +53,7 @@ Texts texts() {
       dsl::parse_compute("input a: f32[12345]; t: f32[i=12345] = a[i] * 2.5").value();
   const auto program = schedules::Schedule(compute).program().value();
   return {format_double(1234567.25),
-          show_time(1'234'567.8),
+          time_text(1'234'567.8),
           db::to_json(db::sample_record(12345)),
           dsl::to_text(compute),
           codegen::emit_c(program, "k").value(),

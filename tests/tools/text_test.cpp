@@ -103,11 +103,11 @@ TEST(Table, CsvQuotesWhatNeedsIt) {
 }
 
 TEST(Numbers, Times) {
-  EXPECT_EQ(show_time(0), "-");
-  EXPECT_EQ(show_time(12.34), "12.3 ns");
-  EXPECT_EQ(show_time(235'100), "235.1 µs");
-  EXPECT_EQ(show_time(1'949'826), "1.95 ms");
-  EXPECT_EQ(show_time(2.5e9), "2.50 s");
+  EXPECT_EQ(time_text(0), "-");
+  EXPECT_EQ(time_text(12.34), "12.3 ns");
+  EXPECT_EQ(time_text(235'100), "235.1 µs");
+  EXPECT_EQ(time_text(1'949'826), "1.95 ms");
+  EXPECT_EQ(time_text(2.5e9), "2.50 s");
 }
 
 TEST(Numbers, Shares) {
@@ -120,8 +120,8 @@ TEST(Numbers, Shares) {
 TEST(Numbers, Counts) {
   EXPECT_EQ(show_counts({{"hopeless", 3}, {"ok", 45}}), "45 ok, 3 pruned");
   EXPECT_EQ(show_status(db::TrialStatus::Hopeless), "pruned");
-  EXPECT_EQ(show_count(1, "thread"), "1 thread");
-  EXPECT_EQ(show_count(2, "thread"), "2 threads");
+  EXPECT_EQ(counted(1, "thread"), "1 thread");
+  EXPECT_EQ(counted(2, "thread"), "2 threads");
 }
 
 TEST(Progress, BeforeTheFirstTrial) {

@@ -298,9 +298,8 @@ TEST_F(Assembling, ModelsRaceByTurns) {
   const auto times = race(models, clock, {.budget_s = 1e-5});
   ASSERT_TRUE(times) << times.error().message;
   EXPECT_THAT(*times, ElementsAre(1000, 1000));
-  StopSource user;
-  user.request(StopReason::Interrupted);
-  const auto stopped = race(models, clock, {.stop = user.token()});
+  const std::atomic<int> interrupts = 1;
+  const auto stopped = race(models, clock, {.stop = stop_on_interrupt(&interrupts)});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
 }
@@ -315,10 +314,9 @@ TEST_F(Assembling, StepsAreTimedOnOneAndOnAllThreads) {
       step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
   ASSERT_TRUE(limits) << limits.error().message;
   EXPECT_THAT(*limits, ElementsAre(0, 0, 0)) << "three rounds say nothing";
-  StopSource user;
-  user.request(StopReason::Interrupted);
-  const auto stopped =
-      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .stop = user.token()});
+  const std::atomic<int> interrupts = 1;
+  const auto stopped = step_threads(
+      model, clock, {.threads = 2, .budget_s = 1e-4, .stop = stop_on_interrupt(&interrupts)});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
 }

@@ -62,10 +62,10 @@ TEST(Descents, GiveNothingWhenTheyAreStopped) {
   const Point first = space.default_point();
   Random random(3);
   int scored = 0;
-  StopSource user;
-  user.request(StopReason::Interrupted);
-  const auto best = descend(space, {first}, closeness_to(space.sample(random), &scored),
-                            {.samples = 8, .starts = 3, .mutations = 8}, random, user.token());
+  const std::atomic<int> interrupts = 1;
+  const auto best =
+      descend(space, {first}, closeness_to(space.sample(random), &scored),
+              {.samples = 8, .starts = 3, .mutations = 8}, random, stop_on_interrupt(&interrupts));
   ASSERT_FALSE(best);
   EXPECT_EQ(best.error().code, ErrorCode::Interrupted);
   EXPECT_EQ(scored, 1);

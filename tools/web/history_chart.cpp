@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/text.h"
 #include "db/t4.h"
 #include "db/trust.h"
 #include "tools/report.h"
@@ -154,7 +155,7 @@ Html grid(const Frame& frame) {
     lines += html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", px(left),
                   px(width_px - right), y, y);
     lines += html("<text class=\"tick right\" x=\"{}\" y=\"{}\">{}</text>", px(left - 8),
-                  px(frame.y(ns) + 4), show_time(ns));
+                  px(frame.y(ns) + 4), time_text(ns));
   }
   return lines;
 }
@@ -182,10 +183,10 @@ std::string colour_of(size_t series) { return fmt::format("s{}", std::min(series
 std::string describe_trial(const db::TrialSummary& trial, const Series& series) {
   const std::string status = trial.status ? show_status(*trial.status) : "unknown status";
   const bool is_doubted = trial.doubt != db::Doubt::None && trial.doubt != db::Doubt::NotTimed;
-  const std::string counted = show_time(trial.counted_ns), latency = show_time(trial.latency_ns);
-  const bool counts_otherwise = trial.counted_ns > 0 && counted != latency;
+  const std::string counting = time_text(trial.counted_ns), latency = time_text(trial.latency_ns);
+  const bool counts_otherwise = trial.counted_ns > 0 && counting != latency;
   return fmt::format("{}{}{}, {}{}{}; {}; session {}; {}", latency,
-                     counts_otherwise ? ", counts as " : "", counts_otherwise ? counted : "",
+                     counts_otherwise ? ", counts as " : "", counts_otherwise ? counting : "",
                      status, is_doubted ? ", " : "", is_doubted ? db::to_string(trial.doubt) : "",
                      series.name, trial.session, moment(trial.created_ms));
 }
@@ -263,7 +264,7 @@ std::string caption(const Dots& dots) {
       "pruned, disturbed or not believed. Pauses of more than an hour are drawn short.";
   if (dots.slower > 0)
     text += fmt::format(" {} far from the others: not drawn.",
-                        show_count(static_cast<int64_t>(dots.slower), "trial"));
+                        counted(static_cast<int64_t>(dots.slower), "trial"));
   if (dots.thinned > 0) text += fmt::format(" Of the others {} are left out.", dots.thinned);
   return text;
 }
@@ -277,7 +278,7 @@ std::vector<Series> series_of(std::span<const db::TrialSummary> trials) {
     const std::string model(db::model_of(trial.device));
     Series& series = known[{model, trial.target, trial.threads}];
     if (series.name.empty())
-      series.name = fmt::format("{}, {}", model, show_count(trial.threads, "thread"));
+      series.name = fmt::format("{}, {}", model, counted(trial.threads, "thread"));
     series.trials.push_back(trial);
   }
   std::vector<Series> sorted;

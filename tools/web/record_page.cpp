@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/target.h"
+#include "base/text.h"
 #include "base/time_text.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
@@ -39,7 +40,7 @@ std::string peak_text(const db::Record& record) {
 
 Html facts_of(const db::Record& r) {
   const std::string latency = fmt::format(
-      "{} [{}, {}]", show_latency(r), show_time(r.latency_low_ns), show_time(r.latency_high_ns));
+      "{} [{}, {}]", show_latency(r), time_text(r.latency_low_ns), time_text(r.latency_high_ns));
   const std::string status = show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason);
   return facts_list(
       {{"Status", html("{}", status)},
@@ -48,8 +49,8 @@ Html facts_of(const db::Record& r) {
        {"Peak", html("{}", peak_text(r))},
        {"Samples", html("{}, noise {}", r.samples_ns.size(), show_share(r.noise))},
        {"Device", device_text(r.device)},
-       {"Target", html("{}, {}, code generator {}", r.target, show_count(r.threads, "thread"),
-                       r.codegen_abi)},
+       {"Target",
+        html("{}, {}, code generator {}", r.target, counted(r.threads, "thread"), r.codegen_abi)},
        {"Tuned for", html("{}", r.machine)},
        {"Session", html("{}, trial {}, seed {}", r.session, r.trial, r.seed)},
        {"Machine", html("{}", r.host)},
@@ -78,7 +79,7 @@ Html not_used_table(const db::Explanation& e) {
       "class=\"wide\"><table>"
       "<thead><tr><th>Latency</th><th>Session</th><th>Doubt</th><th>Why</th></tr></thead><tbody>{}"
       "</tbody></table></div>{}",
-      show_count(e.not_used_count, "record"), rows,
+      counted(e.not_used_count, "record"), rows,
       more > 0 ? fmt::format("... {} more: `db explain --limit 0` lists them", more) : "");
 }
 
@@ -95,7 +96,7 @@ Html judgement_of(const db::Record& record, const std::optional<db::Explanation>
   return html(
       "<p>The answer for its workload, device and number of threads is <a href=\"/records/{}\">"
       "another record</a>, {}: {}.{}</p>",
-      e->record.hash, show_time(e->latency_ns), show_agreement(*e), why);
+      e->record.hash, time_text(e->latency_ns), show_agreement(*e), why);
 }
 
 nlohmann::json json_of(const db::Record& record, const std::optional<db::Explanation>& e,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "base/time_text.h"
 #include "tools/explanation.h"
 #include "tools/report.h"
@@ -58,7 +59,7 @@ Html sureness(const db::Explanation& e) {
   Html text = html("<span class=\"{}\">{}</span>", kind, show_agreement(e));
   if (e.not_used_count > 0)
     text += html("<br><a href=\"/records/{}#why\">{} with a smaller latency {} not used</a>",
-                 e.record.hash, show_count(e.not_used_count, "record"),
+                 e.record.hash, counted(e.not_used_count, "record"),
                  e.not_used_count == 1 ? "is" : "are");
   return text;
 }
@@ -72,10 +73,10 @@ Html known_row(const Known& known, const TimeUnit& unit) {
   const db::GroupSummary& group = *known.group;
   const Html place = html("<td>{}</td><td>{}<br><small>{}, code generator {}</small></td>",
                           device_text(group.device), shortened(group.target),
-                          show_count(group.threads, "thread"), group.codegen_abi);
+                          counted(group.threads, "thread"), group.codegen_abi);
   if (!known.explanation)
     return html("<tr>{}<td class=\"number\" colspan=\"2\">none is believed</td><td>{}</td></tr>",
-                place, show_count(group.trials, "trial"));
+                place, counted(group.trials, "trial"));
   const db::Explanation& e = *known.explanation;
   return html(
       "<tr>{}<td class=\"number\"><a href=\"/records/{}\">{}</a></td><td class=\"number\">{}</td>"

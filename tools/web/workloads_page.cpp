@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "base/time_text.h"
 #include "tools/report.h"
 #include "tools/web/history_chart.h"
@@ -18,16 +19,16 @@ Html workload_link(const WorkloadRow& row) {
 }
 
 /// A number with its noun: "<b>1</b> class", "<b>2</b> classes".
-Html counted(int64_t count, std::string_view one, std::string_view many = {}) {
+Html bold_count(int64_t count, std::string_view one, std::string_view many = {}) {
   const std::string plural = many.empty() ? std::string(one) + "s" : std::string(many);
   return html("<b>{}</b> {}", count, count == 1 ? one : std::string_view(plural));
 }
 
 Html summary(const Overview& overview) {
   return html("<p class=\"summary\">{}, {}, {} of devices{}</p>",
-              counted(std::ssize(overview.workloads), "workload"),
-              counted(overview.trials, "trial"),
-              counted(std::ssize(overview.classes), "class", "classes"),
+              bold_count(std::ssize(overview.workloads), "workload"),
+              bold_count(overview.trials, "trial"),
+              bold_count(std::ssize(overview.classes), "class", "classes"),
               overview.is_cut ? "; of the database, the groups that were stored last" : "");
 }
 
@@ -73,12 +74,12 @@ Html coverage_cell(const db::GroupSummary* best) {
   if (!best) return html("<td class=\"none\">·</td>");
   if (best->best.empty())
     return html("<td class=\"tried\" title=\"{}, none believed\">tried</td>",
-                show_count(best->trials, "trial"));
+                counted(best->trials, "trial"));
   const int shade = std::clamp(static_cast<int>(10 * best->efficiency), 0, 9);
   const std::string text =
-      best->efficiency > 0 ? share_text(best->efficiency) : show_time(best->latency_ns);
+      best->efficiency > 0 ? share_text(best->efficiency) : time_text(best->latency_ns);
   return html("<td class=\"c{}\"><a href=\"/records/{}\" title=\"{}, {}\">{}</a></td>", shade,
-              best->best, show_time(best->latency_ns), show_count(best->trials, "trial"), text);
+              best->best, time_text(best->latency_ns), counted(best->trials, "trial"), text);
 }
 
 nlohmann::json json_of(const db::GroupSummary& best) {
