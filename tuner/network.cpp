@@ -117,23 +117,54 @@ class NetworkRun {
 
   /// Finds the cheapest plan, and the plans of the ways of choosing that are compared.
   Status plan(Stance stance = Stance::Likely, Stance choosing = Stance::Likely) {
-    const double before = elapsed_s();
-    schemes_ = costs_->schemes(stance);
-    TW_TRY(std::vector<graph::Plan> plans,
-           graph::make_plans(graph_, schemes_, costs_->transform_cost(stance), 1, options_.plan));
+    TW_TRY(std::vector<graph::Plan> plans, cheapest_plans(stance, 1));
     plan_ = std::move(plans.front());
-    choose(choosing);
-    tuned_.planning_s += elapsed_s() - before;
-    return {};
+    return choose(choosing);
   }
 
-  void choose(Stance stance) {
-    chosen_.clear();
-    if (options_.choices.empty()) return;
-    const auto schemes = costs_->schemes(stance);
-    for (const graph::Choice choice : options_.choices)
-      chosen_.push_back(
-          graph::choose(graph_, schemes, costs_->transform_cost(stance), choice, options_.plan));
+  /// The cheapest plans among schemes_, all of whose kernels were measured or predicted in full. A
+  /// full prediction is at most the rough one, so that a plan gets cheaper by it and others do not.
+  Result<std::vector<graph::Plan>> cheapest_plans(Stance stance, size_t count) {
+    for (;;) {
+      const double before = elapsed_s();
+      schemes_ = costs_->schemes(stance);
+      TW_TRY(std::vector<graph::Plan> plans,
+             graph::make_plans(graph_, schemes_, costs_->transform_cost(stance), count,
+                               options_.plan));
+      tuned_.planning_s += elapsed_s() - before;
+      SchemeSet chosen;
+      for (const graph::Plan& plan : plans) add_schemes(plan, chosen);
+      TW_TRY(const bool is_refined, refine(chosen));
+      if (!is_refined) return plans;
+    }
+  }
+
+  void add_schemes(const graph::Plan& plan, SchemeSet& schemes) const {
+    for (size_t op = 0; op < plan.schemes.size(); ++op)
+      schemes.emplace(costs_->group_of(op), plan.schemes[op]);
+  }
+
+  Result<bool> refine(const SchemeSet& schemes) {
+    const double before = elapsed_s();
+    Result<bool> refined = costs_->refine(schemes);
+    tuned_.predicting_s += elapsed_s() - before;
+    return refined;
+  }
+
+  /// The plans of the ways of choosing that are compared, likewise.
+  Status choose(Stance stance) {
+    for (bool is_refined = !options_.choices.empty(); is_refined;) {
+      chosen_.clear();
+      SchemeSet chosen;
+      const auto schemes = costs_->schemes(stance);
+      for (const graph::Choice choice : options_.choices) {
+        chosen_.push_back(
+            graph::choose(graph_, schemes, costs_->transform_cost(stance), choice, options_.plan));
+        if (chosen_.back()) add_schemes(*chosen_.back(), chosen);
+      }
+      TW_TRY(is_refined, refine(chosen));
+    }
+    return {};
   }
 
   /// The schemes of all plans.
@@ -241,9 +272,11 @@ class NetworkRun {
     TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
     TaskList tasks(std::move(round.specs));
     std::map<size_t, size_t> taken;
+    SchemeSet measured_next;
     for (const Contender& contender : contenders) {
       if (tasks.size() >= most) break;
       if (++taken[contender.group] > most_contenders_of_group) continue;
+      measured_next.emplace(contender.group, contender.scheme);
       const OperatorGroup& group = costs_->groups()[contender.group];
       const dsl::Workload& workload = costs_->kernels(contender.group)[contender.scheme].workload;
       if (!is_finished(workload))
@@ -251,6 +284,8 @@ class NetworkRun {
                   static_cast<double>(group.operators.size()));
     }
     round.specs = tasks.take();
+    // Measured times are compared with full predictions (SchemeCosts).
+    TW_RETURN_IF_ERROR(refine(measured_next));
     return {};
   }
 
@@ -334,12 +369,10 @@ class NetworkRun {
 
   /// Chooses the plans to build. Nothing is measured after this, so predictions count cautiously.
   Result<TunedNetwork> finish() {
-    schemes_ = costs_->schemes(Stance::Cautious);
     TW_TRY(std::vector<graph::Plan> plans,
-           graph::make_plans(graph_, schemes_, costs_->transform_cost(Stance::Cautious),
-                             std::max<size_t>(options_.plans, 1), options_.plan));
+           cheapest_plans(Stance::Cautious, std::max<size_t>(options_.plans, 1)));
     for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
-    choose(Stance::Measured);
+    TW_RETURN_IF_ERROR(choose(Stance::Measured));
     for (Result<graph::Plan>& plan : chosen_)
       tuned_.choices.push_back(
           std::move(plan).map([&](graph::Plan&& chosen) { return planned(std::move(chosen)); }));

@@ -20,13 +20,19 @@ namespace {
 // A prediction takes half a kilobyte, and a network has some hundred.
 constexpr int64_t most_file_bytes = int64_t{256} << 20;
 
-using Predictions = std::map<std::string, Predicted>;
+struct Remembered {
+  Predicted predicted;
+  Precision precision = Precision::Full;
+};
+/// By the text of the workload. A full prediction replaces a rough one.
+using Predictions = std::map<std::string, Remembered>;
 
 /// The hash of the rest comes first, so that a damaged file is none.
 std::string encoded(const std::string& version, const Predictions& predictions) {
   nlohmann::json list = nlohmann::json::object();
-  for (const auto& [workload, predicted] : predictions)
-    list[workload] = {predicted.schedule, predicted.analytic_ns, predicted.hot_ns};
+  for (const auto& [workload, known] : predictions)
+    list[workload] = {known.predicted.schedule, known.predicted.analytic_ns, known.predicted.hot_ns,
+                      known.precision == Precision::Full};
   const std::string body =
       nlohmann::json{{"version", version}, {"predictions", std::move(list)}}.dump();
   return sha256_hex(body) + "\n" + body;
@@ -41,8 +47,9 @@ std::optional<Predictions> decoded(const std::string& bytes, const std::string& 
   if (!file.is_object() || file.value("version", "") != version) return std::nullopt;
   Predictions predictions;
   for (const auto& [workload, predicted] : file.at("predictions").items())
-    predictions[workload] = {predicted.at(0).get<std::string>(), predicted.at(1).get<double>(),
-                             predicted.at(2).get<double>()};
+    predictions[workload] = {{predicted.at(0).get<std::string>(), predicted.at(1).get<double>(),
+                              predicted.at(2).get<double>()},
+                             predicted.at(3).get<bool>() ? Precision::Full : Precision::Rough};
   return predictions;
 }
 
@@ -108,17 +115,20 @@ PredictionCache PredictionCache::open(std::string path, std::string version) {
 }
 
 Predict PredictionCache::remembering(Predict predict) const {
-  return [state = state_,
-          predict = std::move(predict)](const dsl::Workload& workload) -> Result<Predicted> {
+  return [state = state_, predict = std::move(predict)](const dsl::Workload& workload,
+                                                        Precision precision) -> Result<Predicted> {
     const std::string text = workload.text();
     {
       const std::lock_guard lock(state->mutex);
       const auto known = state->predictions.find(text);
-      if (known != state->predictions.end()) return known->second;
+      if (known != state->predictions.end() &&
+          (known->second.precision == Precision::Full || precision == Precision::Rough))
+        return known->second.predicted;
     }
-    TW_TRY(Predicted predicted, predict(workload));
+    TW_TRY(Predicted predicted, predict(workload, precision));
     const std::lock_guard lock(state->mutex);
-    state->is_changed |= state->predictions.emplace(text, predicted).second;
+    state->predictions.insert_or_assign(text, Remembered{predicted, precision});
+    state->is_changed = true;
     return predicted;
   };
 }

@@ -29,11 +29,13 @@ tl::unexpected<Error> interrupted_predicting() {
   return fail(ErrorCode::Interrupted, "[network] interrupted while kernels were predicted");
 }
 
-Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& target, int threads,
-                                   const StopToken& stop) {
+Result<Predicted> predict_schedule(const dsl::Workload& workload, Precision precision,
+                                   const Target& target, int threads, const StopToken& stop) {
+  const PredictionEffort& effort =
+      precision == Precision::Rough ? effort_of_scheme : effort_of_network;
   Predicted predicted;
   TW_TRY(predicted.schedule,
-         predicted_schedule(schedules::problem_of(workload), target, threads, stop, quick_descent));
+         predicted_schedule(schedules::problem_of(workload), target, threads, stop, effort));
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(workload.compute, predicted.schedule));
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
@@ -73,9 +75,10 @@ void take_hot_record(KernelChoice& kernel, const db::Record& record, const Targe
   if (is_here) kernel.hot_measured_ns = record.latency_ns;
 }
 
-void take_prediction(KernelChoice& kernel, const Predicted& predicted) {
+void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision precision) {
   kernel.schedule = predicted.schedule;
   kernel.is_predicted = true;
+  kernel.is_rough = precision == Precision::Rough;
   kernel.predicted_ns = predicted.analytic_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
 }
@@ -94,8 +97,9 @@ void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& rat
 }  // namespace
 
 Predict predict_for(const Target& target, int threads, StopToken stop) {
-  return [target, threads, stop = std::move(stop)](const dsl::Workload& workload) {
-    return predict_schedule(workload, target, threads, stop);
+  return [target, threads, stop = std::move(stop)](const dsl::Workload& workload,
+                                                   Precision precision) {
+    return predict_schedule(workload, precision, target, threads, stop);
   };
 }
 
@@ -145,8 +149,9 @@ Status SchemeCosts::predict_all() {
   }
   for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
     const auto [group, i] = jobs[job];
-    predicted[group][i] = context_.stop.is_stopped() ? interrupted_predicting()
-                                                     : predict_(kernels_[group][i].workload);
+    predicted[group][i] = context_.stop.is_stopped()
+                              ? interrupted_predicting()
+                              : predict_(kernels_[group][i].workload, Precision::Rough);
   });
   if (context_.stop.is_stopped()) return interrupted_predicting();
   for (size_t group = 0; group < groups_.size(); ++group)
@@ -162,7 +167,7 @@ Status SchemeCosts::keep_supported(size_t group, const std::vector<Result<Predic
     if (!predicted[i]) continue;
     choices.push_back(std::move(choices_[group][i]));
     kernels.push_back(std::move(kernels_[group][i]));
-    take_prediction(kernels.back(), *predicted[i]);
+    take_prediction(kernels.back(), *predicted[i], Precision::Rough);
   }
   choices_[group] = std::move(choices);
   kernels_[group] = std::move(kernels);
@@ -171,6 +176,28 @@ Status SchemeCosts::keep_supported(size_t group, const std::vector<Result<Predic
   const graph::Operator& op = graph_->operators[groups_[group].operators.front()];
   return fail(why.code, fmt::format("[network] operator '{}' ({}): {}", op.name(), op.workload.op,
                                     why.message));
+}
+
+Result<bool> SchemeCosts::refine(const SchemeSet& schemes) {
+  std::vector<std::pair<size_t, size_t>> jobs;
+  for (const auto& [group, i] : schemes) {
+    const KernelChoice& kernel = kernels_[group][i];
+    if (kernel.is_rough && kernel.is_predicted) jobs.emplace_back(group, i);
+  }
+  std::vector<Result<Predicted>> predicted(jobs.size(), Predicted());
+  for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
+    const auto [group, i] = jobs[job];
+    predicted[job] = context_.stop.is_stopped()
+                         ? interrupted_predicting()
+                         : predict_(kernels_[group][i].workload, Precision::Full);
+  });
+  if (context_.stop.is_stopped()) return interrupted_predicting();
+  for (size_t job = 0; job < jobs.size(); ++job) {
+    const auto [group, i] = jobs[job];
+    TW_TRY(const Predicted full, std::move(predicted[job]));
+    take_prediction(kernels_[group][i], full, Precision::Full);
+  }
+  return !jobs.empty();
 }
 
 Status SchemeCosts::refresh(db::Store& store) {
@@ -305,10 +332,11 @@ Status SchemeCosts::predict_copies() {
   for (auto& [key, workload] : copies_that_plans_may_need()) copies.push_back({key, {workload}});
   for_each_index(copies.size(), host_target().machine.cores, [&](size_t i) {
     KernelChoice& copy = copies[i].second;
-    const Result<Predicted> predicted =
-        context_.stop.is_stopped() ? interrupted_predicting() : predict_(copy.workload);
+    const Result<Predicted> predicted = context_.stop.is_stopped()
+                                            ? interrupted_predicting()
+                                            : predict_(copy.workload, Precision::Full);
     if (!predicted) return;  // without a schedule it is left out below
-    take_prediction(copy, *predicted);
+    take_prediction(copy, *predicted, Precision::Full);
   });
   if (context_.stop.is_stopped()) return interrupted_predicting();
   for (auto& copy : copies)
@@ -395,8 +423,8 @@ Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const
     return kernel;
   }
   TW_TRY(kernel.workload, transform_workload(type, from, to, state_));
-  TW_TRY(const Predicted predicted, predict_(kernel.workload));
-  take_prediction(kernel, predicted);
+  TW_TRY(const Predicted predicted, predict_(kernel.workload, Precision::Full));
+  take_prediction(kernel, predicted, Precision::Full);
   return kernel;
 }
 

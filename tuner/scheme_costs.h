@@ -18,7 +18,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -38,7 +40,13 @@ struct KernelChoice {
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
   bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
+  bool is_rough = false;      ///< Precision::Rough is that of the prediction
 };
+
+/// How many schedules a prediction compares. A network has some ten schemes for each operator, of
+/// which a plan chooses one, so that all are predicted roughly, and those of the plan in full. The
+/// full prediction compares the schedules of the rough one and more, and is never slower.
+enum class Precision { Rough, Full };
 
 /// The schedule that the cost model prefers for a workload and its time in ns; nothing is measured.
 /// Unsupported where no strategy of the target has the layouts that the workload asks for.
@@ -47,7 +55,8 @@ struct Predicted {
   double analytic_ns = 0;
   double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
 };
-using Predict = std::function<Result<Predicted>(const dsl::Workload& workload)>;
+using Predict =
+    std::function<Result<Predicted>(const dsl::Workload& workload, Precision precision)>;
 Predict predict_for(const Target& target, int threads, StopToken stop);
 
 /// How schemes and copies that were not measured are costed, against the measured ones.
@@ -63,13 +72,20 @@ struct CostContext {
   StopToken stop = {};
 };
 
+/// Schemes as pairs of a group and the index of one of its schemes.
+using SchemeSet = std::set<std::pair<size_t, size_t>>;
+
 class SchemeCosts {
  public:
-  /// Predicts all offered schemes (schemes.h), on all cores. Interrupted if context.stop stopped
-  /// it; Unsupported, naming the operator, if none of its schemes can be scheduled. The graph must
-  /// outlive the costs.
+  /// Predicts all offered schemes (schemes.h) roughly, on all cores. Interrupted if context.stop
+  /// stopped it; Unsupported, naming the operator, if none of its schemes can be scheduled. The
+  /// graph must outlive the costs.
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,
                                      db::Store& store, Predict predict);
+
+  /// Predicts in full those of these schemes that were predicted roughly and not measured. Returns
+  /// whether there were any: then their costs have changed. Interrupted if context.stop stopped it.
+  Result<bool> refine(const SchemeSet& schemes);
 
   /// Takes the measurements that the database has by now. Fails as Store::best() does.
   Status refresh(db::Store& store);

@@ -77,7 +77,7 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop,
-                                       const Descent& descent) {
+                                       const PredictionEffort& effort) {
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stop));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
@@ -93,11 +93,12 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
   Random random(1);
   if (target.is_gpu()) {
     TW_TRY(const Point first, space.default_point(stop));
-    TW_TRY(const Point preferred, descend(space, {first}, score, descent, random, stop));
+    TW_TRY(const Point preferred, descend(space, {first}, score, effort.descent, random, stop));
     return space.schedule(preferred).to_string();
   }
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
-  const std::vector<Point> preferred = search->propose(space, {{}, {}, stop}, score, 1, random);
+  const std::vector<Point> preferred =
+      search->propose(space, {{}, {}, stop, effort.most_points}, score, 1, random);
   if (!preferred.empty()) return space.schedule(preferred[0]).to_string();
   TW_TRY(const Point first, space.default_point(stop));
   return space.schedule(first).to_string();

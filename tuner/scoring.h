@@ -53,17 +53,28 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
-/// For one kernel: takes seconds, and comes within 3 % of the best of 20,000 samples of products.
-inline constexpr Descent thorough_descent{.samples = 256, .starts = 8, .mutations = 64};
-/// For the many kernels of a network: takes some tenths of a second.
-inline constexpr Descent quick_descent{.samples = 0, .starts = 1, .mutations = 0};
+/// The points that predicted_schedule() compares.
+struct PredictionEffort {
+  Descent descent;         ///< on GPUs
+  size_t most_points = 0;  ///< of the first proposal of a search, on processors
+};
+/// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
+/// products.
+inline constexpr PredictionEffort effort_of_kernel{
+    .descent = {.samples = 256, .starts = 8, .mutations = 64}, .most_points = SIZE_MAX};
+/// For each of the many kernels of a network: some tenths of a second on GPUs.
+inline constexpr PredictionEffort effort_of_network{
+    .descent = {.samples = 0, .starts = 1, .mutations = 0}, .most_points = SIZE_MAX};
+/// For schemes of which few are chosen. The points on processors are a part of those above.
+inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.descent,
+                                                   .most_points = 16};
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
-/// default of the space where no point that it considers is legal. On GPUs the search is `descent`,
+/// default of the space where no point that it considers is legal. On GPUs the search is a descent
 /// among points whose registers are not expected to spill. Deterministic. Errors as
 /// Space::derive(), and as check_not_stopped() where the token stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
-                                       const Descent& descent = thorough_descent);
+                                       const PredictionEffort& effort = effort_of_kernel);
 
 }  // namespace tw::tuner

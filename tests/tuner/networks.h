@@ -179,7 +179,7 @@ inline db::Record measured_record(const dsl::Workload& workload, const Target& t
 
 inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
   NetworkServices services;
-  services.predict = [&work](const dsl::Workload& workload) -> Result<Predicted> {
+  services.predict = [&work](const dsl::Workload& workload, Precision) -> Result<Predicted> {
     if (work.unsupported.contains(workload.op + " " + dsl::print_layouts(workload.layouts)))
       return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
     return Predicted{plain_schedule(workload), work.predicted.of(workload),
@@ -209,9 +209,9 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
 /// Predicts kernels as the tuner does, and their times from a table.
 inline NetworkServices predicting(const Target& target, const Times& times) {
   NetworkServices services;
-  services.predict = [predict = predict_for(target, 1, {}),
-                      times](const dsl::Workload& workload) -> Result<Predicted> {
-    TW_TRY(Predicted predicted, predict(workload));
+  services.predict = [predict = predict_for(target, 1, {}), times](
+                         const dsl::Workload& workload, Precision precision) -> Result<Predicted> {
+    TW_TRY(Predicted predicted, predict(workload, precision));
     predicted.analytic_ns = times.of(workload);
     return predicted;
   };

@@ -16,7 +16,7 @@ class PredictionCaches : public testing::Test {
  protected:
   /// Counts how often it is asked, and predicts as many ns.
   Predict counted() {
-    return [this](const dsl::Workload&) -> Result<Predicted> {
+    return [this](const dsl::Workload&, Precision) -> Result<Predicted> {
       ++asked_;
       if (fails_) return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
       return Predicted{"tw1\n", asked_ + 0.1, asked_ + 0.05};
@@ -25,8 +25,8 @@ class PredictionCaches : public testing::Test {
   PredictionCache cache(const std::string& version = "1") const {
     return PredictionCache::open(path_, version);
   }
-  double predicted_ns(const PredictionCache& cache) {
-    return cache.remembering(counted())(workload_)->analytic_ns;
+  double predicted_ns(const PredictionCache& cache, Precision precision = Precision::Full) {
+    return cache.remembering(counted())(workload_, precision)->analytic_ns;
   }
 
   Folder folder_;
@@ -43,8 +43,21 @@ TEST_F(PredictionCaches, AWorkloadIsPredictedOnceInAllRuns) {
   ASSERT_TRUE(first.write());
   EXPECT_EQ(predicted_ns(cache()), 1.1);
   EXPECT_EQ(asked_, 1);
-  EXPECT_EQ(cache().remembering(counted())(workload_)->schedule, "tw1\n");
-  EXPECT_EQ(cache().remembering(counted())(workload_)->hot_ns, 1.05);
+  EXPECT_EQ(cache().remembering(counted())(workload_, Precision::Full)->schedule, "tw1\n");
+  EXPECT_EQ(cache().remembering(counted())(workload_, Precision::Full)->hot_ns, 1.05);
+}
+
+TEST_F(PredictionCaches, AFullPredictionReplacesARoughOne) {
+  const PredictionCache first = cache();
+  EXPECT_EQ(predicted_ns(first, Precision::Rough), 1.1);
+  EXPECT_EQ(predicted_ns(first, Precision::Rough), 1.1);
+  ASSERT_TRUE(first.write());
+  EXPECT_EQ(predicted_ns(cache(), Precision::Rough), 1.1);
+  const PredictionCache second = cache();
+  EXPECT_EQ(predicted_ns(second, Precision::Full), 2.1);
+  EXPECT_EQ(predicted_ns(second, Precision::Rough), 2.1);
+  ASSERT_TRUE(second.write());
+  EXPECT_EQ(predicted_ns(cache(), Precision::Full), 2.1);
 }
 
 TEST_F(PredictionCaches, LayoutsAreAnotherWorkload) {
@@ -52,7 +65,8 @@ TEST_F(PredictionCaches, LayoutsAreAnotherWorkload) {
   const Predict predict = all.remembering(counted());
   dsl::Workload asked = workload_;
   asked.layouts = dsl::parse_layouts("a=BA").value();
-  EXPECT_NE(predict(workload_)->analytic_ns, predict(asked)->analytic_ns);
+  EXPECT_NE(predict(workload_, Precision::Full)->analytic_ns,
+            predict(asked, Precision::Full)->analytic_ns);
 }
 
 TEST_F(PredictionCaches, AnotherVersionPredictsAnewAndReplacesTheFile) {
@@ -93,7 +107,7 @@ TEST_F(PredictionCaches, AFileThatOthersMayWriteIsNone) {
 TEST_F(PredictionCaches, ErrorsAreNotKept) {
   const PredictionCache written = cache();
   fails_ = true;
-  EXPECT_FALSE(written.remembering(counted())(workload_));
+  EXPECT_FALSE(written.remembering(counted())(workload_, Precision::Full));
   fails_ = false;
   EXPECT_EQ(predicted_ns(written), 2.1);
   EXPECT_EQ(predicted_ns(written), 2.1);
