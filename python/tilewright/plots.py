@@ -45,6 +45,7 @@ _PADDING = {"left": 8, "right": 30, "top": 8, "bottom": 8}
 _CHARACTER = 6.4  # the width in pixels of a character of a label, at most
 _NUMBER_EXTENT = 34
 _VERTICAL = ("latency_us", "measured_us", "gflops", "rank_correlation")  # fields on vertical axes
+_EARLY_TO_LATE = ["#9ecae1", "#08306b"]
 _STATUS_COLORS = {"ok": BLUE, "pruned": GREY, "duplicate": GREEN, "unstable": ORANGE}
 
 
@@ -145,13 +146,13 @@ def _bars(title, rows, mark="bar", **encoding):
 
 
 def _rules(rules, y):
-    """Horizontal lines with their names, for rows {"name", y's field}."""
+    """Horizontal lines with their names, for rows {"name", y's field}. A white edge keeps a name legible on dots."""
     if not rules:
         return []
     return [_layer(rules, {"type": "rule", "strokeDash": [5, 4], "color": ORANGE}, y=y),
-            _layer(rules, {"type": "text", "align": "right", "baseline": "bottom", "dy": -2,
-                           "color": ORANGE},
-                   y=y, x={"value": _WIDTH - 4}, text={"field": "name"})]
+            *[_layer(rules, {"type": "text", "align": "right", "baseline": "bottom", "dy": -2, **mark},
+                     y=y, x={"value": _WIDTH - 4}, text={"field": "name"})
+              for mark in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": ORANGE})]]
 
 
 # ---- records ----------------------------------------------------------------------------------
@@ -371,7 +372,8 @@ def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence
     scatter = _view("Predicted against measured",
                     _layer(diagonal, {"type": "line", "color": GREY, "strokeDash": [5, 4]}, x=x, y=y),
                     _layer(rows, {"type": "point", "filled": True, "size": 30, "opacity": 0.7}, x=x,
-                           y=y, color={"field": "round", "type": "ordinal", "title": "round"},
+                           y=y, color={"field": "round", "type": "quantitative", "scale": {"range": _EARLY_TO_LATE},
+                                       "legend": {"tickMinStep": 1, "format": "d"}},
                            tooltip=_tooltip("predicted_us", "measured_us", "round", "record")))
     rounds = _round_qualities(rows)
     quality = _view("Rank correlation by round",
@@ -383,7 +385,8 @@ def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence
     overall = rank_correlation([row["predicted_us"] for row in rows],
                                [row["measured_us"] for row in rows])
     text = "unknown" if overall is None else f"{overall:.2f}"
-    return Plot({"hconcat": [scatter, quality] if rounds else [scatter]},
+    return Plot({"hconcat": [scatter, quality] if rounds else [scatter],
+                 "resolve": {"legend": {"color": "independent"}}},
                 f"predicted against measured, {records[0].workload_text}: rank correlation {text} "
                 f"over {display.count_text(len(rows), 'trial')}")
 
@@ -482,23 +485,27 @@ def _roof_lines(peak, levels, lowest, highest):
     return lines
 
 
-# Pixels of the names of roofs: the height of a line of text, and the distance by which a name moves along its roof
-# where roofs lie closer together than that height.
-_NAME_HEIGHT, _NAME_STEP = 13, 120
+# Pixels of the names of roofs: the height of a line of text with its distance from the roof, and the distance by which
+# a name moves along its roof where three roofs lie closer together than that height.
+_NAME_HEIGHT, _NAME_STEP = 18, 120
 
 
 def _roof_names(peak, levels, intensities, speeds, x, y):
-    """Layers with the name of each roof above its line and parallel to it."""
+    """Layers with the name of each roof parallel to its line: above it, or below it where the next faster roof is too
+    near for a name between them."""
     px_x = _WIDTH / math.log10(intensities[1] / intensities[0])
     px_y = _HEIGHT / math.log10(speeds[1] / speeds[0])
-    along, before, layers = 0, None, []
+    slope = math.atan2(px_y, px_x)
+    along, is_below, before, layers = 0, False, None, []
     for name, gb_per_s in sorted(levels, key=lambda level: -level[1]):
         if gb_per_s <= 0:
             continue
-        near = before is not None and px_y * math.log10(before / gb_per_s) < _NAME_HEIGHT
-        along, before = (along + _NAME_STEP if near else 0), gb_per_s
+        near = before is not None and px_y * math.log10(before / gb_per_s) * math.cos(slope) < _NAME_HEIGHT
+        along = along + _NAME_STEP if near and is_below else 0
+        is_below, before = near, gb_per_s
         at = [{"roof": _level_text(name, gb_per_s), "intensity": intensities[0], "gflops": intensities[0] * gb_per_s}]
-        layers.append(_roof_name(at, x, y, angle=-math.degrees(math.atan2(px_y, px_x)), dx=12 + along))
+        side = {"baseline": "top", "dy": 4} if is_below else {}
+        layers.append(_roof_name(at, x, y, angle=-math.degrees(slope), dx=12 + along, **side))
     if peak > 0:
         at = [{"roof": _peak_text(peak), "intensity": intensities[1], "gflops": peak}]
         layers.append(_roof_name(at, x, y, align="right", dx=-4))
