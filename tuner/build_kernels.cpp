@@ -101,6 +101,7 @@ Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelReque
                                                      const Target& target,
                                                      const Environment& environment,
                                                      BuiltKernels& built) {
+  if (missing_in(built, requests).empty()) return taken_from(built, requests);
   TW_TRY(const Builders builders, start_builders(target, environment, build_timeout_s));
   return build_kernels(requests, target, environment, builders, built);
 }

@@ -90,6 +90,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
     // A workload that took long to prepare, as by weights of 64 MiB, takes long to verify again.
     run_.enter(TuningRun::Phase::BuildingWinner, most_winner_per_reference * reference_s_);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
+  } else if (const std::string name = artifact_of(tuned.best); !name.empty()) {
+    TW_TRY(tuned.artifact, run_.workers.artifacts->load(name, run_.target));
   }
   tuned.ended = ended;
   tuned.unstored = run_.unstored;
@@ -288,9 +290,16 @@ Result<db::Record> Task::confirm_winner() {
 
 /// The winner as an artifact with its packing kernels, which trials lack: it is built once more and
 /// verified. A kernel that is called on its user's arrays needs no packing and is taken as it is.
+std::string Task::artifact_of(const db::Record& record) const {
+  const auto same = std::ranges::find(finalists_, record.schedule, [](const Finalist& finalist) {
+    return finalist.record.schedule;
+  });
+  return same == finalists_.end() ? "" : same->artifact;
+}
+
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
-  if (keeps_arrays(workload()) && winner.schedule == finalists_[0].record.schedule)
-    return run_.workers.artifacts->load(finalists_[0].artifact, run_.target);
+  if (const std::string name = artifact_of(winner); keeps_arrays(workload()) && !name.empty())
+    return run_.workers.artifacts->load(name, run_.target);
   const auto built = build_one(*run_.workers.builder, {.workload = key_,
                                                        .schedules = {winner.schedule},
                                                        .packs = true,

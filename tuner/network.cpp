@@ -333,7 +333,7 @@ class NetworkRun {
                                       [&](Progress progress) { report(progress, before_s); });
     if (!results && results.error().code != ErrorCode::Interrupted)
       return tl::unexpected(results.error());
-    if (results) note_failures(tasks, *results);
+    if (results) take_results(tasks, *results);
     TW_RETURN_IF_ERROR(costs_->refresh(store_));
     const std::vector<std::vector<size_t>> former = choices();
     TW_RETURN_IF_ERROR(plan());
@@ -354,12 +354,15 @@ class NetworkRun {
     on_progress_(progress);
   }
 
-  void note_failures(const RoundTasks& tasks, const std::vector<Result<Tuned>>& results) {
+  void take_results(const RoundTasks& tasks, const std::vector<Result<Tuned>>& results) {
     tuned_.failures.clear();
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string text = tasks.specs[i].workload.text();
       if (results[i]) {
         finished_.insert(text);
+        if (!results[i]->artifact.object.empty())
+          tuned_.built.insert_or_assign({tasks.specs[i].workload.key(), results[i]->best.schedule},
+                                        results[i]->artifact);
         if (results[i]->unstored) tuned_.unstored = results[i]->unstored;
       } else {
         tuned_.failures[results[i].error().message].push_back(text);
@@ -469,6 +472,7 @@ Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tu
                                const Target& target, int threads, const Environment& environment,
                                BuiltKernels& kernels) {
   TW_TRY(const Script script, make_script(graph, planned));
+  kernels.insert(tuned.built.begin(), tuned.built.end());
   TW_TRY(const std::vector<runtime::Artifact> artifacts,
          build_kernels(script.kernels, target, environment, kernels));
   BuiltModel built;

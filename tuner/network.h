@@ -89,6 +89,8 @@ struct TunedNetwork {
   /// The kernels that the last round could not measure: texts of workloads by the reason.
   std::map<std::string, std::vector<std::string>> failures;
   std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel
+  /// The fastest kernels of tuned tasks, as trials built them; build_model() takes them from here.
+  BuiltKernels built = {};
 };
 
 /// The prediction and the tuning of kernels, as functions, so that tests can answer from tables.
@@ -120,8 +122,8 @@ struct BuiltModel {
   /// device.
   size_t unverified = 0;
 };
-/// Builds the kernels of tuned.plans[plan], except those in `kernels`, and assembles the model. The
-/// new ones are added to `kernels`. Errors as build_kernels().
+/// Builds the kernels of tuned.plans[plan], except those in `kernels` and tuned.built, and
+/// assembles the model. The new ones are added to `kernels`. Errors as build_kernels().
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
                                const Environment& environment, BuiltKernels& kernels);

@@ -152,6 +152,9 @@ class Task {
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();
+  /// The name of the artifact that a trial of this run built of the record's schedule; empty where
+  /// there is none.
+  std::string artifact_of(const db::Record& record) const;
   Result<runtime::Artifact> built_whole(const db::Record& winner);
   Error nothing_found(Ended ended) const;
 

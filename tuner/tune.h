@@ -102,7 +102,9 @@ std::string_view to_string(Ended ended);
 
 struct Tuned {
   db::Record best;
-  runtime::Artifact artifact;  ///< without kernels unless TuneOptions::builds_winners
+  /// The kernel of `best`. Without TuneOptions::builds_winners it is that of the trial, without the
+  /// kernels that pack for it; empty where this run did not build it.
+  runtime::Artifact artifact;
   Progress progress;
   Ended ended = Ended::Budget;
   double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (gain.h)
