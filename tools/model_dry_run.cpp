@@ -58,7 +58,7 @@ double least_tuning_s(const PlannedRun& planned) {
   return tuner::least_task_s * static_cast<double>(unmeasured_kernels(planned));
 }
 
-std::string time_text(const PlannedRun& planned, const TuneFlags& flags) {
+std::string tuning_text(const PlannedRun& planned, const TuneFlags& flags) {
   const std::string budget = fmt::format("at most {} s (--budget)", format_double(flags.budget_s));
   if (unmeasured_kernels(planned) == 0) return budget + "; all kernels of this plan are measured";
   return fmt::format("{}; about {:.0f} s to measure each of {} for the first time", budget,
@@ -81,7 +81,7 @@ Facts facts_of_plan(const PlannedRun& planned, const TuneFlags& flags) {
                                          unmeasured_kernels(planned)));
   facts.emplace_back("predicted", time_text(plan.predicted_ns));
   facts.emplace_back("caches", std::string(dsl::to_string(run.tuned.state)));
-  facts.emplace_back("tuning takes", time_text(planned, flags));
+  facts.emplace_back("tuning takes", tuning_text(planned, flags));
   return facts;
 }
 

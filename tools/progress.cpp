@@ -34,6 +34,7 @@ enum class Form {
 };
 
 std::string best_text(const tuner::Progress& p, Form form) {
+  if (!p.preparing.empty()) return p.preparing;
   if (p.best_ns <= 0)
     return p.untuned_ns > 0 ? "untuned " + time_text(p.untuned_ns) : "getting ready";
   const double speed = gflops(p.flops, p.best_ns);
@@ -79,8 +80,9 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
-/// "12 s left"; after the budget, what is still waited for.
-std::string time_text(const tuner::Progress& p, double left_s) {
+/// "12 s left"; after the budget, what is still waited for; nothing where there is no budget.
+std::string left_text(const tuner::Progress& p, double left_s) {
+  if (p.budget_s <= 0) return "";
   if (left_s > 0) return fmt::format("{:.0f} s left", left_s);
   return p.finishing.empty() ? "finishing" : "finishing: " + p.finishing;
 }
@@ -88,10 +90,11 @@ std::string time_text(const tuner::Progress& p, double left_s) {
 std::string text_of(const tuner::Progress& p, Form form) {
   std::vector<std::string> parts = {task_text(p) + best_text(p, form)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
-  parts.push_back(time_text(p, left_s));
+  if (const std::string left = left_text(p, left_s); !left.empty()) parts.push_back(left);
   const std::string gain = form < Form::WithoutGain ? gain_text(p, left_s) : "";
   if (!gain.empty()) parts.push_back(gain);
-  if (form != Form::WithoutTrials && form != Form::Shortest) parts.push_back(trials_text(p, form));
+  if (p.preparing.empty() && form != Form::WithoutTrials && form != Form::Shortest)
+    parts.push_back(trials_text(p, form));
   if (!p.model.empty() && form < Form::WithoutModel) parts.push_back("model " + p.model);
   return join(parts, " | ");
 }

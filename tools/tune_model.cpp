@@ -143,15 +143,9 @@ std::string title_of(const ModelRun& run, const TuneFlags& flags) {
 Status tune_watched(ModelRun& run, const tuner::NetworkOptions& options, const TuneFlags& flags,
                     const Surroundings& here, const Site& site) {
   const auto& [target, farm, store, environment] = site;
-  if (options.tuning.effort == tuner::Effort::None) {
-    note(title_of(run, flags));
-    TW_TRY(run.tuned,
-           tuner::tune_network(*run.graph, target, options, store, environment, nullptr));
-    return {};
-  }
   ProgressDisplay display(here, title_of(run, flags));
   tuner::Progress start;
-  start.budget_s = options.tuning.budget_s;
+  if (measures(flags)) start.budget_s = options.tuning.budget_s;
   display.update(start);
   TW_TRY(run.tuned, tuner::tune_network(*run.graph, target, options, store, environment,
                                         [&](const tuner::Progress& p) { display.update(p); }));

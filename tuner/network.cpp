@@ -108,11 +108,24 @@ class NetworkRun {
   double elapsed_s() const { return static_cast<double>(environment_.clock() - started_ns_) / 1e9; }
 
   Status predict() {
-    const CostContext context{target_, options_.tuning.threads, environment_.stop()};
+    const CostContext context{
+        .target = target_,
+        .threads = options_.tuning.threads,
+        .stop = environment_.stop(),
+        .tell = [this](size_t done, size_t count) { tell_of_predictions(done, count); }};
     TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
     costs_ = std::make_shared<SchemeCosts>(std::move(costs));
     tuned_.predicting_s = elapsed_s();
     return costs_->refresh(store_);
+  }
+
+  void tell_of_predictions(size_t done, size_t count) const {
+    if (!on_progress_) return;
+    Progress progress;
+    progress.preparing = fmt::format("predicting kernel {} of {}", done, count);
+    progress.elapsed_s = elapsed_s();
+    if (options_.tuning.effort != Effort::None) progress.budget_s = options_.tuning.budget_s;
+    on_progress_(progress);
   }
 
   /// Finds the cheapest plan, and the plans of the ways of choosing that are compared.
@@ -144,11 +157,13 @@ class NetworkRun {
       schemes.emplace(costs_->group_of(op), plan.schemes[op]);
   }
 
+  /// After an interrupt rough predictions have to do.
   Result<bool> refine(const SchemeSet& schemes) {
+    if (interrupted()) return false;
     const double before = elapsed_s();
     Result<bool> refined = costs_->refine(schemes);
     tuned_.predicting_s += elapsed_s() - before;
-    return refined;
+    return interrupted() ? false : refined;
   }
 
   /// The plans of the ways of choosing that are compared, likewise.

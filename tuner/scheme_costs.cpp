@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "cost_model/analytic.h"
@@ -23,10 +25,6 @@ double geometric_mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += std::log(value);
   return std::exp(sum / static_cast<double>(values.size()));
-}
-
-tl::unexpected<Error> interrupted_predicting() {
-  return fail(ErrorCode::Interrupted, "[network] interrupted while kernels were predicted");
 }
 
 Result<Predicted> predict_schedule(const dsl::Workload& workload, Precision precision,
@@ -139,21 +137,39 @@ Status SchemeCosts::offer(db::Store& store) {
   return {};
 }
 
+/// The predictions of these workloads, in order, made on all cores.
+Result<std::vector<Result<Predicted>>> SchemeCosts::predict_each(
+    const std::vector<const dsl::Workload*>& workloads, Precision precision) const {
+  std::vector<Result<Predicted>> predicted(workloads.size(), Predicted());
+  std::atomic<size_t> done = 0;
+  const std::thread::id asking = std::this_thread::get_id();
+  for_each_index(workloads.size(), host_target().machine.cores, [&](size_t i) {
+    if (context_.stop.is_stopped()) return;
+    predicted[i] = predict_(*workloads[i], precision);
+    ++done;
+    if (context_.tell && std::this_thread::get_id() == asking)
+      context_.tell(done, workloads.size());
+  });
+  if (context_.stop.is_stopped())
+    return fail(ErrorCode::Interrupted, "[network] interrupted while kernels were predicted");
+  return predicted;
+}
+
 Status SchemeCosts::predict_all() {
   std::vector<std::pair<size_t, size_t>> jobs;
+  std::vector<const dsl::Workload*> workloads;
   std::vector<std::vector<Result<Predicted>>> predicted(groups_.size());
   for (size_t group = 0; group < groups_.size(); ++group) {
     predicted[group].assign(kernels_[group].size(), Predicted());
-    for (size_t i = 0; i < kernels_[group].size(); ++i)
-      if (!choices_[group][i].moves_nothing) jobs.emplace_back(group, i);
+    for (size_t i = 0; i < kernels_[group].size(); ++i) {
+      if (choices_[group][i].moves_nothing) continue;
+      jobs.emplace_back(group, i);
+      workloads.push_back(&kernels_[group][i].workload);
+    }
   }
-  for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
-    const auto [group, i] = jobs[job];
-    predicted[group][i] = context_.stop.is_stopped()
-                              ? interrupted_predicting()
-                              : predict_(kernels_[group][i].workload, Precision::Rough);
-  });
-  if (context_.stop.is_stopped()) return interrupted_predicting();
+  TW_TRY(auto each, predict_each(workloads, Precision::Rough));
+  for (size_t job = 0; job < jobs.size(); ++job)
+    predicted[jobs[job].first][jobs[job].second] = std::move(each[job]);
   for (size_t group = 0; group < groups_.size(); ++group)
     TW_RETURN_IF_ERROR(keep_supported(group, predicted[group]));
   return {};
@@ -182,16 +198,12 @@ Result<bool> SchemeCosts::refine(const SchemeSet& schemes) {
   std::vector<std::pair<size_t, size_t>> jobs;
   for (const auto& [group, i] : schemes) {
     const KernelChoice& kernel = kernels_[group][i];
-    if (kernel.is_rough && kernel.is_predicted) jobs.emplace_back(group, i);
+    const bool has_kernel = !choices_[group][i].moves_nothing;
+    if (has_kernel && kernel.is_predicted && kernel.is_rough) jobs.emplace_back(group, i);
   }
-  std::vector<Result<Predicted>> predicted(jobs.size(), Predicted());
-  for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
-    const auto [group, i] = jobs[job];
-    predicted[job] = context_.stop.is_stopped()
-                         ? interrupted_predicting()
-                         : predict_(kernels_[group][i].workload, Precision::Full);
-  });
-  if (context_.stop.is_stopped()) return interrupted_predicting();
+  std::vector<const dsl::Workload*> workloads;
+  for (const auto& [group, i] : jobs) workloads.push_back(&kernels_[group][i].workload);
+  TW_TRY(auto predicted, predict_each(workloads, Precision::Full));
   for (size_t job = 0; job < jobs.size(); ++job) {
     const auto [group, i] = jobs[job];
     TW_TRY(const Predicted full, std::move(predicted[job]));
@@ -328,19 +340,18 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
 }
 
 Status SchemeCosts::predict_copies() {
-  std::vector<std::pair<std::string, KernelChoice>> copies;
-  for (auto& [key, workload] : copies_that_plans_may_need()) copies.push_back({key, {workload}});
-  for_each_index(copies.size(), host_target().machine.cores, [&](size_t i) {
-    KernelChoice& copy = copies[i].second;
-    const Result<Predicted> predicted = context_.stop.is_stopped()
-                                            ? interrupted_predicting()
-                                            : predict_(copy.workload, Precision::Full);
-    if (!predicted) return;  // without a schedule it is left out below
-    take_prediction(copy, *predicted, Precision::Full);
-  });
-  if (context_.stop.is_stopped()) return interrupted_predicting();
-  for (auto& copy : copies)
-    if (!copy.second.schedule.empty()) copies_.insert(std::move(copy));
+  const std::map<std::string, dsl::Workload> needed = copies_that_plans_may_need();
+  std::vector<const dsl::Workload*> workloads;
+  for (const auto& [key, workload] : needed) workloads.push_back(&workload);
+  TW_TRY(const auto predicted, predict_each(workloads, Precision::Full));
+  size_t i = 0;
+  for (const auto& [key, workload] : needed) {
+    const Result<Predicted>& prediction = predicted[i++];
+    if (!prediction) continue;  // plans cannot use a copy that has no schedule
+    KernelChoice copy{workload};
+    take_prediction(copy, *prediction, Precision::Full);
+    copies_.emplace(key, std::move(copy));
+  }
   return {};
 }
 

@@ -70,6 +70,9 @@ struct CostContext {
   Target target;  ///< as with_known_machine() makes it
   int threads = 1;
   StopToken stop = {};
+  /// Called with the number of predictions made and to be made, on the thread that asked for them;
+  /// may be empty.
+  std::function<void(size_t done, size_t count)> tell = {};
 };
 
 /// Schemes as pairs of a group and the index of one of its schemes.
@@ -123,6 +126,8 @@ class SchemeCosts {
   SchemeCosts(const graph::Graph& graph, CostContext context, Predict predict);
   Status offer(db::Store& store);
   Status predict_all();
+  Result<std::vector<Result<Predicted>>> predict_each(
+      const std::vector<const dsl::Workload*>& workloads, Precision precision) const;
   Status keep_supported(size_t group, const std::vector<Result<Predicted>>& predicted);
   Status predict_copies();
   void drop_impossible_copies();

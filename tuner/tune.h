@@ -70,9 +70,10 @@ Status check(const TuneOptions& options);
 
 /// The state of the task that was worked on last; times and next_gain are those of the whole run.
 struct Progress {
-  std::string name;                ///< name of the task
-  size_t tasks = 1, finished = 0;  ///< tasks of the run, and those whose finals are over
-  double elapsed_s = 0, budget_s = 0;
+  std::string name;                    ///< name of the task
+  size_t tasks = 1, finished = 0;      ///< tasks of the run, and those whose finals are over
+  double elapsed_s = 0, budget_s = 0;  ///< no budget: 0
+  std::string preparing;  ///< what is done before the first trial: "predicting kernel 40 of 612"
   std::string finishing;  ///< what is done once no more candidates come; empty before
   std::map<std::string, int64_t> trials;  ///< number of trials of this run by status
   int64_t known_trials = 0;               ///< number of schedules that the database had before

@@ -128,6 +128,12 @@ TEST(Progress, BeforeTheFirstTrial) {
   tuner::Progress p;
   p.budget_s = 60;
   EXPECT_EQ(progress_text(p), "getting ready | 60 s left | 0 trials");
+  p.preparing = "predicting kernel 4 of 61";
+  EXPECT_EQ(progress_text(p), "predicting kernel 4 of 61 | 60 s left");
+  p.budget_s = 0;  // --effort none
+  EXPECT_EQ(progress_text(p), "predicting kernel 4 of 61");
+  p.preparing.clear();
+  p.budget_s = 60;
 }
 
 TEST(Progress, TheBestAgainstPeakAndUntuned) {
