@@ -3,10 +3,12 @@
 
 A round is A B C C B A, so that a change of the machine's speed affects all of them. A turn is a batch
 of calls after a pause, in which the threads of the one before fall asleep, and a call that is not
-timed.
+timed. With a watch, rounds that something else on the machine disturbed do not count.
 """
 import gc
 import math
+import os
+import resource
 import statistics
 import time
 from dataclasses import dataclass
@@ -46,9 +48,69 @@ def batch_size(contender, min_batch_s, clock):
     return calls
 
 
+# ---- the watch --------------------------------------------------------------------------------
+
+# Those of Tolerance in tuner/contention.h.
+SWITCHES_PER_SECOND = 50
+LEAST_SWITCHES = 5
+STEAL_SHARE = 0.02
+PRESSURE_SHARE = 0.10
+
+
+def words_of(path, label):
+    """The words of the first line that begins with the label; none where there is none."""
+    try:
+        with open(path) as file:
+            return next((line.split() for line in file if line.startswith(label + " ")), [])
+    except OSError:
+        return []
+
+
+def read_counters(stat="/proc/stat", pressure="/proc/pressure/cpu"):
+    """Involuntary context switches of this process, and the seconds that the hypervisor took or in which
+    a task waited for a processor. A counter that the system lacks stays 0, and is not judged."""
+    cpu, some = words_of(stat, "cpu"), words_of(pressure, "some")
+    waited = [word.removeprefix("total=") for word in some if word.startswith("total=")]
+    return {"switches": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
+            "steal": int(cpu[8]) / os.sysconf("SC_CLK_TCK") if len(cpu) > 8 else 0,
+            "pressure": int(waited[0]) / 1e6 if waited else 0}
+
+
+def contention(before, after, elapsed_s):
+    """The reason, in words, why the time between two readings was disturbed; "" if it was not."""
+    switches, steal, pressure = (after[key] - before[key] for key in ("switches", "steal", "pressure"))
+    if switches >= LEAST_SWITCHES and switches > SWITCHES_PER_SECOND * elapsed_s:
+        return f"{switches} involuntary context switches in {1e3 * elapsed_s:.0f} ms"
+    if steal > STEAL_SHARE * elapsed_s:
+        return f"{100 * steal / elapsed_s:.0f} % of a processor taken by the hypervisor"
+    if pressure > PRESSURE_SHARE * elapsed_s:
+        return f"tasks waited for a processor {100 * pressure / elapsed_s:.0f} % of the time"
+    return ""
+
+
+class Watch:
+    """Judges rounds. `disturbed` is the reason why the latest rejected round does not count, and
+    `count` how many do."""
+
+    def __init__(self, read=read_counters):
+        self._read, self.disturbed, self.count = read, "", 0
+
+    def begin(self, now):
+        self._begun, self._before = now, self._read()
+
+    def accepts(self, now):
+        """True if nothing disturbed the time since begin()."""
+        reason = contention(self._before, self._read(), now - self._begun)
+        self.disturbed = reason or self.disturbed
+        self.count += not reason
+        return not reason
+
+
 def interleave(contenders, rounds, min_batch_s=MIN_BATCH_S, pause_s=PAUSE_S,
-               clock=time.perf_counter, sleep=time.sleep):
-    """For each contender the seconds of a call in its two turns of each round: [(first, second)]."""
+               clock=time.perf_counter, sleep=time.sleep, watch=None):
+    """For each contender the seconds of a call in its two turns of each round: [(first, second)]. With a
+    watch, rounds are taken until the wanted number of them count, at most twice as many; if none counts,
+    the times are those of all rounds."""
     batches = [batch_size(contender, min_batch_s, clock) for contender in contenders]
 
     def turn(index):
@@ -56,20 +118,23 @@ def interleave(contenders, rounds, min_batch_s=MIN_BATCH_S, pause_s=PAUSE_S,
         contenders[index].run()
         return seconds_of(contenders[index], batches[index], clock) / batches[index]
 
-    times = [[] for _ in contenders]
+    taken, counted = [], []
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for _ in range(rounds):
+        while len(counted) < rounds and len(taken) < (2 * rounds if watch else rounds):
+            if watch:
+                watch.begin(clock())
             order = range(len(contenders))
             first = [turn(i) for i in order]
             second = [turn(i) for i in reversed(order)][::-1]
-            for i in order:
-                times[i].append((first[i], second[i]))
+            taken.append(list(zip(first, second)))
+            if not watch or watch.accepts(clock()):
+                counted.append(taken[-1])
     finally:
         if collecting:
             gc.enable()
-    return times
+    return [list(times) for times in zip(*(counted or taken))] or [[] for _ in contenders]
 
 
 def ratios(ours, peer):

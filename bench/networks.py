@@ -7,6 +7,7 @@ in this one process, on the same cores. README.md explains the figures.
 """
 import argparse
 import datetime
+import functools
 import importlib.util
 import json
 import os
@@ -46,13 +47,15 @@ class Failure(Exception):
 
 
 class Network:
-    """A model with static shapes, its file, and what it should compute."""
+    """A model with static shapes, its file, inputs, and the outputs that are expected of them."""
 
-    def __init__(self, name, model, path, seed):
+    def __init__(self, name, model, path, inputs, expected):
         self.name, self.model, self.path = name, model, str(path)
-        self.inputs = random_inputs(model, seed)
-        self.expected = expected_outputs(model, self.inputs, seed, cache_directory())
-        self.flops = 2 * multiply_adds(model)
+        self.inputs, self.expected = inputs, expected
+
+    @functools.cached_property
+    def flops(self):
+        return 2 * multiply_adds(self.model)
 
     def blank_outputs(self):
         """Arrays for the outputs, of their types."""
@@ -63,9 +66,14 @@ class Network:
     def error_of(self, outputs):
         """Largest difference over the largest expected value, of the worst output; infinite where an
         output is not finite."""
-        errors = [np.abs(outputs[name] - expected).max() / np.abs(expected).max()
+        errors = [largest(outputs[name].astype(np.float64) - expected) / (largest(expected) or 1)
                   for name, expected in self.expected.items()]
         return float(max(errors)) if np.isfinite(errors).all() else float("inf")
+
+
+def largest(array):
+    """Magnitude of the largest element; 0 of an array without elements."""
+    return np.abs(array.astype(np.float64)).max(initial=0)
 
 
 def set_dimensions(model, dimensions):
@@ -97,7 +105,9 @@ def network_of(options, folder):
     if is_standing or options.dim:
         path = folder / f"{path.stem}.onnx"
         onnx.save(model, path)
-    return Network(path.stem, model, path, options.seed)
+    inputs = random_inputs(model, options.seed)
+    expected = expected_outputs(model, inputs, options.seed, cache_directory())
+    return Network(path.stem, model, path, inputs, expected)
 
 
 # ---- the machine ------------------------------------------------------------------------------
@@ -182,18 +192,22 @@ def times_of(who, figures):
             f"{who}_high_us": figures["median_high_us"], f"{who}_least_us": figures["fastest_us"]}
 
 
-def row_of(network, threads, ours, peer, times, peak):
-    """Ours against a peer, by medians; `times` are of both."""
+def versus(ours, peer, times):
+    """Fields of ours against a peer, by medians; `times` are of both."""
     ratio = median_of(ratios(*times))
-    gflops = network.flops / ours["median_us"] / 1e3
-    return {"name": network.name, "threads": threads,
-            **times_of("ours", ours), **times_of("peer", peer),
+    return {**times_of("ours", ours), **times_of("peer", peer),
             "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high,
-            "rounds": len(times[0]), "flops": network.flops, "gflops": gflops,
-            "peer_gflops": network.flops / peer["median_us"] / 1e3, "peak_gflops": peak,
-            "peak_share": gflops / peak if peak else None,
-            "peer": f"{peer['name']} {peer['version']}",
+            "rounds": len(times[0]), "peer": f"{peer['name']} {peer['version']}",
             "error_ours": ours["error"], "error_peer": peer["error"]}
+
+
+def row_of(network, threads, ours, peer, times, peak):
+    """Ours against a peer, with the speed of both; `times` are of both."""
+    gflops = network.flops / ours["median_us"] / 1e3
+    return {"name": network.name, "threads": threads, **versus(ours, peer, times),
+            "flops": network.flops, "gflops": gflops,
+            "peer_gflops": network.flops / peer["median_us"] / 1e3, "peak_gflops": peak,
+            "peak_share": gflops / peak if peak else None}
 
 
 def compare(network, options, peak):
@@ -220,12 +234,17 @@ def compare(network, options, peak):
 # ---- the report -------------------------------------------------------------------------------
 
 
-def document_of(network, options, findings, rows, figures):
-    return {"schema_version": SCHEMA_VERSION, "suite": "networks",
+def document_head(suite, findings):
+    """What every document begins with."""
+    return {"schema_version": SCHEMA_VERSION, "suite": suite,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
             "program_version": findings.get("program", "").rpartition("version ")[2],
             "machine": {"cpu": processor(), "target": findings.get("target"),
-                        "device": findings.get("machine"), "cores": os.cpu_count()},
+                        "device": findings.get("machine"), "cores": os.cpu_count()}}
+
+
+def document_of(network, options, findings, rows, figures):
+    return {**document_head("networks", findings),
             "options": {"rounds": options.rounds, "threads": options.threads, "batch": options.batch,
                         "seed": options.seed, "tolerance": options.tolerance},
             "network": {"name": network.name, "flops": network.flops},

@@ -316,6 +316,108 @@ def networks(documents):
     return table
 
 
+# ---- the zoo ------------------------------------------------------------------------------------
+
+REFUSED = ("import", "plan")  # stages of a model that got no artifact
+FAILED = ("run", "wrong")  # and of one whose artifact failed or computed something else
+
+
+def zoo_stages(rows):
+    """How far each model came: its stage in the first of its rows that is not right."""
+    stages = {}
+    for row in rows:
+        if stages.get(row["name"], "right") == "right":
+            stages[row["name"]] = row["stage"]
+    return stages
+
+
+def zoo_verdict(rows):
+    """How many models were tried, and what became of them."""
+    stages = list(zoo_stages(rows).values())
+    counts = {"refused": sum(stage in REFUSED for stage in stages),
+              "failed or wrong": sum(stage in FAILED for stage in stages),
+              "without a reference": stages.count("reference"), "right": stages.count("right")}
+    return f"{len(stages)} models: " + ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def zoo_runs(document):
+    """[(threads, seconds of tuning, rows that are right, rows that may be quoted)]"""
+    runs = sorted({(row["threads"], row["budget_s"]) for row in document.json["rows"]})
+    quoted, _ = quotable(document)
+    return [(threads, budget_s, *(
+        [row for row in rows if (row["threads"], row["budget_s"]) == (threads, budget_s)
+         and row["stage"] == "right"] for rows in (document.json["rows"], quoted)))
+        for threads, budget_s in runs]
+
+
+def zoo_tuning(budget_s):
+    return f"{budget_s:g} s" if budget_s else "none"
+
+
+def zoo_summary(content):
+    """The lines that a run ends with."""
+    document = Document("", "", content)
+    lines = [zoo_verdict(content["rows"])]
+    for threads, budget_s, right, rows in zoo_runs(document):
+        line = f"threads {threads}, tuning {zoo_tuning(budget_s)}: {len(right)} right, {len(rows)} timed undisturbed"
+        if rows:
+            values = [row["ratio"] for row in rows]
+            line += (f", better peer's time / ours: geometric mean {geometric_mean(values):.3f}, "
+                     f"{min(values):.3f} to {max(values):.3f}")
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def zoo_documents(documents):
+    return [d for d in documents if d.json.get("suite") == "zoo"]
+
+
+def zoo(documents):
+    table = Table(["machine", "threads", "tuning", "timed", "better peer's time / ours: geometric mean",
+                   "faster, same, slower", "lowest", "highest", "ready after: median, longest, s", ""])
+    for document in zoo_documents(documents):
+        for threads, budget_s, right, rows in zoo_runs(document):
+            if not right:
+                continue
+            ratios = [ratio_of(row, document.json["schema_version"]) for row in rows]
+            ordered = sorted(zip(ratios, rows), key=lambda pair: pair[0].value)
+            seconds = [row["planning_s"] for row in right]
+            means = [mean_text(ratios), verdicts(ratios), named(*ordered[0][::-1]),
+                     named(*ordered[-1][::-1])] if rows else ["-"] * 4
+            table.rows.append([document.machine_name, str(threads), zoo_tuning(budget_s),
+                               f"{len(rows)} of {len(right)}", *means,
+                               f"{statistics.median(seconds):.1f}, {max(seconds):.1f}",
+                               f"[JSON]({document.path})"])
+        place = f"`{document.machine}/{document.name}`"
+        table.notes.append(f"{place}: {zoo_verdict(document.json['rows'])}.")
+        reasons = [(row, objection(row, document)) for row in document.json["rows"] if row["stage"] == "right"]
+        if disturbed := [f"{row['name']} on {row['threads']} ({reason})" for row, reason in reasons if reason]:
+            table.notes.append(f"Not timed in {place}, or disturbed: {'; '.join(disturbed)}.")
+    return table
+
+
+def zoo_cell(row, document):
+    """A row of one model: its time and ratio, or what became of it."""
+    if "error" in row:
+        return [row["stage"], row["error"].replace("|", "\\|")]
+    if objection(row, document):
+        return ["-", "-"]
+    time = Figure(*(row[f"ours_{key}us"] / 1e3 for key in ("", "low_", "high_")))
+    ratio = ratio_of(row, document.json["schema_version"])
+    peer = PEERS[row["peer"].split()[0]]
+    return [time.text(3 if time.value < 1 else 2 if time.value < 10 else 1), f"{ratio.text(3)}, {peer}"]
+
+
+def zoo_models(documents):
+    table = Table(["machine", "model", "of", "threads", "tuning", "ours, ms; or the stage that failed",
+                   "better peer's time / ours; or the message"])
+    for document in zoo_documents(documents):
+        for row in document.json["rows"]:
+            table.rows.append([document.machine_name, f"`{row['name']}`", row["origin"], str(row["threads"]),
+                               zoo_tuning(row["budget_s"]), *zoo_cell(row, document)])
+    return table
+
+
 # ---- the ablation -------------------------------------------------------------------------------
 
 CHOICES = {"row_major": "row-major", "blocked": "blocked", "uniform": "transforms eliminated",
@@ -521,7 +623,7 @@ def overview(documents):
 
 # ---- pages --------------------------------------------------------------------------------------
 
-TABLES = {"machines": machines, "kernels": kernels, "networks": networks, "ablation": ablation, "search": search,
+TABLES = {"machines": machines, "kernels": kernels, "networks": networks, "zoo": zoo, "zoo_models": zoo_models, "ablation": ablation, "search": search,
           "planning": planning, "service": service, "overview": overview}
 
 

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,9 +18,11 @@ from onnx import TensorProto, helper, numpy_helper
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import network_rounds  # noqa: E402
 import networks  # noqa: E402
 import reference  # noqa: E402
-from network_rounds import interleave, median_call, median_of, ratios  # noqa: E402
+from network_rounds import (Watch, contention, interleave, median_call, median_of,  # noqa: E402
+                            ratios, read_counters)
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 
@@ -148,6 +151,55 @@ class Rounds(unittest.TestCase):
         # A call that warms up, then a batch.
         self.assertEqual("".join(log).split("|")[1], "a" * 5)
 
+    def counted(self, disturbed):
+        """The rounds of interleave() under a watch; `disturbed` says of each whether the hypervisor took time."""
+        contender, steal, verdicts = FakeContender(1.0, [], "a"), [0.0], iter(disturbed)
+
+        def read():
+            return {"switches": 0, "steal": steal[0], "pressure": 0}
+
+        class Round(Watch):
+            def accepts(self, now):
+                steal[0] += 1.0 if next(verdicts) else 0.0
+                return super().accepts(now)
+
+        watch = Round(read)
+        times = interleave([contender], 2, min_batch_s=1.0, pause_s=0, clock=lambda: FakeContender.now,
+                           sleep=lambda _: None, watch=watch)
+        return len(times[0]), watch.count, watch.disturbed
+
+    def test_disturbed_rounds_are_taken_again_at_most_as_often_as_wanted(self):
+        self.assertEqual(self.counted([False, False]), (2, 2, ""))
+        self.assertEqual(self.counted([True, False, False]),
+                         (2, 2, "25 % of a processor taken by the hypervisor"))
+        self.assertEqual(self.counted([True, False, True, True])[:2], (1, 1))
+        self.assertEqual(self.counted([True] * 4)[:2], (4, 0))
+
+    def test_a_watch_judges_as_the_tuner_does(self):
+        header = (BENCH.parent / "tuner" / "contention.h").read_text()
+        for name, ours in (("switches_per_second", network_rounds.SWITCHES_PER_SECOND),
+                           ("least_switches", network_rounds.LEAST_SWITCHES),
+                           ("steal_share", network_rounds.STEAL_SHARE),
+                           ("pressure_share", network_rounds.PRESSURE_SHARE)):
+            self.assertEqual(float(re.search(rf" {name} = ([0-9.]+);", header)[1]), ours)
+        still = {"switches": 0, "steal": 0, "pressure": 0}
+        for changed, reason in (({}, ""), ({"switches": 49}, ""), ({"steal": 0.01, "pressure": 0.09}, ""),
+                                ({"switches": 51}, "51 involuntary context switches in 1000 ms"),
+                                ({"pressure": 0.2}, "tasks waited for a processor 20 % of the time")):
+            self.assertEqual(contention(still, {**still, **changed}, 1.0), reason)
+
+    def test_counters_are_those_of_the_system(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stat, pressure = pathlib.Path(folder) / "stat", pathlib.Path(folder) / "cpu"
+            stat.write_text("cpu0 9 9 9 9 9 9 9 9 9 9\ncpu  1 2 3 4 5 6 7 800 9 10\n")
+            pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull total=7\n")
+            counters = read_counters(stat, pressure)
+            self.assertEqual((counters["steal"], counters["pressure"]),
+                             (800 / os.sysconf("SC_CLK_TCK"), 2.5))
+            self.assertGreaterEqual(counters["switches"], 0)
+            missing = read_counters(stat.with_name("no"), pressure.with_name("no"))
+            self.assertEqual((missing["steal"], missing["pressure"]), (0, 0))
+
     def test_medians_have_intervals(self):
         median = median_of(list(range(1, 101)))
         self.assertEqual(median.value, 50.5)
@@ -168,6 +220,12 @@ class Errors(unittest.TestCase):
     def test_are_shares_of_the_largest_output(self):
         self.assertEqual(self.error([1, -4]), 0)
         self.assertEqual(self.error([2, -4]), 0.25)
+
+    def test_outputs_may_be_zero_or_truth_values(self):
+        network = networks.Network("", None, "", {}, {"y": np.zeros(2), "is": np.array([True, False])})
+        self.assertEqual(network.error_of({"y": np.zeros(2), "is": np.array([True, False])}), 0)
+        self.assertEqual(network.error_of({"y": np.zeros(2), "is": np.array([True, True])}), 1)
+        self.assertEqual(network.error_of({"y": np.array([0, 0.5]), "is": np.array([True, False])}), 0.5)
 
     def test_what_is_no_number_is_wrong(self):
         self.assertEqual(self.error([math.nan, -4]), math.inf)

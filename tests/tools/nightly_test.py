@@ -70,6 +70,27 @@ class Networks(Checkout):
             self.assertEqual(ran, [f"ninja -C {build} tilewright tw_shipped tilewright_runtime",
                                    f"networks --build {build} {' '.join(arguments)}"])
 
+    def test_models_that_people_ship_are_run_by_a_script_with_an_environment_of_its_own(self):
+        (self.root / "bench" / "zoo.py").write_text(
+            "import os, sys\nopen(os.environ['LOG'], 'a').write('zoo ' + ' '.join(sys.argv[1:]) + '\\n')\n")
+        build = self.root / "build" / "release"
+        # Without exports nothing asks for .venv-zoo, whose requirements this checkout lacks.
+        for arguments in (["--zoo", "--source", "wheels", "--only", "a"], ["--source=wheels", "--zoo"],
+                          ["--zoo", "--list"]):
+            code, ran = self.run_tw("bench", *arguments)
+            self.assertEqual(code, 0, self.stderr)
+            self.assertEqual(ran, [f"ninja -C {build} tilewright tw_shipped tilewright_runtime",
+                                   f"zoo --build {build} {' '.join(arguments)}"])
+        python = self.root / ".venv-zoo" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text('#!/bin/sh\necho "pip $*" >>"$LOG"\n')
+        python.chmod(0o755)
+        (self.root / "tools" / "requirements-zoo.txt").write_text("torch==2\n")
+        for runs in (3, 2):  # the packages are installed once
+            code, ran = self.run_tw("bench", "--zoo")
+            self.assertEqual((code, len(ran)), (0, runs), self.stderr)
+            self.assertEqual(ran[-1], f"zoo --build {build} --zoo")
+
     def test_kernels_are_compared_by_the_program(self):
         _, ran = self.run_tw("bench", "--suite", "gemm")
         self.assertEqual(ran, [f"ninja -C {self.root / 'build' / 'release'} tilewright_bench"])
@@ -164,7 +185,7 @@ class Requirements(unittest.TestCase):
     def test_packages_of_one_environment_have_one_version(self):
         versions = {}
         for path in (ROOT / "tools").glob("requirements*.txt"):
-            if path.stem not in ("requirements-tvm", "requirements-wheel"):  # which have environments of their own
+            if path.stem not in ("requirements-tvm", "requirements-wheel", "requirements-zoo"):  # which have environments of their own
                 for name, version in re.findall(r"^([\w-]+)==(\S+)$", path.read_text(), re.MULTILINE):
                     versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
         self.assertIn("jupyterlab", versions)

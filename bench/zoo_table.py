@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of the zoo (zoo.toml): models of packages, with pinned hashes, and exports with random weights.
+
+    [wheels.NAME]                    a package of PyPI: version, sha256 of the wheel
+    [[wheels.NAME.models]]           name, file (its path in the wheel), sha256, and where the model needs them:
+                                     shapes     of inputs whose dimensions are not all known
+                                     values     an input is filled with the number
+                                     constants  the same, and the number is known when the model is planned
+                                     tolerance  largest error of an output, in place of --tolerance
+    [exports.LIBRARY]                models: names, or tables of what zoo_export.py takes
+
+Reads no model; `static_model` and `dimensions` work on a model that was read.
+"""
+import tomllib
+from dataclasses import dataclass, field
+
+LIBRARIES = ("torchvision", "timm", "transformers")
+MODEL_KEYS = {"name", "file", "sha256", "shapes", "values", "constants", "tolerance"}
+EXPORT_KEYS = {"model", "shape", "class", "config", "part", "inputs", "tolerance"}
+
+
+class TableError(Exception):
+    """One line for the user."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A pinned package of PyPI."""
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the zoo."""
+    name: str
+    source: str  # "wheels", or the library of an export
+    wheel: Wheel | None = None
+    file: str = ""
+    sha256: str = ""
+    export: dict = field(default_factory=dict)
+    shapes: dict = field(default_factory=dict)
+    values: dict = field(default_factory=dict)
+    constants: dict = field(default_factory=dict)
+    tolerance: float | None = None
+
+    @property
+    def origin(self):
+        """The package that it comes from, as documents name it."""
+        return f"{self.wheel.name} {self.wheel.version}" if self.wheel else self.source
+
+
+def _checked(row, known, required, where):
+    unknown, missing = sorted(set(row) - known), sorted(set(required) - set(row))
+    if unknown or missing:
+        what = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
+        raise TableError(f"[zoo] {where}: {what}: expected {', '.join(sorted(known))}")
+    for key in ("sha256",):
+        if key in row and (len(row[key]) != 64 or set(row[key]) - set("0123456789abcdef")):
+            raise TableError(f"[zoo] {where}: {key} '{row[key]}': expected 64 hexadecimal digits")
+    return row
+
+
+def _of_wheels(wheels):
+    for name, row in wheels.items():
+        where = f"[wheels.{name}]"
+        _checked(row, {"version", "sha256", "models"}, {"version", "sha256", "models"}, where)
+        wheel = Wheel(name, row["version"], row["sha256"])
+        for model in row["models"]:
+            _checked(model, MODEL_KEYS, {"name", "file", "sha256"}, f"{where} {model.get('name', '')}")
+            yield Entry(source="wheels", wheel=wheel, **model)
+
+
+def _of_exports(exports):
+    for library, row in exports.items():
+        where = f"[exports.{library}]"
+        if library not in LIBRARIES:
+            raise TableError(f"[zoo] {where}: expected one of {', '.join(LIBRARIES)}")
+        _checked(row, {"models"}, {"models"}, where)
+        for model in row["models"]:
+            model = dict(_checked({"model": model} if isinstance(model, str) else model, EXPORT_KEYS,
+                                  {"model"}, where))
+            tolerance = model.pop("tolerance", None)
+            yield Entry(name=f"{library}/{model['model']}", source=library, tolerance=tolerance,
+                        export={"library": library, **model})
+
+
+def parsed(text):
+    """The entries of a table in TOML. TableError: it has an unknown or missing key, or a name twice."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"[zoo] the table is no TOML: {error}") from None
+    _checked(content, {"wheels", "exports"}, set(), "the table")
+    entries = [*_of_wheels(content.get("wheels", {})), *_of_exports(content.get("exports", {}))]
+    names = [entry.name for entry in entries]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise TableError(f"[zoo] given twice: {', '.join(twice)}")
+    return entries
+
+
+# ---- shapes -----------------------------------------------------------------------------------
+
+
+def _data_inputs(model):
+    constants = {array.name for array in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in constants]
+
+
+def _unknown_axes(value, shapes):
+    """(axis, name of the dimension or "", extent) of each dimension that the model leaves open."""
+    dims = value.type.tensor_type.shape.dim
+    is_open = [not dim.dim_value > 0 for dim in dims]
+    if not any(is_open) and value.name not in shapes:
+        return []
+    if value.name not in shapes:
+        raise TableError(f"[zoo] input '{value.name}' has unknown dimensions: expected shapes = "
+                         f"{{{value.name} = [...]}}")
+    shape = shapes[value.name]
+    if len(shape) != len(dims) or any(
+            not unknown and dim.dim_value != extent
+            for dim, unknown, extent in zip(dims, is_open, shape)):
+        raise TableError(f"[zoo] input '{value.name}' cannot have the shape {shape}: its model says "
+                         f"{[dim.dim_param or dim.dim_value for dim in dims]}")
+    return [(axis, dim.dim_param, shape[axis])
+            for axis, dim in enumerate(dims) if is_open[axis]]
+
+
+def dimensions(model, shapes):
+    """The values of --dim under which the model has these shapes of inputs: by the names of dimensions,
+    and by input and axis where a dimension has no name, or its name has two extents."""
+    found = [(value.name, *axis) for value in _data_inputs(model) for axis in _unknown_axes(value, shapes)]
+    extents = {}
+    for _, _, name, extent in found:
+        extents.setdefault(name, set()).add(extent)
+    flags = []
+    for value, axis, name, extent in found:
+        is_named = name and len(extents[name]) == 1 and not set(name) & set("=,")
+        flags.append(f"{name if is_named else f'{value}.{axis}'}={extent}")
+    return list(dict.fromkeys(flags))
+
+
+def static_model(model, shapes):
+    """Gives the inputs their extents, in place. Outputs lose shapes that are not static, and inner
+    tensors all of theirs, so that they are inferred anew."""
+    for value in _data_inputs(model):
+        for axis, _, extent in _unknown_axes(value, shapes):
+            value.type.tensor_type.shape.dim[axis].dim_value = extent
+    for value in model.graph.output:
+        if not all(dim.dim_value > 0 for dim in value.type.tensor_type.shape.dim):
+            value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
