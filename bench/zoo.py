@@ -56,15 +56,19 @@ def finished(command, limit_s):
 
 
 def refusal_of(code, stderr, limit_s):
-    """(stage, message) of a `tune --model` that wrote no artifact: the first line of its error. It had
-    imported the model if it had said what it plans."""
+    """(stage, message) of a `tune --model` that wrote no artifact: the first line of its error, and of a list
+    its first item. The model was imported if the program had said what it plans."""
     stage = "plan" if "tilewright: planning " in stderr else "import"
     if code is None:
         return stage, f"took longer than {limit_s:.0f} s"
     if code < 0:
         return stage, f"ended by signal {-code}"
-    errors = [line for line in stderr.splitlines() if line.startswith("tilewright: [")]
-    return stage, errors[-1].removeprefix("tilewright: ") if errors else last_line(stderr)
+    _, mark, error = stderr.rpartition("tilewright: [")
+    if not mark:
+        return stage, last_line(stderr)
+    lines = (mark + error).removeprefix("tilewright: ").splitlines()
+    # A list begins with a line that says no more than its length.
+    return stage, " ".join(line.strip() for line in lines[:2 if lines[0].endswith(":") else 1])
 
 
 def death_of(code, stderr, limit_s):

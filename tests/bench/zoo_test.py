@@ -162,6 +162,11 @@ class Refusals(unittest.TestCase):
         self.assertEqual(zoo.refusal_of(3, self.PLANNING + "tilewright: [legality] no\n", 9),
                          ("plan", "[legality] no"))
 
+    def test_a_list_is_told_with_its_first_item(self):
+        error = "tilewright: [onnx] 2 parts of the model are not implemented:\n  node 'a' (DFT)\n  node 'b' (Scan)\n"
+        self.assertEqual(zoo.refusal_of(3, error, 9),
+                         ("import", "[onnx] 2 parts of the model are not implemented: node 'a' (DFT)"))
+
     def test_time_limits_and_signals_are_refusals_too(self):
         self.assertEqual(zoo.refusal_of(None, self.PLANNING, 9), ("plan", "took longer than 9 s"))
         self.assertEqual(zoo.refusal_of(-11, "", 9), ("import", "ended by signal 11"))
