@@ -35,24 +35,39 @@ USAGE, WRONG_OUTPUTS = 2, 6  # exit codes
 # ---- processes --------------------------------------------------------------------------------
 
 
+STOPPING = {signal.SIGINT, signal.SIGTERM}
+
+
+def stopped(process):
+    """Ends a process and all that it has started; returns what it wrote until then."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate()
+
+
 def finished(command, limit_s):
     """(exit code, stdout, stderr, seconds); the exit code is None where the limit ended it, together with
     all processes that it had started."""
     begun = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               errors="replace", start_new_session=True)
+    process = None
+    # A signal between the start of the process and the `try` would leave it behind.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   errors="replace", start_new_session=True,
+                                   preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, held))
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         out, err = process.communicate(timeout=limit_s)
-        return process.returncode, out, err, time.monotonic() - begun
+        code = process.returncode
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        return None, out, err, time.monotonic() - begun
+        code, (out, err) = None, stopped(process)
     except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process:
+            stopped(process)
         raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    return code, out, err, time.monotonic() - begun
 
 
 def refusal_of(code, stderr, limit_s):
@@ -286,5 +301,11 @@ def main(arguments):
         return 130
 
 
+def stop_on_sigterm():
+    """A SIGTERM ends the run as an exception does, so that no process of it stays behind."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 if __name__ == "__main__":
+    stop_on_sigterm()
     sys.exit(main(sys.argv[1:]))

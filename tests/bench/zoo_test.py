@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -178,6 +179,20 @@ class Refusals(unittest.TestCase):
         code, _, _, seconds = zoo.finished([sys.executable, "-c", begun], 0.5)
         self.assertIsNone(code)
         self.assertLess(seconds, 300)
+
+
+    def test_nothing_stays_behind_when_the_run_is_stopped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            begun = pathlib.Path(folder) / "begun"
+            os.mkfifo(begun)
+            script = ("import sys, zoo\nzoo.stop_on_sigterm()\n"
+                      f"zoo.finished(['sh', '-c', 'echo $$ >{begun}; exec sleep 600'], 600)\n")
+            run = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(BENCH)})
+            child = int(begun.read_text())
+            run.terminate()
+            self.assertEqual(run.wait(60), 143)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(child, 0)
 
 
 @unittest.skipUnless("TW_FAKE_RUNTIME" in os.environ, "[SKIP] no library: ctest names it")
