@@ -108,6 +108,8 @@ class Table:
     notes: list = field(default_factory=list)
 
     def text(self, link):
+        if not self.rows and not self.notes:
+            return "No run is committed yet.\n"
         lines = ["| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
         lines += ["| " + " | ".join(link(cell) for cell in row) + " |" for row in self.rows]
         text = "\n".join(lines) + "\n"

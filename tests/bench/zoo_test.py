@@ -358,6 +358,9 @@ class Page(unittest.TestCase):
         self.assertIn("| 2 | none | 2 of 2 | 1.500 |", text)
         self.assertIn("c on 1 (3 of 10 rounds count)", text)
 
+    def test_a_page_without_a_run_says_so(self):
+        self.assertEqual(tables.zoo([]).text(str), "No run is committed yet.\n")
+
     def test_each_model_has_a_row(self):
         text = self.text(tables.zoo_models)
         self.assertIn("| `a` | timm | 1 | none | 0.100 [0.099, 0.101] | 2.000 [1.800, 2.200], OpenVINO |", text)
