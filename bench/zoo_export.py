@@ -2,7 +2,8 @@
 """Writes one network of torchvision, timm or transformers as an ONNX file, with random weights.
 
 Runs in .venv-zoo (tools/requirements-zoo.txt): `zoo_export.py SPECIFICATION FILE`. SPECIFICATION is JSON:
-library and model; shape of the image (1x3x224x224); for transformers class, config, part and inputs.
+library and model; dtype (float32); dynamic, the axes of inputs without a fixed extent (none); shape of the
+image; for transformers class, config, part and inputs.
 
 Weights are those of the library's initialisation, with two changes, without which outputs would hardly
 depend on inputs: parameters that begin at zero or nearly so (biases, scales of layers) are drawn from
@@ -34,7 +35,7 @@ def image_model(specification):
         if name in ("googlenet", "inception_v3"):
             options.update(init_weights=False, aux_logits=False)
         model = models.get_model(name, **options)
-    return model, {"x": specification.get("shape", [1, 3, 224, 224])}
+    return model, {"x": specification["shape"]}
 
 
 def transformers_model(specification):
@@ -84,6 +85,12 @@ class First(torch.nn.Module):
         return out[0] if isinstance(out, (tuple, list)) else out
 
 
+def open_axes(specification, inputs):
+    """For torch.export: the axes of First's inputs that have no fixed extent."""
+    axes = specification.get("dynamic")
+    return {"tensors": tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for _ in inputs)} if axes else None
+
+
 def main(specification, path):
     warnings.filterwarnings("ignore")
     torch.manual_seed(SEED)
@@ -93,11 +100,15 @@ def main(specification, path):
     inputs = [example(name, shape) for name, shape in shapes.items()]
     model.eval()
     model = First(model, list(shapes) if is_text else [])
+    dtype = getattr(torch, specification.get("dtype", "float32"))
     with torch.no_grad():
         draw_what_is_zero(model)
         normalise(model, inputs)
+        model = model.to(dtype)
+        inputs = [x.to(dtype) if x.is_floating_point() else x for x in inputs]
         torch.onnx.export(model, tuple(inputs), path, input_names=list(shapes), opset_version=18,
-                          dynamo=True, external_data=False, verbose=False)
+                          dynamic_shapes=open_axes(specification, inputs), dynamo=True, external_data=False,
+                          verbose=False)
 
 
 if __name__ == "__main__":

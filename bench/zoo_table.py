@@ -7,7 +7,8 @@
                                      values     an input is filled with the number
                                      constants  the same, and the number is known when the model is planned
                                      tolerance  largest error of an output, in place of --tolerance
-    [exports.LIBRARY]                models: names, or tables of what zoo_export.py takes
+    [exports.LIBRARY]                models: names, or tables of what zoo_export.py takes, and where they are
+                                     needed a name that differs from the model's, and tolerance
 
 Reads no model; `static_model` and `dimensions` work on a model that was read.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 
 LIBRARIES = ("torchvision", "timm", "transformers")
 MODEL_KEYS = {"name", "file", "sha256", "shapes", "values", "constants", "tolerance"}
-EXPORT_KEYS = {"model", "shape", "class", "config", "part", "inputs", "tolerance"}
+EXPORT_KEYS = {"model", "name", "dtype", "dynamic", "shape", "class", "config", "part", "inputs", "tolerance"}
 
 
 class TableError(Exception):
@@ -81,8 +82,9 @@ def _of_exports(exports):
         for model in row["models"]:
             model = dict(_checked({"model": model} if isinstance(model, str) else model, EXPORT_KEYS,
                                   {"model"}, where))
-            tolerance = model.pop("tolerance", None)
-            yield Entry(name=f"{library}/{model['model']}", source=library, tolerance=tolerance,
+            name, tolerance = model.pop("name", model["model"]), model.pop("tolerance", None)
+            shapes = model.get("inputs") or {"x": model.setdefault("shape", [1, 3, 224, 224])}
+            yield Entry(name=f"{library}/{name}", source=library, shapes=shapes, tolerance=tolerance,
                         export={"library": library, **model})
 
 

@@ -64,12 +64,17 @@ class TheTable(unittest.TestCase):
     def test_entries_know_their_package(self):
         det, resnet, bert = zoo_table.parsed(
             WHEEL + '[exports.timm]\nmodels = ["resnet14"]\n[exports.transformers]\n'
-            'models = [{model = "bert", class = "BertModel", inputs = {input_ids = [1, 8]}, tolerance = 0.01}]\n')
+            'models = [{model = "bert", class = "BertModel", inputs = {input_ids = [1, 8]}, name = "bert_f16", dtype = '
+            '"float16", tolerance = 0.01}]\n')
         self.assertEqual((det.origin, det.source, det.shapes["x"], det.constants),
                          ("ocr 1.2", "wheels", [1, 3, 640, 640], {"sr": 16000}))
         self.assertEqual((resnet.name, resnet.origin, resnet.export),
-                         ("timm/resnet14", "timm", {"library": "timm", "model": "resnet14"}))
-        self.assertEqual((bert.tolerance, bert.export["class"]), (0.01, "BertModel"))
+                         ("timm/resnet14", "timm", {"library": "timm", "model": "resnet14", "shape": [1, 3, 224, 224]}))
+        self.assertEqual(resnet.shapes, {"x": [1, 3, 224, 224]})
+        self.assertEqual((bert.name, bert.tolerance, bert.shapes),
+                         ("transformers/bert_f16", 0.01, {"input_ids": [1, 8]}))
+        self.assertEqual(bert.export, {"library": "transformers", "model": "bert", "class": "BertModel",
+                                       "dtype": "float16", "inputs": {"input_ids": [1, 8]}})
 
     def test_mistakes_are_one_line(self):
         for text, words in ((WHEEL.replace("shapes", "shape"), "[wheels.ocr] det: unknown: shape: expected"),
