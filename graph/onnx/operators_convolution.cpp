@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions. Two-dimensional ones are conv2d, grouped ones on reshaped arrays, which moves
-// nothing; those of other ranks are expressions, and so are transposed ones, phase by phase.
+// Convolutions. Signals are images of one row, and both are conv2d; a convolution whose window is
+// the whole input is a product; those of other ranks are expressions, and so are transposed ones,
+// phase by phase. The channels of groups are two dimensions of reshaped arrays, which moves
+// nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,6 +66,84 @@ Status read_bias(const Node& node, size_t index, Convolution& p) {
   return node.invalid("expected a bias a channel");
 }
 
+/// The axes of a convolution over any number of dimensions. The groups and the channels of a group
+/// are dimensions of their own: without groups there is no axis `g`; a depthwise convolution has
+/// neither `k` nor `c`.
+struct Loops {
+  Axis n, g, k, c;
+  std::vector<Axis> positions, taps;  ///< one of each for every dimension
+  bool has_groups, has_channels;
+
+  explicit Loops(const Convolution& p)
+      : n("n", p.n()),
+        g("g", p.groups),
+        k("k", p.k),
+        c("c", p.c),
+        positions(axes_of(outputs_of(p.windows), "x")),
+        taps(axes_of(p.taps(), "t")),
+        has_groups(p.groups > 1),
+        has_channels(p.groups == 1 || p.c != 1 || p.k != 1) {}
+
+  std::vector<Axis> channels_read() const { return channels(c); }
+  std::vector<Axis> channels_written() const { return channels(k); }
+  std::vector<Axis> out() const { return joined({{n}, channels(k), positions}); }
+  std::vector<Axis> weight() const { return joined({channels(k), reduced_channels(), taps}); }
+  std::vector<Axis> reduction() const { return joined({reduced_channels(), taps}); }
+  /// The number of the channel that is written, among those of all groups.
+  Expr channel() const {
+    if (!has_groups) return k;
+    return has_channels ? Expr(g) * Expr(k.extent) + Expr(k) : Expr(g);
+  }
+
+ private:
+  std::vector<Axis> channels(const Axis& channel) const {
+    return joined({has_groups ? Axes{g} : Axes{}, has_channels ? Axes{channel} : Axes{}});
+  }
+  std::vector<Axis> reduced_channels() const { return has_channels ? Axes{c} : Axes{}; }
+
+  using Axes = std::vector<Axis>;
+  static Axes joined(const std::vector<Axes>& lists) {
+    Axes all;
+    for (const Axes& axes : lists) all.insert(all.end(), axes.begin(), axes.end());
+    return all;
+  }
+};
+
+Shape extents_of(const std::vector<Axis>& axes) {
+  Shape shape;
+  for (const Axis& axis : axes) shape.push_back(axis.extent);
+  return shape;
+}
+
+/// The tensors of a convolution in the shapes that its loops index.
+struct ConvolvedTensors {
+  Value in, weight;
+  std::optional<Value> bias;
+};
+
+Result<ConvolvedTensors> tensors_of(Builder& builder, const Convolution& p, const Loops& loops) {
+  Shape in = {p.n()};
+  for (const Shape& more : {extents_of(loops.channels_read()), p.spatial()})
+    in.insert(in.end(), more.begin(), more.end());
+  ConvolvedTensors tensors;
+  TW_TRY(tensors.in, reshaped(builder, p.in, in));
+  TW_TRY(tensors.weight, reshaped(builder, p.weight, extents_of(loops.weight())));
+  if (!p.bias) return tensors;
+  TW_TRY(tensors.bias, reshaped(builder, *p.bias, extents_of(loops.channels_written())));
+  return tensors;
+}
+
+/// Adds `output` of shape `wanted` by `add`, which adds a result of shape `made` and equal size
+/// under the name that it is given.
+template <typename Add>
+Status add_as(Builder& builder, const Shape& made, const Shape& wanted, const std::string& output,
+              const Add& add) {
+  if (made == wanted) return add(output);
+  const std::string result = builder.fresh_name(output);
+  TW_RETURN_IF_ERROR(add(result));
+  return add_reshape(builder, builder.value(result), wanted, output);
+}
+
 dsl::Attributes conv2d_attributes(const Convolution& p) {
   const Window &y = p.windows[0], &x = p.windows[1];
   return {{"n", p.n()},           {"c", p.groups * p.c},      {"h", y.input},
@@ -75,70 +155,79 @@ dsl::Attributes conv2d_attributes(const Convolution& p) {
 }
 
 /// conv2d with its tensors in the shapes that it declares (docs/expressions.md).
-Status add_conv2d(Builder& builder, const Convolution& p, const std::string& output) {
-  const bool is_depthwise = p.groups > 1 && p.c == 1 && p.k == 1;
-  const bool is_grouped = p.groups > 1 && !is_depthwise;
-  Shape in = p.in.type.shape, weight = p.weight.type.shape, bias = {p.groups * p.k};
-  if (is_depthwise) weight.erase(weight.begin() + 1);
-  if (is_grouped) {
-    in = {in[0], p.groups, p.c, in[2], in[3]};
-    weight = {p.groups, p.k, p.c, weight[2], weight[3]};
-    bias = {p.groups, p.k};
-  }
-  std::vector<Value> inputs;
-  TW_TRY(const Value in_value, reshaped(builder, p.in, in));
-  TW_TRY(const Value weight_value, reshaped(builder, p.weight, weight));
-  inputs = {in_value, weight_value};
-  if (p.bias) {
-    TW_TRY(const Value bias_value, reshaped(builder, *p.bias, bias));
-    inputs.push_back(bias_value);
-  }
-  const std::string result = is_grouped ? builder.fresh_name(output) : output;
-  TW_RETURN_IF_ERROR(
-      add_named(builder, "conv2d", conv2d_attributes(p), p.in.type.dtype, inputs, result));
-  if (!is_grouped) return {};
-  return add_reshape(builder, builder.value(result), p.result_shape(), output);
+Status add_conv2d(Builder& builder, const Convolution& p, const Shape& wanted,
+                  const std::string& output) {
+  const Loops loops(p);
+  TW_TRY(const ConvolvedTensors tensors, tensors_of(builder, p, loops));
+  std::vector<Value> inputs = {tensors.in, tensors.weight};
+  if (tensors.bias) inputs.push_back(*tensors.bias);
+  return add_as(builder, extents_of(loops.out()), wanted, output, [&](const std::string& result) {
+    return add_named(builder, "conv2d", conv2d_attributes(p), p.in.type.dtype, inputs, result);
+  });
 }
 
-/// The axes of a convolution over any number of dimensions, and the indices of its tensors.
-struct Loops {
-  std::vector<Axis> out;   ///< n, channel, positions
-  std::vector<Axis> taps;  ///< of the kernel
-  Axis c;                  ///< channel of the group that is read
+/// A convolution of signals as one of images with one row.
+Result<Convolution> as_image(Builder& builder, Convolution p) {
+  const auto with_row = [](Shape shape) {
+    shape.insert(shape.begin() + 2, 1);
+    return shape;
+  };
+  TW_TRY(p.in, reshaped(builder, p.in, with_row(p.in.type.shape)));
+  TW_TRY(p.weight, reshaped(builder, p.weight, with_row(p.weight.type.shape)));
+  p.windows.insert(p.windows.begin(), {1, 1, 1, 1, 0, 0, 1});
+  return p;
+}
 
-  explicit Loops(const Convolution& p)
-      : out(axes_of(p.result_shape())), taps(axes_of(p.taps(), "t")), c("c", p.c) {}
-  std::vector<Axis> positions() const { return {out.begin() + 2, out.end()}; }
-  std::vector<Axis> reduction() const {
-    std::vector<Axis> axes = {c};
-    axes.insert(axes.end(), taps.begin(), taps.end());
-    return axes;
-  }
-  Expr channel_read(const Convolution& p) const {
-    return Expr(out[1]) / Expr(std::max<int64_t>(p.k, 1)) * Expr(p.c) + Expr(c);
-  }
-  std::vector<Expr> weight_indices() const {
-    std::vector<Expr> indices = {out[1], c};
-    indices.insert(indices.end(), taps.begin(), taps.end());
-    return indices;
-  }
-};
+/// Whether the window is the whole input, so that the sum is a product of matrices. Weights that
+/// are not known ahead of the calls would have to be transposed at each call.
+bool is_dense(const Convolution& p) {
+  return p.groups == 1 && p.weight.constant &&
+         std::ranges::all_of(p.windows, [](const Window& window) {
+           return window.kernel == window.input && window.reach() == window.input &&
+                  window.before == 0 && window.output == 1;
+         });
+}
 
-Status add_convolution(Builder& builder, const Convolution& p, const std::string& output) {
+Status add_as_dense(Builder& builder, const Convolution& p, const std::string& output) {
+  const int64_t depth = extent_of(p.in.type.shape, 1, p.in.type.shape.size());
+  TW_TRY(const Value in, reshaped(builder, p.in, {p.n(), depth}));
+  TW_TRY(const Value rows, reshaped(builder, p.weight, {p.k, depth}));
+  TW_TRY(const Value weight, transposed(builder, rows, {1, 0}));
+  std::vector<Value> inputs = {in, weight};
+  if (p.bias) inputs.push_back(*p.bias);
+  const dsl::Attributes attributes = {
+      {"m", p.n()}, {"n", p.k}, {"k", depth}, {"bias", p.bias ? 1 : 0}};
+  return add_as(builder, {p.n(), p.k}, p.result_shape(), output, [&](const std::string& result) {
+    return add_named(builder, "dense", attributes, p.in.type.dtype, inputs, result);
+  });
+}
+
+/// The indices of the element of the input that a convolution multiplies.
+std::vector<Expr> element_indices(const Convolution& p, const Loops& loops) {
+  std::vector<Expr> indices = at(loops.channels_read());
+  indices.insert(indices.begin(), Expr(loops.n));
+  for (size_t i = 0; i < p.windows.size(); ++i)
+    indices.push_back(p.windows[i].position(loops.positions[i], loops.taps[i]));
+  return indices;
+}
+
+Status add_expression(Builder& builder, const Convolution& p, const std::string& output) {
   const Loops loops(p);
+  TW_TRY(const ConvolvedTensors tensors, tensors_of(builder, p, loops));
   Declaration declaration(builder);
-  const Tensor in = declaration.read(p.in), weight = declaration.read(p.weight);
-  const Expr element =
-      windowed_read(in, {loops.out[0], loops.channel_read(p)}, p.windows, loops.positions(),
-                    loops.taps, dsl::constant(p.in.type.dtype, 0));
-  const Expr product = wide(element) * wide(weight.read_at(loops.weight_indices()));
   const DType type = p.in.type.dtype;
-  const dsl::Reduction total = sum(loops.reduction(), product);
-  if (!p.bias) return declaration.add(reduced(loops.out, total, type), output);
-  const Tensor conv = compute("conv", loops.out, total);
-  const Expr shift = wide(declaration.read(*p.bias)(loops.out[1]));
-  return declaration.add(compute("out", loops.out, cast(type, conv.read_at(at(loops.out)) + shift)),
-                         output);
+  const Expr x = select(is_inside(p.windows, loops.positions, loops.taps),
+                        declaration.read(tensors.in).read_at(element_indices(p, loops)),
+                        dsl::constant(type, 0));
+  const Expr w = declaration.read(tensors.weight).read_at(at(loops.weight()));
+  const dsl::Reduction total = sum(loops.reduction(), wide(x) * wide(w));
+  const std::vector<Axis> out = loops.out();
+  return add_as(builder, extents_of(out), p.result_shape(), output, [&](const std::string& result) {
+    if (!tensors.bias) return declaration.add(reduced(out, total, type), result);
+    const Tensor conv = compute("conv", out, total), bias = declaration.read(*tensors.bias);
+    const Expr shift = wide(bias.read_at(at(loops.channels_written())));
+    return declaration.add(compute("out", out, cast(type, conv.read_at(at(out)) + shift)), result);
+  });
 }
 
 }  // namespace
@@ -148,8 +237,14 @@ Status convert_conv(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_float(node, node.input(0).type.dtype));
   TW_TRY(Convolution p, convolution_of(node, node.input(0), node.input(1)));
   TW_RETURN_IF_ERROR(read_bias(node, 2, p));
-  if (p.windows.size() == 2) return add_conv2d(builder, p, node.outputs[0]);
-  return add_convolution(builder, p, node.outputs[0]);
+  const std::string& output = node.outputs[0];
+  if (is_dense(p)) return add_as_dense(builder, p, output);
+  if (p.windows.size() > 2) return add_expression(builder, p, output);
+  const Shape wanted = p.result_shape();
+  if (p.windows.size() == 1) {
+    TW_TRY(p, as_image(builder, p));
+  }
+  return add_conv2d(builder, p, wanted, output);
 }
 
 // ---- integers -------------------------------------------------------------------------------
@@ -178,18 +273,16 @@ Status check_bytes(const Node& node, const std::vector<size_t>& inputs) {
 
 /// The stage "conv": the sum of (x - x_zero) (w - w_zero) in i32, where padding is 0.
 Result<Tensor> integer_convolution(const Node& node, Declaration& declaration, const Convolution& p,
-                                   const Loops& loops, size_t x_zero, size_t w_zero) {
+                                   const Loops& loops, const ConvolvedTensors& tensors,
+                                   size_t x_zero, size_t w_zero) {
   TW_TRY(const Expr x0, read_zero_point(node, declaration, x_zero, Expr(0)));
-  TW_TRY(const Expr w0, read_zero_point(node, declaration, w_zero, loops.out[1]));
-  const Tensor in = declaration.read(p.in), weight = declaration.read(p.weight);
-  std::vector<Expr> indices = {loops.out[0], loops.channel_read(p)};
-  const std::vector<Axis> positions = loops.positions();
-  for (size_t i = 0; i < p.windows.size(); ++i)
-    indices.push_back(p.windows[i].position(positions[i], loops.taps[i]));
-  const Expr x = select(is_inside(p.windows, positions, loops.taps),
-                        cast(Int32, in.read_at(indices)) - x0, dsl::constant_int(Int32, 0));
-  const Expr w = cast(Int32, weight.read_at(loops.weight_indices())) - w0;
-  return compute("conv", loops.out, sum(loops.reduction(), x * w));
+  TW_TRY(const Expr w0, read_zero_point(node, declaration, w_zero, loops.channel()));
+  const Expr element = declaration.read(tensors.in).read_at(element_indices(p, loops));
+  const Expr x = select(is_inside(p.windows, loops.positions, loops.taps),
+                        cast(Int32, element) - x0, dsl::constant_int(Int32, 0));
+  const Tensor weight = declaration.read(tensors.weight);
+  const Expr w = cast(Int32, weight.read_at(at(loops.weight()))) - w0;
+  return compute("conv", loops.out(), sum(loops.reduction(), x * w));
 }
 
 }  // namespace
@@ -198,9 +291,11 @@ Status convert_conv_integer(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 1}));
   TW_TRY(const Convolution p, convolution_of(node, node.input(0), node.input(1)));
   const Loops loops(p);
+  TW_TRY(const ConvolvedTensors tensors, tensors_of(builder, p, loops));
   Declaration declaration(builder);
-  TW_TRY(const Tensor conv, integer_convolution(node, declaration, p, loops, 2, 3));
-  return declaration.add(conv, node.outputs[0]);
+  TW_TRY(const Tensor conv, integer_convolution(node, declaration, p, loops, tensors, 2, 3));
+  return add_as(builder, extents_of(loops.out()), p.result_shape(), node.outputs[0],
+                [&](const std::string& result) { return declaration.add(conv, result); });
 }
 
 Status convert_qlinear_conv(const Node& node, Builder& builder) {
@@ -208,16 +303,21 @@ Status convert_qlinear_conv(const Node& node, Builder& builder) {
   TW_TRY(Convolution p, convolution_of(node, node.input(0), node.input(3)));
   TW_RETURN_IF_ERROR(read_bias(node, 8, p));
   const Loops loops(p);
+  TW_TRY(const ConvolvedTensors tensors, tensors_of(builder, p, loops));
   Declaration declaration(builder);
-  TW_TRY(const Tensor conv, integer_convolution(node, declaration, p, loops, 2, 5));
-  Expr total = conv.read_at(at(loops.out));
-  if (p.bias) {
+  TW_TRY(const Tensor conv, integer_convolution(node, declaration, p, loops, tensors, 2, 5));
+  const std::vector<Axis> out = loops.out();
+  Expr total = conv.read_at(at(out));
+  if (tensors.bias) {
     if (p.bias->type.dtype != Int32) return node.invalid("the bias is not i32");
-    total = total + declaration.read(*p.bias)(loops.out[1]);
+    total = total + declaration.read(*tensors.bias).read_at(at(loops.channels_written()));
   }
-  TW_TRY(const Expr result,
-         requantized(node, declaration, loops.out, total, {1, 4, 6, 7}, Expr(0), loops.out[1]));
-  return declaration.add(compute("out", loops.out, result), node.outputs[0]);
+  TW_TRY(const Expr quantized,
+         requantized(node, declaration, out, total, {1, 4, 6, 7}, Expr(0), loops.channel()));
+  return add_as(builder, extents_of(out), p.result_shape(), node.outputs[0],
+                [&](const std::string& result) {
+                  return declaration.add(compute("out", out, quantized), result);
+                });
 }
 
 // ---- transposed -----------------------------------------------------------------------------
@@ -373,12 +473,6 @@ struct PhaseLoops {
     if (axis.extent != 1) axes.push_back(axis);
   }
 };
-
-Shape extents_of(const std::vector<Axis>& axes) {
-  Shape shape;
-  for (const Axis& axis : axes) shape.push_back(axis.extent);
-  return shape;
-}
 
 /// The weights of all phases, [groups * c, k, taps and phases], zero where a phase has no such tap.
 Result<Value> phase_weights(Builder& builder, const Transposed& p, const PhaseLoops& loops) {

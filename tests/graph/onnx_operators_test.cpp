@@ -193,6 +193,68 @@ TEST(OnnxOperators, ConvolutionsAreConv2dByName) {
                           "reshape"));
 }
 
+TEST(OnnxOperators, ConvolutionsOfSignalsAreThoseOfImagesWithOneRow) {
+  EXPECT_THAT(names_of(KnownConv({1, 4, 9}, {6, 4, 3})
+                           .set("strides", Extents{2})
+                           .set("pads", Extents{1, 1})
+                           .set("dilations", Extents{2})
+                           .graph()),
+              ElementsAre("reshape",
+                          "conv2d n=1 c=4 h=1 w=9 k=6 r=1 s=3 stride=1 stride_w=2 pad=0 pad_left=1 "
+                          "pad_right=1 dilation=1 dilation_w=2 groups=1 f32 fast",
+                          "reshape"));
+  EXPECT_THAT(names_of(KnownConv({1, 4, 9}, {4, 1, 3}).set("group", int64_t{4}).graph()),
+              ElementsAre("reshape",
+                          "conv2d n=1 c=4 h=1 w=9 k=4 r=1 s=3 stride=1 pad=0 dilation=1 groups=4 "
+                          "f32 fast",
+                          "reshape"));
+  EXPECT_THAT(names_of(KnownConv({1, 4, 9}, {6, 2, 3}).set("group", int64_t{2}).graph()),
+              ElementsAre("reshape", "reshape",
+                          "conv2d n=1 c=4 h=1 w=9 k=6 r=1 s=3 stride=1 pad=0 dilation=1 groups=2 "
+                          "f32 fast",
+                          "reshape"));
+}
+
+TEST(OnnxOperators, ConvolutionsOfWholeImagesAreProducts) {
+  EXPECT_THAT(
+      names_of(KnownConv({2, 4, 1, 1}, {6, 4, 1, 1}).constant({6}, {1, 2, 3, 4, 5, 6}).graph()),
+      ElementsAre("reshape", "dense m=2 n=6 k=4 bias=1 f32 fast", "reshape"));
+  EXPECT_THAT(names_of(KnownConv({1, 2, 3, 4}, {5, 2, 3, 4}).graph()),
+              ElementsAre("reshape", "dense m=1 n=5 k=24 f32 fast", "reshape"));
+  EXPECT_THAT(names_of(KnownConv({1, 2, 1}, {5, 2, 1}).graph()),
+              ElementsAre("reshape", "dense m=1 n=5 k=2 f32 fast", "reshape"));
+}
+
+TEST(OnnxOperators, ConvolutionsOfPartsOfImagesAreNoProducts) {
+  const auto is_conv2d = [](OneNode& node) {
+    const std::vector<std::string> names = names_of(node.graph());
+    return names.size() == 1 && names[0].starts_with("conv2d");
+  };
+  EXPECT_TRUE(is_conv2d(KnownConv({1, 2, 2, 2}, {3, 2, 1, 1}).set("strides", Extents{2, 2})));
+  EXPECT_TRUE(is_conv2d(KnownConv({1, 2, 3, 3}, {3, 2, 3, 3})
+                            .set("dilations", Extents{2, 2})
+                            .set("pads", Extents{0, 0, 2, 2})));
+  EXPECT_TRUE(is_conv2d(KnownConv({1, 4, 1, 1}, {4, 1, 1, 1}).set("group", int64_t{4})));
+}
+
+// So a kernel can be vector code along the channels that it writes.
+TEST(OnnxOperators, ConvolutionsOfVolumesReadTheSameInputForAllChannels) {
+  for (const int64_t groups : {1, 2}) {
+    const Graph graph =
+        KnownConv({1, 4, 3, 3, 3}, {6, 4 / groups, 2, 2, 2}).set("group", groups).graph();
+    const auto found = std::ranges::find_if(
+        graph.operators, [](const Operator& op) { return op.workload.compute.inputs.size() == 2; });
+    ASSERT_NE(found, graph.operators.end());
+    const dsl::Stage& stage = found->workload.compute.stages.front();
+    const dsl::Axis& channel = stage.axes[groups == 1 ? 1 : 2];
+    EXPECT_EQ(channel.extent, 6 / groups);
+    const dsl::Binary* product = stage.body.as<dsl::Binary>();
+    ASSERT_TRUE(product);
+    EXPECT_FALSE(dsl::uses_var(product->a, channel.name));
+    EXPECT_TRUE(dsl::uses_var(product->b, channel.name));
+  }
+}
+
 TEST(OnnxOperators, AutoPadPutsTheOddRowAtTheEndOrTheBeginning) {
   const std::string lower = names_of(
       KnownConv({1, 1, 4, 4}, {1, 1, 2, 2}).set("auto_pad", std::string("SAME_LOWER")).graph())[0];
@@ -279,28 +341,48 @@ Dimension random_dimension(Random& random) {
   return d;
 }
 
-/// The convolution of [n, groups * c, h, w] by loops.
+using Dimensions = std::vector<Dimension>;
+
+/// All index vectors of a shape, in row-major order.
+std::vector<Extents> indices_of(const Extents& shape) {
+  std::vector<Extents> all;
+  for (int64_t position = 0; position < size_of(shape); ++position) {
+    Extents index(shape.size());
+    int64_t rest = position;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) index[d] = rest % shape[d];
+    all.push_back(std::move(index));
+  }
+  return all;
+}
+
+/// The convolution of [n, groups * c, ...] by loops.
 Numbers convolved(const Numbers& x, const Numbers& w, int64_t n, int64_t groups, int64_t c,
-                  int64_t k, const Dimension& rows, const Dimension& columns) {
+                  int64_t k, const Dimensions& dimensions) {
+  Extents outputs, taps;
+  for (const Dimension& d : dimensions) {
+    outputs.push_back(d.out());
+    taps.push_back(d.kernel);
+  }
   Numbers y;
   for (int64_t b = 0; b < n; ++b)
     for (int64_t o = 0; o < groups * k; ++o)
-      for (int64_t i = 0; i < rows.out(); ++i)
-        for (int64_t j = 0; j < columns.out(); ++j) {
-          double sum = 0;
-          for (int64_t q = 0; q < c; ++q)
-            for (int64_t r = 0; r < rows.kernel; ++r)
-              for (int64_t s = 0; s < columns.kernel; ++s) {
-                const int64_t h = i * rows.stride + r * rows.dilation - rows.before;
-                const int64_t v = j * columns.stride + s * columns.dilation - columns.before;
-                if (h < 0 || h >= rows.in || v < 0 || v >= columns.in) continue;
-                const int64_t channel = o / k * c + q;
-                sum += x[static_cast<size_t>(
-                           ((b * groups * c + channel) * rows.in + h) * columns.in + v)] *
-                       w[static_cast<size_t>(((o * c + q) * rows.kernel + r) * columns.kernel + s)];
-              }
-          y.push_back(sum);
-        }
+      for (const Extents& output : indices_of(outputs)) {
+        double sum = 0;
+        for (int64_t q = 0; q < c; ++q)
+          for (const Extents& tap : indices_of(taps)) {
+            int64_t from = b * groups * c + o / k * c + q, by = o * c + q;
+            bool is_inside = true;
+            for (size_t i = 0; i < dimensions.size(); ++i) {
+              const Dimension& d = dimensions[i];
+              const int64_t at = output[i] * d.stride + tap[i] * d.dilation - d.before;
+              is_inside = is_inside && at >= 0 && at < d.in;
+              from = from * d.in + at;
+              by = by * d.kernel + tap[i];
+            }
+            if (is_inside) sum += x[static_cast<size_t>(from)] * w[static_cast<size_t>(by)];
+          }
+        y.push_back(sum);
+      }
   return y;
 }
 
@@ -310,36 +392,91 @@ Numbers small_integers(Random& random, int64_t size) {
   return values;
 }
 
+/// Shapes and numbers of a random convolution of one to three dimensions.
+struct RandomConvolution {
+  int64_t n, groups, c, k;
+  Dimensions dimensions;
+  Extents in, weight, strides, dilations, pads;
+  Numbers x, w;
+
+  RandomConvolution(Random& random, size_t rank)
+      : n(1 + random.below(2)),
+        groups(1 + random.below(3)),
+        c(1 + random.below(2)),
+        k(1 + random.below(2)) {
+    in = {n, groups * c};
+    weight = {groups * k, c};
+    Extents after;
+    for (size_t i = 0; i < rank; ++i) {
+      const Dimension& d = dimensions.emplace_back(random_dimension(random));
+      in.push_back(d.in);
+      weight.push_back(d.kernel);
+      strides.push_back(d.stride);
+      dilations.push_back(d.dilation);
+      pads.push_back(d.before);
+      after.push_back(d.after);
+    }
+    pads.insert(pads.end(), after.begin(), after.end());
+    x = small_integers(random, size_of(in));
+    w = small_integers(random, size_of(weight));
+  }
+  void set_attributes(OneNode& node) const {
+    node.set("strides", strides).set("dilations", dilations).set("pads", pads).set("group", groups);
+  }
+  Numbers expected(const Numbers& from, const Numbers& by) const {
+    return convolved(from, by, n, groups, c, k, dimensions);
+  }
+};
+
 TEST(OnnxOperators, ConvolutionsAgreeWithLoops) {
   Random random(7);
-  for (int round = 0; round < 60; ++round) {
-    const Dimension rows = random_dimension(random);
-    const bool is_flat = round % 3 == 0;  // one dimension: an expression
-    const Dimension columns = is_flat ? Dimension{1, 1, 1, 1, 0, 0} : random_dimension(random);
-    const int64_t groups = 1 + random.below(3), n = 1 + round % 2;
-    const int64_t c = 1 + random.below(2);
-    const int64_t k = 1 + random.below(2);
-    const Numbers x = small_integers(random, n * groups * c * rows.in * columns.in);
-    const Numbers w = small_integers(random, groups * k * c * rows.kernel * columns.kernel);
-    Extents in = {n, groups * c, rows.in}, weight = {groups * k, c, rows.kernel};
-    Extents strides = {rows.stride}, dilations = {rows.dilation};
-    Extents pads = {rows.before, rows.after};
-    if (!is_flat) {
-      in.push_back(columns.in);
-      weight.push_back(columns.kernel);
-      strides.push_back(columns.stride);
-      dilations.push_back(columns.dilation);
-      pads = {rows.before, columns.before, rows.after, columns.after};
-    }
-    const Numbers expected = convolved(x, w, n, groups, c, k, rows, columns);
+  for (size_t round = 0; round < 60; ++round) {
+    const RandomConvolution p(random, 1 + round % 3);
     OneNode node("Conv", 13);
-    node.data(in, x);
-    (round % 2 ? node.data(weight, w) : node.constant(weight, w))
-        .set("strides", strides)
-        .set("dilations", dilations)
-        .set("pads", pads)
-        .set("group", groups);
-    EXPECT_THAT(node.values(), ElementsAreArray(expected)) << "round " << round;
+    node.data(p.in, p.x);
+    round % 2 ? node.data(p.weight, p.w) : node.constant(p.weight, p.w);
+    p.set_attributes(node);
+    EXPECT_THAT(node.values(), ElementsAreArray(p.expected(p.x, p.w))) << "round " << round;
+  }
+}
+
+TEST(OnnxOperators, ConvolutionsOfWholeImagesAgreeWithLoops) {
+  Random random(8);
+  for (int64_t batch = 1; batch < 3; ++batch) {
+    const Numbers x = small_integers(random, batch * 3 * 20),
+                  w = small_integers(random, 2 * 3 * 20);
+    const Dimensions whole = {{4, 4, 1, 1, 0, 0}, {5, 5, 1, 1, 0, 0}};
+    Numbers expected = convolved(x, w, batch, 1, 3, 2, whole);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += i % 2 == 0 ? 10 : 20;
+    OneNode node("Conv", 13);
+    node.data({batch, 3, 4, 5}, x).constant({2, 3, 4, 5}, w).constant({2}, {10, 20});
+    EXPECT_THAT(node.values(), ElementsAreArray(expected));
+  }
+}
+
+TEST(OnnxOperators, IntegerConvolutionsAgreeWithLoops) {
+  Random random(9);
+  for (size_t round = 0; round < 30; ++round) {
+    const RandomConvolution p(random, 1 + round % 3);
+    const Numbers zeros = small_integers(random, p.groups * p.k);
+    const auto minus = [](Numbers values, const auto& zero_of) {
+      for (size_t i = 0; i < values.size(); ++i) values[i] -= zero_of(i);
+      return values;
+    };
+    const size_t filter = p.w.size() / zeros.size();
+    OneNode node("ConvInteger", 13);
+    node.data(p.in, p.x, Int8).data(p.weight, p.w, Int8);
+    node.data({}, {3}, Int8).data({std::ssize(zeros)}, zeros, Int8);
+    p.set_attributes(node);
+    const std::vector<dsl::Array> results = node.run();
+    ASSERT_EQ(results.size(), 1u);
+    Numbers sums;
+    for (int64_t i = 0; i < results[0].size(); ++i)
+      sums.push_back(static_cast<double>(results[0].get_int(i)));
+    EXPECT_THAT(
+        sums, ElementsAreArray(p.expected(minus(p.x, [](size_t) { return 3.0; }),
+                                          minus(p.w, [&](size_t i) { return zeros[i / filter]; }))))
+        << "round " << round;
   }
 }
 
