@@ -19,6 +19,9 @@ using dsl::Stage;
 namespace {
 
 constexpr size_t most_vector_axes = 3;
+// The elements of a vector are stored one by one where they are no neighbours in the result. Up to
+// this distance apart, the vectors of a tile fill cache lines together.
+constexpr int64_t most_result_stride = 4;
 // Bounds on inlining a stage that is read more than once: nodes of the largest body that results,
 // and the factor by which the number of computed values may grow. Three rounds of z * z + c are
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
@@ -268,8 +271,17 @@ AxisUse use_of(const dsl::Read& read, const std::string& axis) {
   return use_of(read, axis, read.indices.size() - 1);
 }
 
+/// The innermost part of a layout that has more than one element, whose dimension is contiguous.
+dsl::Layout::Part innermost_part(const dsl::Layout& layout, const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> extents = layout.storage_shape(shape);
+  size_t last = extents.size() - 1;
+  while (last > 0 && extents[last] == 1) --last;
+  return layout.parts()[extents[last] == 1 ? extents.size() - 1 : last];
+}
+
 /// What is decided about tensors before any stage is scheduled.
 struct Fixed {
+  const Compute& compute;
   std::vector<std::string> scratch;  ///< tensors that live between stages: nobody packs them
   const std::map<std::string, dsl::Layout>& layouts;  ///< that the problem asks for
 
@@ -283,37 +295,50 @@ struct Fixed {
   }
 };
 
-/// Whether vectors of `width` elements along the axis are contiguous where the read's tensor has
-/// this layout.
-bool is_contiguous(const dsl::Read& read, const std::string& axis, const dsl::Layout& layout,
+/// Whether the read's tensor has a fixed layout in which vectors of `width` elements along the axis
+/// are contiguous.
+bool is_contiguous(const dsl::Read& read, const std::string& axis, const Fixed& fixed,
                    int64_t width) {
-  const dsl::Layout::Part last = layout.parts().back();
+  const dsl::Layout* layout = fixed.layout_of(read.tensor);
+  if (!layout) return false;
+  const dsl::Layout::Part last = innermost_part(*layout, fixed.compute.shape_of(read.tensor));
   const AxisUse use = use_of(read, axis, static_cast<size_t>(last.dim));
   if (use.dimensions != 1 || !use.contiguous) return false;
   return last.factor == 0 || (use.packable && last.factor % width == 0);
 }
 
-/// The same for the stage's result, whose indices are its axes.
-bool is_contiguous(const Stage& stage, const std::string& axis, const dsl::Layout& layout,
-                   int64_t width) {
-  const dsl::Layout::Part last = layout.parts().back();
-  return stage.axes[static_cast<size_t>(last.dim)].name == axis && last.factor % width == 0;
+/// The distance in the stage's result, whose indices are its axes, between neighbours along the
+/// axis; nullopt where vectors of `width` elements would lie in several blocks.
+std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis,
+                                     const dsl::Layout& layout, int64_t width) {
+  const std::vector<int64_t> extents = layout.storage_shape(stage.shape());
+  int64_t stride = 1;
+  for (size_t p = extents.size(); p > 0; --p) {
+    const dsl::Layout::Part part = layout.parts()[p - 1];
+    const bool is_along = stage.axes[static_cast<size_t>(part.dim)].name == axis;
+    if (is_along) return part.factor % width == 0 ? std::optional(stride) : std::nullopt;
+    stride *= extents[p - 1];
+  }
+  return std::nullopt;
 }
 
 /// Whether `axis` can be the vector axis of a stage: each tensor either ignores it, is contiguous
 /// in it, or is an argument that is not fixed, uses it alone in one dimension and so can be packed.
+/// A result that is fixed has neighbours along the axis at a distance of at most `most_stride`.
 std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
-                                         int64_t lanes, const Fixed& fixed) {
+                                         int64_t lanes, const Fixed& fixed, int64_t most_stride) {
   const Stage& stage = nest.stage;
   const int64_t width = std::min(lanes, extent_of(stage, axis));
-  const dsl::Layout* result = fixed.layout_of(nest.result());
-  if (result && !is_contiguous(stage, axis, *result, width)) return std::nullopt;
+  if (const dsl::Layout* result = fixed.layout_of(nest.result())) {
+    const auto stride = result_stride(stage, axis, *result, width);
+    if (!stride || *stride > most_stride) return std::nullopt;
+  }
   VectorAxis choice{axis, {}};
   bool possible = true;
   for_each_read(stage.body, [&](const dsl::Read& r) {
     const AxisUse use = use_of(r, axis);
     const dsl::Layout* layout = fixed.layout_of(r.tensor);
-    if (use.dimensions == 0 || (layout && is_contiguous(r, axis, *layout, width))) return;
+    if (use.dimensions == 0 || is_contiguous(r, axis, fixed, width)) return;
     if (!layout && use.dimensions == 1 && use.contiguous) return;
     const bool is_fixed = fixed.has(r.tensor);
     if (use.dimensions > 1 || !use.packable || is_fixed) possible = false;
@@ -326,17 +351,26 @@ std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::strin
 std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
                                     const Fixed& fixed) {
   const Stage& stage = nest.stage;
-  std::vector<VectorAxis> axes;
-  for (size_t a = stage.axes.size(); a > 0; --a) {
-    const Axis& axis = stage.axes[a - 1];
-    if (axis.extent < 2) continue;
-    if (const auto choice = as_vector_axis(nest, axis.name, vector_lanes(target, stage), fixed))
-      axes.push_back(*choice);
-  }
+  const int64_t lanes = vector_lanes(target, stage);
+  const auto axes_within = [&](int64_t most_stride) {
+    std::vector<VectorAxis> axes;
+    for (size_t a = stage.axes.size(); a > 0; --a) {
+      const Axis& axis = stage.axes[a - 1];
+      if (axis.extent < 2) continue;
+      if (const auto choice = as_vector_axis(nest, axis.name, lanes, fixed, most_stride))
+        axes.push_back(*choice);
+    }
+    return axes;
+  };
+  // Outputs of a depthwise convolution with two a channel are contiguous along the two alone.
+  std::vector<VectorAxis> axes = axes_within(1);
+  const bool has_vectors = std::any_of(axes.begin(), axes.end(), [&](const VectorAxis& choice) {
+    return extent_of(stage, choice.axis) >= lanes;
+  });
+  if (!has_vectors) axes = axes_within(most_result_stride);
   // Long axes first: short ones leave lanes idle.
   const auto merit = [&](const VectorAxis& choice) {
-    return std::pair(std::min(extent_of(stage, choice.axis), vector_lanes(target, stage)),
-                     choice.packed.size());
+    return std::pair(std::min(extent_of(stage, choice.axis), lanes), choice.packed.size());
   };
   std::stable_sort(axes.begin(), axes.end(),
                    [&](const VectorAxis& x, const VectorAxis& y) { return merit(x) > merit(y); });
@@ -351,8 +385,8 @@ bool reduces_rows(const Stage& stage, const Target& target, const Fixed& fixed) 
   const int64_t width = target.is_gpu() ? 1 : vector_lanes(target, stage);
   bool found = false;
   for_each_read(stage.body, [&](const dsl::Read& r) {
-    const dsl::Layout* layout = fixed.layout_of(r.tensor);
-    found |= layout ? is_contiguous(r, axis, *layout, width) : use_of(r, axis).contiguous;
+    found |= fixed.layout_of(r.tensor) ? is_contiguous(r, axis, fixed, width)
+                                       : use_of(r, axis).contiguous;
   });
   return found;
 }
@@ -399,7 +433,8 @@ std::string contiguous_axis(const StageNest& nest, const Fixed& fixed) {
   const std::vector<Axis>& axes = nest.stage.axes;
   if (axes.empty()) return "";
   const dsl::Layout* layout = fixed.layout_of(nest.result());
-  return layout ? axes[static_cast<size_t>(layout->parts().back().dim)].name : axes.back().name;
+  if (!layout) return axes.back().name;
+  return axes[static_cast<size_t>(innermost_part(*layout, nest.stage.shape()).dim)].name;
 }
 
 ProductAxes product_axes(const Stage& stage, const std::string& contiguous) {
@@ -482,7 +517,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
   ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state};
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
-  const Fixed fixed{scratch_tensors(nests), plan.layouts};
+  const Fixed fixed{plan.compute, scratch_tensors(nests), plan.layouts};
   auto readers = reading_nests(nests);
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
@@ -504,8 +539,9 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
 
 size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read) {
   const auto layout = plan.layouts.find(read.tensor);
-  return layout == plan.layouts.end() ? read.indices.size() - 1
-                                      : static_cast<size_t>(layout->second.parts().back().dim);
+  if (layout == plan.layouts.end()) return read.indices.size() - 1;
+  return static_cast<size_t>(
+      innermost_part(layout->second, plan.compute.shape_of(read.tensor)).dim);
 }
 
 std::vector<std::string> contiguous_last(std::vector<std::string> axes,

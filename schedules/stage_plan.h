@@ -21,7 +21,8 @@ namespace tw::schedules {
 
 inline constexpr size_t most_tile_axes = 4;
 
-/// A possible vector axis, with the tensors that it requires to be packed.
+/// A possible vector axis, with the tensors that it requires to be packed. Neighbours along it are
+/// contiguous in the result, or a few elements apart where no contiguous axis fills a vector.
 struct VectorAxis {
   std::string axis;
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous

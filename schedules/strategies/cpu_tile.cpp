@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reduction on a CPU: a register tile over a vector axis (one along which every tensor that uses
-// it is contiguous, or can be packed so) and up to three more axes, each by itself or neighbours as
-// one loop, K-blocking, unrolling, loop orders, and packed layouts that follow the loops (NeoCPU,
-// ATC'19, section 3.1).
+// it is contiguous, or can be packed so; else one along which neighbours of the result lie a few
+// elements apart) and up to three more axes, each by itself or neighbours as one loop, K-blocking,
+// unrolling, loop orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1).
 
 #include "schedules/strategies/cpu_tile.h"
 

@@ -302,5 +302,31 @@ TEST(CpuTile, MatchesReductionsWithAVectorAxisOnCpus) {
       offers(space_of_workload("gelu rows=64 cols=100 f32 fast", "x86-64-v3"), "cpu_tile"));
 }
 
+// Of two results a depthwise channel, channels last: neighbours along the channels that are read
+// lie two apart in the result.
+TEST(CpuTile, VectorsMayBeStoredElementByElementWhereNoOtherAxisFillsThem) {
+  const auto workload =
+      dsl::parse_workload("conv2d n=1 c=32 h=5 w=5 k=64 r=3 s=3 stride=2 pad=1 groups=32 f32 fast");
+  const auto asked = [&](const std::string& in, const std::string& out) {
+    return Space::derive(
+               problem_of(dsl::with_layouts(*workload, {{"in", in}, {"out", out}}).value()),
+               parse_target("x86-64-v4").value())
+        .value();
+  };
+  for (const auto& [in, out] : {std::pair("NHWGC", "NHWGC"), std::pair("NGHW16gC", "NGHW16gC")}) {
+    const Space space = asked(in, out);
+    Random random(1);
+    int vectors = 0;
+    for (int i = 0; i < 40; ++i) {
+      const Schedule schedule = space.schedule(space.sample(random));
+      const auto program = schedule.program(limits_of(space.target()));
+      if (!program) continue;
+      vectors += schedule.to_string().find("vectorize out g") != std::string::npos;
+      EXPECT_EQ(disagreement(workload->compute, *program), std::nullopt) << schedule.to_string();
+    }
+    EXPECT_GT(vectors, 5) << in;
+  }
+}
+
 }  // namespace
 }  // namespace tw::schedules
