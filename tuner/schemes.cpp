@@ -36,8 +36,9 @@ constexpr int64_t least_block = 4;
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// A tensor, and the shape of four dimensions to which orders apply: that of the tensor, or that of
-/// a reshape of it. `image` is empty if there is neither.
+/// A tensor, and the shape (batch, channels, height, width, or with a depth before the height) to
+/// which orders apply: that of the tensor, or that of a reshape of it. `image` is empty if there is
+/// neither.
 struct Imaged {
   Shape shape, image;
   int lane_bytes = 4;  ///< of a vector that computes the elements: narrower types are computed in 4
@@ -45,10 +46,13 @@ struct Imaged {
 
 /// The layout of an image in an order; row-major if the image has fewer channels than a block.
 dsl::Layout image_layout(Order order, const Shape& image) {
+  const auto rank = static_cast<int>(image.size());
   if (order == row_major || (order > channels_last && image[1] < order))
-    return dsl::Layout::row_major(4);
-  const std::string text = order == channels_last ? "ACDB" : fmt::format("ABCD{}b", order);
-  return dsl::Layout::parse(text, "ABCD").value();
+    return dsl::Layout::row_major(rank);
+  const std::string letters = dsl::default_letters(rank);
+  const std::string text = order == channels_last ? fmt::format("A{}B", letters.substr(2))
+                                                  : fmt::format("{}{}b", letters, order);
+  return dsl::Layout::parse(text, letters).value();
 }
 
 /// The orders besides row-major that may make kernels of the machine faster. GPU kernels read
@@ -353,19 +357,86 @@ class Homes {
   std::set<std::string> callers_, taken_;
 };
 
-/// For each tensor of five or more dimensions that is the input or output of a reshape with four on
-/// the other side, the shape of the other side.
+/// The signal [n, c, w] as an image of one row.
+Shape with_row(Shape signal) {
+  signal.insert(signal.begin() + 2, 1);
+  return signal;
+}
+/// Whether `other` is the signal with one row, and perhaps with channels in groups.
+bool has_row_of(const Shape& other, const Shape& signal) {
+  return signal.size() == 3 && other.size() > 3 && other[other.size() - 2] == 1 &&
+         other.back() == signal.back() && other.front() == signal.front();
+}
+
+/// The image of a tensor that a reshape connects with one of shape `other`; empty if it has none.
+Shape image_by_reshape(const Shape& shape, const Shape& other) {
+  const bool is_image = other.size() == 4 || other.size() == 5;
+  if (is_image && shape.size() > other.size()) return other;
+  if (has_row_of(other, shape)) return with_row(shape);
+  if (shape.size() > 4 && has_row_of(shape, other)) return with_row(other);
+  return {};
+}
+
+/// Whether the operator sums products of a tensor of five dimensions and constant weights, as a
+/// convolution over depth, height and width does.
+bool convolves_volumes(const graph::Graph& graph, const graph::Operator& op) {
+  const dsl::Compute& compute = op.workload.compute;
+  bool has_volume = false, has_weights = false;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const bool is_constant = graph.constants.contains(op.inputs[i]);
+    const size_t rank = compute.inputs[i].shape.size();
+    has_volume |= !is_constant && rank == 5;
+    has_weights |= is_constant && rank >= 4;
+  }
+  return has_volume && has_weights && compute.shape_of(compute.outputs[0]).size() == 5 &&
+         std::ranges::any_of(compute.stages, [](const dsl::Stage& stage) {
+           return stage.combine == dsl::Combine::Sum;
+         });
+}
+
+/// The tensors of five dimensions that the operator reads or writes, those aside that are constant.
+std::map<std::string, Shape> volumes_of(const graph::Graph& graph, const graph::Operator& op) {
+  const dsl::Compute& compute = op.workload.compute;
+  std::map<std::string, Shape> volumes;
+  const auto see = [&](const std::string& tensor, const Shape& shape) {
+    if (shape.size() == 5 && !graph.constants.contains(tensor)) volumes.emplace(tensor, shape);
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i) see(op.inputs[i], compute.inputs[i].shape);
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    see(op.outputs[i], compute.shape_of(compute.outputs[i]));
+  return volumes;
+}
+
+/// The images of tensors of other ranks than four: by reshapes, by convolutions over volumes, and
+/// by the poolings, sums and concatenations that join other tensors of five dimensions with those.
 std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   std::map<std::string, Shape> images;
-  const auto see = [&](const std::string& tensor, const Shape& shape, const Shape& image) {
-    if (shape.size() > 4 && image.size() == 4) images.emplace(tensor, image);
+  const auto see = [&](const std::string& tensor, Shape image) {
+    return !image.empty() && images.emplace(tensor, std::move(image)).second;
   };
+  std::vector<const graph::Operator*> joining;
   for (const graph::Operator& op : graph.operators) {
-    if (!graph::is_reshape(op)) continue;
-    const dsl::Compute& compute = op.workload.compute;
-    const Shape &from = compute.inputs[0].shape, to = compute.shape_of(compute.outputs[0]);
-    see(op.inputs[0], from, to);
-    see(op.outputs[0], to, from);
+    if (graph::is_reshape(op)) {
+      const dsl::Compute& compute = op.workload.compute;
+      const Shape &from = compute.inputs[0].shape, to = compute.shape_of(compute.outputs[0]);
+      see(op.inputs[0], image_by_reshape(from, to));
+      see(op.outputs[0], image_by_reshape(to, from));
+    } else if (!volumes_of(graph, op).empty() && !graph::as_transpose(op)) {
+      joining.push_back(&op);
+    }
+  }
+  // Forwards and backwards by turns, so that long chains take few rounds.
+  for (bool grows = true; grows; std::ranges::reverse(joining)) {
+    grows = false;
+    for (const graph::Operator* op : joining) {
+      const std::map<std::string, Shape> volumes = volumes_of(graph, *op);
+      const bool has_image = std::ranges::any_of(volumes, [&](const auto& volume) {
+        const auto known = images.find(volume.first);
+        return known != images.end() && known->second.size() == 5;
+      });
+      if (!has_image && !convolves_volumes(graph, *op)) continue;
+      for (const auto& [tensor, shape] : volumes) grows |= see(tensor, shape);
+    }
   }
   return images;
 }

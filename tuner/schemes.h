@@ -42,9 +42,15 @@ struct OperatorGroup {
   std::vector<bool> packed_ahead;
   bool moves_nothing = false;     ///< the operator is a reshape, whose result can be a view
   std::vector<size_t> operators;  ///< indices into Graph::operators
-  /// For each input, then each output, with five or more dimensions: the four dimensions (batch,
-  /// channels, height, width) of the tensor that a reshape of the graph makes of it, or makes it
-  /// of. Empty if there is no such reshape.
+  /// For each input, then each output, of another rank than four: the shape (batch, channels,
+  /// height, width, or with a depth before the height) to which the offered layouts apply.
+  /// - A tensor of five or more dimensions has the shape of fewer dimensions, four or five, that a
+  ///   reshape of the graph makes of it, or makes it of.
+  /// - A signal [n, c, w] that a reshape gives one row has [n, c, 1, w].
+  /// - A tensor of five dimensions that a convolution reads or writes has its own shape, and so
+  /// have
+  ///   those that other operators than reshapes and transposes join with it.
+  /// Empty for all others.
   std::vector<std::vector<int64_t>> images = {};
   std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
   std::optional<graph::Concatenation> concatenation = {};  ///< graph::as_concatenation()
@@ -78,8 +84,8 @@ struct LayoutChoice {
 /// - A tensor of four dimensions (batch, channels, height, width) is offered row-major, with
 ///   channels last, and, on processors, in blocks of as many channels as a vector of the machine
 ///   has f32 lanes, and of twice as many. Other tensors are row-major.
-/// - A tensor of more dimensions is offered the layouts of the image that a reshape makes of it
-///   (OperatorGroup::images), where the reshape is a view.
+/// - A tensor that has an image (OperatorGroup::images) is offered the layouts of the image that
+///   its reshape is a view under.
 /// - An input of a reduction (the image of a convolution) and the output vary independently. The
 ///   other inputs have the layout of the output.
 /// - Choices in `known` are added if they place some tensor differently from all of these.

@@ -260,6 +260,61 @@ TEST(Schemes, GroupsOfChannelsHaveTheLayoutsOfTheirImages) {
               testing::Contains("ABDE4bC -> ABCD16b free"));
 }
 
+/// Texts of the choices of the graph's operators, in their order.
+std::vector<std::vector<std::string>> offered_in(const graph::Graph& graph) {
+  std::vector<std::vector<std::string>> texts;
+  for (const OperatorGroup& group : group_operators(graph))
+    texts.push_back(offered(offered_layouts(group, machine_of_16_lanes())));
+  return texts;
+}
+
+// x [n, c, w] -> tanh s -> reshape -> one row i -> convolution r -> reshape -> y.
+TEST(Schemes, SignalsHaveTheLayoutsOfImagesWithOneRow) {
+  graph::Graph graph;
+  const std::vector<int64_t> signal = {1, 64, 8}, image = {1, 64, 1, 8};
+  graph.inputs = {{"x", {Float32, signal}}};
+  graph.constants["w"] = graph::make_constant(graph::normal_array({64, 64, 1, 3}, 1));
+  graph.operators = {
+      graph::from_text("input in0: f32[1, 64, 8]\nout: f32[a=1, b=64, c=8] = tanh(in0[a, b, c])",
+                       {"x"}, {"s"}),
+      reshaped("s", "i", signal, image),
+      graph::named("conv2d n=1 c=64 h=1 w=8 k=64 r=1 s=3 pad_left=1 pad_right=1 f32 fast",
+                   {"i", "w"}, "r"),
+      reshaped("r", "y", image, signal)};
+  graph.outputs = {"y"};
+  const auto texts = offered_in(graph);
+  ASSERT_THAT(texts, SizeIs(4));
+  EXPECT_THAT(texts[0], testing::IsSupersetOf({"ABC -> ABC", "ACB -> ACB", "ABC16b -> ABC16b"}));
+  EXPECT_THAT(texts[1], testing::Contains("ABC16b -> ACBD16b free"));
+  EXPECT_THAT(texts[3], testing::Contains("ACBD16b -> ABC16b free"));
+}
+
+TEST(Schemes, VolumesOfConvolutionsHaveTheLayoutsOfImages) {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 64, 2, 8, 8}}}, {"z", {Float32, {1, 64, 2, 8, 8}}}};
+  graph.constants["w"] = graph::make_constant(graph::normal_array({64, 64, 1, 1, 1}, 1));
+  const std::string tanh =
+      "input in0: f32[1, 64, 2, 8, 8]\nout: f32[a=1, b=64, c=2, d=8, e=8] = tanh(in0[a, b, c, d, "
+      "e])";
+  graph.operators = {
+      graph::from_text("input in0: f32[1, 64, 2, 8, 8]\nweight in1: f32[64, 64, 1, 1, 1]\nout: "
+                       "f32[n=1, k=64, z=2, y=8, x=8] = sum(c=64) in0[n, c, z, y, x] * in1[k, c, "
+                       "0, 0, 0]",
+                       {"x", "w"}, {"c"}, graph),
+      graph::from_text("input in0: f32[1, 64, 2, 8, 8]\nout: f32[a=1, b=64, c=2, d=4, e=8] = "
+                       "max(r=2) in0[a, b, c, d * 2 + r, e]",
+                       {"c"}, {"pooled"}),
+      graph::from_text(tanh, {"z"}, {"t"})};
+  graph.outputs = {"pooled", "t"};
+  const auto texts = offered_in(graph);
+  ASSERT_THAT(texts, SizeIs(3));
+  EXPECT_THAT(texts[0], SizeIs(16));
+  EXPECT_THAT(texts[0], testing::IsSupersetOf({"ABCDE -> ABCDE", "ACDEB -> ACDEB",
+                                               "ABCDE16b -> ACDEB", "ACDEB -> ABCDE32b"}));
+  EXPECT_THAT(texts[1], testing::Contains("ABCDE16b -> ABCDE16b"));
+  EXPECT_THAT(texts[2], ElementsAre("ABCDE -> ABCDE"));
+}
+
 TEST(Schemes, TransposesMoveNothingBetweenLayoutsThatPlaceElementsAlike) {
   graph::Graph graph = two_convolutions();
   const dsl::Axis n("n", 1), c("c", 32), h("h", 8), w("w", 8);
