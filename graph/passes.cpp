@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "dsl/rounding.h"
 #include "graph/passes/list.h"
+#include "graph/passes/parts.h"
 
 namespace tw::graph {
 namespace {
@@ -92,6 +93,17 @@ tl::unexpected<Error> broken(const Pass& pass, const std::string& why) {
   return fail(ErrorCode::Internal, fmt::format("[passes] {}: {}", pass.name, why));
 }
 
+/// Runs the pass on each part of the graph. Parts take constants and results from each other, so
+/// what is dead is known of the whole graph alone.
+Result<Graph> applied(const Pass& pass, Graph graph) {
+  if (graph.loops.empty()) return pass.apply(graph);
+  for (const PartNumber number : parts_of(graph)) {
+    TW_TRY(Graph part, pass.apply(part_of(graph, number)));
+    TW_TRY(graph, with_part(graph, number, std::move(part)));
+  }
+  return drop_dead(graph);
+}
+
 class PassRunner {
  public:
   PassRunner(Graph graph, const PassOptions& options) : options_(options) {
@@ -117,7 +129,7 @@ class PassRunner {
   Status run(const Pass& pass) {
     PassRun record{std::string(pass.name), 0, passed_.graph.operators.size(), 0};
     const double start = options_.clock_s();
-    TW_TRY(passed_.graph, pass.apply(passed_.graph));
+    TW_TRY(passed_.graph, applied(pass, passed_.graph));
     record.seconds = options_.clock_s() - start;
     record.operators_after = passed_.graph.operators.size();
     passed_.runs.push_back(std::move(record));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs.
+// Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs. A
+// pass sees a graph without loops: it is applied to the operators outside of loops, and to the body
+// of each loop, as graphs of their own.
 //
 //   TW_TRY(Passed passed, apply_passes(graph, {.disabled = {"fuse_epilogues"}}));
 //   passed.graph;   // each operator is one kernel

@@ -41,7 +41,7 @@ namespace tw::graph {
 /// cheapest is ever chosen, and the first of equally cheap ones.
 struct Scheme {
   std::vector<dsl::Layout> inputs, outputs;
-  double cost_ns = 0;  ///< finite, not negative
+  double cost_ns = 0;  ///< of all its runs in one call of the graph; finite, not negative
   bool is_measured = false;
 };
 

@@ -49,7 +49,10 @@ class ProblemBuilder {
  public:
   ProblemBuilder(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                  const TransformCost& transform_cost)
-      : graph_(graph), schemes_(schemes), transform_cost_(transform_cost) {
+      : graph_(graph),
+        schemes_(schemes),
+        transform_cost_(transform_cost),
+        trips_(trips_of_tensors(graph)) {
     TW_CHECK(schemes.size() == graph.operators.size(), "schemes of another graph");
   }
 
@@ -64,13 +67,25 @@ class ProblemBuilder {
   void add_tensors() {
     const std::map<std::string, TensorType> types = tensor_types(graph_);
     for (const Port& port : graph_.inputs) add_tensor(port.name, port.type, std::nullopt);
+    for (const Loop& loop : graph_.loops)
+      for (const auto& names : {entries_of(loop), results_of(loop)})
+        for (const std::string& name : names) add_tensor(name, types.at(name), std::nullopt);
     for (size_t op = 0; op < graph_.operators.size(); ++op)
       for (const std::string& name : graph_.operators[op].outputs)
         add_tensor(name, types.at(name), op);
-    for (const std::string& name : graph_.outputs)
+    add_outputs(graph_.outputs);
+    for (const Loop& loop : graph_.loops) {
+      add_outputs(sources_of(loop));
+      add_outputs(exits_of(loop));
+    }
+    for (PlanTensor& tensor : problem_.tensors) layouts_.emplace_back(tensor);
+  }
+
+  /// These have to exist row-major.
+  void add_outputs(const std::vector<std::string>& names) {
+    for (const std::string& name : names)
       if (const auto tensor = numbers_.find(name); tensor != numbers_.end())
         problem_.tensors[tensor->second].is_output = true;
-    for (PlanTensor& tensor : problem_.tensors) layouts_.emplace_back(tensor);
   }
 
   void add_tensor(const std::string& name, const TensorType& type, std::optional<size_t> producer) {
@@ -159,6 +174,8 @@ class ProblemBuilder {
   Status price_copies(size_t number) {
     PlanTensor& tensor = problem_.tensors[number];
     const LayoutSet asked = problem_.asked(number);
+    const auto trips = trips_.find(tensor.name);
+    const auto runs = static_cast<double>(trips == trips_.end() ? 1 : trips->second);
     tensor.copies.assign(tensor.layouts.size() * tensor.layouts.size(), impossible);
     for (const size_t from : members(problem_.produced(number)))
       for (const size_t to : members(asked & ~only(from))) {
@@ -169,7 +186,7 @@ class ProblemBuilder {
                       fmt::format("[plan] copying tensor '{}' from {} to {} takes {} ns; expected "
                                   "a time",
                                   tensor.name, before.to_string(""), after.to_string(""), cost));
-        tensor.copies[from * tensor.layouts.size() + to] = cost;
+        tensor.copies[from * tensor.layouts.size() + to] = cost * runs;
       }
     return {};
   }
@@ -177,6 +194,7 @@ class ProblemBuilder {
   const Graph& graph_;
   const std::vector<std::vector<Scheme>>& schemes_;
   const TransformCost& transform_cost_;
+  const std::map<std::string, int64_t> trips_;
   PlanProblem problem_;
   std::map<std::string, size_t> numbers_;  // of tensors by name
   std::vector<LayoutNumbers> layouts_;     // of each tensor

@@ -34,9 +34,12 @@ struct PlanTensor {
   TensorType type;
   std::vector<dsl::Layout> layouts;  ///< distinct in storage; layout 0 is row-major
   std::vector<double> copies;        ///< ns, from * layouts.size() + to; or `impossible`
-  std::optional<size_t> producer;    ///< an operator; none: an input of the graph, row-major
-  std::vector<size_t> readers;       ///< operators, each once, in order
-  bool is_output = false;            ///< of the graph: must exist in layout 0
+  /// An operator; none: row-major, as inputs of the graph are, and what enters the body of a loop
+  /// or leaves a loop.
+  std::optional<size_t> producer;
+  std::vector<size_t> readers;  ///< operators, each once, in order
+  /// It must exist in layout 0: an output of the graph, or what a loop reads or its body writes.
+  bool is_output = false;
 
   /// The numbers of the producer, if there is one, and of the readers.
   std::vector<size_t> operators() const;

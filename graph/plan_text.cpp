@@ -117,9 +117,15 @@ class PlanTable {
 
   std::string run() {
     for (const Port& port : graph_.inputs) add_transforms(port.name);
+    const std::vector<std::pair<size_t, size_t>> ranges = loop_ranges(graph_);
     for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      const std::optional<size_t> loop = graph_.operators[op].loop;
+      if (loop && ranges[*loop].first == op) begin_loop(graph_.loops[*loop]);
       add_operator(op);
       for (const std::string& tensor : graph_.operators[op].outputs) add_transforms(tensor);
+      if (!loop || ranges[*loop].second != op + 1) continue;
+      rows_.push_back({"end of " + graph_.loops[*loop].name, "", "", "", "", ""});
+      for (const std::string& tensor : results_of(graph_.loops[*loop])) add_transforms(tensor);
     }
     return aligned(rows_) + "\n" + sums() + proof();
   }
@@ -136,6 +142,12 @@ class PlanTable {
                          planned_.spelled(tensor, transform.from) + " -> " +
                              planned_.spelled(tensor, transform.to),
                          unit_.text(transform.cost_ns), share(transform.cost_ns), "", ""});
+  }
+
+  /// The times of the rows up to the end of the loop are those of all trips.
+  void begin_loop(const Loop& loop) {
+    rows_.push_back({"loop " + loop.name, fmt::format("{} trips", loop.trips), "", "", "", ""});
+    for (const std::string& tensor : entries_of(loop)) add_transforms(tensor);
   }
 
   void add_operator(size_t number) {
@@ -195,7 +207,13 @@ class PlanDrawing {
 
   std::string run() {
     for (const Port& port : graph_.inputs) add_producer(port.name, add_node(port.name, "ellipse"));
-    for (size_t op = 0; op < graph_.operators.size(); ++op) add_operator(op);
+    const std::vector<std::pair<size_t, size_t>> ranges = loop_ranges(graph_);
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      const std::optional<size_t> loop = graph_.operators[op].loop;
+      if (loop && ranges[*loop].first == op) begin_loop(graph_.loops[*loop]);
+      add_operator(op);
+      if (loop && ranges[*loop].second == op + 1) end_loop(graph_.loops[*loop]);
+    }
     for (const std::string& output : graph_.outputs) add_output(output);
     return "digraph plan {\n" + text_ + "}\n";
   }
@@ -227,6 +245,27 @@ class PlanDrawing {
                  transforms_.at(&transform), planned_.spelled(tensor, transform.from));
   }
 
+  /// A node for the loop, to which the edges that enter the body and leave it lead.
+  void begin_loop(const Loop& loop) {
+    const std::string node =
+        add_node(fmt::format("loop {}\n{} trips", loop.name, loop.trips), "diamond");
+    add_reads(sources_of(loop), node);
+    for (const std::string& tensor : entries_of(loop)) add_producer(tensor, node);
+    loop_ = node;
+  }
+
+  void end_loop(const Loop& loop) {
+    add_reads(exits_of(loop), loop_);
+    for (const std::string& tensor : results_of(loop)) add_producer(tensor, loop_);
+  }
+
+  /// Row-major reads.
+  void add_reads(const std::vector<std::string>& tensors, const std::string& node) {
+    for (const std::string& tensor : tensors)
+      if (const auto produced = plan_.produced.find(tensor); produced != plan_.produced.end())
+        add_read(tensor, dsl::Layout::row_major(produced->second.rank()), node);
+  }
+
   void add_operator(size_t number) {
     const Operator& op = graph_.operators[number];
     const Scheme& scheme = planned_.scheme(number);
@@ -244,9 +283,7 @@ class PlanDrawing {
   }
 
   void add_output(const std::string& tensor) {
-    const std::string node = add_node("output " + tensor, "ellipse");
-    if (const auto produced = plan_.produced.find(tensor); produced != plan_.produced.end())
-      add_read(tensor, dsl::Layout::row_major(produced->second.rank()), node);
+    add_reads({tensor}, add_node("output " + tensor, "ellipse"));
   }
 
   const Graph& graph_;
@@ -254,6 +291,7 @@ class PlanDrawing {
   const PlannedGraph planned_;
   std::string text_;
   size_t nodes_ = 0;
+  std::string loop_;                                    // node of the loop that was begun last
   std::map<std::string, std::string> producers_;        // nodes of tensors
   std::map<const Transform*, std::string> transforms_;  // nodes of transforms
 };

@@ -66,6 +66,9 @@ class Reader {
       const Line line = {++number, trim(row)};
       if (!line.text.empty()) TW_RETURN_IF_ERROR(read_line(line));
     }
+    if (is_in_loop_)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[graph] loop '{}' has no end", graph_.loops.back().name));
     TW_RETURN_IF_ERROR(validate(graph_));
     return std::move(graph_);
   }
@@ -76,8 +79,52 @@ class Reader {
     if (line.text.find(" = ") != std::string_view::npos) return read_operator(line);
     if (line.text.starts_with("input ")) return read_input(line, line.text.substr(6));
     if (line.text.starts_with("const ")) return read_constant(line, line.text.substr(6));
-    if (!line.text.starts_with("output ")) return line.wrong("expected input, const or output");
+    if (line.text.starts_with("loop ")) return begin_loop(line, line.text.substr(5));
+    if (is_in_loop_) return read_in_loop(line);
+    if (!line.text.starts_with("output "))
+      return line.wrong("expected input, const, loop or output");
     graph_.outputs = names_in(line.text.substr(7));
+    return {};
+  }
+
+  /// "loop NAME: TRIPS"
+  Status begin_loop(const Line& line, std::string_view rest) {
+    const auto parts = halves(rest, ":");
+    const auto trips = parts ? parse_int(parts->after) : std::nullopt;
+    if (!trips || is_in_loop_) return line.wrong("expected loop NAME: TRIPS, outside of loops");
+    graph_.loops.emplace_back();
+    graph_.loops.back().name = parts->before;
+    graph_.loops.back().trips = *trips;
+    is_in_loop_ = true;
+    return {};
+  }
+
+  /// What enters the body of a loop and leaves it, or the end of the loop.
+  Status read_in_loop(const Line& line) {
+    Loop& loop = graph_.loops.back();
+    if (line.text == "end") {
+      is_in_loop_ = false;
+      return {};
+    }
+    const auto words = halves(line.text, " ");
+    auto parts = words ? halves(words->after, ":") : std::nullopt;
+    if (!parts) return line.wrong("expected slice, share, state, stack or end");
+    constexpr std::string_view backward = " backward";
+    const bool is_backward = parts->after.ends_with(backward);
+    if (is_backward) parts->after.remove_suffix(backward.size());
+    const std::string name(parts->before);
+    const std::vector<std::string> others = names_in(parts->after);
+    if (words->before == "slice" && others.size() == 1)
+      loop.slices.push_back({name, others[0], is_backward});
+    else if (words->before == "stack" && others.size() == 1)
+      loop.stacks.push_back({others[0], name, is_backward});
+    else if (words->before == "share" && others.size() == 1 && !is_backward)
+      loop.shares.push_back({name, others[0]});
+    else if (words->before == "state" && (others.size() == 2 || others.size() == 3) && !is_backward)
+      loop.states.push_back({name, others[0], others[1], others.size() == 3 ? others[2] : ""});
+    else
+      return line.wrong(
+          "expected slice NAME: NAME, share, stack, or state NAME: FIRST, NEXT, LAST");
     return {};
   }
 
@@ -114,13 +161,31 @@ class Reader {
     auto workload = dsl::parse_workload(fmt::format("{} {}", call->before, rest->after));
     if (!workload) return line.wrong(workload.error().message);
     graph_.operators.push_back(
-        {std::move(*workload), names_in(rest->before), names_in(sides->before)});
+        {std::move(*workload), names_in(rest->before), names_in(sides->before), {}});
+    if (is_in_loop_) graph_.operators.back().loop = graph_.loops.size() - 1;
     return {};
   }
 
   Graph graph_;
+  bool is_in_loop_ = false;  ///< the last of graph_.loops has no end yet
   std::map<std::string, Constant> by_hash_;
 };
+
+/// The lines of a loop before its operators.
+std::string head_of(const Loop& loop) {
+  const auto order = [](const Loop::Slice& slice) { return slice.is_backward ? " backward" : ""; };
+  std::string text = fmt::format("loop {}: {}\n", loop.name, loop.trips);
+  for (const Loop::Slice& slice : loop.slices)
+    text += fmt::format("slice {}: {}{}\n", slice.inside, slice.outside, order(slice));
+  for (const auto& [inside, outside] : loop.shares)
+    text += fmt::format("share {}: {}\n", inside, outside);
+  for (const auto& [inside, first, next, last] : loop.states)
+    text +=
+        fmt::format("state {}: {}, {}{}\n", inside, first, next, last.empty() ? "" : ", " + last);
+  for (const Loop::Slice& stack : loop.stacks)
+    text += fmt::format("stack {}: {}{}\n", stack.outside, stack.inside, order(stack));
+  return text;
+}
 
 }  // namespace
 
@@ -130,10 +195,14 @@ std::string to_text(const Graph& graph) {
     text += fmt::format("input {}: {}\n", port.name, port.type.to_string());
   for (const auto& [name, constant] : graph.constants)
     text += fmt::format("const {}: {} #{}\n", name, constant.type().to_string(), constant.hash);
-  for (const Operator& op : graph.operators) {
+  const std::vector<std::pair<size_t, size_t>> ranges = loop_ranges(graph);
+  for (size_t number = 0; number < graph.operators.size(); ++number) {
+    const Operator& op = graph.operators[number];
+    if (op.loop && ranges[*op.loop].first == number) text += head_of(graph.loops[*op.loop]);
     const std::string key = op.workload.key();
     text += fmt::format("{} = {}({}){}\n", fmt::join(op.outputs, ", "), op.workload.op,
                         fmt::join(op.inputs, ", "), key.substr(op.workload.op.size()));
+    if (op.loop && ranges[*op.loop].second == number + 1) text += "end\n";
   }
   if (!graph.outputs.empty()) text += fmt::format("output {}\n", fmt::join(graph.outputs, ", "));
   return text;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The passes, one file each: pure functions that keep what the outputs of a valid graph are, in
-// time nearly linear in the number of operators. None recurses over a graph. Private to
-// graph/passes.cpp and graph/passes.
+// time nearly linear in the number of operators. None recurses over a graph. The graph has no
+// loops, except for drop_dead(). Private to graph/passes.cpp, graph/passes and the import.
 
 #include "base/result.h"
 #include "graph/graph.h"
 
 namespace tw::graph {
 
-/// Each operator is needed by an output, each constant is read or an output.
+/// Each operator is needed by an output, each constant is read or an output. Loops may be there,
+/// and have nothing that is not needed either.
 Result<Graph> drop_dead(const Graph& graph);
 
 /// No operator reads constants alone, but for those that are too large to interpret.

@@ -44,6 +44,41 @@ inline Graph residual_block() {
   return graph;
 }
 
+/// A recurrence: in each trip h1 = tanh(h w + x u), c1 = c / 2 + h1 and y = c1 - x, where x is a
+/// slice of xs and u is v. hs and ys are the h1 and y of all trips, z is relu(ys).
+inline Graph recurrence(int64_t trips, bool is_backward = false) {
+  Graph graph;
+  graph.inputs = {
+      {"xs", {Float32, {trips, 2, 3}}}, {"v", {Float32, {2, 3}}}, {"h0", {Float32, {2, 3}}}};
+  graph.constants["w"] = make_constant(normal_array({3, 3}, 1));
+  graph.constants["c0"] = make_constant(normal_array({2, 3}, 2));
+  const auto of_two = [](const std::string& value) {
+    return "input a: f32[2, 3]\ninput b: f32[2, 3]\nout: f32[i=2, j=3] = " + value;
+  };
+  graph.operators = {named("dense m=2 n=3 k=3 f32 fast", {"h", "w"}, "p"),
+                     from_text("input a: f32[2, 3]\ninput b: f32[2, 3]\ninput c: f32[2, 3]\n"
+                               "out: f32[i=2, j=3] = tanh(a[i, j] + b[i, j] * c[i, j])",
+                               {"p", "x", "u"}, {"h1"}),
+                     from_text(of_two("a[i, j] * 0.5 + b[i, j]"), {"c", "h1"}, {"c1"}),
+                     from_text(of_two("a[i, j] - b[i, j]"), {"c1", "x"}, {"y"})};
+  for (Operator& op : graph.operators) op.loop = 0;
+  Loop loop;
+  loop.name = "cell";
+  loop.trips = trips;
+  loop.shares = {{"u", "v"}};
+  loop.slices = {{"x", "xs", is_backward}};
+  loop.states = {{"h", "h0", "h1", "hn"}, {"c", "c0", "c1", "cn"}};
+  loop.stacks = {{"h1", "hs", is_backward}, {"y", "ys", !is_backward}};
+  graph.loops = {loop};
+  const std::string shape = "[" + std::to_string(trips) + ", 2, 3]";
+  graph.operators.push_back(from_text("input a: f32" + shape +
+                                          "\nout: f32[t=" + std::to_string(trips) +
+                                          ", i=2, j=3] = max(a[t, i, j], 0.0)",
+                                      {"ys"}, {"z"}));
+  graph.outputs = {"z", "hs", "hn", "cn"};
+  return graph;
+}
+
 /// Values for the graph's inputs, N(0, 1).
 inline dsl::Arrays random_inputs(const Graph& graph, uint64_t seed) {
   dsl::Arrays arrays;

@@ -866,5 +866,129 @@ TEST(ApplyPasses, Fault79_LongChainsAndDeepDiamondsAreQuick) {
       EXPECT_LE(stage.body.node().size, 500);
 }
 
+// ---- loops ----------------------------------------------------------------------------------
+
+Graph passed(const Graph& graph) {
+  const auto result = apply_passes(graph, {.verify = true});
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? result->graph : Graph{};
+}
+
+TEST(Loops, ABodyIsFusedByItself) {
+  const Graph graph = passed(recurrence(3));
+  ASSERT_EQ(graph.loops.size(), 1u);
+  // tanh joins the product; c1 and y leave the body, and relu stays outside of it.
+  EXPECT_EQ(graph.operators.size(), 4u);
+  EXPECT_EQ(graph.operators[0].outputs, std::vector<std::string>{"h1"});
+  EXPECT_EQ(graph.operators[3].outputs, std::vector<std::string>{"z"});
+}
+
+TEST(Loops, WhatNoOutputNeedsIsDropped) {
+  Graph graph = recurrence(3);
+  graph.outputs = {"hs"};
+  const Graph live = applied("drop_dead", graph);
+  EXPECT_EQ(to_text(live).substr(to_text(live).find("loop")),
+            "loop cell: 3\nslice x: xs\nshare u: v\nstate h: h0, h1\nstack hs: h1\n" +
+                operators_of(live) + "end\noutput hs\n");
+  EXPECT_EQ(live.operators.size(), 2u);
+  graph.outputs = {"xs"};
+  EXPECT_THAT(applied("drop_dead", graph).loops, testing::IsEmpty());
+  // Only the last c is needed: h is computed for it, and nothing is stacked.
+  graph.outputs = {"cn"};
+  const Graph last = applied("drop_dead", graph);
+  EXPECT_EQ(last.operators.size(), 3u);
+  EXPECT_THAT(last.loops.at(0).stacks, testing::IsEmpty());
+}
+
+TEST(Loops, AConstantThatABodySharesIsItsWeight) {
+  Graph graph = recurrence(3);
+  graph.inputs.erase(graph.inputs.begin() + 1);
+  graph.constants["v0"] = normal_constant({2, 3});
+  graph.operators.insert(
+      graph.operators.begin(),
+      from_text("input a: f32[2, 3]\nout: f32[i=2, j=3] = a[i, j] * 2.0", {"v0"}, {"v"}, graph));
+  const Graph folded = applied("fold_constants", graph);
+  EXPECT_THAT(folded.loops.at(0).shares, testing::IsEmpty());
+  EXPECT_TRUE(folded.constants.contains("v"));
+}
+
+TEST(Loops, AConstantThatLeavesABodyIsCopied) {
+  Graph graph = recurrence(3);
+  graph.operators[3] =
+      from_text("input a: f32[2, 3]\nout: f32[i=2, j=3] = a[i, j] * 2.0", {"c0"}, {"y"}, graph);
+  graph.operators[3].loop = 0;
+  const Graph folded = applied("fold_constants", graph);
+  EXPECT_EQ(folded.operators.size(), 5u);
+  EXPECT_TRUE(folded.constants.contains("y.value"));
+  passed(graph);
+}
+
+TEST(Loops, OperatorsBetweenTwoLoopsKeepTheirPlaces) {
+  Graph graph = recurrence(2);
+  Graph second = graph;
+  const auto rename = [](std::string& name) {
+    if (name != "w" && name != "c0" && name != "xs" && name != "v") name += "2";
+  };
+  second.loops[0].slices[0].outside = "z";
+  for (Loop& loop : second.loops) {
+    loop.name += "2";
+    for (Loop::Share& share : loop.shares) rename(share.inside);
+    for (Loop::Slice& slice : loop.slices) rename(slice.inside);
+    for (Loop::State& state : loop.states)
+      for (std::string* name : {&state.inside, &state.next, &state.last}) rename(*name);
+    for (Loop::Slice& stack : loop.stacks)
+      for (std::string* name : {&stack.inside, &stack.outside}) rename(*name);
+  }
+  for (Operator op : second.operators) {
+    for (std::string& name : op.inputs) rename(name);
+    for (std::string& name : op.outputs) rename(name);
+    if (op.loop) op.loop = 1;
+    graph.operators.push_back(op);
+  }
+  graph.loops.push_back(second.loops[0]);
+  graph.outputs = {"z2", "hn"};
+  const Graph both = passed(graph);
+  EXPECT_EQ(both.loops.size(), 2u);
+}
+
+/// The graph as the body of a loop: inputs are slices and shares by turns, outputs are stacked.
+Graph as_body(const Graph& body) {
+  Graph graph = {{}, body.constants, body.operators, {}, {}};
+  Loop loop;
+  loop.name = "loop";
+  loop.trips = 2;
+  for (const Port& port : body.inputs) {
+    TensorType type = port.type;
+    const std::string outside = port.name + ".outside";
+    if (graph.inputs.size() % 2 == 0) {
+      type.shape.insert(type.shape.begin(), loop.trips);
+      loop.slices.push_back({port.name, outside, false});
+    } else {
+      loop.shares.push_back({port.name, outside});
+    }
+    graph.inputs.push_back({outside, type});
+  }
+  for (Operator& op : graph.operators) {
+    op.loop = 0;
+    for (const std::string& output : op.outputs)
+      if (std::ranges::find(body.outputs, output) != body.outputs.end()) {
+        loop.stacks.push_back({output, output + ".all", true});
+        graph.outputs.push_back(output + ".all");
+      }
+  }
+  graph.loops = {loop};
+  return graph;
+}
+
+TEST(Loops, RandomBodiesKeepTheirResults) {
+  for (uint64_t seed = 500; seed < 520; ++seed) {
+    const Graph graph = as_body(RandomGraph(seed).make(10));
+    const Status valid = validate(graph);
+    ASSERT_TRUE(valid) << valid.error().message;
+    const auto result = apply_passes(graph, {.verify = true});
+    ASSERT_TRUE(result) << seed << ": " << result.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace tw::graph

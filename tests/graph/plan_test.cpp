@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "graph/plan_text.h"
 #include "tests/graph/graphs.h"
 #include "tests/graph/schemes.h"
 
@@ -940,6 +941,41 @@ TEST(Plan, ALimitStatesTheGap) {
 TEST(Plan, NamesOfChoices) {
   EXPECT_EQ(to_string(Choice::RowMajor), "row_major");
   EXPECT_EQ(to_string(Choice::Global), "global");
+}
+
+// ---- loops ----------------------------------------------------------------------------------
+
+TEST(Plan, CopiesInALoopCountOnceATrip) {
+  Graph graph;
+  const std::vector<int64_t> image = {1, 4, 2, 2};
+  graph.inputs = {{"x", {Float32, image}}};
+  graph.operators = {{sum_workload(image, 1, 1), {"s"}, {"next"}, 0}};
+  Loop loop;
+  loop.name = "loop";
+  loop.trips = 10;
+  loop.states = {{"s", "x", "next", "y"}};
+  graph.loops = {loop};
+  graph.outputs = {"y"};
+  ASSERT_TRUE(validate(graph));
+  // Two copies of 5 ns in each of 10 trips, beside a kernel of 10 ns.
+  const auto plan_with = [&](double row_major_ns) {
+    const Schemes schemes = {{scheme("NCHW", "NCHW", row_major_ns), scheme("NHWC", "NHWC", 10)}};
+    return make_plans(graph, schemes, every_copy(5), 1).value().front();
+  };
+  EXPECT_EQ(plan_with(105).predicted_ns, 105);
+  const Plan blocked = plan_with(120);
+  EXPECT_EQ(blocked.predicted_ns, 110);
+  ASSERT_EQ(blocked.transforms.size(), 2u);
+  EXPECT_EQ(blocked.transforms[0].tensor, "next");
+  EXPECT_EQ(blocked.transforms[0].cost_ns, 50);
+  EXPECT_EQ(blocked.transforms[1].tensor, "s");
+  const std::string text =
+      to_text(graph, {{scheme("NCHW", "NCHW", 120), scheme("NHWC", "NHWC", 10)}}, blocked);
+  EXPECT_THAT(text, HasSubstr("loop loop"));
+  EXPECT_THAT(text, HasSubstr("10 trips"));
+  EXPECT_THAT(text, HasSubstr("end of loop"));
+  EXPECT_THAT(to_dot(graph, {{scheme("NCHW", "NCHW", 120), scheme("NHWC", "NHWC", 10)}}, blocked),
+              HasSubstr("10 trips"));
 }
 
 }  // namespace
