@@ -84,15 +84,16 @@ Status DeviceModel::place_constants() {
   constant_places_.resize(variant_.tensors.size());
   for (size_t i = 0; i < variant_.tensors.size(); ++i)
     if (variant_.tensors[i].place == Place::Constant) {
-      TW_TRY(constant_places_[i], part_of(network_->constants, variant_.tensors[i]));
+      TW_TRY(constant_places_[i],
+             part_of(network_->constants, variant_.tensors[i], variant_.tensors[i].at));
     }
   return {};
 }
 
-Result<DeviceBuffer> DeviceModel::part_of(const DeviceBuffer& memory,
-                                          const ModelTensor& tensor) const {
+Result<DeviceBuffer> DeviceModel::part_of(const DeviceBuffer& memory, const ModelTensor& tensor,
+                                          int64_t at) const {
   if (tensor.bytes == 0) return DeviceBuffer();
-  auto part = DeviceBuffer::borrow(network_->device, memory.address(), tensor.bytes, tensor.at);
+  auto part = DeviceBuffer::borrow(network_->device, memory.address(), tensor.bytes, at);
   if (part || network_->device->lost()) return part;
   return fail(part.error().code, fmt::format("[model] tensor '{}' of '{}': {}", tensor.name,
                                              network_->name, part.error().message));
@@ -110,8 +111,8 @@ Result<DeviceModel::Memory> DeviceModel::make_memory() const {
   TW_TRY(memory.scratch, network_->allocate("scratch memory", scratch_bytes_));
   memory.places.resize(variant_.tensors.size());
   for (size_t i = 0; i < variant_.tensors.size(); ++i)
-    if (variant_.tensors[i].place == Place::Arena) {
-      TW_TRY(memory.places[i], part_of(memory.arena, variant_.tensors[i]));
+    if (variant_.tensors[i].place == Place::Arena && variant_.tensors[i].slide == Slide()) {
+      TW_TRY(memory.places[i], part_of(memory.arena, variant_.tensors[i], variant_.tensors[i].at));
     }
   return memory;
 }
@@ -125,40 +126,49 @@ Result<DeviceModel::OwnCall> DeviceModel::make_call() const {
            network_->allocate(fmt::format("array '{}'", argument.name), storage_bytes(argument)));
     arrays.push_back(std::move(array));
   }
-  call.steps = steps_on(call.memory, std::move(arrays));
+  TW_TRY(call.steps, steps_on(call.memory, std::move(arrays)));
   TW_TRY(call.graph, network_->device->record(call.steps.launches));
   return call;
 }
 
-DeviceAddress DeviceModel::address_of(int tensor, const Memory& memory,
-                                      std::span<const DeviceBuffer> arrays) const {
+/// The address of a tensor in a trip. A part of memory that it needs is kept in `steps`.
+Result<DeviceAddress> DeviceModel::address_of(int tensor, int64_t trip, const Memory& memory,
+                                              Steps& steps) const {
   const auto index = static_cast<size_t>(tensor);
   const ModelTensor& of = variant_.tensors[index];
-  switch (of.place) {
-    case Place::Constant:
-      return constant_places_[index].address();
-    case Place::Arena:
-      return memory.places[index].address();
-    case Place::Input:
-      return arrays[static_cast<size_t>(of.at)].address();
-    case Place::Output:
-      return arrays[variant_.inputs.size() + static_cast<size_t>(of.at)].address();
+  const bool is_callers = of.place == Place::Input || of.place == Place::Output;
+  const size_t array =
+      static_cast<size_t>(of.at) + (of.place == Place::Output ? variant_.inputs.size() : 0);
+  if (of.slide != Slide()) {
+    const DeviceBuffer& whole = is_callers                 ? steps.arrays[array]
+                                : of.place == Place::Arena ? memory.arena
+                                                           : network_->constants;
+    TW_TRY(DeviceBuffer part, part_of(whole, of, (is_callers ? 0 : of.at) + of.slide.at(trip)));
+    steps.parts.push_back(std::move(part));
+    return steps.parts.back().address();
   }
-  return nullptr;
+  if (is_callers) return steps.arrays[array].address();
+  return of.place == Place::Constant ? constant_places_[index].address()
+                                     : memory.places[index].address();
 }
 
-DeviceModel::Steps DeviceModel::steps_on(const Memory& memory,
-                                         std::vector<DeviceBuffer> arrays) const {
+Result<DeviceModel::Steps> DeviceModel::steps_on(const Memory& memory,
+                                                 std::vector<DeviceBuffer> arrays) const {
   Steps steps;
-  for (const ModelStep& step : variant_.steps) {
+  steps.arrays = std::move(arrays);
+  const auto run = [&](size_t number, int64_t trip) -> Status {
+    const ModelStep& step = variant_.steps[number];
     std::vector<DeviceAddress> addresses;
-    for (const int tensor : step.arguments) addresses.push_back(address_of(tensor, memory, arrays));
+    for (const int tensor : step.arguments) {
+      TW_TRY(addresses.emplace_back(), address_of(tensor, trip, memory, steps));
+    }
     const DeviceKernel& kernel = network_->kernels[static_cast<size_t>(step.kernel)];
     std::ranges::move(kernel.launches(addresses, memory.scratch.address()),
                       std::back_inserter(steps.launches));
-    steps.ends.push_back(steps.launches.size());
-  }
-  steps.arrays = std::move(arrays);
+    steps.runs.push_back({number, steps.launches.size()});
+    return {};
+  };
+  TW_RETURN_IF_ERROR(for_each_run(variant_, run));
   return steps;
 }
 
@@ -184,8 +194,7 @@ Result<std::vector<StepTime>> DeviceModel::time_steps(const Steps& steps) const 
   const std::span<const Launch> launches(steps.launches);
   int64_t begin_ns = 0;
   size_t begin = 0;
-  for (size_t step = 0; step < steps.ends.size(); ++step) {
-    const size_t end = steps.ends[step];
+  for (const auto& [step, end] : steps.runs) {
     TW_TRY(const std::vector<double> ns,
            network_->device->time_ns(launches.subspan(begin, end - begin)));
     const int64_t end_ns = begin_ns + std::llround(ns.front());
@@ -260,10 +269,10 @@ Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream st
   for (const Recorded& recording : recorded)
     if (std::ranges::equal(recording.arrays, given, is_same))
       return network_->device->launch(recording.graph, stream);
-  Steps steps = steps_on(memory, std::move(given));
+  TW_TRY(Steps steps, steps_on(memory, std::move(given)));
   if (recorded.size() == most_recorded) return network_->device->launch(steps.launches, stream);
   TW_TRY(LaunchGraph graph, network_->device->record(std::move(steps.launches)));
-  recorded.push_back({std::move(steps.arrays), std::move(graph)});
+  recorded.push_back({std::move(steps.arrays), std::move(steps.parts), std::move(graph)});
   return network_->device->launch(recorded.back().graph, stream);
 }
 

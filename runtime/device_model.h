@@ -73,11 +73,16 @@ class DeviceModel {
     DeviceBuffer arena, scratch;
     std::vector<DeviceBuffer> places;  ///< parts of the arena, by tensor; null for other tensors
   };
-  /// The launches of all steps, bound to working memory and arrays.
+  /// One run of a step: its launches end at `end` in Steps::launches.
+  struct StepRun {
+    size_t step = 0, end = 0;
+  };
+  /// The launches of all runs of steps, bound to working memory and arrays.
   struct Steps {
     std::vector<DeviceBuffer> arrays;  ///< arrays of the arguments
+    std::vector<DeviceBuffer> parts;   ///< of memory, for the tensors that move in loops
     std::vector<Launch> launches;
-    std::vector<size_t> ends;  ///< for each step, the end of its launches in `launches`
+    std::vector<StepRun> runs;
   };
   /// Memory, arrays and graph of a call() that copies its arguments.
   struct OwnCall {
@@ -87,7 +92,7 @@ class DeviceModel {
   };
   /// The graph of the steps on one set of the caller's arrays.
   struct Recorded {
-    std::vector<DeviceBuffer> arrays;
+    std::vector<DeviceBuffer> arrays, parts;
     LaunchGraph graph;
   };
   /// Working memory that the calls on one queue share, and the graphs that were recorded there.
@@ -100,12 +105,13 @@ class DeviceModel {
               std::span<const ArgumentInfo> arguments);
 
   Status place_constants();
-  Result<DeviceBuffer> part_of(const DeviceBuffer& memory, const ModelTensor& tensor) const;
+  Result<DeviceBuffer> part_of(const DeviceBuffer& memory, const ModelTensor& tensor,
+                               int64_t at) const;
   Result<Memory> make_memory() const;
   Result<OwnCall> make_call() const;
-  DeviceAddress address_of(int tensor, const Memory& memory,
-                           std::span<const DeviceBuffer> arrays) const;
-  Steps steps_on(const Memory& memory, std::vector<DeviceBuffer> arrays) const;
+  Result<DeviceAddress> address_of(int tensor, int64_t trip, const Memory& memory,
+                                   Steps& steps) const;
+  Result<Steps> steps_on(const Memory& memory, std::vector<DeviceBuffer> arrays) const;
   Result<OwnCall> take() const;
   void give_back(OwnCall call) const;
   Result<std::vector<StepTime>> time_steps(const Steps& steps) const;

@@ -24,6 +24,7 @@ using SteadyClock = std::chrono::steady_clock;
 struct Pointer {
   Place place = Place::Arena;
   int64_t at = 0;
+  Slide slide;
 };
 
 struct LoadedStep {
@@ -53,7 +54,7 @@ std::vector<ArgumentInfo> arguments_of(const ModelVariant& variant) {
 /// Outputs are numbered behind the inputs, as call() takes the arrays.
 Pointer pointer_to(const ModelTensor& tensor, const ModelVariant& variant) {
   const bool is_output = tensor.place == Place::Output;
-  return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0)};
+  return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0), tensor.slide};
 }
 
 /// Whether steps can use the caller's array without a copy.
@@ -128,7 +129,7 @@ class LoadedVariant {
   Status run_direct(const CallContext& context, std::span<const Buffer> buffers) const;
   Status run_copied(const CallContext& context, std::span<const Buffer> buffers) const;
   Status run_steps(const CallContext& context, char* memory) const;
-  Status run_step(const CallContext& context, size_t number, char* memory) const;
+  Status run_step(const CallContext& context, size_t number, int64_t trip, char* memory) const;
 
   /// The caller's arrays, or copies of them, in the memory of a call.
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
@@ -169,14 +170,16 @@ LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentI
   memory_ = laid_out(info.arena_bytes, steps_, std::ssize(arguments));
 }
 
-Status LoadedVariant::run_step(const CallContext& context, size_t number, char* memory) const {
+Status LoadedVariant::run_step(const CallContext& context, size_t number, int64_t trip,
+                               char* memory) const {
   const LoadedStep& step = steps_[number];
   const auto pointers = reinterpret_cast<void**>(memory + memory_.pointers_at);
   for (size_t i = 0; i < step.arguments.size(); ++i) {
-    const auto [place, at] = step.arguments[i];
-    pointers[i] = place == Place::Constant ? const_cast<char*>(context.shared.constants) + at
-                  : place == Place::Arena  ? memory + at
-                                           : arrays(memory)[at];
+    const auto& [place, at, slide] = step.arguments[i];
+    char* const begin = place == Place::Constant ? const_cast<char*>(context.shared.constants) + at
+                        : place == Place::Arena  ? memory + at
+                                                 : arrays(memory)[at];
+    pointers[i] = begin + slide.at(trip);
   }
   const int limit = context.threads > 0 && step.threads > 0
                         ? std::min(context.threads, step.threads)
@@ -191,22 +194,21 @@ Status LoadedVariant::run_step(const CallContext& context, size_t number, char* 
 }
 
 Status LoadedVariant::run_steps(const CallContext& context, char* memory) const {
-  if (context.times == nullptr) {
-    for (size_t number = 0; number < steps_.size(); ++number)
-      TW_RETURN_IF_ERROR(run_step(context, number, memory));
-    return {};
-  }
+  if (context.times == nullptr)
+    return for_each_run(*info_, [&](size_t number, int64_t trip) {
+      return run_step(context, number, trip, memory);
+    });
   context.times->reserve(steps_.size());
   const auto start = SteadyClock::now();
   const auto now_ns = [&] {
     return int64_t{std::chrono::nanoseconds(SteadyClock::now() - start).count()};
   };
-  for (size_t number = 0; number < steps_.size(); ++number) {
+  return for_each_run(*info_, [&](size_t number, int64_t trip) -> Status {
     const int64_t begin_ns = now_ns();
-    TW_RETURN_IF_ERROR(run_step(context, number, memory));
+    TW_RETURN_IF_ERROR(run_step(context, number, trip, memory));
     context.times->push_back({static_cast<int>(number), begin_ns, now_ns()});
-  }
-  return {};
+    return {};
+  });
 }
 
 Status LoadedVariant::run(const CallContext& context, std::span<const Buffer> buffers) const {
@@ -418,6 +420,13 @@ Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool&
   const CallContext context{state_->shared, pool, threads, &profile.steps};
   TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(context, buffers));
   return profile;
+}
+
+std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& profile) {
+  std::vector<double> times(model.variants[profile.variant].steps.size(), 0);
+  for (const auto& [step, begin_ns, end_ns] : profile.steps)
+    times[static_cast<size_t>(step)] += static_cast<double>(end_ns - begin_ns);
+  return times;
 }
 
 std::string to_trace(const ModelFile& model, const ModelProfile& profile) {

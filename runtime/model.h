@@ -44,8 +44,9 @@ struct ModelOptions {
 
 /// The variant and the steps that one call ran, with their times.
 struct ModelProfile {
-  size_t variant = 0;           ///< number in ModelFile::variants
-  std::vector<StepTime> steps;  ///< in the order in which they ran
+  size_t variant = 0;  ///< number in ModelFile::variants
+  /// In the order in which they ran; the steps of a loop once for each trip.
+  std::vector<StepTime> steps;
 };
 
 class Model {
@@ -113,8 +114,12 @@ class Model {
   std::shared_ptr<const State> state_;
 };
 
+/// The nanoseconds that each step of the variant took, all its runs together. Requires: a profile
+/// of this model.
+std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& profile);
+
 /// The profile in the Trace Event Format of chrome://tracing, which Perfetto reads too: an event
-/// for each step. Requires: a profile of this model.
+/// for each run of a step. Requires: a profile of this model.
 std::string to_trace(const ModelFile& model, const ModelProfile& profile);
 
 }  // namespace tw::runtime

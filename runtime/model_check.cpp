@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -22,11 +23,14 @@ tl::unexpected<Error> defect(std::string what) { return fail(ErrorCode::Invalid,
 
 /// A variant and the kernels that its steps call.
 struct Network {
-  const std::vector<ModelTensor>& tensors;
-  const std::vector<int>&inputs, &outputs;
-  const std::vector<ModelStep>& steps;
-  int64_t arena_bytes;
+  const ModelVariant& variant;
   const std::vector<Artifact>& kernels;
+  const std::vector<ModelTensor>& tensors = variant.tensors;
+  const std::vector<int>&inputs = variant.inputs, &outputs = variant.outputs;
+  const std::vector<ModelStep>& steps = variant.steps;
+  const int64_t arena_bytes = variant.arena_bytes;
+  /// GPUs load vectors from row-major arrays too.
+  const bool is_for_gpu = false;
 };
 
 /// The bytes that a tensor takes within one memory: constants, arena, or one array of the caller's.
@@ -44,9 +48,10 @@ bool is_callers(const ModelTensor& tensor) {
   return tensor.place == Place::Input || tensor.place == Place::Output;
 }
 
-Extent extent_of(const ModelTensor& tensor) {
-  if (is_callers(tensor)) return {tensor.place, tensor.at, 0, tensor.bytes};
-  return {tensor.place, 0, tensor.at, tensor.at + tensor.bytes};
+/// The bytes of a tensor in a trip. Requires: checked places.
+Extent extent_of(const ModelTensor& tensor, int64_t trip) {
+  const int64_t begin = (is_callers(tensor) ? 0 : tensor.at) + tensor.slide.at(trip);
+  return {tensor.place, is_callers(tensor) ? tensor.at : 0, begin, begin + tensor.bytes};
 }
 
 bool is_index(int index, size_t count) { return index >= 0 && std::cmp_less(index, count); }
@@ -87,6 +92,8 @@ Status check_ports(const Network& model, const std::vector<int>& ports, Place pl
     if (tensor.place != place || std::cmp_not_equal(tensor.at, number))
       return defect(
           fmt::format("{} {} is tensor '{}', which lies elsewhere", what, number, tensor.name));
+    if (tensor.slide != Slide())
+      return defect(fmt::format("{} '{}' moves in its array", what, tensor.name));
     if (!tensor.layout.empty())
       return defect(fmt::format("{} '{}' is stored as '{}': callers give row-major arrays", what,
                                 tensor.name, tensor.layout));
@@ -94,47 +101,115 @@ Status check_ports(const Network& model, const std::vector<int>& ports, Place pl
   return {};
 }
 
-/// A tensor in an array of the caller's is all of it.
-Status check_in_port(const ModelTensor& tensor, const Network& model,
+/// Whether the tensor begins at a multiple of the alignment and ends inside of `bytes` bytes, where
+/// it lies `offset` bytes behind `at`.
+bool is_inside(const ModelTensor& tensor, int64_t at, std::optional<int64_t> offset,
+               int64_t alignment, int64_t bytes) {
+  const auto begin = offset ? checked_add(at, *offset) : std::nullopt;
+  const auto end = begin ? checked_add(*begin, tensor.bytes) : std::nullopt;
+  return end && *begin >= 0 && *begin % alignment == 0 && *end <= bytes;
+}
+
+/// Checks the place of a tensor in all trips. It moves by equal steps, so the first place and the
+/// last one are the lowest and the highest, and alignment follows from the first two.
+Status check_inside(const Network& model, const ModelTensor& tensor, int64_t at, int64_t trips,
+                    int64_t bytes) {
+  const bool may_be_anywhere =
+      tensor.slide != Slide() && tensor.layout.empty() && !model.is_for_gpu;
+  const int64_t alignment = may_be_anywhere ? size_bytes(tensor.dtype) : arena_alignment;
+  const auto& [begin, advance, period] = tensor.slide;
+  const int64_t places = period > 0 ? std::min(period, trips) : trips;
+  const auto moved = [&](int64_t steps) -> std::optional<int64_t> {
+    const auto distance = checked_mul(advance, steps);
+    return distance ? checked_add(begin, *distance) : std::nullopt;
+  };
+  if (period >= 0 && is_inside(tensor, at, begin, alignment, bytes) &&
+      (places < 2 || (is_inside(tensor, at, moved(1), alignment, bytes) &&
+                      is_inside(tensor, at, moved(places - 1), alignment, bytes))))
+    return {};
+  const std::string slide =
+      tensor.slide == Slide()
+          ? ""
+          : fmt::format(", moved by {} + {} a trip in {} trips", begin, advance, trips);
+  return defect(
+      fmt::format("tensor '{}' has {} bytes at {}{}: expected a multiple of {}, inside of {} bytes",
+                  tensor.name, tensor.bytes, at, slide, alignment, bytes));
+}
+
+/// A tensor in an array of the caller's is all of it, unless it moves in it.
+Status check_in_port(const ModelTensor& tensor, int64_t trips, const Network& model,
                      const std::vector<int>& ports) {
   if (tensor.at < 0 || std::cmp_greater_equal(tensor.at, ports.size()))
     return defect(fmt::format("tensor '{}' is in array {} of the caller's: expected 0 to {}",
                               tensor.name, tensor.at, std::ssize(ports) - 1));
   const ModelTensor& whole = tensor_at(model, ports[static_cast<size_t>(tensor.at)]);
+  if (tensor.slide != Slide()) return check_inside(model, tensor, 0, trips, whole.bytes);
   if (tensor.bytes == whole.bytes) return {};
   return defect(fmt::format("tensor '{}' has {} bytes and lies in the array of '{}', which has {}",
                             tensor.name, tensor.bytes, whole.name, whole.bytes));
 }
 
-Status check_inside(const ModelTensor& tensor, int64_t bytes) {
-  const auto end = checked_add(tensor.at, tensor.bytes);
-  if (tensor.at >= 0 && tensor.at % arena_alignment == 0 && end && *end <= bytes) return {};
-  return defect(
-      fmt::format("tensor '{}' has {} bytes at {}: expected a multiple of {}, inside of "
-                  "{} bytes",
-                  tensor.name, tensor.bytes, tensor.at, arena_alignment, bytes));
-}
-
-Status check_place(const ModelTensor& tensor, const Network& model, int64_t constant_bytes) {
+Status check_place(const ModelTensor& tensor, int64_t trips, const Network& model,
+                   int64_t constant_bytes) {
   switch (tensor.place) {
     case Place::Input:
-      return check_in_port(tensor, model, model.inputs);
+      return check_in_port(tensor, trips, model, model.inputs);
     case Place::Output:
-      return check_in_port(tensor, model, model.outputs);
+      return check_in_port(tensor, trips, model, model.outputs);
     case Place::Constant:
-      return check_inside(tensor, constant_bytes);
+      return check_inside(model, tensor, tensor.at, trips, constant_bytes);
     case Place::Arena:
-      return check_inside(tensor, model.arena_bytes);
+      return check_inside(model, tensor, tensor.at, trips, model.arena_bytes);
   }
   return defect(fmt::format("tensor '{}' has no place", tensor.name));
 }
 
-Status check_tensors(const Network& model, int64_t constant_bytes) {
+/// Of each tensor the most trips of a loop that uses it. Requires: checked loops.
+std::vector<int64_t> trips_of_tensors(const Network& model) {
+  std::vector<int64_t> trips(model.tensors.size(), 1);
+  for (const ModelLoop& loop : model.variant.loops)
+    for (int i = 0; i < loop.count; ++i)
+      for (const int tensor : model.steps[static_cast<size_t>(loop.first + i)].arguments) {
+        if (!is_index(tensor, trips.size())) continue;
+        int64_t& most = trips[static_cast<size_t>(tensor)];
+        most = std::max(most, loop.trips);
+      }
+  return trips;
+}
+
+Status check_ports(const Network& model) {
   for (const ModelTensor& tensor : model.tensors) TW_RETURN_IF_ERROR(check_size(tensor));
   TW_RETURN_IF_ERROR(check_ports(model, model.inputs, Place::Input));
-  TW_RETURN_IF_ERROR(check_ports(model, model.outputs, Place::Output));
-  for (const ModelTensor& tensor : model.tensors)
-    TW_RETURN_IF_ERROR(check_place(tensor, model, constant_bytes));
+  return check_ports(model, model.outputs, Place::Output);
+}
+
+Status check_places(const Network& model, int64_t constant_bytes) {
+  const std::vector<int64_t> trips = trips_of_tensors(model);
+  for (size_t i = 0; i < model.tensors.size(); ++i)
+    TW_RETURN_IF_ERROR(check_place(model.tensors[i], trips[i], model, constant_bytes));
+  return {};
+}
+
+// Loops.
+
+Status check_loops(const Network& model) {
+  int64_t runs = std::ssize(model.steps);
+  int behind = 0;  // the loop before
+  for (const ModelLoop& loop : model.variant.loops) {
+    const int64_t end = int64_t{loop.first} + loop.count;
+    if (loop.first < behind || loop.count < 1 || end > std::ssize(model.steps))
+      return defect(
+          fmt::format("loop '{}' has {} steps from {} on: expected at least one of {} to "
+                      "{}",
+                      loop.name, loop.count, loop.first, behind, std::ssize(model.steps) - 1));
+    if (loop.trips < 1 || loop.trips > most_step_runs)
+      return defect(fmt::format("loop '{}' has {} trips: expected 1 to {}", loop.name, loop.trips,
+                                most_step_runs));
+    runs += (loop.trips - 1) * loop.count;
+    if (runs > most_step_runs)
+      return defect(fmt::format("its loops run more than {} steps", most_step_runs));
+    behind = static_cast<int>(end);
+  }
   return {};
 }
 
@@ -178,7 +253,7 @@ const std::vector<ArgumentInfo>& arguments_of(const Network& model, const ModelS
   return model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
 }
 
-/// Each output has memory that may be written and that no other argument has.
+/// Each output has memory that may be written.
 Status check_outputs(const Network& model, const ModelStep& step) {
   const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -188,9 +263,19 @@ Status check_outputs(const Network& model, const ModelStep& step) {
       return defect(fmt::format("{} writes tensor '{}', which is {}", name_of(model, step),
                                 output.name,
                                 output.place == Place::Input ? "an input" : "a constant"));
+  }
+  return {};
+}
+
+/// In this trip no other argument has memory of an output.
+Status check_apart(const Network& model, const ModelStep& step, int64_t trip) {
+  const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].is_output) continue;
+    const ModelTensor& output = tensor_at(model, step.arguments[i]);
     for (size_t j = 0; j < arguments.size(); ++j) {
       const ModelTensor& other = tensor_at(model, step.arguments[j]);
-      if (i != j && extent_of(output).overlaps(extent_of(other)))
+      if (i != j && extent_of(output, trip).overlaps(extent_of(other, trip)))
         return defect(fmt::format("{} writes tensor '{}', which overlaps its argument '{}'",
                                   name_of(model, step), output.name, other.name));
     }
@@ -246,7 +331,7 @@ class Contents {
           ++written_[static_cast<size_t>(step.arguments[i])];
     for (const int input : model.inputs) {
       ++written_[static_cast<size_t>(input)];
-      write(input);
+      write(input, 0);
     }
   }
 
@@ -258,33 +343,32 @@ class Contents {
     return {};
   }
 
-  void write(int tensor) {
-    const Extent extent = extent_of(tensor_at(model_, tensor));
+  void write(int tensor, int64_t trip) {
+    const Extent extent = extent_of(tensor_at(model_, tensor), trip);
     if (extent.begin == extent.end) return;
     auto at = contents_.lower_bound(key_of(extent));
-    if (at != contents_.begin() &&
-        extent_of(tensor_at(model_, std::prev(at)->second)).overlaps(extent))
-      --at;
-    while (at != contents_.end() && extent_of(tensor_at(model_, at->second)).overlaps(extent))
-      at = contents_.erase(at);
-    contents_.emplace(key_of(extent), tensor);
+    if (at != contents_.begin() && std::prev(at)->second.extent.overlaps(extent)) --at;
+    while (at != contents_.end() && at->second.extent.overlaps(extent)) at = contents_.erase(at);
+    contents_.emplace(key_of(extent), Content{tensor, extent});
   }
 
   /// A tensor that no step writes is another name of what lies in exactly its place when it is
   /// first read: of one tensor, as a reshape makes it, or of several side by side, as a
-  /// concatenation does.
-  Status read(int index, std::string_view reader) {
+  /// concatenation does. One that moves is another name of something else in each trip, and may be
+  /// a slice of a larger tensor.
+  Status read(int index, int64_t trip, std::string_view reader) {
     const ModelTensor& tensor = tensor_at(model_, index);
-    const Extent extent = extent_of(tensor);
+    const Extent extent = extent_of(tensor, trip);
     if (tensor.place == Place::Constant || extent.begin == extent.end) return {};
-    const std::vector<int> found = tensors_in(extent);
+    const std::vector<int> found = tensors_in(extent, tensor.slide != Slide());
     if (found.empty())
       return defect(fmt::format(
           "{} reads tensor '{}', which no step has written or another one has overwritten", reader,
           tensor.name));
+    const bool is_written = written_[static_cast<size_t>(index)] > 0;
     std::vector<int>& known = read_as_[static_cast<size_t>(index)];
-    if (known.empty())
-      known = written_[static_cast<size_t>(index)] > 0 ? std::vector<int>{index} : found;
+    if (known.empty() || (tensor.slide.advance != 0 && !is_written))
+      known = is_written ? std::vector<int>{index} : found;
     for (size_t i = 0; i < found.size(); ++i) {
       const ModelTensor& other = tensor_at(model_, found[i]);
       if (i < known.size() && known[i] == found[i] && other.dtype == tensor.dtype) continue;
@@ -295,41 +379,57 @@ class Contents {
   }
 
  private:
+  struct Content {
+    int tensor = 0;
+    Extent extent;
+  };
   using Key = std::tuple<Place, int64_t, int64_t>;
   static Key key_of(const Extent& extent) { return {extent.place, extent.array, extent.begin}; }
 
-  /// The tensors that fill the extent side by side; none where something else lies in it.
-  std::vector<int> tensors_in(const Extent& extent) const {
+  /// The tensors that fill the extent side by side; none where something else lies in it. Of a
+  /// slice the first tensor may begin before it and the last one end behind it.
+  std::vector<int> tensors_in(const Extent& extent, bool is_slice) const {
     std::vector<int> tensors;
-    int64_t filled = extent.begin;
-    for (auto at = contents_.find(key_of(extent)); at != contents_.end() && filled < extent.end;
-         ++at) {
-      const Extent next = extent_of(tensor_at(model_, at->second));
+    auto at = contents_.upper_bound(key_of(extent));
+    if (at == contents_.begin()) return {};
+    --at;
+    int64_t filled = at->second.extent.begin;
+    if (filled != extent.begin && !is_slice) return {};
+    for (; at != contents_.end() && filled < extent.end; ++at) {
+      const Extent& next = at->second.extent;
       if (!next.overlaps(extent) || next.begin != filled) break;
-      tensors.push_back(at->second);
+      tensors.push_back(at->second.tensor);
       filled = next.end;
     }
-    return filled == extent.end ? tensors : std::vector<int>();
+    const bool is_filled = is_slice ? filled >= extent.end : filled == extent.end;
+    return is_filled ? tensors : std::vector<int>();
   }
 
   const Network& model_;
   std::vector<int> written_;               // how often each tensor is written
   std::vector<std::vector<int>> read_as_;  // what was found where each tensor was read first
-  std::map<Key, int> contents_;            // tensors that do not overlap, by where they begin
+  std::map<Key, Content> contents_;        // tensors that do not overlap, by where they begin
 };
 
+/// Goes through all runs of steps, trip by trip, as a call does.
 Status check_order(const Network& model) {
   Contents memory(model);
   TW_RETURN_IF_ERROR(memory.check_written_once());
-  for (const ModelStep& step : model.steps) {
+  std::vector<std::string> names;
+  for (const ModelStep& step : model.steps) names.push_back(name_of(model, step));
+  const auto run = [&](size_t number, int64_t trip) -> Status {
+    const ModelStep& step = model.steps[number];
     const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
+    TW_RETURN_IF_ERROR(check_apart(model, step, trip));
     for (size_t i = 0; i < arguments.size(); ++i)
       if (!arguments[i].is_output)
-        TW_RETURN_IF_ERROR(memory.read(step.arguments[i], name_of(model, step)));
+        TW_RETURN_IF_ERROR(memory.read(step.arguments[i], trip, names[number]));
     for (size_t i = 0; i < arguments.size(); ++i)
-      if (arguments[i].is_output) memory.write(step.arguments[i]);
-  }
-  for (const int output : model.outputs) TW_RETURN_IF_ERROR(memory.read(output, "the caller"));
+      if (arguments[i].is_output) memory.write(step.arguments[i], trip);
+    return {};
+  };
+  TW_RETURN_IF_ERROR(for_each_run(model.variant, run));
+  for (const int output : model.outputs) TW_RETURN_IF_ERROR(memory.read(output, 0, "the caller"));
   return {};
 }
 
@@ -337,7 +437,9 @@ Status check_variant(const Network& model, int64_t constant_bytes) {
   if (model.arena_bytes < 0 || model.arena_bytes > most_memory_bytes)
     return defect(fmt::format("it has an arena of {} bytes: expected 0 to {}", model.arena_bytes,
                               most_memory_bytes));
-  TW_RETURN_IF_ERROR(check_tensors(model, constant_bytes));
+  TW_RETURN_IF_ERROR(check_ports(model));
+  TW_RETURN_IF_ERROR(check_loops(model));
+  TW_RETURN_IF_ERROR(check_places(model, constant_bytes));
   for (const ModelStep& step : model.steps) TW_RETURN_IF_ERROR(check_step(model, step));
   return check_order(model);
 }
@@ -376,16 +478,16 @@ Status check_distinct(const std::vector<ModelVariant>& variants) {
 }  // namespace
 
 Status find_defect(const ModelFile& model, int64_t constant_bytes) {
-  TW_RETURN_IF_ERROR(parse_target(model.target).map([](const Target&) {}));
+  TW_TRY(const Target target, parse_target(model.target));
   if (model.threads < 1)
     return defect(fmt::format("it has {} threads: expected 1 or more", model.threads));
   if (model.variants.empty()) return defect("it has no variant");
   TW_RETURN_IF_ERROR(check_kernels(model));
   for (size_t number = 0; number < model.variants.size(); ++number) {
     const ModelVariant& variant = model.variants[number];
-    const Status safe = check_variant({variant.tensors, variant.inputs, variant.outputs,
-                                       variant.steps, variant.arena_bytes, model.kernels},
-                                      constant_bytes);
+    const Status safe =
+        check_variant({.variant = variant, .kernels = model.kernels, .is_for_gpu = target.is_gpu()},
+                      constant_bytes);
     if (safe || model.variants.size() == 1) {
       TW_RETURN_IF_ERROR(safe);
       continue;

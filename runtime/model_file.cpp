@@ -26,7 +26,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view model_magic = "TWNETF02", magic_of_version_1 = "TWNETF01";
+constexpr std::string_view model_magic = "TWNETF03", magic_of_version_2 = "TWNETF02",
+                           magic_of_version_1 = "TWNETF01";
 constexpr int64_t most_model_header_bytes = int64_t{64} << 20;
 constexpr int64_t constants_alignment = 4096;
 
@@ -52,10 +53,13 @@ Result<Place> parse_place(std::string_view text) {
 }
 
 Json tensor_json(const ModelTensor& tensor) {
-  return {{"name", tensor.name},   {"dtype", to_string(tensor.dtype)},
-          {"shape", tensor.shape}, {"layout", tensor.layout},
-          {"bytes", tensor.bytes}, {"place", place_name(tensor.place)},
-          {"at", tensor.at}};
+  Json json = {{"name", tensor.name},   {"dtype", to_string(tensor.dtype)},
+               {"shape", tensor.shape}, {"layout", tensor.layout},
+               {"bytes", tensor.bytes}, {"place", place_name(tensor.place)},
+               {"at", tensor.at}};
+  const auto& [begin, advance, period] = tensor.slide;
+  if (tensor.slide != Slide()) json["slide"] = {begin, advance, period};
+  return json;
 }
 
 Json step_json(const ModelStep& step) {
@@ -72,10 +76,14 @@ Json variant_json(const ModelVariant& variant) {
                {"arena_bytes", variant.arena_bytes},
                {"plan", variant.plan},
                {"graph", variant.graph},
+               {"loops", Json::array()},
                {"tensors", Json::array()},
                {"steps", Json::array()}};
   for (const ModelTensor& tensor : variant.tensors) json["tensors"].push_back(tensor_json(tensor));
   for (const ModelStep& step : variant.steps) json["steps"].push_back(step_json(step));
+  for (const ModelLoop& loop : variant.loops)
+    json["loops"].push_back(
+        {{"name", loop.name}, {"first", loop.first}, {"count", loop.count}, {"trips", loop.trips}});
   return json;
 }
 
@@ -142,6 +150,11 @@ Result<ModelTensor> tensor_from(const Json& json) {
   json.at("layout").get_to(tensor.layout);
   json.at("bytes").get_to(tensor.bytes);
   json.at("at").get_to(tensor.at);
+  if (json.contains("slide")) {
+    const Json& slide = json.at("slide");
+    tensor.slide = {slide.at(0).get<int64_t>(), slide.at(1).get<int64_t>(),
+                    slide.at(2).get<int64_t>()};
+  }
   return tensor;
 }
 
@@ -162,6 +175,10 @@ Result<ModelVariant> variant_from(const Json& json) {
     TW_TRY(variant.tensors.emplace_back(), tensor_from(entry));
   }
   for (const Json& entry : json.at("steps")) variant.steps.push_back(step_from(entry));
+  if (json.contains("loops"))
+    for (const Json& entry : json.at("loops"))
+      variant.loops.push_back({entry.at("name").get<std::string>(), int_from(entry.at("first")),
+                               int_from(entry.at("count")), entry.at("trips").get<int64_t>()});
   return variant;
 }
 
@@ -217,9 +234,10 @@ struct ParsedModel {
 
 Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   const bool is_version_1 = bytes.starts_with(magic_of_version_1);
-  TW_TRY(
-      const std::string_view text,
-      header_text(bytes, is_version_1 ? magic_of_version_1 : model_magic, most_model_header_bytes));
+  const std::string_view magic = is_version_1                            ? magic_of_version_1
+                                 : bytes.starts_with(magic_of_version_2) ? magic_of_version_2
+                                                                         : model_magic;
+  TW_TRY(const std::string_view text, header_text(bytes, magic, most_model_header_bytes));
   ModelHeader header;
   TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) -> Status {
     TW_TRY(header, model_header_from(json, is_version_1));
@@ -246,20 +264,21 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
 /// read as one become one.
 class ArenaArrays {
  public:
-  void write(const ModelTensor& tensor, int step) {
-    const int64_t end = tensor.at + tensor.bytes;
-    auto at = latest_.lower_bound(tensor.at);
-    if (at != latest_.begin() && std::prev(at)->second.end > tensor.at) --at;
+  /// Writes or reads `bytes` bytes at `begin`.
+  void write(int64_t begin, int64_t bytes, int step) {
+    const int64_t end = begin + bytes;
+    auto at = latest_.lower_bound(begin);
+    if (at != latest_.begin() && std::prev(at)->second.end > begin) --at;
     while (at != latest_.end() && at->first < end) at = latest_.erase(at);
-    latest_[tensor.at] = {lifetimes_.size(), end};
+    latest_[begin] = {lifetimes_.size(), end};
     joined_to_.push_back(lifetimes_.size());
-    lifetimes_.push_back({tensor.bytes, step, step});
+    lifetimes_.push_back({bytes, step, step});
   }
 
-  void read(const ModelTensor& tensor, int step) {
-    const auto first = latest_.find(tensor.at);
+  void read(int64_t begin, int64_t bytes, int step) {
+    const auto first = std::prev(latest_.upper_bound(begin));  // a slice begins within its array
     const size_t array = whole_of(first->second.array);
-    for (auto at = first; at != latest_.end() && at->first < tensor.at + tensor.bytes; ++at)
+    for (auto at = first; at != latest_.end() && at->first < begin + bytes; ++at)
       join(array, whole_of(at->second.array));
     lifetimes_[array].last = step;
   }
@@ -320,19 +339,28 @@ std::string show_inputs(const ModelVariant& variant) {
 
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
   ArenaArrays arrays;
-  for (size_t number = 0; number < variant.steps.size(); ++number) {
+  int run = 0;
+  const auto add = [&](size_t number, int64_t trip) -> Status {
     const ModelStep& step = variant.steps[number];
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
     for (size_t i = 0; i < arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (tensor.place != Place::Arena || tensor.bytes == 0) continue;
+      const int64_t at = tensor.at + tensor.slide.at(trip);
       if (arguments[i].is_output)
-        arrays.write(tensor, static_cast<int>(number));
+        arrays.write(at, tensor.bytes, run);
       else
-        arrays.read(tensor, static_cast<int>(number));
+        arrays.read(at, tensor.bytes, run);
     }
-  }
-  return least_arena_bytes(arrays.lifetimes());
+    ++run;
+    return {};
+  };
+  TW_CHECK(for_each_run(variant, add), "no run fails");
+  std::vector<Lifetime> lifetimes = arrays.lifetimes();
+  // Values of a loop lie one behind another, without padding.
+  if (!variant.loops.empty())
+    for (Lifetime& lifetime : lifetimes) lifetime.bytes -= lifetime.bytes % arena_alignment;
+  return least_arena_bytes(lifetimes);
 }
 
 Status check_model(const ModelFile& model) {
@@ -368,8 +396,9 @@ Result<MappedModel> map_model(const std::string& path, Trust trust, const Target
   TW_TRY(MappedFile mapped, MappedFile::map(file, path));
   auto parsed = checked_model(mapped.bytes(), constants);
   if (!parsed)
-    return invalid_model(fmt::format("[model] '{}' cannot be used: {}; make one with `tilewright tune --model`",
-                                     path, parsed.error().message));
+    return invalid_model(
+        fmt::format("[model] '{}' cannot be used: {}; make one with `tilewright tune --model`",
+                    path, parsed.error().message));
   TW_RETURN_IF_ERROR(check_targets(parsed->model, machine));
   return MappedModel{std::move(parsed->model), std::move(mapped), parsed->constants};
 }
@@ -386,7 +415,7 @@ bool is_model_file(const std::string& path) {
   std::array<char, model_magic.size()> begin = {};
   const std::string_view magic(begin.data(), begin.size());
   return file && ::read(file.get(), begin.data(), begin.size()) == std::ssize(begin) &&
-         (magic == model_magic || magic == magic_of_version_1);
+         (magic == model_magic || magic == magic_of_version_2 || magic == magic_of_version_1);
 }
 
 }  // namespace tw::runtime

@@ -3,15 +3,16 @@
 // The artifact of a whole network, net.twart: kernels, packed constants, and the steps that call
 // them. In a file it is
 //
-//     "TWNETF02" | u32 header length, little endian | JSON header | kernels | zeros | constants
+//     "TWNETF03" | u32 header length, little endian | JSON header | kernels | zeros | constants
 //
 // where each kernel is the bytes of an artifact (runtime/artifact.h). The header names the size and
 // the SHA-256 of each kernel and of the constants, and its own. The constants begin at the next
 // multiple of 4096 bytes, so that a loader maps them instead of reading them.
 //
 // A network has a variant for each set of input shapes that it was compiled for, such as batches of
-// 1 and of 8. Variants share kernels and constants. Files of version 1, "TWNETF01", are read too:
-// their header holds the fields of the one variant directly.
+// 1 and of 8. Variants share kernels and constants. Files of version 2, "TWNETF02", which have no
+// loops, are read too; so are those of version 1, "TWNETF01", whose header holds the fields of the
+// one variant directly.
 //
 // Plain values and free functions; thread-safe.
 
@@ -36,6 +37,16 @@ enum class Place {
   Arena,     ///< in the memory of a call
 };
 
+/// How a tensor moves in a loop: in trip t it lies `begin + advance * t` bytes behind its place, or
+/// `begin + advance * (t % period)` where there is a period. Outside of loops t is 0.
+struct Slide {
+  int64_t begin = 0, advance = 0, period = 0;
+  friend bool operator==(const Slide&, const Slide&) = default;
+
+  /// The offset in a trip. Requires: a tensor of a model that passes check_model().
+  int64_t at(int64_t trip) const { return begin + advance * (period > 0 ? trip % period : trip); }
+};
+
 /// One array that steps read or write.
 struct ModelTensor {
   std::string name;
@@ -45,6 +56,7 @@ struct ModelTensor {
   int64_t bytes = 0;           ///< in storage layout
   Place place = Place::Arena;
   int64_t at = 0;  ///< index of the input or output, or byte offset in the constants or arena
+  Slide slide = {};
   friend bool operator==(const ModelTensor&, const ModelTensor&) = default;
 };
 
@@ -58,14 +70,23 @@ struct ModelStep {
   friend bool operator==(const ModelStep&, const ModelStep&) = default;
 };
 
+/// Steps that run `trips` times, one trip after the other.
+struct ModelLoop {
+  std::string name;
+  int first = 0, count = 0;  ///< the steps: `count` of them from `first` on
+  int64_t trips = 1;
+  friend bool operator==(const ModelLoop&, const ModelLoop&) = default;
+};
+
 /// The network for one set of input shapes.
 struct ModelVariant {
   std::vector<ModelTensor> tensors;
-  std::vector<int> inputs, outputs;  ///< tensors that the caller gives arrays for, row-major
-  std::vector<ModelStep> steps;      ///< in an order in which they can run
-  int64_t arena_bytes = 0;           ///< memory of one call
-  std::string plan;                  ///< for people: what was chosen and what it costs
-  std::string graph;                 ///< text of the graph (graph/graph.h), for people and tools
+  std::vector<int> inputs, outputs;   ///< tensors that the caller gives arrays for, row-major
+  std::vector<ModelStep> steps;       ///< in an order in which they can run
+  int64_t arena_bytes = 0;            ///< memory of one call
+  std::string plan;                   ///< for people: what was chosen and what it costs
+  std::string graph;                  ///< text of the graph (graph/graph.h), for people and tools
+  std::vector<ModelLoop> loops = {};  ///< in the order of their steps, apart from each other
   friend bool operator==(const ModelVariant&, const ModelVariant&) = default;
 };
 
@@ -86,6 +107,26 @@ inline constexpr int64_t device_tensor_alignment = 512;
 /// Alignment in bytes of the tensors of a network for this target, in constants and arena.
 int64_t tensor_alignment(const Target& target);
 
+/// Most runs of steps in one call of a variant that has loops.
+inline constexpr int64_t most_step_runs = int64_t{1} << 22;
+
+/// Calls `run(step, trip)` for each run of a step in one call of the variant, in order; `step` is
+/// an index into ModelVariant::steps. Ends with the first error. Requires: loops that pass
+/// check_model().
+template <typename Run>
+Status for_each_run(const ModelVariant& variant, const Run& run) {
+  size_t step = 0;
+  for (const ModelLoop& loop : variant.loops) {
+    const auto first = static_cast<size_t>(loop.first),
+               end = first + static_cast<size_t>(loop.count);
+    for (; step < first; ++step) TW_RETURN_IF_ERROR(run(step, 0));
+    for (int64_t trip = 0; trip < loop.trips; ++trip)
+      for (step = first; step < end; ++step) TW_RETURN_IF_ERROR(run(step, trip));
+  }
+  for (; step < variant.steps.size(); ++step) TW_RETURN_IF_ERROR(run(step, 0));
+  return {};
+}
+
 /// Largest size of a model's file in bytes.
 inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 
@@ -100,15 +141,19 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 /// Invalid, naming step or tensor, unless running the model is safe:
 /// - there is a variant; all have inputs and outputs of the same names and types, and no two have
 ///   inputs of the same shapes;
-/// - indices are in range, constants and arena contain their tensors, at multiples of 64;
+/// - indices are in range; constants, arena and the caller's arrays contain their tensors in every
+///   trip, at multiples of 64; row-major tensors that have a slide, in networks for processors, at
+///   multiples of the size of an element;
+/// - loops have at least one trip, and there are at most most_step_runs runs of steps;
 /// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout up to
 ///   letters: each kernel has letters of its own, so NCHW16c may be ABCD16b;
 /// - each tensor is written by at most one step, before it is read and not overwritten while it is
-///   needed; inputs and constants are never written;
+///   needed, in every trip; inputs and constants are never written;
 /// - outputs of a step lie apart from its other arguments.
 /// A tensor that no step writes is another name for what lies in exactly its place when it is first
 /// read, one tensor or several side by side: so reshapes take no step, nor do concatenations whose
-/// pieces are written where they belong.
+/// pieces are written where they belong. A tensor that moves in a loop and that no step writes is
+/// another name for whatever lies there in the trip.
 Status check_model(const ModelFile& model);
 
 /// Invalid if the network or one of its kernels is for a processor with features that `machine`

@@ -18,7 +18,7 @@ namespace {
 using runtime::header_prefix_bytes;
 
 constexpr char kernel_file = 'K', network_file = 'N', kernel_header = 'k', network_header = 'n';
-constexpr std::string_view kernel_magic = "TWARTF01", network_magic = "TWNETF02";
+constexpr std::string_view kernel_magic = "TWARTF01", network_magic = "TWNETF03";
 constexpr size_t page_bytes = 4096;
 constexpr int64_t padding_bytes = 64;
 

@@ -349,6 +349,24 @@ TEST_F(NetworkInC, Fault11_NullHandlesPointersAndWrongBuffersAreErrors) {
   EXPECT_THAT(tw_last_error(), HasSubstr("output 'y': shares memory"));
 }
 
+TEST_F(NetworkInC, LoopsRunTheirTrips) {
+  ASSERT_TRUE(write_model(path_, loop_model(2)));
+  ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();
+  float s[] = {1, 2, 3, 4}, x[] = {1, 1, 2, 2, 3, 3, 3, 3}, y[8] = {};
+  const int64_t row[] = {4}, rows[] = {2, 4};
+  const tw_buffer buffers[] = {{s, TW_FLOAT32, 1, row, nullptr},
+                               {x, TW_FLOAT32, 2, rows, nullptr},
+                               {y, TW_FLOAT32, 2, rows, nullptr}};
+  ASSERT_EQ(tw_model_call(model_, buffers, 3, 0), TW_OK) << tw_last_error();
+  EXPECT_THAT(y, testing::ElementsAre(1, 4, 18, 32, 3, 12, 54, 96));
+  tw_step_time steps[4] = {};
+  int32_t count = -1;
+  ASSERT_EQ(tw_model_profile(model_, buffers, 3, 0, steps, 4, &count), TW_OK) << tw_last_error();
+  ASSERT_EQ(count, 4);
+  EXPECT_STREQ(steps[1].name, "next");
+  EXPECT_STREQ(steps[2].name, "next");
+}
+
 TEST_F(NetworkInC, AProfileNamesTheStepsAndSaysWhenTheyRan) {
   ASSERT_TRUE(write_model(path_, tiny_model()));
   ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();

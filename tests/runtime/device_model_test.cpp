@@ -85,6 +85,39 @@ TEST_F(ModelOnCuda, OneGraphACallAndOneWait) {
   EXPECT_EQ(fake_->current, 0);
 }
 
+TEST_F(ModelOnCuda, TripsOfALoopAreQueuedOneAfterAnother) {
+  constexpr int64_t trips = 3;
+  fake_->kernels = loop_kernels_for_fake_cuda(trips);
+  const Model model = load(loop_model_for_cuda(trips));
+  std::vector<float> s, x, y(16 * trips), expected;
+  for (int i = 0; i < 16; ++i) s.push_back(static_cast<float>(i));
+  for (int i = 0; i < 16 * trips; ++i) x.push_back(static_cast<float>(i % 3 + 1));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float first = s[i % 16] * static_cast<float>(i % 4 + 1);
+    expected.push_back((i < 16 ? first : expected[i - 16]) * x[i]);
+  }
+  const std::vector<Buffer> arrays = {{s.data(), Float32, {16}},
+                                      {x.data(), Float32, {trips, 16}},
+                                      {y.data(), Float32, {trips, 16}}};
+  const Status called = model.call(arrays);
+  ASSERT_TRUE(called) << called.error().message;
+  EXPECT_EQ(y, expected);
+  EXPECT_EQ(fake_->graphs, 1);
+  const std::vector<DeviceBuffer> memory = {memory_with(*device_, s), memory_with(*device_, x),
+                                            memory_with(*device_, std::vector<float>(y.size()))};
+  const std::vector<DeviceArray> on_device = {{memory[0].address(), Float32, {16}},
+                                              {memory[1].address(), Float32, {trips, 16}},
+                                              {memory[2].address(), Float32, {trips, 16}}};
+  ASSERT_TRUE(model.call_on(on_device));
+  EXPECT_EQ(content_of(memory[2]), expected);
+  ThreadPool pool({.threads = 1});
+  const auto profile = model.profile(arrays, pool);
+  ASSERT_TRUE(profile) << profile.error().message;
+  std::vector<int> steps;
+  for (const StepTime& time : profile->steps) steps.push_back(time.step);
+  EXPECT_THAT(steps, ElementsAre(0, 1, 1, 1, 2));
+}
+
 TEST_F(ModelOnCuda, AWarmCallAllocatesNothingAndAllIsFreed) {
   const int64_t before = fake_->live;
   {

@@ -471,5 +471,160 @@ TEST(ModelCheck, ConstantsMayLieElsewhere) {
   EXPECT_FALSE(find_defect(model, 15));
 }
 
+// ---- loops ----------------------------------------------------------------------------------
+
+/// What check_model() says of loop_model_without_code(3) with a change. Tensors are s, x, w, first,
+/// h, next, row, hs, y.
+std::string defect_of_loop(const std::function<void(ModelVariant&)>& change) {
+  ModelFile model = loop_model_without_code(3);
+  change(model.variants[0]);
+  const Status status = check_model(model);
+  return status ? "" : status.error().message;
+}
+
+TEST(ModelCheck, LoopsHaveStepsOfTheirOwn) {
+  EXPECT_EQ(defect_of_loop([](auto&) {}), "");
+  const auto with = [](ModelLoop loop) {
+    return defect_of_loop([&](ModelVariant& v) { v.loops = {loop}; });
+  };
+  EXPECT_THAT(with({"l", -1, 1, 3}), HasSubstr("loop 'l' has 1 steps from -1 on"));
+  EXPECT_THAT(with({"l", 1, 0, 3}), HasSubstr("loop 'l' has 0 steps"));
+  EXPECT_THAT(with({"l", 1, 3, 3}), HasSubstr("loop 'l' has 3 steps from 1 on"));
+  EXPECT_THAT(with({"l", 1, std::numeric_limits<int>::max(), 3}), HasSubstr("steps from 1 on"));
+  EXPECT_THAT(with({"l", 1, 1, 0}), HasSubstr("loop 'l' has 0 trips"));
+  EXPECT_THAT(with({"l", 1, 1, most_int}), HasSubstr("trips: expected 1 to"));
+  EXPECT_THAT(with({"l", 1, 2, most_step_runs}), HasSubstr("its loops run more than"));
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) { v.loops.push_back(v.loops[0]); }),
+              HasSubstr("loop 'cell' has 1 steps from 1 on: expected at least one of 2 to 2"));
+}
+
+TEST(ModelCheck, Fault56_TensorsStayInsideInEveryTrip) {
+  const auto slid = [](size_t tensor, Slide slide) {
+    return defect_of_loop([&](ModelVariant& v) { v.tensors[tensor].slide = slide; });
+  };
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) { v.loops[0].trips = 4; }),
+              HasSubstr("tensor 'next' has 16 bytes at 0, moved by 64 + 16 a trip in 4 trips"));
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) {
+                v.arena_bytes += 16;
+                v.loops[0].trips = 4;
+              }),
+              HasSubstr("tensor 'row'"));
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) { --v.arena_bytes; }), HasSubstr("tensor 'next'"));
+  EXPECT_THAT(slid(6, {0, -16, 0}), HasSubstr("tensor 'row'"));
+  EXPECT_THAT(slid(6, {-16, 16, 0}), HasSubstr("tensor 'row'"));
+  EXPECT_THAT(slid(6, {2, 8, 0}), HasSubstr("expected a multiple of 4"));
+  EXPECT_THAT(slid(6, {0, 6, 0}), HasSubstr("expected a multiple of 4"));
+  EXPECT_THAT(slid(6, {0, most_int - 3, 0}), HasSubstr("tensor 'row'"));
+  EXPECT_THAT(slid(6, {most_int - 3, 16, 0}), HasSubstr("tensor 'row'"));
+  EXPECT_THAT(slid(6, {0, std::numeric_limits<int64_t>::min(), 0}), HasSubstr("tensor 'row'"));
+  EXPECT_THAT(slid(6, {0, 16, -1}), HasSubstr("tensor 'row'"));
+  EXPECT_THAT(slid(2, {16, 0, 0}), HasSubstr("tensor 'w'"));
+  EXPECT_THAT(slid(1, {0, 16, 0}), HasSubstr("input 'x' moves in its array"));
+  EXPECT_EQ(slid(6, {32, -16, 0}), "");
+  EXPECT_EQ(slid(6, {16, 16, 2}), "");
+  EXPECT_EQ(slid(6, {32, 0, 0}), "");
+}
+
+TEST(ModelCheck, TripsReadWhatWasWritten) {
+  const auto slid = [](size_t tensor, Slide slide) {
+    return defect_of_loop([&](ModelVariant& v) { v.tensors[tensor].slide = slide; });
+  };
+  const std::string unwritten = "step 1 'next' reads tensor 'h', which no step has written";
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) {
+                v.steps.erase(v.steps.begin());
+                v.loops[0].first = 0;
+              }),
+              HasSubstr("step 0 'next' reads tensor 'h', which no step has written"));
+  EXPECT_THAT(slid(3, {32, 0, 0}), HasSubstr(unwritten));
+  EXPECT_THAT(slid(4, {48, 24, 0}), HasSubstr(unwritten));
+  EXPECT_THAT(slid(5, {64, 0, 0}), HasSubstr("overlaps its argument 'h'"));
+  EXPECT_THAT(slid(4, {64, 16, 0}), HasSubstr("writes tensor 'next', which overlaps its argument"));
+  EXPECT_THAT(slid(5, {64, 16, 2}), HasSubstr("step 2 'y' reads tensor 'hs', which no step"));
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) { v.loops.clear(); }),
+              HasSubstr("step 2 'y' reads tensor 'hs', which no step has written"));
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) { v.loops[0].trips = 2; }),
+              HasSubstr("step 2 'y' reads tensor 'hs', which no step has written"));
+}
+
+TEST(ModelCheck, TripsMayReadSlicesOfWhatAStepWrote) {
+  ModelFile model = loop_model_without_code(8);
+  ModelVariant& variant = model.variants[0];
+  variant.tensors.push_back({"xs", Float32, {8, 4}, "", 128, Place::Arena, 192});
+  variant.arena_bytes = 320;
+  variant.tensors[6].place = Place::Arena;
+  variant.tensors[6].at = 192;
+  variant.steps.insert(variant.steps.begin() + 1, ModelStep{"xs", 1, {1, 9}, 0, 0});
+  variant.loops[0].first = 2;
+  const Status status = check_model(model);
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(least_arena_bytes(model, variant), 256);  // xs and hs, 16 bytes of each in a trip
+  variant.tensors[6].slide.begin = 8;
+  EXPECT_THAT(check_model(model).error().message, HasSubstr("tensor 'row'"));
+  variant.tensors[6].slide = {0, 8, 0};
+  EXPECT_TRUE(check_model(model));
+  variant.tensors[9].at = 128;  // hs takes its place
+  variant.tensors[6].at = 128;
+  EXPECT_FALSE(check_model(model));
+}
+
+/// Whether all steps of all trips stay inside of their arrays, and read bytes of the arena only
+/// where steps have written them.
+bool is_safe_byte_by_byte(const ModelVariant& variant) {
+  std::vector<bool> written(static_cast<size_t>(variant.arena_bytes));
+  for (size_t step = 0; step < variant.steps.size(); ++step) {
+    const bool repeats = step == 1;
+    for (int64_t trip = 0; trip < (repeats ? variant.loops[0].trips : 1); ++trip)
+      for (size_t i = 0; i < variant.steps[step].arguments.size(); ++i) {
+        const ModelTensor& tensor =
+            variant.tensors[static_cast<size_t>(variant.steps[step].arguments[i])];
+        const bool is_output = i + 1 == variant.steps[step].arguments.size();
+        const bool is_in_arena = tensor.place == Place::Arena;
+        int64_t begin = is_in_arena || tensor.place == Place::Constant ? tensor.at : 0;
+        const auto& [offset, advance, period] = tensor.slide;
+        begin += offset + advance * (period > 0 ? trip % period : trip);
+        const int64_t size = is_in_arena ? variant.arena_bytes
+                             : tensor.place == Place::Constant
+                                 ? 16
+                                 : (tensor.place == Place::Input && tensor.at == 0 ? 16 : 48);
+        if (begin < 0 || begin + tensor.bytes > size) return false;
+        for (int64_t byte = begin; is_in_arena && byte < begin + tensor.bytes; ++byte) {
+          if (!is_output && !written[static_cast<size_t>(byte)]) return false;
+          if (is_output) written[static_cast<size_t>(byte)] = true;
+        }
+      }
+  }
+  return true;
+}
+
+TEST(ModelCheck, RandomLoopsThatAreAcceptedAreSafe) {
+  Random random(8);
+  int accepted = 0, unsafe = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    ModelFile model = loop_model_without_code(3);
+    ModelVariant& variant = model.variants[0];
+    for (int64_t changes = 1 + random.below(3); changes > 0; --changes) {
+      Slide& slide = variant.tensors[static_cast<size_t>(3 + random.below(4))].slide;
+      const int64_t number = 4 * (random.below(41) - 20);
+      if (random.below(2) == 0)
+        (random.below(2) == 0 ? slide.begin : slide.advance) +=
+            random.below(2) == 0 ? 4 * number : number;
+      else if (random.below(2) == 0)
+        slide.period = random.below(4);
+      else if (random.below(2) == 0)
+        variant.loops[0].trips = 1 + random.below(5);
+      else
+        variant.arena_bytes += number;
+    }
+    if (variant.arena_bytes < 0) continue;
+    const bool is_accepted = check_model(model).has_value();
+    const bool is_safe = is_safe_byte_by_byte(variant);
+    ASSERT_TRUE(is_safe || !is_accepted) << "round " << round;
+    accepted += is_accepted ? 1 : 0;
+    unsafe += is_safe ? 0 : 1;
+  }
+  EXPECT_GT(accepted, 500);
+  EXPECT_GT(unsafe, 500);
+}
+
 }  // namespace
 }  // namespace tw::runtime

@@ -36,7 +36,7 @@ std::string with_model_header(const ModelFile& model, const std::vector<std::str
                               const std::function<void(nlohmann::json&)>& change) {
   const std::string bytes = model_bytes(model).value();
   const size_t header_bytes =
-      header_prefix_bytes + header_text(bytes, "TWNETF02", std::ssize(bytes))->size();
+      header_prefix_bytes + header_text(bytes, "TWNETF03", std::ssize(bytes))->size();
   std::string changed = with_header(bytes.substr(0, header_bytes), change);
   for (const std::string& kernel : kernels) changed += kernel;
   changed.resize((changed.size() + 4095) / 4096 * 4096, '\0');
@@ -113,7 +113,7 @@ TEST_F(ModelFileTest, FilesOfVersion1AreRead) {
     for (const auto& [name, value] : json["variants"][0].items()) json[name] = value;
     json.erase("variants");
   });
-  ASSERT_TRUE(bytes.starts_with("TWNETF02"));
+  ASSERT_TRUE(bytes.starts_with("TWNETF03"));
   write_bytes(path_, bytes);
   expect_refused("the header has a wrong field");
   bytes[7] = '1';
@@ -122,6 +122,28 @@ TEST_F(ModelFileTest, FilesOfVersion1AreRead) {
   const auto read = read_model(path_);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, model_);
+}
+
+TEST_F(ModelFileTest, FilesOfVersion2AreRead) {
+  std::string bytes = with_model_header(model_, kernels_of(model_), [](auto& json) {
+    for (auto& variant : json["variants"]) variant.erase("loops");
+  });
+  bytes[7] = '2';
+  write_bytes(path_, bytes);
+  EXPECT_TRUE(is_model_file(path_));
+  const auto read = read_model(path_);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, model_);
+}
+
+TEST_F(ModelFileTest, KeepsLoops) {
+  const ModelFile model = loop_model_without_code(3);
+  ASSERT_TRUE(write_model(path_, model));
+  EXPECT_EQ(read_model(path_), model);
+  write_bytes(path_, with_model_header(model, kernels_of(model), [](auto& json) {
+                json["variants"][0]["tensors"][6]["slide"] = {0, 16};
+              }));
+  expect_refused("the header has a wrong field");
 }
 
 TEST_F(ModelFileTest, LeavesNoTemporaryFile) {
@@ -138,7 +160,7 @@ TEST_F(ModelFileTest, IsToldFromOtherFiles) {
   for (const std::string_view other : {"", "TWNETF0", "TWARTF01 and more"}) {
     write_bytes(path_, other);
     EXPECT_FALSE(is_model_file(path_)) << other;
-    expect_refused("it does not begin with TWNETF02");
+    expect_refused("it does not begin with TWNETF03");
   }
 }
 
@@ -218,7 +240,7 @@ TEST_F(ModelFileTest, Fault54_AnotherKernelIsRefused) {
   ModelFile other = model_;
   other.kernels[1].object.back() ^= 1;  // the kernel's own header and hash agree with it
   const std::string before = model_bytes(model_).value(), after = model_bytes(other).value();
-  const auto header = nlohmann::json::parse(header_text(before, "TWNETF02", 1 << 20).value());
+  const auto header = nlohmann::json::parse(header_text(before, "TWNETF03", 1 << 20).value());
   ASSERT_EQ(before.size(), after.size());
   write_bytes(path_, with_header(after, [&](auto& json) { json["kernels"] = header["kernels"]; }));
   expect_refused("its kernel 1 does not match its hash");
@@ -287,7 +309,7 @@ TEST_F(ModelFileTest, NumbersAreNeverTrusted) {
 
 TEST_F(ModelFileTest, ADeepHeaderIsRefusedAndNoStackIsExhausted) {
   const std::string text(8 << 20, '[');
-  std::string bytes = "TWNETF02";
+  std::string bytes = "TWNETF03";
   for (int shift = 0; shift < 32; shift += 8)
     bytes += static_cast<char>((text.size() >> shift) & 0xff);
   write_bytes(path_, bytes + text);

@@ -464,6 +464,43 @@ TEST_F(ModelTest, ProfilesItsSteps) {
   }
 }
 
+TEST(Model, StepsOfALoopRunOnceATrip) {
+  for (const int64_t trips : {1, 2, 7}) {
+    const auto model = Model::load(loop_model(trips));
+    ASSERT_TRUE(model) << model.error().message;
+    std::vector<float> s = {1, 2, 3, 4}, x, y(static_cast<size_t>(4 * trips)), expected;
+    for (int64_t i = 0; i < 4 * trips; ++i) x.push_back(static_cast<float>(i % 3 + 1));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float first = s[i % 4] * static_cast<float>(i % 4 + 1);
+      expected.push_back((i < 4 ? first : expected[i - 4]) * x[i]);
+    }
+    ThreadPool pool({.threads = 2});
+    const std::vector<Buffer> arrays = {{s.data(), Float32, {4}, {}},
+                                        {x.data(), Float32, {trips, 4}, {}},
+                                        {y.data(), Float32, {trips, 4}, {}}};
+    const auto profile = model->profile(arrays, pool);
+    ASSERT_TRUE(profile) << profile.error().message;
+    EXPECT_EQ(y, expected);
+    ASSERT_EQ(std::ssize(profile->steps), trips + 2);
+    const std::vector<double> times = times_of_steps(model->info(), *profile);
+    ASSERT_EQ(times.size(), 3u);
+    double loop_ns = 0;
+    for (int64_t trip = 0; trip < trips; ++trip) {
+      const StepTime& time = profile->steps[static_cast<size_t>(1 + trip)];
+      EXPECT_EQ(time.step, 1);
+      loop_ns += static_cast<double>(time.end_ns - time.begin_ns);
+    }
+    EXPECT_EQ(times[1], loop_ns);
+    std::ranges::fill(y, 0);
+    const Status called = model->call(arrays, pool);
+    ASSERT_TRUE(called) << called.error().message;
+    EXPECT_EQ(y, expected);
+    // A trip that fails names its step.
+    x.back() = -1;
+    EXPECT_THAT(model->call(arrays, pool).error().message, HasSubstr("step 1 'next'"));
+  }
+}
+
 TEST(Model, AProfileIsATrace) {
   const ModelProfile times = {0, {{0, 0, 1500}, {1, 2000, 2250}}};
   const auto trace = nlohmann::json::parse(to_trace(tiny_model_without_code(), times));

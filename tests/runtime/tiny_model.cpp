@@ -38,6 +38,13 @@ int32_t store(void* const* buffers, void* scratch, int32_t task) {
   return 0;
 })";
 
+constexpr std::string_view copy_source = R"(
+#include <stdint.h>
+int32_t copy(void* const* buffers, void* scratch, int32_t row) {
+  for (int i = 4 * row; i < 4 * row + 4; ++i) ((float*)buffers[1])[i] = ((float*)buffers[0])[i];
+  return 0;
+})";
+
 constexpr std::string_view tiny_opencl = R"(
 #define FLOATS __global float*
 __kernel void multiply(FLOATS x, FLOATS w, FLOATS out, FLOATS scratch) {
@@ -220,6 +227,84 @@ ModelFile two_variants_model() {
       tiny_kernel("twice(a[2,2])", {{"a", {2, 2}}, {"out", {2, 2}, true}}, {{"twice", 2}}));
   model.kernels[1].object = compile_c(twice_source);
   model.variants.push_back(square_variant());
+  return model;
+}
+
+ModelFile loop_model_without_code(int64_t trips) {
+  ModelFile model = empty_model("loop");
+  ModelVariant& variant = model.variants[0];
+  const auto rows = [&](const std::string& name, Place place, int64_t at) {
+    return ModelTensor{name, Float32, {trips, 4}, "", 16 * trips, place, at};
+  };
+  variant.tensors = {tiny_tensor("s", {4}, Place::Input, 0),
+                     rows("x", Place::Input, 1),
+                     tiny_tensor("w", {4}, Place::Constant, 0),
+                     tiny_tensor("first", {4}, Place::Arena, 0),
+                     tiny_tensor("h", {4}, Place::Arena, 0),
+                     tiny_tensor("next", {4}, Place::Arena, 0),
+                     tiny_tensor("row", {4}, Place::Input, 1),
+                     rows("hs", Place::Arena, 64),
+                     rows("y", Place::Output, 0)};
+  variant.tensors[3].slide = {48, 0, 0};
+  variant.tensors[4].slide = {48, 16, 0};
+  variant.tensors[5].slide = {64, 16, 0};
+  variant.tensors[6].slide = {0, 16, 0};
+  variant.inputs = {0, 1};
+  variant.outputs = {8};
+  variant.arena_bytes = 64 + 16 * trips;
+  variant.steps = {{"first", 0, {0, 2, 3}, 0, 20},
+                   {"next", 0, {6, 4, 5}, 0, 20.0 * static_cast<double>(trips)},
+                   {"y", 1, {7, 8}, 0, 10}};
+  variant.loops = {{"cell", 1, 1, trips}};
+  model.kernels = {multiply_kernel(),
+                   tiny_kernel("copy", {{"a", {trips, 4}}, {"out", {trips, 4}, true}},
+                               {{"copy", static_cast<int>(trips)}})};
+  for (ArgumentInfo& argument : model.kernels[1].info.arguments)
+    argument.storage_elements = 4 * trips;
+  model.constants = constants_of_w();
+  return model;
+}
+
+ModelFile loop_model_for_cuda(int64_t trips) {
+  constexpr int64_t wider = 4;
+  ModelFile model = loop_model_without_code(trips);
+  model.target = "cuda:sm_90a";
+  for (ModelTensor& tensor : model.variants[0].tensors) {
+    tensor.shape.back() *= wider;
+    tensor.bytes *= wider;
+    if (tensor.place == Place::Arena) tensor.at *= wider;
+    tensor.slide.begin *= wider;
+    tensor.slide.advance *= wider;
+  }
+  model.variants[0].arena_bytes *= wider;
+  for (Artifact& kernel : model.kernels) {
+    move_to_gpu(kernel, model.target);
+    for (ArgumentInfo& argument : kernel.info.arguments) {
+      argument.shape.back() *= wider;
+      argument.storage_elements = wider * (&kernel == &model.kernels[0] ? 4 : 4 * trips);
+    }
+  }
+  for (int64_t i = 1; i < wider; ++i) model.constants += constants_of_w();
+  return model;
+}
+
+std::map<std::string, FakeKernel> loop_kernels_for_fake_cuda(int64_t trips) {
+  const auto multiply = [](void* const* given) {
+    for (int i = 0; i < 16; ++i)
+      static_cast<float*>(given[2])[i] =
+          static_cast<float*>(given[0])[i] * static_cast<float*>(given[1])[i];
+  };
+  const auto copy = [trips](void* const* given) {
+    for (int64_t i = 0; i < 16 * trips; ++i)
+      static_cast<float*>(given[1])[i] = static_cast<float*>(given[0])[i];
+  };
+  return {{"multiply", {4, multiply}}, {"copy", {3, copy}}};
+}
+
+ModelFile loop_model(int64_t trips) {
+  ModelFile model = loop_model_without_code(trips);
+  model.kernels[0].object = compile_c(multiply_source);
+  model.kernels[1].object = compile_c(copy_source);
   return model;
 }
 

@@ -41,6 +41,20 @@ ModelFile two_variants_model();
 /// y = 2^steps x for f32 {4}, in a chain of steps whose arrays plan_arena() places.
 ModelFile chain_model(int steps);
 
+/// A loop for s of f32 {4} and x of f32 {trips, 4}: h starts as s * w, each trip multiplies it by a
+/// row of x, and y has the h of all trips, in three steps of which the second runs `trips` times:
+///
+///     multiply(s, w) -> first     multiply(row, h) -> next     copy(hs) -> y
+///
+/// Tensors are s, x, w, first, h, next, row, hs, y. The values of h lie one after another in the
+/// arena, from 48 on: in trip t, h at 48 + 16 t and next behind it.
+ModelFile loop_model(int64_t trips);
+ModelFile loop_model_without_code(int64_t trips);
+/// The same for a GPU, with rows of 16 elements, and its kernels as functions for the driver of
+/// tests/runtime/fake_cuda.h.
+ModelFile loop_model_for_cuda(int64_t trips);
+std::map<std::string, FakeKernel> loop_kernels_for_fake_cuda(int64_t trips);
+
 /// A file of this format with its header changed and the header's hash made to agree
 /// (runtime/sealed_header.h).
 std::string with_header(const std::string& bytes,
