@@ -83,6 +83,19 @@ bool is_file_operand(const std::string& operand) {
          operand.ends_with(".onnx") || runtime::is_model_file(operand);
 }
 
+int64_t runs_of(const ModelVariant& variant, size_t step) {
+  for (const runtime::ModelLoop& loop : variant.loops)
+    if (std::cmp_greater_equal(step, loop.first) && std::cmp_less(step, loop.first + loop.count))
+      return loop.trips;
+  return 1;
+}
+
+std::string name_with_runs(const ModelVariant& variant, size_t step) {
+  const int64_t runs = runs_of(variant, step);
+  const std::string& name = variant.steps[step].name;
+  return runs == 1 ? name : fmt::format("{}, {} times", name, runs);
+}
+
 Facts facts_of(const ModelFile& model, size_t number) {
   const ModelVariant& variant = model.variants[number];
   Facts facts = {{"inputs", ports(variant, variant.inputs)},
@@ -92,6 +105,9 @@ Facts facts_of(const ModelFile& model, size_t number) {
                  {"constants", show_bytes(std::ssize(model.constants))},
                  {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
                                        show_bytes(runtime::least_arena_bytes(model, variant)))}};
+  for (const runtime::ModelLoop& loop : variant.loops)
+    facts.emplace_back("loop", fmt::format("{}: {}, {}", loop.name, show_count(loop.count, "step"),
+                                           show_count(loop.trips, "trip")));
   if (!names_gpu(model.target)) facts.emplace_back("threads", threads_text(model, variant));
   facts.emplace_back("target", model.target);
   return facts;
@@ -104,9 +120,11 @@ Table table_of_steps(const ModelFile& model, size_t number) {
   std::vector<double> times;
   for (const ModelStep& step : variant.steps) times.push_back(step.predicted_ns);
   const TimeUnit unit(times);
-  for (const ModelStep& step : variant.steps) {
-    table.rows.push_back({step.name, kind_of(model, step), unit.text(step.predicted_ns),
-                          share_text(step.predicted_ns, all), arguments_text(variant, step)});
+  for (size_t i = 0; i < variant.steps.size(); ++i) {
+    const ModelStep& step = variant.steps[i];
+    table.rows.push_back({name_with_runs(variant, i), kind_of(model, step),
+                          unit.text(step.predicted_ns), share_text(step.predicted_ns, all),
+                          arguments_text(variant, step)});
   }
   return table;
 }
@@ -170,7 +188,10 @@ nlohmann::json json_of_step(const ModelFile& model, const ModelVariant& variant,
 
 nlohmann::json json_of_variant(const ModelFile& model, const ModelVariant& variant) {
   nlohmann::json steps = nlohmann::json::array();
-  for (const ModelStep& step : variant.steps) steps.push_back(json_of_step(model, variant, step));
+  for (size_t i = 0; i < variant.steps.size(); ++i) {
+    steps.push_back(json_of_step(model, variant, variant.steps[i]));
+    steps.back()["runs"] = runs_of(variant, i);
+  }
   return {{"inputs", json_of_ports(variant, variant.inputs)},
           {"outputs", json_of_ports(variant, variant.outputs)},
           {"arena_bytes", variant.arena_bytes},
@@ -240,6 +261,14 @@ nlohmann::json as_json(const ModelFile& model) {
 /// what another tensor was written to, and that of a concatenation in place what several were.
 class MemoryWriters {
  public:
+  explicit MemoryWriters(const ModelVariant& variant) {
+    for (size_t i = 0; i < variant.steps.size(); ++i)
+      for (const int tensor : variant.steps[i].arguments) {
+        int64_t& trips = trips_[&variant.tensors[static_cast<size_t>(tensor)]];
+        trips = std::max(trips, runs_of(variant, i));
+      }
+  }
+
   void write(const ModelTensor& tensor, const std::string& node) {
     std::erase_if(written_, [&](const Written& other) { return overlap(*other.tensor, tensor); });
     written_.push_back({&tensor, node});
@@ -257,12 +286,25 @@ class MemoryWriters {
     std::string node;
   };
 
-  static bool overlap(const ModelTensor& a, const ModelTensor& b) {
+  bool overlap(const ModelTensor& a, const ModelTensor& b) const {
     if (a.place != b.place) return false;
     if (a.place != runtime::Place::Arena) return a.at == b.at;  // constants are not written
-    return a.at < b.at + b.bytes && b.at < a.at + a.bytes;
+    const auto [a_begin, a_end] = bytes_of(a);
+    const auto [b_begin, b_end] = bytes_of(b);
+    return a_begin < b_end && b_begin < a_end;
   }
 
+  /// The bytes from the first to the last that the tensor takes in any trip.
+  std::pair<int64_t, int64_t> bytes_of(const ModelTensor& tensor) const {
+    const auto trips = trips_.find(&tensor);
+    const int64_t most = trips == trips_.end() ? 1 : trips->second;
+    const int64_t places = tensor.slide.period > 0 ? std::min(tensor.slide.period, most) : most;
+    const int64_t first = tensor.at + tensor.slide.at(0),
+                  last = tensor.at + tensor.slide.at(places - 1);
+    return {std::min(first, last), std::max(first, last) + tensor.bytes};
+  }
+
+  std::map<const ModelTensor*, int64_t> trips_;  ///< of the loop that uses the tensor
   std::vector<Written> written_;
 };
 
@@ -273,17 +315,19 @@ std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
                            const std::string& prefix) {
   const auto node = [&](const std::string& name) { return graphviz_quoted(prefix + name); };
   std::string dot;
-  MemoryWriters writers;
+  MemoryWriters writers(variant);
   for (const int input : variant.inputs) {
     const ModelTensor& tensor = variant.tensors[static_cast<size_t>(input)];
     writers.write(tensor, tensor.name);
     dot += fmt::format("  {} [shape=ellipse, label={}];\n", node(tensor.name),
                        graphviz_quoted(tensor.name));
   }
-  for (const ModelStep& step : variant.steps) {
+  for (size_t number = 0; number < variant.steps.size(); ++number) {
+    const ModelStep& step = variant.steps[number];
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
     const std::string label =
-        fmt::format("{}\n{}\n{}", kind_of(model, step), step.name, time_text(step.predicted_ns));
+        fmt::format("{}\n{}\n{}", kind_of(model, step), name_with_runs(variant, number),
+                    time_text(step.predicted_ns));
     dot += fmt::format("  {} [label={}];\n", node(step.name), graphviz_quoted(label));
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];

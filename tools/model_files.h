@@ -43,7 +43,12 @@ Result<int> show_model(const std::string& path, const std::string& format,
 
 // Descriptions of one variant of a model, by its number.
 
-/// Inputs, outputs, steps, memory, threads and target.
+/// How often a step runs in one call: the trips of its loop, or 1.
+int64_t runs_of(const runtime::ModelVariant& variant, size_t step);
+/// The name of a step, and the number of its runs if there are several.
+std::string name_with_runs(const runtime::ModelVariant& variant, size_t step);
+
+/// Inputs, outputs, steps, loops, memory, threads and target.
 Facts facts_of(const runtime::ModelFile& model, size_t variant);
 /// One row for each step: its operator, its predicted or measured time, its share of the sum, and
 /// its arguments.

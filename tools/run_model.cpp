@@ -26,7 +26,6 @@ namespace {
 
 using runtime::ArgumentInfo;
 using runtime::Model;
-using runtime::StepTime;
 
 constexpr double timing_s = 0.5;
 constexpr int most_calls = 100, profiled_calls = 15;
@@ -178,9 +177,8 @@ Status profile_calls(const Model& model, const std::vector<runtime::Buffer>& buf
   std::vector<std::vector<double>> steps(model.info().variants[times.variant].steps.size());
   for (int call = 0; call < profiled_calls; ++call) {
     TW_TRY(times.latest_profile, model.profile(buffers, pool));
-    for (const StepTime& step : times.latest_profile.steps)
-      steps[static_cast<size_t>(step.step)].push_back(
-          static_cast<double>(step.end_ns - step.begin_ns));
+    const std::vector<double> ns = runtime::times_of_steps(model.info(), times.latest_profile);
+    for (size_t step = 0; step < steps.size(); ++step) steps[step].push_back(ns[step]);
   }
   for (std::vector<double>& each : steps)
     times.steps_ns.push_back(each.empty() ? 0 : tuner::median(std::move(each)));
@@ -206,7 +204,8 @@ Table profile_table(const Model& model, const ModelTimes& times) {
   const TimeUnit unit(shown);
   for (size_t i = 0; i < times.steps_ns.size(); ++i) {
     const runtime::ModelStep& step = steps[i];
-    table.rows.push_back({step.name, unit.text(times.steps_ns[i]),
+    table.rows.push_back({name_with_runs(model.info().variants[times.variant], i),
+                          unit.text(times.steps_ns[i]),
                           fmt::format("{:.1f}", all > 0 ? 100 * times.steps_ns[i] / all : 0),
                           unit.text(step.predicted_ns)});
   }
@@ -226,6 +225,7 @@ Status print_run_as_json(const ModelRunFlags& flags, const PlacedModel& placed,
   nlohmann::json steps = nlohmann::json::array();
   for (size_t i = 0; i < times.steps_ns.size(); ++i)
     steps.push_back({{"name", variant.steps[i].name},
+                     {"runs", runs_of(variant, i)},
                      {"ns", times.steps_ns[i]},
                      {"predicted_ns", variant.steps[i].predicted_ns}});
   return print_json("run", {{"artifact", flags.path},

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "base/integer.h"
 #include "codegen/abi.h"
+#include "runtime/arena.h"
 #include "runtime/arena_plan.h"
 #include "tuner/packing.h"
 
@@ -38,6 +40,8 @@ class Assembler {
     for (const ScriptArgument& input : script_.inputs) variant_.inputs.push_back(port(input));
     for (const ScriptArgument& output : script_.outputs) variant_.outputs.push_back(port(output));
     for (const ScriptCall& call : script_.calls) TW_RETURN_IF_ERROR(add(call));
+    for (const ScriptLoop& loop : script_.loops) add(loop);
+    TW_RETURN_IF_ERROR(check_slices());
     place_storages();
     model_.kernels = kernels_;
     model_.variants.push_back(std::move(variant_));
@@ -77,6 +81,18 @@ class Assembler {
     }
     variant_.steps.push_back(std::move(step));
     return {};
+  }
+
+  /// What a loop keeps is alive as long as the loop runs.
+  void add(const ScriptLoop& loop) {
+    const int first = static_cast<int>(loop.first), last = static_cast<int>(loop.end) - 1;
+    if (last < first) return;
+    for (const size_t storage : loop.kept) {
+      runtime::Lifetime& lifetime = lifetimes_[storage];
+      lifetime.first = lifetime.first < 0 ? first : std::min(lifetime.first, first);
+      lifetime.last = std::max(lifetime.last, last);
+    }
+    variant_.loops.push_back({loop.name, first, last - first + 1, loop.trips});
   }
 
   /// The script's argument for that of a kernel, by the name in the compute.
@@ -137,21 +153,41 @@ class Assembler {
     return static_cast<int>(place->second);
   }
 
-  /// The array of the arena that has the storage, which is itself if it is no part, and where.
+  /// The kernels of GPUs need slices at multiples of the alignment.
+  Status check_slices() const {
+    if (alignment_ == runtime::arena_alignment) return {};
+    for (size_t i = 0; i < script_.storages.size(); ++i) {
+      const auto& part = script_.storages[i].part;
+      if (part && part->advance % alignment_ != 0)
+        return fail(ErrorCode::Unsupported,
+                    fmt::format("[assemble] a loop reads or writes slices of {} bytes; GPUs need a "
+                                "multiple of {}",
+                                std::abs(part->advance), alignment_));
+    }
+    return {};
+  }
+
+  /// The array that has the storage, which is itself if it is no part, and where. A part of what
+  /// moves in a loop moves with it.
   ScriptPart place_in_array(size_t storage) const {
     ScriptPart place{storage, 0};
-    while (const auto& part = script_.storages[place.whole].part)
-      place = {part->whole, place.at + part->at};
+    while (const auto& part = script_.storages[place.whole].part) {
+      const int64_t at = place.at + part->at;
+      if (part->advance != 0) place = *part;
+      place.whole = part->whole;
+      place.at = at;
+    }
     return place;
   }
 
   /// An array is alive as long as any of its parts.
   void join_lifetimes() {
     for (size_t i = 0; i < script_.storages.size(); ++i) {
-      const auto [whole, at] = place_in_array(i);
-      if (whole == i || lifetimes_[i].first < 0) continue;
-      runtime::Lifetime& all = lifetimes_[whole];
-      all.bytes = std::max(all.bytes, at + lifetimes_[i].bytes);
+      const ScriptPart place = place_in_array(i);
+      if (place.whole == i || lifetimes_[i].first < 0) continue;
+      runtime::Lifetime& all = lifetimes_[place.whole];
+      const int64_t highest = place.at + std::max<int64_t>(place.advance, 0) * (place.places - 1);
+      all.bytes = std::max(all.bytes, highest + lifetimes_[i].bytes);
       all.first = all.first < 0 ? lifetimes_[i].first : std::min(all.first, lifetimes_[i].first);
       all.last = std::max(all.last, lifetimes_[i].last);
     }
@@ -174,11 +210,18 @@ class Assembler {
     for (size_t i = 0; i < in_arena.size(); ++i) at[in_arena[i]] = plan.offsets[i];
     for (size_t i = 0; i < variant_.tensors.size(); ++i) {
       if (storage_of_[i] == no_storage) continue;
-      const ScriptStorage& storage = script_.storages[storage_of_[i]];
-      const auto [whole, offset] = place_in_array(storage_of_[i]);
-      variant_.tensors[i].place = storage.place;
-      variant_.tensors[i].at =
-          storage.place == runtime::Place::Arena ? at[whole] + offset : storage.number;
+      const ScriptPart part = place_in_array(storage_of_[i]);
+      const ScriptStorage& whole = script_.storages[part.whole];
+      const bool is_in_arena = whole.place == runtime::Place::Arena;
+      runtime::ModelTensor& tensor = variant_.tensors[i];
+      tensor.place = whole.place;
+      tensor.at = is_in_arena ? at[part.whole] : whole.number;
+      // Of a concatenation's parts the place is known, and aligned.
+      const bool is_fixed = part.advance == 0 && part.at % runtime::arena_alignment == 0;
+      if (is_in_arena && is_fixed)
+        tensor.at += part.at;
+      else
+        tensor.slide = {part.at, part.advance, part.period};
     }
   }
 

@@ -10,7 +10,13 @@
 // The result of an operator that moves nothing, such as a reshape, is a view: it shares the storage
 // of its input. A concatenation that moves nothing makes the storages of its inputs parts of its
 // own, so that their producers write them there; inputs that are constants, arrays of the caller's
-// or parts of another storage already are copied. Pure functions; thread-safe.
+// or parts of another storage already are copied.
+//
+// What a loop reads or writes slice by slice is one array of which the tensor in the body is a part
+// that moves from trip to trip. A state whose values are stacked lies in an array of one value more
+// than there are trips: each trip reads one value and writes the next. Other states have two
+// places, which trips read and write by turns. So no trip copies anything, unless the body itself
+// does. Pure functions; thread-safe.
 
 #include <cstddef>
 #include <functional>
@@ -50,7 +56,8 @@ struct ScriptCall {
   std::string name;                            ///< of the operator, or "tensor: NCHW -> NCHW16c"
   size_t kernel = 0;                           ///< index into Script::kernels
   std::vector<ScriptArgument> arguments = {};  ///< inputs, then outputs of the kernel's compute
-  double cost_ns = 0;                          ///< measured time, or else the predicted one
+  /// The measured time of all its runs in a call of the model, or else the predicted one.
+  double cost_ns = 0;
   bool is_measured = false;
 };
 
@@ -58,6 +65,9 @@ struct ScriptCall {
 struct ScriptPart {
   size_t whole = 0;  ///< index into Script::storages
   int64_t at = 0;    ///< offset in bytes
+  /// In a loop: the bytes by which it moves from trip to trip, and the number of different places
+  /// that it takes one after another. `period` is 0 where that is the number of trips.
+  int64_t advance = 0, period = 0, places = 1;
 };
 
 /// The memory of one array. Views share the storage of the tensor that they are views of.
@@ -67,11 +77,20 @@ struct ScriptStorage {
   std::optional<ScriptPart> part = {};  ///< its place in the storage of a concatenation, if any
 };
 
+/// Calls that run several times.
+struct ScriptLoop {
+  std::string name;
+  size_t first = 0, end = 0;  ///< calls, the last one excluded
+  int64_t trips = 1;
+  std::vector<size_t> kept;  ///< storages that have to keep their content from trip to trip
+};
+
 /// The calls of a model before any of its kernels is built.
 struct Script {
   std::vector<KernelRequest> kernels;  ///< distinct
   std::vector<ScriptStorage> storages;
   std::vector<ScriptCall> calls;
+  std::vector<ScriptLoop> loops;                ///< in order, apart from each other
   std::vector<ScriptArgument> inputs, outputs;  ///< row-major, in the order of the graph
 };
 

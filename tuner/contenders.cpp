@@ -16,7 +16,7 @@ std::vector<Contender> find_contenders(const SchemeCosts& costs,
       const double best = costs.optimistic_ns(group, scheme);
       Contender contender{group, scheme};
       for (const size_t op : costs.groups()[group].operators) {
-        const double saved = schemes[op][scheme].cost_ns - best;
+        const double saved = schemes[op][scheme].cost_ns - costs.runs_of(op) * best;
         contender.gain_ns += std::max(saved - (cheapest[op][scheme] - plan_ns), 0.0);
       }
       if (contender.gain_ns > least_ns) contenders.push_back(contender);

@@ -260,20 +260,28 @@ class NetworkRun {
   }
 
   Status add_plan(const graph::Plan& plan, Kernels which, TaskList& tasks) const {
-    const auto add = [&](const KernelChoice& kernel, const std::string& name) {
+    const auto add = [&](const KernelChoice& kernel, const std::string& name, double runs) {
       if (is_finished(kernel.workload)) return;
-      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel.workload, name, 1);
+      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel.workload, name, runs);
     };
     for (const size_t op : operators_by_cost(plan)) {
       const KernelChoice& kernel = costs_->at(op, plan.schemes[op]);
-      if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name());
+      if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name(), costs_->runs_of(op));
     }
     const auto types = graph::tensor_types(graph_);
+    const auto trips = graph::trips_of_tensors(graph_);
     const auto add_copy = [&](const std::string& tensor, const LayoutCopy& copy) -> Status {
       TW_TRY(const KernelChoice kernel, costs_->transform(copy.type, copy.from, copy.to));
-      add(kernel, tensor);
+      const auto known = trips.find(tensor);
+      add(kernel, tensor, known == trips.end() ? 1 : static_cast<double>(known->second));
       return {};
     };
+    for (const graph::Loop& loop : graph_.loops)
+      for (const graph::Loop::State& state : loop.states) {
+        const graph::TensorType& type = types.at(state.first);
+        const auto layout = dsl::Layout::row_major(static_cast<int>(type.shape.size()));
+        TW_RETURN_IF_ERROR(add_copy(state.first, {type, layout, layout}));
+      }
     for (const auto& [tensor, from, to, cost_ns] : plan.transforms)
       TW_RETURN_IF_ERROR(add_copy(tensor, {types.at(tensor), from, to}));
     for (size_t op = 0; op < graph_.operators.size(); ++op)
@@ -294,9 +302,10 @@ class NetworkRun {
       measured_next.emplace(contender.group, contender.scheme);
       const OperatorGroup& group = costs_->groups()[contender.group];
       const dsl::Workload& workload = costs_->kernels(contender.group)[contender.scheme].workload;
+      double runs = 0;
+      for (const size_t op : group.operators) runs += costs_->runs_of(op);
       if (!is_finished(workload))
-        tasks.add(workload, graph_.operators[group.operators.front()].name(),
-                  static_cast<double>(group.operators.size()));
+        tasks.add(workload, graph_.operators[group.operators.front()].name(), runs);
     }
     round.specs = tasks.take();
     // Measured times are compared with full predictions (SchemeCosts).

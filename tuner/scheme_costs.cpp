@@ -106,7 +106,7 @@ SchemeCosts::SchemeCosts(const graph::Graph& graph, CostContext context, Predict
       context_(std::move(context)),
       predict_(std::move(predict)),
       state_(state_of(graph, context_.target.machine)),
-      groups_(group_operators(graph, state_)),
+      groups_(group_operators(graph, state_, states_of_loops(graph, context_.target.machine))),
       group_of_(graph.operators.size()),
       ratios_(groups_.size(), 1) {
   for (size_t group = 0; group < groups_.size(); ++group)
@@ -219,7 +219,7 @@ Status SchemeCosts::refresh(db::Store& store) {
     return tl::unexpected(one_state.error());
   for (size_t group = 0; group < groups_.size(); ++group)
     if (!groups_[group].moves_nothing)
-      for (const dsl::CacheState state : states_of_records(state_))
+      for (const dsl::CacheState state : states_of_records(groups_[group].workload.state))
         TW_RETURN_IF_ERROR(refresh_group(store, group, state));
   learn_ratios();
   return refresh_copies(store);
@@ -235,9 +235,9 @@ Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Work
   return record;
 }
 
-/// Takes the records of the group in `state`, which is that of the network, or Hot.
+/// Takes the records of the group in `state`, which is that of the group, or Hot.
 Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
-  const auto take = state == state_ ? take_record : take_hot_record;
+  const auto take = state == groups_[group].workload.state ? take_record : take_hot_record;
   for (size_t i = 0; i < kernels_[group].size(); ++i) {
     if (choices_[group][i].moves_nothing) continue;
     KernelChoice& kernel = kernels_[group][i];
@@ -300,8 +300,9 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// The copies of each tensor between any two layouts that schemes ask for, and those that are part
-/// of a scheme; inputs and outputs of the graph are row-major outside of it.
+/// The copies of each tensor between any two layouts that schemes ask for, those that are part of a
+/// scheme, and those of states into the arrays of loops; inputs and outputs of the graph are
+/// row-major outside of it.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
   const auto types = graph::tensor_types(*graph_);
   std::map<std::string, std::vector<dsl::Layout>> layouts;
@@ -318,6 +319,10 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
   };
   for (const graph::Port& port : graph_->inputs) ask_row_major(port.name);
   for (const std::string& output : graph_->outputs) ask_row_major(output);
+  for (const graph::Loop& loop : graph_->loops)
+    for (const auto& names : {graph::sources_of(loop), graph::entries_of(loop),
+                              graph::exits_of(loop), graph::results_of(loop)})
+      for (const std::string& tensor : names) ask_row_major(tensor);
   for (size_t op = 0; op < graph_->operators.size(); ++op)
     for (const LayoutChoice& choice : choices_[group_of_[op]]) {
       const graph::Operator& reader = graph_->operators[op];
@@ -325,6 +330,13 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
       for (size_t i = 0; i < reader.outputs.size(); ++i) ask(reader.outputs[i], choice.outputs[i]);
     }
   std::map<std::string, dsl::Workload> copies;
+  for (const graph::Loop& loop : graph_->loops)
+    for (const graph::Loop::State& state : loop.states) {
+      const graph::TensorType& type = types.at(state.first);
+      const dsl::Layout layout = dsl::Layout::row_major(static_cast<int>(type.shape.size()));
+      if (auto copy = transform_workload(type, layout, layout, state_))
+        copies.emplace(copy_key(type, layout, layout), std::move(*copy));
+    }
   for (const auto& [tensor, known] : layouts)
     for (const dsl::Layout& from : known)
       for (const dsl::Layout& to : known)
@@ -380,6 +392,10 @@ Status SchemeCosts::refresh_copies(db::Store& store) {
   return {};
 }
 
+double SchemeCosts::runs_of(size_t op) const {
+  return static_cast<double>(graph::runs_of(*graph_, graph_->operators[op]));
+}
+
 double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
   return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
 }
@@ -399,7 +415,9 @@ double SchemeCosts::factor_of(Stance stance) const {
 
 std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) const {
   std::vector<std::vector<graph::Scheme>> schemes;
-  for (const size_t group : group_of_) {
+  for (size_t op = 0; op < group_of_.size(); ++op) {
+    const size_t group = group_of_[op];
+    const double runs = runs_of(op);
     schemes.emplace_back();
     for (size_t i = 0; i < kernels_[group].size(); ++i) {
       const KernelChoice& kernel = kernels_[group][i];
@@ -408,7 +426,7 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) cons
       const LayoutChoice& choice = choices_[group][i];
       const double cost =
           choice.moves_nothing ? copies_ns(choice, stance) : factor * cost_ns(group, kernel);
-      schemes.back().push_back({choice.inputs, choice.outputs, cost, is_measured});
+      schemes.back().push_back({choice.inputs, choice.outputs, runs * cost, is_measured});
     }
   }
   return schemes;

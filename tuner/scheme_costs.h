@@ -93,7 +93,7 @@ class SchemeCosts {
   /// Takes the measurements that the database has by now. Fails as Store::best() does.
   Status refresh(db::Store& store);
 
-  /// For each operator of the graph, the schemes of its group.
+  /// For each operator of the graph, the schemes of its group, with the times of all its runs.
   std::vector<std::vector<graph::Scheme>> schemes(Stance stance = Stance::Likely) const;
   /// The time of a copy between layouts that schemes ask of a tensor: measured if possible, else
   /// predicted; infinite if the copy cannot be scheduled. The costs must outlive the function.
@@ -101,6 +101,8 @@ class SchemeCosts {
 
   const std::vector<OperatorGroup>& groups() const { return groups_; }
   size_t group_of(size_t op) const { return group_of_[op]; }
+  /// How often an operator runs in one call: in a loop, once in each trip.
+  double runs_of(size_t op) const;
   /// The state of the caches that all kernels are asked for.
   dsl::CacheState state() const { return state_; }
   /// The kernels of a group, one for each of its schemes.
@@ -113,9 +115,9 @@ class SchemeCosts {
   /// The kernel of a copy. Errors as Predict.
   Result<KernelChoice> transform(const graph::TensorType& type, const dsl::Layout& from,
                                  const dsl::Layout& to) const;
-  /// An optimistic estimate of the time of a scheme: the least of its cost, of the fastest kernel
-  /// measured for its group under any layouts, and of its prediction times the smallest ratio of
-  /// measured to predicted time among all kernels of the same operator.
+  /// An optimistic estimate of the time of one run of a scheme: the least of its cost, of the
+  /// fastest kernel measured for its group under any layouts, and of its prediction times the
+  /// smallest ratio of measured to predicted time among all kernels of the same operator.
   double optimistic_ns(size_t group, size_t scheme) const;
   /// The number of schemes of all groups.
   size_t count() const;

@@ -327,6 +327,11 @@ class Homes {
       if (graph::is_reshape(op)) arrays_[op.name()] = array_of(op.inputs[0]);
     for (const graph::Port& port : graph.inputs) callers_.insert(port.name);
     for (const std::string& output : graph.outputs) callers_.insert(array_of(output));
+    // What enters a loop's body or leaves it lies in arrays that the trips share.
+    for (const graph::Loop& loop : graph.loops)
+      for (const auto& names :
+           {graph::entries_of(loop), graph::exits_of(loop), graph::results_of(loop)})
+        for (const std::string& tensor : names) callers_.insert(array_of(tensor));
   }
 
   /// Of each piece, then of the result. Asked for the operators in their order: an array is a part
@@ -464,11 +469,13 @@ OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> pac
 
 }  // namespace
 
-std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::CacheState state) {
+std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::CacheState state,
+                                           const std::vector<dsl::CacheState>& in_loops) {
   std::vector<OperatorGroup> groups;
   const std::map<std::string, Shape> known_images = images_of(graph);
   Homes known_homes(graph);
-  std::map<std::tuple<std::string, std::vector<bool>, std::vector<Shape>, std::vector<Home>>,
+  std::map<std::tuple<std::string, dsl::CacheState, std::vector<bool>, std::vector<Shape>,
+                      std::vector<Home>>,
            size_t>
       places;
   for (size_t i = 0; i < graph.operators.size(); ++i) {
@@ -480,11 +487,12 @@ std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::Cache
     auto concatenation = graph::as_concatenation(op);
     std::vector<Home> homes =
         concatenation ? known_homes.of(op, *concatenation) : std::vector<Home>();
-    const auto [place, is_new] =
-        places.emplace(std::tuple(op.workload.text(), packed_ahead, images, homes), groups.size());
+    const dsl::CacheState in = op.loop && !in_loops.empty() ? in_loops[*op.loop] : state;
+    const auto [place, is_new] = places.emplace(
+        std::tuple(op.workload.text(), in, packed_ahead, images, homes), groups.size());
     if (is_new) {
       groups.push_back(group_of_operator(op, std::move(packed_ahead), std::move(images)));
-      groups.back().workload.state = state;
+      groups.back().workload.state = in;
       groups.back().concatenation = std::move(concatenation);
       groups.back().homes = std::move(homes);
     }

@@ -29,7 +29,8 @@ namespace tw::tuner {
 /// Whether the array of a tensor can be a part of a concatenation's array, or have such parts.
 enum class Home {
   Free,    ///< it can
-  Caller,  ///< not if the tensor is row-major, because it is then an array of the caller's
+  Caller,  ///< not if the tensor is row-major, because it is then an array of the caller's, or of a
+           ///< loop's trips
   Taken,   ///< it cannot: it is a constant, or a part of an array already
 };
 
@@ -58,9 +59,11 @@ struct OperatorGroup {
 };
 
 /// The groups of a graph, ordered by their first operators. `state` is the state of the caches in
-/// which the operators are called.
+/// which the operators outside of loops are called, `in_loops` that of each loop's; empty: the
+/// same.
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
-                                           dsl::CacheState state = dsl::CacheState::Hot);
+                                           dsl::CacheState state = dsl::CacheState::Hot,
+                                           const std::vector<dsl::CacheState>& in_loops = {});
 
 /// A copy of a tensor of this type from one layout to another, which may be the same one.
 struct LayoutCopy {

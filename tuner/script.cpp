@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "base/integer.h"
 #include "graph/rewrite.h"
 #include "graph/storage.h"
 #include "tuner/assemble.h"
@@ -34,7 +35,13 @@ class ScriptWriter {
 
   Result<Script> write() {
     declare_inputs();
-    for (size_t op = 0; op < graph_.operators.size(); ++op) TW_RETURN_IF_ERROR(call(op));
+    const std::vector<std::pair<size_t, size_t>> ranges = graph::loop_ranges(graph_);
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      const std::optional<size_t> loop = graph_.operators[op].loop;
+      if (loop && ranges[*loop].first == op) TW_RETURN_IF_ERROR(begin(graph_.loops[*loop]));
+      TW_RETURN_IF_ERROR(call(op));
+      if (loop && ranges[*loop].second == op + 1) TW_RETURN_IF_ERROR(end(graph_.loops[*loop]));
+    }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) TW_RETURN_IF_ERROR(give_output(i));
     return std::move(script_);
   }
@@ -49,6 +56,142 @@ class ScriptWriter {
       script_.inputs.push_back(arrays_[port.name].back());
     }
   }
+
+  // ---- loops ------------------------------------------------------------------------------
+
+  /// Where the values of a state lie, in bytes from the begin of an array of its own.
+  struct StatePlaces {
+    size_t array = 0;
+    int64_t bytes = 0;  ///< of a value
+    int64_t first = 0, last = 0;
+    ScriptPart inside, next;                    ///< in the body
+    const graph::Loop::Slice* stack = nullptr;  ///< that has the values after all trips
+    int64_t stack_at = 0;
+  };
+
+  int64_t bytes_of(const std::string& tensor) const {
+    const TensorType& type = types_.at(tensor);
+    int64_t bytes = size_bytes(type.dtype);
+    for (const int64_t extent : type.shape) bytes *= extent;
+    return bytes;
+  }
+
+  /// The place in each trip of one of the values that lie one after another.
+  static ScriptPart slice_part(size_t whole, const graph::Loop& loop, bool is_backward,
+                               int64_t bytes, int64_t at = 0) {
+    if (is_backward) return {whole, at + (loop.trips - 1) * bytes, -bytes, 0, loop.trips};
+    return {whole, at, bytes, 0, loop.trips};
+  }
+
+  StatePlaces places_of(const graph::Loop& loop, const graph::Loop::State& state) {
+    StatePlaces places;
+    places.array = new_storage();
+    const int64_t bytes = places.bytes = bytes_of(state.inside);
+    const int64_t padded = round_up(bytes, runtime::device_tensor_alignment);
+    const auto stack = std::ranges::find(loop.stacks, state.next, &graph::Loop::Slice::inside);
+    if (stack == loop.stacks.end()) {
+      places.inside = {places.array, 0, padded, 2, 2};
+      places.next = {places.array, padded, -padded, 2, 2};
+      places.last = loop.trips % 2 * padded;
+      return places;
+    }
+    // The stack begins where arrays may begin; the first value lies before it or behind it.
+    places.stack = &*stack;
+    places.stack_at = stack->is_backward ? 0 : padded;
+    places.next = slice_part(places.array, loop, stack->is_backward, bytes, places.stack_at);
+    places.inside = places.next;
+    places.inside.at -= places.next.advance;
+    places.first = places.inside.at;
+    places.last = places.next.at + (loop.trips - 1) * places.next.advance;
+    return places;
+  }
+
+  size_t new_part(const ScriptPart& part) {
+    const size_t storage = new_storage();
+    script_.storages[storage].part = part;
+    return storage;
+  }
+
+  /// Makes `tensor` the row-major array in this storage.
+  void declare(const std::string& tensor, size_t storage) {
+    arrays_[tensor].push_back({tensor, row_major_of(types_.at(tensor)), storage});
+  }
+
+  /// A row-major array of a tensor from outside of a loop; constants are copied from the file.
+  Result<ScriptArgument> source_of(const std::string& tensor) {
+    const Layout layout = row_major_of(types_.at(tensor));
+    TW_TRY(ScriptArgument array, array_of(tensor, layout));
+    if (array.is_constant) return copy(std::move(array), layout);
+    return array;
+  }
+
+  Status begin(const graph::Loop& loop) {
+    std::vector<size_t> kept;
+    for (const auto& [inside, outside] : loop.shares) {
+      TW_TRY(const ScriptArgument array, source_of(outside));
+      declare(inside, array.storage);
+      kept.push_back(array.storage);
+    }
+    for (const graph::Loop::Slice& slice : loop.slices) {
+      TW_TRY(const ScriptArgument array, source_of(slice.outside));
+      declare(slice.inside,
+              new_part(slice_part(array.storage, loop, slice.is_backward, bytes_of(slice.inside))));
+      kept.push_back(array.storage);
+    }
+    states_.clear();
+    for (const graph::Loop::State& state : loop.states) {
+      const StatePlaces& places = states_.emplace_back(places_of(loop, state));
+      const Layout layout = row_major_of(types_.at(state.first));
+      TW_TRY(ScriptArgument first, array_of(state.first, layout));
+      const size_t storage = new_part({places.array, places.first});
+      TW_RETURN_IF_ERROR(copy_into({state.first, layout, storage}, std::move(first)));
+      declare(state.inside, new_part(places.inside));
+      kept.push_back(places.array);
+    }
+    body_begin_ = script_.storages.size();
+    trips_ = loop.trips;
+    script_.loops.push_back({loop.name, script_.calls.size(), 0, loop.trips, std::move(kept)});
+    return {};
+  }
+
+  Status end(const graph::Loop& loop) {
+    std::vector<size_t>& kept = script_.loops.back().kept;
+    for (size_t i = 0; i < loop.states.size(); ++i)
+      TW_RETURN_IF_ERROR(place_exit(loop.states[i].next, states_[i].next));
+    std::vector<size_t> stacks;  // of each stack, its array; where it is a state's, that
+    for (const graph::Loop::Slice& stack : loop.stacks) {
+      const auto state = std::ranges::find(states_, &stack, &StatePlaces::stack);
+      if (state != states_.end()) {
+        stacks.push_back(new_part({state->array, state->stack_at}));
+        continue;
+      }
+      stacks.push_back(new_storage());
+      kept.push_back(stacks.back());
+      TW_RETURN_IF_ERROR(place_exit(stack.inside, slice_part(stacks.back(), loop, stack.is_backward,
+                                                             bytes_of(stack.inside))));
+    }
+    script_.loops.back().end = script_.calls.size();
+    body_begin_ = 0;
+    trips_ = 1;
+    for (size_t i = 0; i < loop.stacks.size(); ++i) declare(loop.stacks[i].outside, stacks[i]);
+    for (size_t i = 0; i < loop.states.size(); ++i)
+      if (!loop.states[i].last.empty())
+        declare(loop.states[i].last, new_part({states_[i].array, states_[i].last}));
+    return {};
+  }
+
+  /// The tensor of the body is written to this place, by a copy if it has another one already.
+  Status place_exit(const std::string& tensor, const ScriptPart& part) {
+    const Layout layout = row_major_of(types_.at(tensor));
+    TW_TRY(ScriptArgument array, array_of(tensor, layout));
+    if (!can_be_part(array)) {
+      return copy_into({tensor, layout, new_part(part)}, std::move(array));
+    }
+    script_.storages[array.storage].part = part;
+    return {};
+  }
+
+  // ---- operators --------------------------------------------------------------------------
 
   Status call(size_t index) {
     const graph::Operator& op = graph_.operators[index];
@@ -102,8 +245,9 @@ class ScriptWriter {
     return {};
   }
 
+  /// In the body of a loop only arrays that the body writes can.
   bool can_be_part(const ScriptArgument& array) const {
-    if (array.is_constant) return false;
+    if (array.is_constant || array.storage < body_begin_) return false;
     const ScriptStorage& storage = script_.storages[array.storage];
     return storage.place == runtime::Place::Arena && !storage.part;
   }
@@ -151,13 +295,20 @@ class ScriptWriter {
   }
 
   Result<ScriptArgument> copy(ScriptArgument from, const Layout& to) {
-    TW_TRY(const KernelChoice kernel, planned_.transform(types_.at(from.tensor), from.layout, to));
-    ScriptCall call{
-        .name = fmt::format("{}: {} -> {}", from.tensor, spelled(from.layout), spelled(to))};
     ScriptArgument copied = new_array(from.tensor, to);
-    call.arguments = {std::move(from), copied};
-    add(std::move(call), kernel, kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns);
+    TW_RETURN_IF_ERROR(copy_into(copied, std::move(from)));
     return copied;
+  }
+
+  Status copy_into(const ScriptArgument& to, ScriptArgument from) {
+    TW_TRY(const KernelChoice kernel,
+           planned_.transform(types_.at(from.tensor), from.layout, to.layout));
+    ScriptCall call{
+        .name = fmt::format("{}: {} -> {}", from.tensor, spelled(from.layout), spelled(to.layout))};
+    call.arguments = {std::move(from), to};
+    const double run_ns = kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns;
+    add(std::move(call), kernel, static_cast<double>(trips_) * run_ns);
+    return {};
   }
 
   ScriptArgument new_array(const std::string& tensor, const Layout& layout) {
@@ -185,6 +336,9 @@ class ScriptWriter {
   const PlannedNetwork& planned_;
   const std::map<std::string, TensorType> types_;
   Script script_;
+  size_t body_begin_ = 0;  ///< in the body of a loop: the first storage that may be its own
+  int64_t trips_ = 1;
+  std::vector<StatePlaces> states_;                            ///< of the loop that was begun last
   std::map<std::string, std::vector<ScriptArgument>> arrays_;  ///< of each tensor, as written
   std::map<std::pair<std::string, std::string>, size_t> kernels_;
 };

@@ -14,10 +14,6 @@ namespace {
 /// Differences below 1 % are noise, as in sampling.cpp.
 constexpr double clearly_faster = 0.99;
 
-double duration_ns(const runtime::StepTime& time) {
-  return static_cast<double>(time.end_ns - time.begin_ns);
-}
-
 /// Calls of a model by turns on one and on all threads of a pool.
 class StepTimer {
  public:
@@ -38,17 +34,17 @@ class StepTimer {
   /// One round, which counts unless the watch objects.
   Status time_round(bool one_first) {
     watch_.begin();
-    std::vector<runtime::StepTime> one, all;
+    std::vector<double> one, all;
     for (const bool on_one : {one_first, !one_first}) {
       TW_TRY(runtime::ModelProfile profile, model_.profile(buffers_, pool_, on_one ? 1 : 0));
-      (on_one ? one : all) = std::move(profile.steps);
+      (on_one ? one : all) = runtime::times_of_steps(model_.info(), profile);
     }
     if (watch_.objection(watch_.end())) {
       watch_.rest();
       return {};
     }
     for (size_t step = 0; step < rounds_.size(); ++step)
-      rounds_[step].push_back({duration_ns(one[step]), duration_ns(all[step])});
+      rounds_[step].push_back({one[step], all[step]});
     ++count_;
     return {};
   }

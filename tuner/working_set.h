@@ -5,6 +5,7 @@
 // kernels are predicted and timed (dsl/cache_state.h). Pure functions; thread-safe.
 
 #include <cstdint>
+#include <vector>
 
 #include "base/machine.h"
 #include "dsl/cache_state.h"
@@ -21,5 +22,9 @@ int64_t working_set_bytes(const graph::Graph& graph);
 /// the smallest cache of which the working set fills at most half. Hot where that is the L2 of one
 /// core, and on GPUs.
 dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine);
+
+/// The state of the caches in which the operators of each loop run: a trip finds in the caches what
+/// the trip before left there, which is all that the body reads and writes.
+std::vector<dsl::CacheState> states_of_loops(const graph::Graph& graph, const Machine& machine);
 
 }  // namespace tw::tuner

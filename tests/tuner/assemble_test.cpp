@@ -123,6 +123,58 @@ TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
   EXPECT_THAT(steps()[3], HasSubstr("c1: NCHW -> NCHW"));
 }
 
+TEST_F(Assembling, ALoopRunsItsStepsOnSlices) {
+  for (const bool is_backward : {false, true})
+    for (const int64_t trips : {1, 2, 5}) {
+      expect_as_interpreted(graph::recurrence(trips, is_backward));
+      if (IsSkipped() || HasFatalFailure()) return;
+      const runtime::ModelVariant& variant = model_.variants[0];
+      ASSERT_EQ(variant.loops.size(), 1u);
+      EXPECT_EQ(variant.loops[0].trips, trips);
+      // The body copies nothing.
+      EXPECT_EQ(variant.loops[0].count, 4);
+      const auto again = runtime::parse_model(runtime::model_bytes(model_).value());
+      ASSERT_TRUE(again) << again.error().message;
+      EXPECT_EQ(*again, model_);
+    }
+}
+
+TEST_F(Assembling, ValuesThatALoopHandsOnTwiceAreCopied) {
+  // h1 is the next value of two states and stacked in both orders; y is a reshape of a slice.
+  graph::Graph graph = graph::recurrence(3);
+  graph.loops[0].states[1].next = "h1";
+  graph.loops[0].stacks.push_back({"h1", "reversed", true});
+  graph.operators[3] = reshaped("x", "y", {2, 3}, {3, 2});
+  graph.operators[3].loop = 0;
+  graph.operators[4] = reshaped("ys", "z", {3, 3, 2}, {18});
+  graph.outputs.push_back("reversed");
+  expect_as_interpreted(graph);
+}
+
+TEST_F(Assembling, LoopsOfBlockedImagesAreRowMajorAtTheirBorders) {
+  Times times{.otherwise = 1e6};
+  times.ns["conv2d in=NHWC out=NHWC"] = 1e3;
+  for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
+    times.ns[copy] = 400;
+  graph::Graph graph;
+  const std::vector<int64_t> image = {1, 32, 8, 8};
+  graph.inputs = {{"x", {Float32, image}}};
+  graph.constants["w"] = weights_of({32, 32, 3, 3}, 1, 288);
+  graph.operators = {graph::named(small_conv, {"s", "w"}, "c"),
+                     graph::named(small_conv, {"c", "w"}, "next")};
+  graph::Loop loop;
+  loop.name = "loop";
+  loop.trips = 3;
+  loop.states = {{"s", "x", "next", "y"}};
+  graph.loops = {loop};
+  for (graph::Operator& op : graph.operators) op.loop = 0;
+  graph.outputs = {"y"};
+  expect_as_interpreted(graph, times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("x: NCHW -> NCHW", "s: NCHW -> NHWC", "c", "next",
+                                   "next: NHWC -> NCHW", "y: NCHW -> NCHW"));
+}
+
 TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {
   expect_as_interpreted(with_reshape());
   if (IsSkipped()) return;

@@ -185,5 +185,26 @@ TEST_F(SchemeCost, OnlySchemesThatCouldChangeThePlanContend) {
   EXPECT_THAT(find_contenders(known, plans, 5e4, 3e3), SizeIs(0));
 }
 
+TEST_F(SchemeCost, AnOperatorInALoopCostsAsMuchAsAllItsRuns) {
+  graph_ = graph::Graph();
+  graph_.inputs = {{"x", {Float32, {1, 32, 8, 8}}}};
+  graph_.constants["w"] = weights_of({32, 32, 3, 3}, 1, 288);
+  graph_.operators = {graph::named(small_conv, {"s", "w"}, "next"),
+                      graph::named(small_conv, {"y", "w"}, "z")};
+  graph_.operators[0].loop = 0;
+  graph::Loop loop;
+  loop.name = "loop";
+  loop.trips = 7;
+  loop.states = {{"s", "x", "next", "y"}};
+  graph_.loops = {loop};
+  graph_.outputs = {"z"};
+  const SchemeCosts known = costs();
+  EXPECT_EQ(known.groups().size(), 1u);
+  EXPECT_EQ(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 7e4);
+  EXPECT_EQ(scheme(known, 1, "in=NHWC out=NHWC").cost_ns, 1e4);
+  EXPECT_EQ(known.runs_of(0), 7);
+  EXPECT_EQ(known.optimistic_ns(0, 0), 1e4);
+}
+
 }  // namespace
 }  // namespace tw::tuner

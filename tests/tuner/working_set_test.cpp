@@ -38,5 +38,17 @@ TEST(WorkingSet, ANetworkHasTheStateOfTheLevelThatIsTwiceAsLarge) {
   EXPECT_EQ(state_of(graph, parse_target("cuda:sm_80")->machine), dsl::CacheState::Hot);
 }
 
+TEST(WorkingSet, OfALoopIsThatOfATrip) {
+  const auto bytes = [](int64_t trips) { return working_set_bytes(graph::recurrence(trips)); };
+  // xs, hs and ys have two rows of three numbers for each trip.
+  EXPECT_EQ(bytes(1010) - bytes(1000), 3 * 10 * 24);
+  Machine machine;
+  machine.caches[1].bytes = 4 << 10;
+  machine.caches[2].bytes = 8 << 10;
+  const graph::Graph graph = graph::recurrence(1000);
+  EXPECT_EQ(state_of(graph, machine), dsl::CacheState::NetworkMemory);
+  EXPECT_EQ(states_of_loops(graph, machine), std::vector{dsl::CacheState::Hot});
+}
+
 }  // namespace
 }  // namespace tw::tuner
