@@ -10,6 +10,7 @@
 
 #include "base/integer.h"
 #include "graph/onnx/names.h"
+#include "graph/passes/list.h"
 #include "graph/rewrite.h"
 
 namespace tw::graph::onnx {
@@ -199,11 +200,12 @@ Status GraphBuilder::bind(const dsl::Compute& compute, const dsl::Workload* work
   for (const std::string& output : outputs)
     names.push_back(output.empty() ? claim("unread") : output);
   if (folds(compute, tensors)) return fold(compute, tensors, names);
+  for (std::string& tensor : tensors) tensor = in_body(tensor);
   if (workload) {
-    graph_.operators.push_back({*workload, tensors, names});
+    push({*workload, tensors, names, {}});
   } else {
     TW_TRY(Operator made, make_operator(compute, tensors, names, graph_.constants));
-    graph_.operators.push_back(std::move(made));
+    push(std::move(made));
   }
   for (size_t i = 0; i < names.size(); ++i)
     types_[names[i]] = output_type(compute, compute.outputs[i]);
@@ -242,16 +244,120 @@ Status GraphBuilder::fold(const dsl::Compute& compute, const std::vector<std::st
 Status GraphBuilder::copy(const std::string& tensor, const std::string& name) {
   const TensorType type = types_.at(tensor);
   TW_TRY(const dsl::Compute same, reshape(type.dtype, type.shape, type.shape));
-  TW_TRY(Operator made, make_operator(same, {tensor}, {name}, graph_.constants));
-  graph_.operators.push_back(std::move(made));
+  TW_TRY(Operator made, make_operator(same, {in_body(tensor)}, {name}, graph_.constants));
+  push(std::move(made));
   types_[name] = type;
   return {};
 }
+
+void GraphBuilder::push(Operator op) {
+  if (is_in_loop_) {
+    op.loop = graph_.loops.size() - 1;
+    body_.insert(op.outputs.begin(), op.outputs.end());
+    written_.insert(op.outputs.begin(), op.outputs.end());
+  }
+  graph_.operators.push_back(std::move(op));
+}
+
+/// The name by which operators that are added now read the tensor: in a loop, a tensor from outside
+/// has a name of its own.
+std::string GraphBuilder::in_body(const std::string& tensor) {
+  if (!is_in_loop_ || body_.contains(tensor) || graph_.constants.contains(tensor)) return tensor;
+  std::vector<Loop::Share>& shares = graph_.loops.back().shares;
+  const auto known = std::ranges::find(shares, tensor, &Loop::Share::outside);
+  if (known != shares.end()) return known->inside;
+  const std::string inside = claim(tensor);
+  types_[inside] = types_.at(tensor);
+  body_.insert(inside);
+  shares.push_back({inside, tensor});
+  return inside;
+}
+
+Status GraphBuilder::begin_loop(const std::string& name, int64_t trips) {
+  if (is_in_loop_)
+    return fail(ErrorCode::Unsupported, "[onnx] a loop in the body of a loop is not implemented");
+  is_in_loop_ = true;
+  body_.clear();
+  written_.clear();
+  graph_.loops.emplace_back();
+  graph_.loops.back().name = claim(name);
+  graph_.loops.back().trips = trips;
+  return {};
+}
+
+std::string GraphBuilder::add_slice(const std::string& whole, bool is_backward) {
+  const std::string tensor = resolved(whole), slice = claim(tensor);
+  TensorType type = types_.at(tensor);
+  type.shape.erase(type.shape.begin());
+  types_[slice] = std::move(type);
+  body_.insert(slice);
+  graph_.loops.back().slices.push_back({slice, tensor, is_backward});
+  return slice;
+}
+
+std::string GraphBuilder::add_state(const std::string& first) {
+  const std::string tensor = resolved(first), state = claim(tensor);
+  types_[state] = types_.at(tensor);
+  body_.insert(state);
+  graph_.loops.back().states.push_back({state, tensor, "", ""});
+  return state;
+}
+
+/// The tensor if an operator of the body writes it, or a copy of it.
+Result<std::string> GraphBuilder::written_in_body(const std::string& name) {
+  const std::string tensor = resolved(name);
+  if (written_.contains(tensor)) return tensor;
+  std::string copied = claim(tensor);
+  TW_RETURN_IF_ERROR(copy(tensor, copied));
+  return copied;
+}
+
+Status GraphBuilder::set_next(const std::string& state, const std::string& next,
+                              const std::string& last) {
+  std::vector<Loop::State>& states = graph_.loops.back().states;
+  const auto found = std::ranges::find(states, state, &Loop::State::inside);
+  TW_CHECK(found != states.end(), "a state of the loop");
+  TW_TRY(found->next, written_in_body(next));
+  const TensorType &before = types_.at(state), &after = types_.at(found->next);
+  if (before != after)
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onnx] a state of its loop is {} before a trip and {} after it",
+                            before.to_string(), after.to_string()));
+  found->last = last;
+  if (!last.empty()) types_[last] = before;
+  return {};
+}
+
+Status GraphBuilder::add_stack(const std::string& tensor, const std::string& whole,
+                               bool is_backward) {
+  if (whole.empty()) return {};
+  TW_TRY(const std::string slice, written_in_body(tensor));
+  TensorType type = types_.at(slice);
+  type.shape.insert(type.shape.begin(), graph_.loops.back().trips);
+  if (bytes_of(type) > most_tensor_bytes)
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onnx] its output {} is larger than a tebibyte", type.to_string()));
+  types_[whole] = std::move(type);
+  graph_.loops.back().stacks.push_back({slice, whole, is_backward});
+  return {};
+}
+
+void GraphBuilder::end_loop() { is_in_loop_ = false; }
 
 void GraphBuilder::rename(const std::string& tensor, const std::string& name) {
   for (Operator& op : graph_.operators) {
     std::ranges::replace(op.inputs, tensor, name);
     std::ranges::replace(op.outputs, tensor, name);
+  }
+  for (Loop& loop : graph_.loops) {
+    for (Loop::Share& share : loop.shares)
+      if (share.outside == tensor) share.outside = name;
+    for (auto* slices : {&loop.slices, &loop.stacks})
+      for (Loop::Slice& slice : *slices)
+        if (slice.outside == tensor) slice.outside = name;
+    for (Loop::State& state : loop.states)
+      for (std::string* of : {&state.first, &state.last})
+        if (*of == tensor) *of = name;
   }
   types_[name] = types_.at(tensor);
   types_.erase(tensor);
@@ -279,28 +385,14 @@ Result<std::string> GraphBuilder::name_output(const Output& output) {
   return output.name;
 }
 
-void GraphBuilder::drop_dead() {
-  std::set<std::string> live(graph_.outputs.begin(), graph_.outputs.end());
-  std::vector<Operator> kept;
-  for (auto op = graph_.operators.rbegin(); op != graph_.operators.rend(); ++op) {
-    const auto is_live = [&](const std::string& name) { return live.contains(name); };
-    if (std::ranges::none_of(op->outputs, is_live)) continue;
-    live.insert(op->inputs.begin(), op->inputs.end());
-    kept.push_back(std::move(*op));
-  }
-  std::ranges::reverse(kept);
-  graph_.operators = std::move(kept);
-  std::erase_if(graph_.constants, [&](const auto& entry) { return !live.contains(entry.first); });
-}
-
 Result<Graph> GraphBuilder::finish(const std::vector<Output>& outputs) {
   for (const Output& output : outputs) {
     TW_TRY(const std::string tensor, name_output(output));
     graph_.outputs.push_back(tensor);
   }
-  drop_dead();
-  TW_RETURN_IF_ERROR(validate(graph_));
-  return std::exchange(graph_, {});
+  TW_TRY(Graph graph, drop_dead(std::exchange(graph_, {})));
+  TW_RETURN_IF_ERROR(validate(graph));
+  return graph;
 }
 
 }  // namespace tw::graph::onnx

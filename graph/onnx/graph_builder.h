@@ -54,6 +54,13 @@ class GraphBuilder final : public Builder {
   std::string fresh_name(const std::string& stem) override { return claim(stem); }
   /// Requires: knows(name).
   Value value(const std::string& name) const override;
+  Status begin_loop(const std::string& name, int64_t trips) override;
+  std::string add_slice(const std::string& whole, bool is_backward) override;
+  std::string add_state(const std::string& first) override;
+  Status set_next(const std::string& state, const std::string& next,
+                  const std::string& last) override;
+  Status add_stack(const std::string& tensor, const std::string& whole, bool is_backward) override;
+  void end_loop() override;
 
   /// A name for a tensor that is none yet: `name`, as near as it may be.
   std::string claim(std::string_view name);
@@ -83,7 +90,9 @@ class GraphBuilder final : public Builder {
   Result<std::string> name_output(const Output& output);
   Status copy(const std::string& tensor, const std::string& name);
   void rename(const std::string& tensor, const std::string& name);
-  void drop_dead();
+  void push(Operator op);
+  std::string in_body(const std::string& tensor);
+  Result<std::string> written_in_body(const std::string& tensor);
 
   Graph graph_;
   std::map<std::string, TensorType> types_;     ///< of all tensors
@@ -93,6 +102,9 @@ class GraphBuilder final : public Builder {
   int64_t model_bytes_ = 0, made_bytes_ = 0;
   int64_t left_filled_bytes_;               ///< of tensors of equal elements that may still be made
   std::map<std::string, Constant> filled_;  ///< those tensors, by type and element
+  bool is_in_loop_ = false;                 ///< the last of graph_.loops
+  std::set<std::string> body_;              ///< tensors of its body so far
+  std::set<std::string> written_;           ///< those of its operators
   int64_t folding_work_ = 0;                ///< evaluations of expression nodes so far
 };
 

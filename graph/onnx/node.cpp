@@ -143,7 +143,7 @@ Result<DType> element_type(int64_t number) {
 namespace tw::graph {
 
 std::vector<std::string> onnx_operators() {
-  std::set<std::string> names = {"If"};
+  std::set<std::string> names = {"If", "Loop", "Scan"};
   for (const onnx::Conversion& row : onnx::conversions()) names.emplace(row.op_type);
   for (const onnx::Conversion& row : onnx::constant_conversions()) names.emplace(row.op_type);
   return {names.begin(), names.end()};

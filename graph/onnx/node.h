@@ -98,6 +98,32 @@ class Builder {
   virtual std::string fresh_name(const std::string& stem) = 0;
   /// A tensor that was added, with its constant where it is one.
   virtual Value value(const std::string& name) const = 0;
+
+  // Loops. Operators that are added between begin_loop() and end_loop() are the body of a loop.
+  // They may read any tensor from outside of it, which is the same in every trip.
+  //
+  //   TW_RETURN_IF_ERROR(builder.begin_loop("rnn", steps));
+  //   const std::string x = builder.add_slice("xs", false), h = builder.add_state("h0");
+  //   ... add() operators that read x and h and write "h1"
+  //   TW_RETURN_IF_ERROR(builder.set_next(h, "h1", "hn"));
+  //   TW_RETURN_IF_ERROR(builder.add_stack("h1", "ys", false));
+  //   builder.end_loop();
+
+  /// Unsupported within a loop. Requires: trips >= 1.
+  virtual Status begin_loop(const std::string& name, int64_t trips) = 0;
+  /// The slice of `whole` along its first dimension that a trip reads, in the order of the trips or
+  /// backward. Requires: a first dimension of as many elements as there are trips.
+  virtual std::string add_slice(const std::string& whole, bool is_backward) = 0;
+  /// A value that is `first` before the first trip, and what set_next() says before each later one.
+  virtual std::string add_state(const std::string& first) = 0;
+  /// `next`, of the type of the state, is the state after a trip, `last` that after the last one;
+  /// nobody wants the latter where the name is empty.
+  virtual Status set_next(const std::string& state, const std::string& next,
+                          const std::string& last) = 0;
+  /// `whole` has the tensor of all trips along its first dimension. Dropped if the name is empty.
+  virtual Status add_stack(const std::string& tensor, const std::string& whole,
+                           bool is_backward) = 0;
+  virtual void end_loop() = 0;
 };
 
 using Convert = Status (*)(const Node& node, Builder& builder);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM, unrolled: the input is projected for all steps by one operator, and each step
-// is an operator of its own.
+// RNN, GRU and LSTM: the input is projected for all steps by one product, and a loop has the steps.
+// The body of the loop is the product of the state with the recurrent weights, and one elementwise
+// operator of all gates; in a GRU whose reset gate acts before the product it is two of each.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 
 namespace tw::graph::onnx {
 namespace {
-
-/// Steps of all directions together; each is an operator, and an input of the one that joins them.
-constexpr int64_t most_steps = 512;
 
 using Activation = Expr (*)(const Expr& x);
 
@@ -36,6 +35,7 @@ struct Recurrent {
   bool is_batch_first = false, is_reverse = false;
   bool resets_last = false;             ///< GRU: the reset gate acts behind the product
   bool couples_gates = false;           ///< LSTM: the forget gate is 1 - input gate
+  bool has_lengths = false;             ///< sequences may be shorter than the longest
   double limit = 0;                     ///< of what enters an activation; 0: none
   std::vector<Activation> activations;  ///< of each direction, one after the other
 
@@ -45,10 +45,7 @@ struct Recurrent {
     return activations[direction * activations.size() / static_cast<size_t>(directions) + which](
         inside);
   }
-  /// The position in time of a step of a direction.
-  int64_t time(size_t direction, int64_t step) const {
-    return is_reverse || direction == 1 ? steps - 1 - step : step;
-  }
+  bool is_backward(int64_t direction) const { return is_reverse || direction == 1; }
 };
 
 Result<Activation> activation_of(const Node& node, const std::string& name) {
@@ -88,9 +85,18 @@ Status check_optional(const Node& node, const Recurrent& p) {
     if (node.has_input(index) && node.input(index).type.shape != shape)
       return node.invalid(fmt::format("input {} does not fit the sequence", index));
   if (!node.has_input(Lengths)) return {};
+  const Value& lengths = node.input(Lengths);
+  if (lengths.type == TensorType{Int32, {p.batch}}) return {};
+  return node.invalid(
+      fmt::format("its lengths are {}, expected i32[{}]", lengths.type.to_string(), p.batch));
+}
+
+/// Whether lengths are given, and not known to be those of the longest sequence.
+Result<bool> has_shorter_lengths(const Node& node, const Recurrent& p) {
+  if (!node.has_input(Lengths)) return false;
+  if (!node.input(Lengths).constant) return true;
   TW_TRY(const std::vector<int64_t> lengths, node.constant_integers(Lengths));
-  if (std::ranges::all_of(lengths, [&](int64_t length) { return length == p.steps; })) return {};
-  return node.unsupported("sequences that are shorter than the longest");
+  return std::ranges::any_of(lengths, [&](int64_t length) { return length != p.steps; });
 }
 
 Result<Recurrent> recurrent_of(const Node& node) {
@@ -121,114 +127,229 @@ Result<Recurrent> recurrent_of(const Node& node) {
   if (p.directions != (direction == "bidirectional" ? 2 : 1) || p.hidden < 1 ||
       p.r.type.shape[1] != p.rows() || p.w.type.shape != Shape{p.directions, p.rows(), p.size})
     return node.invalid("the weights do not fit the sequence");
-  if (p.steps < 1 || p.steps > most_steps / p.directions)
-    return node.unsupported(fmt::format("{} steps", p.steps));
+  if (p.steps < 1) return node.unsupported("a sequence without steps");
   TW_TRY(p.activations, activations_of(node, p.directions));
   TW_RETURN_IF_ERROR(check_optional(node, p));
+  TW_TRY(p.has_lengths, has_shorter_lengths(node, p));
   return p;
 }
 
-/// Adds W x + Wb + Rb of all steps, [time, batch, gate], and returns its name. Of a gate that the
-/// reset acts on behind the product, Rb is left to the step.
+// ---- products -------------------------------------------------------------------------------
+
+/// Some rows of a direction of the weights [direction, row, column], transposed to [column, row] as
+/// `dense` reads them. Constants are cut at once, as they may be too large for the interpreter.
+Result<Value> weights_of(Builder& builder, const Value& weights, int64_t direction, int64_t first,
+                         int64_t count) {
+  const int64_t rows = weights.type.shape[1], columns = weights.type.shape[2];
+  const DType type = weights.type.dtype;
+  const std::string name = builder.fresh_name(weights.name);
+  if (weights.constant) {
+    TW_TRY(dsl::Array part, dsl::Array::make(type, {count, columns}));
+    const auto bytes = static_cast<size_t>(columns * size_bytes(type));
+    if (!part.data.empty())
+      std::memcpy(part.data.data(),
+                  weights.constant->array->data.data() +
+                      static_cast<size_t>(direction * rows + first) * bytes,
+                  part.data.size());
+    TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(part)));
+  } else {
+    const Axis r("r", count), c("c", columns);
+    Declaration declaration(builder);
+    const Tensor all = declaration.read(weights);
+    TW_RETURN_IF_ERROR(declaration.add(
+        compute("out", {r, c}, all(Expr(direction), Expr(r) + Expr(first), c)), name));
+  }
+  return transposed(builder, builder.value(name), {1, 0});
+}
+
+/// Adds the product of [batch, hidden] with rows of the recurrent weights, and returns its name.
+Result<std::string> add_product(const Node& node, Builder& builder, const std::string& left,
+                                const Value& weights) {
+  const Value a = builder.value(left);
+  const std::string name = builder.fresh_name(node.op_type);
+  TW_RETURN_IF_ERROR(add_named(
+      builder, "dense",
+      {{"m", a.type.shape[0]}, {"n", weights.type.shape[1]}, {"k", weights.type.shape[0]}},
+      a.type.dtype, {a, weights}, name));
+  return name;
+}
+
+/// Wb + Rb. Of a gate that the reset acts on behind the product, Rb is left to the step.
+Result<Value> bias_of(const Node& node, Builder& builder, const Recurrent& p, int64_t direction) {
+  const Axis g("g", p.rows());
+  Declaration declaration(builder);
+  const Tensor bias = declaration.read(node.input(Bias));
+  const Expr of_input = wide(bias(Expr(direction), g));
+  const Expr of_state = wide(bias(Expr(direction), Expr(g) + Expr(p.rows())));
+  const Expr none = number(of_state, 0);
+  const Expr sum = of_input + (p.resets_last && node.op_type == "GRU"
+                                   ? select(Expr(g) < Expr(2 * p.hidden), of_state, none)
+                                   : of_state);
+  const std::string name = builder.fresh_name(node.op_type);
+  TW_RETURN_IF_ERROR(declaration.add(compute("out", {g}, cast(p.x.type.dtype, sum)), name));
+  return builder.value(name);
+}
+
+/// Adds W x + Wb + Rb of all steps, [time, batch, gate], and returns its name.
 Result<std::string> add_projection(const Node& node, Builder& builder, const Recurrent& p,
                                    int64_t direction) {
-  const Axis t("t", p.steps), b("b", p.batch), g("g", p.rows()), i("i", p.size);
-  Declaration declaration(builder);
-  const Tensor in = declaration.read(p.x);
-  const Expr x = wide(p.is_batch_first ? in(b, t, i) : in(t, b, i));
-  const Expr w = wide(declaration.read(p.w)(Expr(direction), g, i));
-  const Tensor product = compute("product", {t, b, g}, sum(i, x * w));
-  Expr result = product(t, b, g);
-  if (node.has_input(Bias)) {
-    const Tensor bias = declaration.read(node.input(Bias));
-    const Expr of_input = wide(bias(Expr(direction), g));
-    const Expr of_state = wide(bias(Expr(direction), Expr(g) + Expr(p.rows())));
-    const Expr none = number(of_state, 0);
-    result = result + of_input +
-             (p.resets_last ? select(Expr(g) < Expr(2 * p.hidden), of_state, none) : of_state);
+  Value x = p.x;
+  if (p.is_batch_first) {
+    TW_TRY(x, transposed(builder, x, {1, 0, 2}));
   }
-  const std::string name = builder.fresh_name(node.op_type);
-  TW_RETURN_IF_ERROR(declaration.add(compute("out", {t, b, g}, result), name));
-  return name;
+  TW_TRY(x, reshaped(builder, x, {p.steps * p.batch, p.size}));
+  TW_TRY(const Value w, weights_of(builder, p.w, direction, 0, p.rows()));
+  std::vector<Value> inputs = {x, w};
+  dsl::Attributes attributes = {{"m", p.steps * p.batch}, {"n", p.rows()}, {"k", p.size}};
+  if (node.has_input(Bias)) {
+    attributes["bias"] = 1;
+    TW_TRY(inputs.emplace_back(), bias_of(node, builder, p, direction));
+  }
+  const std::string product = builder.fresh_name(node.op_type);
+  TW_RETURN_IF_ERROR(add_named(builder, "dense", attributes, p.x.type.dtype, inputs, product));
+  TW_TRY(const Value result,
+         reshaped(builder, builder.value(product), {p.steps, p.batch, p.rows()}));
+  return result.name;
 }
 
 // ---- steps ----------------------------------------------------------------------------------
 
-/// One step of one direction, as the functions below see it.
+/// The weights of a direction that steps read, as add_product() takes them.
+struct StepWeights {
+  Value all;                  ///< of all gates, or of those whose product is with the state itself
+  std::optional<Value> last;  ///< GRU: of the candidate, whose product is with the reset state
+};
+
+/// The body of the loop of one direction. Its tensors are [batch, gate] and [batch, hidden].
 struct Step {
   const Node& node;
   const Recurrent& p;
-  Declaration& declaration;
-  int64_t direction, time;
-  std::string projection, h, c;  ///< tensors: the projected input, and the states before
   Builder& builder;
-  Axis b, j, k;  ///< batch, hidden, and hidden that is summed over
+  int64_t direction;
+  std::string projection, h, c;  ///< the projected input, and the states before the step
+  std::string time;              ///< i32[1], where sequences have lengths of their own
+  Axis b = {"b", p.batch}, j = {"j", p.hidden};
 
-  Expr state(const std::string& name, const Axis& along) const {
-    return wide(declaration.read(builder.value(name))(b, along));
+  Expr state(Declaration& declaration, const std::string& name) const {
+    return wide(declaration.read(builder.value(name))(b, j));
   }
-  Expr recurrence(int64_t gate, const Axis& row) const {
-    const Tensor r = declaration.read(p.r);
-    return wide(r(Expr(direction), Expr(row) + Expr(gate * p.hidden), k));
-  }
-  /// The gate's projected input, and R h of it as a stage.
-  Expr input(int64_t gate, const Axis& row) const {
-    return declaration.read(builder.value(projection))(Expr(time), b,
-                                                       Expr(row) + Expr(gate * p.hidden));
-  }
-  Expr product(int64_t gate) const {
-    return compute(fmt::format("gate{}", gate), {b, j}, sum(k, state(h, k) * recurrence(gate, j)))(
-        b, j);
+  /// A gate of a tensor that has gates side by side.
+  Expr gate(Declaration& declaration, const std::string& name, int64_t which) const {
+    return wide(declaration.read(builder.value(name))(b, Expr(j) + Expr(which * p.hidden)));
   }
   Expr activated(size_t which, const Expr& x) const {
     return p.activated(static_cast<size_t>(direction), which, x);
   }
 };
 
-Expr rnn_step(const Step& s) { return s.activated(0, s.input(0, s.j) + s.product(0)); }
-
-/// Gates: update, reset, candidate.
-Expr gru_step(const Step& s) {
-  const Expr update = s.activated(0, s.input(0, s.j) + s.product(0));
-  const Tensor reset = compute("reset", {s.b, s.j}, s.activated(0, s.input(1, s.j) + s.product(1)));
-  Expr recurrent;
-  if (s.p.resets_last) {
-    recurrent = s.product(2);
-    if (s.node.has_input(Bias)) {
-      const Tensor bias = s.declaration.read(s.node.input(Bias));
-      recurrent = recurrent + wide(bias(Expr(s.direction), Expr(s.j) + Expr(5 * s.p.hidden)));
-    }
-    recurrent = reset(s.b, s.j) * recurrent;
-  } else {
-    const Expr term = reset(s.b, s.k) * s.state(s.h, s.k) * s.recurrence(2, s.j);
-    recurrent = compute("gate2", {s.b, s.j}, sum(s.k, term))(s.b, s.j);
-  }
-  const Expr candidate = s.activated(1, s.input(2, s.j) + recurrent);
-  return (number(update, 1) - update) * candidate + update * s.state(s.h, s.j);
-}
-
-/// The states after a step.
+/// What a step computes: stages with the states after it.
 struct States {
   Expr h, c;
 };
 
+States rnn_step(const Step& s, Declaration& declaration, const std::string& product) {
+  return {s.activated(0, s.gate(declaration, s.projection, 0) + s.gate(declaration, product, 0)),
+          {}};
+}
+
+Expr gru_gate(const Step& s, Declaration& declaration, const std::string& product, int64_t which) {
+  return s.activated(
+      0, s.gate(declaration, s.projection, which) + s.gate(declaration, product, which));
+}
+
+/// Adds the state times the reset gate, and returns its name.
+Result<std::string> add_reset_state(const Step& s, const std::string& product) {
+  Declaration declaration(s.builder);
+  const Expr reset = gru_gate(s, declaration, product, 1);
+  const std::string name = s.builder.fresh_name(s.node.op_type);
+  TW_RETURN_IF_ERROR(declaration.add(
+      compute("out", {s.b, s.j}, cast(s.p.x.type.dtype, reset * s.state(declaration, s.h))), name));
+  return name;
+}
+
+/// Gates: update, reset, candidate. `last` is the product of the candidate, where the reset gate
+/// acts before it; else that is among the others.
+States gru_step(const Step& s, Declaration& declaration, const std::string& product,
+                const std::string& last) {
+  const Expr update = gru_gate(s, declaration, product, 0);
+  Expr recurrent;
+  if (last.empty()) {
+    recurrent = s.gate(declaration, product, 2);
+    if (s.node.has_input(Bias)) {
+      const Tensor bias = declaration.read(s.node.input(Bias));
+      recurrent = recurrent + wide(bias(Expr(s.direction), Expr(s.j) + Expr(5 * s.p.hidden)));
+    }
+    recurrent = gru_gate(s, declaration, product, 1) * recurrent;
+  } else {
+    recurrent = s.gate(declaration, last, 0);
+  }
+  const Expr candidate = s.activated(1, s.gate(declaration, s.projection, 2) + recurrent);
+  return {(number(update, 1) - update) * candidate + update * s.state(declaration, s.h), {}};
+}
+
 /// Gates: input, output, forget, cell; peepholes: input, output, forget.
-States lstm_step(const Step& s) {
+States lstm_step(const Step& s, Declaration& declaration, const std::string& product) {
   const auto gate = [&](int64_t which, const Expr& cell) {
-    Expr x = s.input(which, s.j) + s.product(which);
+    Expr x = s.gate(declaration, s.projection, which) + s.gate(declaration, product, which);
     if (s.node.has_input(Peephole)) {
-      const Tensor weights = s.declaration.read(s.node.input(Peephole));
+      const Tensor weights = declaration.read(s.node.input(Peephole));
       x = x + wide(weights(Expr(s.direction), Expr(s.j) + Expr(which * s.p.hidden))) * cell;
     }
     return s.activated(0, x);
   };
-  const Expr before = s.state(s.c, s.j);
+  const Expr before = s.state(declaration, s.c);
   const Expr in = gate(0, before);
   const Expr forget = s.p.couples_gates ? number(in, 1) - in : gate(2, before);
-  const Expr candidate = s.activated(1, s.input(3, s.j) + s.product(3));
+  const Expr candidate =
+      s.activated(1, s.gate(declaration, s.projection, 3) + s.gate(declaration, product, 3));
   const Tensor cell = compute("cell", {s.b, s.j}, forget * before + in * candidate);
   const Expr c = cell(s.b, s.j);
   return {gate(1, c) * s.activated(2, c), c};
+}
+
+/// Names of what a step writes: the states after it, and its row of Y.
+struct Written {
+  std::string h, c, y;
+};
+
+/// Adds the operators of a step. Behind the end of a sequence its states stay and Y is 0.
+Result<Written> add_step(const Step& s, const StepWeights& weights) {
+  TW_TRY(const std::string product, add_product(s.node, s.builder, s.h, weights.all));
+  std::string last;
+  if (weights.last) {
+    TW_TRY(const std::string reset, add_reset_state(s, product));
+    TW_TRY(last, add_product(s.node, s.builder, reset, *weights.last));
+  }
+  Declaration declaration(s.builder);
+  const bool has_cell = s.node.op_type == "LSTM";
+  States after = has_cell                  ? lstm_step(s, declaration, product)
+                 : s.node.op_type == "GRU" ? gru_step(s, declaration, product, last)
+                                           : rnn_step(s, declaration, product);
+  const auto stage = [&](const char* name, const Expr& value) {
+    return compute(name, {s.b, s.j}, cast(s.p.x.type.dtype, value));
+  };
+  Written written = {s.builder.fresh_name(s.node.op_type), "", ""};
+  std::vector<Tensor> stages;
+  std::vector<std::string> names = {written.h};
+  written.y = written.h;
+  if (s.p.has_lengths) {
+    const Tensor time = declaration.read(s.builder.value(s.time));
+    const Tensor lengths = declaration.read(s.node.input(Lengths));
+    const Expr is_inside = time(Expr(0)) < lengths(s.b);
+    names.push_back(written.y = s.builder.fresh_name(s.node.op_type));
+    const Expr y = select(is_inside, after.h, number(after.h, 0));
+    after.h = select(is_inside, after.h, s.state(declaration, s.h));
+    stages = {stage("h", after.h), stage("y", y)};
+    if (has_cell) after.c = select(is_inside, after.c, s.state(declaration, s.c));
+  } else {
+    stages = {stage("h", after.h)};
+  }
+  if (has_cell) {
+    names.push_back(written.c = s.builder.fresh_name(s.node.op_type));
+    stages.push_back(stage("c", after.c));
+  }
+  TW_RETURN_IF_ERROR(declaration.add(stages, names));
+  return written;
 }
 
 /// The state before the first step, [batch, hidden].
@@ -249,61 +370,81 @@ Result<std::string> first_state(const Node& node, Builder& builder, const Recurr
   return name;
 }
 
-/// Names of the states after each step, in the order of time, and of the last cell.
+/// Adds the numbers of the steps, i32[steps, 1], and returns their name.
+Result<std::string> add_times(const Node& node, Builder& builder, const Recurrent& p) {
+  TW_TRY(dsl::Array times, dsl::Array::make(Int32, {p.steps, 1}));
+  for (int64_t t = 0; t < p.steps; ++t) times.set_int(t, t);
+  const std::string name = builder.fresh_name(node.op_type);
+  TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(times)));
+  return name;
+}
+
+Result<StepWeights> step_weights(const Node& node, Builder& builder, const Recurrent& p,
+                                 int64_t direction) {
+  if (node.op_type != "GRU" || p.resets_last) {
+    TW_TRY(const Value all, weights_of(builder, p.r, direction, 0, p.rows()));
+    return StepWeights{all, std::nullopt};
+  }
+  TW_TRY(const Value gates, weights_of(builder, p.r, direction, 0, 2 * p.hidden));
+  TW_TRY(const Value candidate, weights_of(builder, p.r, direction, 2 * p.hidden, p.hidden));
+  return StepWeights{gates, candidate};
+}
+
+/// Names of the states of all steps, [time, batch, hidden], and of those after the last step; empty
+/// where the node has no such output.
 struct Run {
-  std::vector<std::string> h;
-  std::string last_h, last_c;
+  std::string y, last_h, last_c;
 };
 
-Result<Run> add_steps(const Node& node, Builder& builder, const Recurrent& p, int64_t direction) {
+Result<Run> add_loop(const Node& node, Builder& builder, const Recurrent& p, int64_t direction) {
   TW_TRY(const std::string projection, add_projection(node, builder, p, direction));
-  Run run = {std::vector<std::string>(static_cast<size_t>(p.steps)), "", ""};
-  TW_TRY(run.last_h, first_state(node, builder, p, FirstH, direction));
-  TW_TRY(run.last_c, first_state(node, builder, p, FirstC, direction));
-  const DType type = p.x.type.dtype;
-  for (int64_t i = 0; i < p.steps; ++i) {
-    const int64_t time = p.time(static_cast<size_t>(direction), i);
-    Declaration declaration(builder);
-    const Axis b("b", p.batch), j("j", p.hidden), k("k", p.hidden);
-    const Step step = {node,       p,          declaration, direction, time, projection,
-                       run.last_h, run.last_c, builder,     b,         j,    k};
-    const bool has_cell = node.op_type == "LSTM";
-    States after;
-    if (has_cell) after = lstm_step(step);
-    if (node.op_type == "GRU") after.h = gru_step(step);
-    if (node.op_type == "RNN") after.h = rnn_step(step);
-    std::vector<Tensor> stages = {compute("h", {b, j}, cast(type, after.h))};
-    if (has_cell) stages.push_back(compute("c", {b, j}, cast(type, after.c)));
-    run.last_h = builder.fresh_name(node.op_type);
-    if (has_cell) run.last_c = builder.fresh_name(node.op_type);
-    TW_RETURN_IF_ERROR(declaration.add(stages, {run.last_h, run.last_c}));
-    run.h[static_cast<size_t>(time)] = run.last_h;
+  TW_TRY(const StepWeights weights, step_weights(node, builder, p, direction));
+  TW_TRY(const std::string first_h, first_state(node, builder, p, FirstH, direction));
+  const bool has_cell = node.op_type == "LSTM";
+  std::string first_c, times;
+  if (has_cell) {
+    TW_TRY(first_c, first_state(node, builder, p, FirstC, direction));
   }
+  if (p.has_lengths) {
+    TW_TRY(times, add_times(node, builder, p));
+  }
+  const auto name_of = [&](size_t output) {
+    const bool is_read = output < node.outputs.size() && !node.outputs[output].empty();
+    return is_read ? builder.fresh_name(node.op_type) : "";
+  };
+  const Run run = {name_of(0), name_of(1), has_cell ? name_of(2) : ""};
+  const bool is_backward = p.is_backward(direction);
+  const auto add_body = [&]() -> Status {
+    const std::string h = builder.add_state(first_h);
+    const std::string c = has_cell ? builder.add_state(first_c) : "";
+    const std::string x = builder.add_slice(projection, is_backward);
+    const std::string time = p.has_lengths ? builder.add_slice(times, is_backward) : "";
+    TW_TRY(const Written written, add_step({node, p, builder, direction, x, h, c, time}, weights));
+    TW_RETURN_IF_ERROR(builder.set_next(h, written.h, run.last_h));
+    if (has_cell) TW_RETURN_IF_ERROR(builder.set_next(c, written.c, run.last_c));
+    return builder.add_stack(written.y, run.y, is_backward);
+  };
+  TW_RETURN_IF_ERROR(builder.begin_loop(node.op_type, p.steps));
+  const Status added = add_body();
+  builder.end_loop();
+  TW_RETURN_IF_ERROR(added);
   return run;
 }
 
 // ---- outputs --------------------------------------------------------------------------------
 
-/// The element of one of several tensors [batch, hidden], chosen by `which` in a balanced tree.
-Expr choose(const std::vector<Tensor>& tensors, size_t first, size_t last, const Expr& which,
-            const Axis& b, const Axis& j) {
-  if (last - first == 1) return tensors[first](b, j);
-  const size_t middle = (first + last) / 2;
-  return select(which < Expr(static_cast<int64_t>(middle)),
-                choose(tensors, first, middle, which, b, j),
-                choose(tensors, middle, last, which, b, j));
-}
-
-/// Adds the tensors of all steps or directions side by side over these axes.
+/// Adds the tensors of all directions side by side. `indices` are those of one of them.
 Status add_joined(Builder& builder, const std::vector<std::string>& names,
-                  const std::vector<Axis>& axes, const Expr& which, const Axis& b, const Axis& j,
-                  const std::string& output) {
+                  const std::vector<Axis>& axes, const Axis& direction,
+                  const std::vector<Expr>& indices, const std::string& output) {
   if (output.empty()) return {};
   Declaration declaration(builder);
-  std::vector<Tensor> tensors;
-  for (const std::string& name : names) tensors.push_back(declaration.read(builder.value(name)));
-  return declaration.add(compute("out", axes, choose(tensors, 0, tensors.size(), which, b, j)),
-                         output);
+  Expr value = declaration.read(builder.value(names[0])).read_at(indices);
+  if (names.size() > 1) {
+    const Tensor other = declaration.read(builder.value(names[1]));
+    value = select(Expr(direction) < Expr(1), value, other.read_at(indices));
+  }
+  return declaration.add(compute("out", axes, value), output);
 }
 
 }  // namespace
@@ -311,15 +452,12 @@ Status add_joined(Builder& builder, const std::vector<std::string>& names,
 Status convert_recurrent(const Node& node, Builder& builder) {
   TW_TRY(const Recurrent p, recurrent_of(node));
   std::vector<std::string> all, last_h, last_c;
-  std::vector<Run> runs;
-  for (int64_t d = 0; d < p.directions; ++d) {
-    TW_TRY(Run run, add_steps(node, builder, p, d));
+  for (int64_t direction = 0; direction < p.directions; ++direction) {
+    TW_TRY(const Run run, add_loop(node, builder, p, direction));
+    all.push_back(run.y);
     last_h.push_back(run.last_h);
     last_c.push_back(run.last_c);
-    runs.push_back(std::move(run));
   }
-  for (size_t t = 0; t < static_cast<size_t>(p.steps); ++t)
-    for (const Run& run : runs) all.push_back(run.h[t]);
   const Axis t("t", p.steps), d("d", p.directions), b("b", p.batch), j("j", p.hidden);
   const std::vector<Axis> states =
       p.is_batch_first ? std::vector<Axis>{b, d, j} : std::vector<Axis>{d, b, j};
@@ -327,11 +465,10 @@ Status convert_recurrent(const Node& node, Builder& builder) {
       p.is_batch_first ? std::vector<Axis>{b, t, d, j} : std::vector<Axis>{t, d, b, j};
   std::vector<std::string> outputs = node.outputs;
   outputs.resize(3);
-  const Expr step = Expr(t) * Expr(p.directions) + Expr(d);
-  TW_RETURN_IF_ERROR(add_joined(builder, all, sequence, step, b, j, outputs[0]));
-  TW_RETURN_IF_ERROR(add_joined(builder, last_h, states, d, b, j, outputs[1]));
+  TW_RETURN_IF_ERROR(add_joined(builder, all, sequence, d, {t, b, j}, outputs[0]));
+  TW_RETURN_IF_ERROR(add_joined(builder, last_h, states, d, {b, j}, outputs[1]));
   if (node.op_type != "LSTM") return {};
-  return add_joined(builder, last_c, states, d, b, j, outputs[2]);
+  return add_joined(builder, last_c, states, d, {b, j}, outputs[2]);
 }
 
 }  // namespace tw::graph::onnx

@@ -155,7 +155,8 @@ TEST(OnnxImport, DeadNodesAreNotLookedAt) {
 TEST(OnnxImport, ListsItsOperators) {
   const std::vector<std::string> operators = onnx_operators();
   EXPECT_TRUE(std::ranges::is_sorted(operators));
-  EXPECT_THAT(operators, testing::IsSupersetOf({"ConstantOfShape", "If", "NonZero", "Shape"}));
+  EXPECT_THAT(operators,
+              testing::IsSupersetOf({"ConstantOfShape", "If", "Loop", "NonZero", "Scan", "Shape"}));
 }
 
 // ---- functions and branches -----------------------------------------------------------------
@@ -236,6 +237,143 @@ TEST(OnnxImport, Fault58_AConditionOfTheInputIsUnsupported) {
   model.mutable_graph()->clear_initializer();
   add_input(model, "c", {}, TensorProto::BOOL);
   expect_unsupported(model, "node 'choice' (If): its condition is not known at import");
+}
+
+// ---- loops ------------------------------------------------------------------------------------
+
+/// A body graph of the node in which `s_out` = s_in + x k, and `row` is x.
+GraphProto& add_body(NodeProto& node, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs) {
+  GraphProto& body = *add_attribute(node, "body", AttributeProto::GRAPH).mutable_g();
+  for (const std::string& input : inputs) body.add_input()->set_name(input);
+  add_node(body, "Mul", {"x", "k"}, {"scaled"});
+  add_node(body, "Add", {"s_in", "scaled"}, {"s_out"});
+  add_node(body, "Identity", {"x"}, {"row"});
+  for (const std::string& output : outputs) add_output(body, output);
+  return body;
+}
+
+/// A Scan along dimension 1 of xs [2, 3], where k of the body is an input of the model.
+ModelProto scan_model(int64_t input_direction = 0, int64_t output_direction = 0,
+                      int64_t output_axis = 0) {
+  ModelProto model = empty_model();
+  add_input(model, "s0", {2});
+  add_input(model, "xs", {2, 3});
+  add_input(model, "k", {2});
+  NodeProto& node = add_node(model, "Scan", {"s0", "xs"}, {"s", "rows"}, "scan");
+  const auto set = [&](const char* name, int64_t value) {
+    add_attribute(node, name, AttributeProto::INTS).add_ints(value);
+  };
+  add_attribute(node, "num_scan_inputs", AttributeProto::INT).set_i(1);
+  set("scan_input_axes", 1);
+  set("scan_input_directions", input_direction);
+  set("scan_output_directions", output_direction);
+  set("scan_output_axes", output_axis);
+  add_body(node, {"s_in", "x"}, {"s_out", "row"});
+  add_output(model, "s");
+  add_output(model, "rows");
+  return model;
+}
+
+std::vector<double> scanned(const ModelProto& model, const std::string& output) {
+  const Graph graph = graph_of(model);
+  EXPECT_EQ(graph.loops.size(), 1u);
+  dsl::Arrays inputs;
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape,
+                       const std::vector<double>& values) {
+    inputs[name] = dsl::Array::make(Float32, std::move(shape)).value();
+    for (size_t i = 0; i < values.size(); ++i)
+      inputs[name].set_float(static_cast<int64_t>(i), values[i]);
+  };
+  add("s0", {2}, {100, 200});
+  add("xs", {2, 3}, {1, 2, 3, 10, 20, 30});
+  add("k", {2}, {1, 2});
+  const auto values = interpret(graph, inputs);
+  EXPECT_TRUE(values) << values.error().message;
+  std::vector<double> elements;
+  for (int64_t i = 0; values && i < values->at(output).size(); ++i)
+    elements.push_back(values->at(output).get_float(i));
+  return elements;
+}
+
+TEST(OnnxImport, AScanIsALoop) {
+  EXPECT_THAT(scanned(scan_model(), "s"), ElementsAre(106, 320));
+  EXPECT_THAT(scanned(scan_model(), "rows"), ElementsAre(1, 10, 2, 20, 3, 30));
+  EXPECT_THAT(scanned(scan_model(1), "rows"), ElementsAre(3, 30, 2, 20, 1, 10));
+  EXPECT_THAT(scanned(scan_model(0, 1), "rows"), ElementsAre(3, 30, 2, 20, 1, 10));
+  EXPECT_THAT(scanned(scan_model(1, 1), "rows"), ElementsAre(1, 10, 2, 20, 3, 30));
+  EXPECT_THAT(scanned(scan_model(0, 0, 1), "rows"), ElementsAre(1, 2, 3, 10, 20, 30));
+}
+
+/// A Loop of `trips` trips in which x is the number of the trip, and k a weight of the body.
+ModelProto loop_model(int64_t trips, bool holds = true) {
+  ModelProto model = empty_model();
+  add_input(model, "s0", {1});
+  add_initializer(model, integers("count", {}, {trips}));
+  TensorProto condition = tensor_of("holds", TensorProto::BOOL, {});
+  condition.add_int32_data(holds);
+  add_initializer(model, condition);
+  NodeProto& node = add_node(model, "Loop", {"count", "holds", "s0"}, {"s", "rows"}, "loop");
+  GraphProto& body = add_body(node, {"i", "c_in", "s_in"}, {"c_out", "s_out", "row"});
+  NodeProto& number = *body.mutable_node()->Add();
+  number.set_op_type("Cast");
+  number.add_input("i");
+  number.add_output("x");
+  add_attribute(number, "to", AttributeProto::INT).set_i(TensorProto::FLOAT);
+  add_node(body, "Identity", {"c_in"}, {"c_out"});
+  *body.add_initializer() = floats("k", {1}, {10});
+  add_output(model, "s");
+  add_output(model, "rows");
+  return model;
+}
+
+TEST(OnnxImport, ALoopOfAKnownNumberOfTripsIsALoop) {
+  const Graph graph = graph_of(loop_model(4));
+  ASSERT_EQ(graph.loops.size(), 1u);
+  EXPECT_EQ(graph.loops[0].trips, 4);
+  dsl::Arrays inputs;
+  inputs["s0"] = dsl::Array::make(Float32, {1}).value();
+  inputs["s0"].set_float(0, 7);
+  const auto values = interpret(graph, inputs);
+  ASSERT_TRUE(values) << values.error().message;
+  EXPECT_EQ(values->at("s").get_float(0), 7 + 10 * (0 + 1 + 2 + 3));
+  ASSERT_EQ(values->at("rows").shape, (std::vector<int64_t>{4}));
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(values->at("rows").get_float(i), i);
+}
+
+TEST(OnnxImport, Fault58_LoopsThatAreNotKnownAtImportAreUnsupported) {
+  expect_unsupported(loop_model(0), "node 'loop' (Loop): results of all trips of a loop without");
+  expect_unsupported(loop_model(4, false), "results of all trips of a loop without trips");
+  ModelProto counted = loop_model(4);
+  counted.mutable_graph()->mutable_initializer()->DeleteSubrange(0, 1);
+  add_input(counted, "count", {}, TensorProto::INT64);
+  expect_unsupported(counted, "node 'loop' (Loop): its input 'count' is not known at import");
+  ModelProto conditional = loop_model(4);
+  GraphProto& body =
+      *conditional.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g();
+  body.mutable_node(4)->set_op_type("Less");
+  body.mutable_node(4)->set_input(0, "x");
+  body.mutable_node(4)->add_input("k");
+  expect_unsupported(conditional, "its condition after a trip is not known at import to hold");
+  ModelProto changing = scan_model();
+  changing.mutable_graph()
+      ->mutable_node(0)
+      ->mutable_attribute(5)
+      ->mutable_g()
+      ->mutable_node(1)
+      ->set_op_type("Greater");
+  expect_unsupported(changing, "a state of its loop is f32[2] before a trip and bool[2] after it");
+}
+
+TEST(OnnxImport, ALoopWhoseBodyDoesNotFitIsInvalid) {
+  ModelProto model = scan_model();
+  model.mutable_graph()
+      ->mutable_node(0)
+      ->mutable_attribute(5)
+      ->mutable_g()
+      ->mutable_output()
+      ->RemoveLast();
+  expect_invalid(model, "node 'scan' (Scan): its body has other inputs or outputs than it");
 }
 
 // ---- tensors ----------------------------------------------------------------------------------

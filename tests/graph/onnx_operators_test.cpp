@@ -829,14 +829,51 @@ TEST(OnnxOperators, RecurrentStepsGoForwardsAndBackwards) {
   EXPECT_THAT(recurrent(backward, "reverse"), ElementsAre(6, 8, 8, 6));
 }
 
-TEST(OnnxOperators, RecurrentSequencesHaveOneLength) {
-  OneNode("RNN", 14)
-      .data({2, 1, 1}, {2, 4})
+/// Y and Y_h of h = relu(x + h / 2) over 3 steps of a batch of 3.
+std::vector<Numbers> recurrent_with_lengths(const std::string& direction, bool are_known) {
+  OneNode node("RNN", 14);
+  node.data({3, 3, 1}, {2, 20, 200, 4, 40, 400, 8, 80, 800})
       .constant({1, 1, 1}, {1})
-      .constant({1, 1, 1}, {1})
-      .no_input()
-      .constant({1}, {1}, Int32)
-      .expect_error(ErrorCode::Unsupported, "shorter than the longest");
+      .constant({1, 1, 1}, {0.5})
+      .no_input();
+  if (are_known)
+    node.constant({3}, {3, 1, 2}, Int32);
+  else
+    node.data({3}, {3, 1, 2}, Int32);
+  const auto results = node.set("activations", std::vector<std::string>{"Relu"})
+                           .set("direction", direction)
+                           .outputs({"y", "h"})
+                           .run();
+  std::vector<Numbers> values;
+  for (const dsl::Array& result : results) values.push_back(numbers_of(result));
+  return values;
+}
+
+TEST(OnnxOperators, SequencesEndAtTheirLength) {
+  for (const bool are_known : {true, false}) {
+    EXPECT_THAT(
+        recurrent_with_lengths("forward", are_known),
+        ElementsAre(ElementsAre(2, 20, 200, 5, 0, 500, 10.5, 0, 0), ElementsAre(10.5, 20, 500)));
+    EXPECT_THAT(recurrent_with_lengths("reverse", are_known),
+                ElementsAre(ElementsAre(6, 20, 400, 8, 0, 400, 8, 0, 0), ElementsAre(6, 20, 400)));
+  }
+}
+
+TEST(OnnxOperators, RecurrentLayersOfAnyLengthAreOneLoop) {
+  const auto graph_of_steps = [](const char* op, int64_t gates, int64_t steps) {
+    return OneNode(op, 14)
+        .data({steps, 1, 2}, counted(2 * steps))
+        .constant({1, 2 * gates, 2}, counted(4 * gates))
+        .constant({1, 2 * gates, 2}, counted(4 * gates))
+        .outputs({"y", "h"})
+        .graph();
+  };
+  for (const auto& [op, gates] : {std::pair("RNN", 1), std::pair("GRU", 3), std::pair("LSTM", 4)}) {
+    const Graph few = graph_of_steps(op, gates, 3), many = graph_of_steps(op, gates, 5000);
+    EXPECT_EQ(few.operators.size(), many.operators.size()) << op;
+    ASSERT_EQ(many.loops.size(), 1u) << op;
+    EXPECT_EQ(many.loops[0].trips, 5000) << op;
+  }
 }
 
 // ---- errors ---------------------------------------------------------------------------------
