@@ -11,6 +11,7 @@
 #include "graph/onnx/import.h"
 #include "tools/quote.h"
 #include "tools/standing_models.h"
+#include "tuner/notes.h"
 
 namespace tw::tools {
 namespace {
@@ -56,15 +57,42 @@ Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& t
   return sets;
 }
 
+Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std::string& verb) {
+  Constants constants;
+  for (const std::string& text : texts) {
+    const auto wrong = [&](std::string_view why) {
+      return fail(ErrorCode::Usage,
+                  fmt::format("[{}] --constant {}: {}", verb, shell_quoted(text), why));
+    };
+    constexpr std::string_view expected =
+        "expected NAME=VALUE, or NAME=VALUE,VALUE for an input of several elements, such as "
+        "sr=16000";
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) return wrong(expected);
+    std::vector<double> values;
+    for (const std::string& part : split(text.substr(equals + 1), ',')) {
+      const auto value = parse_double(part);
+      if (!value) return wrong(expected);
+      values.push_back(*value);
+    }
+    if (!constants.emplace(text.substr(0, equals), std::move(values)).second)
+      return wrong("the input is given twice");
+  }
+  return constants;
+}
+
 Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
                                    const Surroundings& here, const std::atomic<int>& interrupts) {
   TW_TRY(const OnnxFile file, onnx_file_of(flags.model, flags.dimensions, place, here));
-  TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
+  TW_TRY(graph::OnnxModel model, graph::read_onnx(file.path, {.dimensions = file.dimensions,
+                                                              .constants = flags.constants}));
+  for (const std::string& warning : model.warnings)
+    tuner::note(here.environment.notes, tuner::NoteKind::ModelDoubtful, warning);
   graph::PassOptions options;
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
   options.stop = stop_on_interrupt(&interrupts);
   options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
-  TW_TRY(graph::Passed passed, graph::apply_passes(std::move(graph), options));
+  TW_TRY(graph::Passed passed, graph::apply_passes(std::move(model.graph), options));
   return ImportedModel{std::filesystem::path(flags.model).stem().string(), std::move(passed.graph),
                        std::move(passed.runs)};
 }

@@ -24,9 +24,17 @@ using Dimensions = std::map<std::string, int64_t>;
 Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& texts,
                                                const std::string& verb);
 
+/// Elements of inputs that become constants, by the input's name.
+using Constants = std::map<std::string, std::vector<double>>;
+
+/// The inputs and values of texts such as "sr=16000" or "size=224,224". Usage for other text, and
+/// for an input that is given twice; `verb` begins the message.
+Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std::string& verb);
+
 struct ImportFlags {
   std::string model;                  ///< an ONNX file, or the name of a standing model
   Dimensions dimensions;              ///< values of the dimensions that the model leaves open
+  Constants constants;                ///< inputs that become constants
   std::vector<std::string> left_out;  ///< names of the passes to leave out
 };
 
@@ -37,8 +45,8 @@ struct ImportedModel {
 };
 
 /// Reads a model and applies the passes; the file of a standing model is made first if the cache
-/// has none. Fails as onnx_file_of(), read_onnx() and apply_passes() do; an interrupt ends the
-/// passes.
+/// has none. Warnings of the import become notes of the environment. Fails as onnx_file_of(),
+/// read_onnx() and apply_passes() do; an interrupt ends the passes.
 Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
                                    const Surroundings& here, const std::atomic<int>& interrupts);
 

@@ -382,8 +382,9 @@ Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& jo
 
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (!flags.model.empty()) return tune_network_of(flags, here);
-  if (!flags.dimensions.empty() || !flags.left_out.empty())
-    return fail(ErrorCode::Usage, "[tune] --dim and --no-pass are about a network: give --model");
+  if (!flags.dimensions.empty() || !flags.constants.empty() || !flags.left_out.empty())
+    return fail(ErrorCode::Usage,
+                "[tune] --dim, --constant and --no-pass are about a network: give --model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
@@ -439,8 +440,12 @@ Verb tune_verb() {
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",
        {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume"}},
       {"dim", Texts{&f->dimensions},
-       "of --model: NAME=VALUE of a symbolic dimension, batch=1; a variant of the network for each "
+       "of --model: NAME=VALUE of a symbolic dimension, batch=1, or x.2=48 for dimension 2 of the "
+       "input x; a variant of the network for each "
        "value of batch=1,8"},
+      {"constant", Texts{&f->constants},
+       "of --model: NAME=VALUE makes an input a constant, sr=16000; NAME=VALUE,VALUE for one of "
+       "several elements"},
       {"no-pass", Texts{&f->left_out}, "of --model: leave out a pass over its graph, by its name"},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},

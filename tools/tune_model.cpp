@@ -61,8 +61,9 @@ constexpr double fusion_share = 0.1, least_fusion_s = 4;
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
                               const Surroundings& here, const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
-  TW_TRY(ImportedModel imported,
-         import_model({flags.model, dimensions, flags.left_out}, flags.place, here, interrupts));
+  TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
+  TW_TRY(ImportedModel imported, import_model({flags.model, dimensions, constants, flags.left_out},
+                                              flags.place, here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);

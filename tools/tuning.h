@@ -29,6 +29,7 @@ struct TuneFlags {
   std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
+  std::vector<std::string> constants;   ///< NAME=VALUE,... of the model's inputs
   std::vector<std::string> left_out;    ///< passes over the model's graph
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;

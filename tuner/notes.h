@@ -31,6 +31,8 @@ namespace tw::tuner {
     "the schedule that the cost model prefers is illegal, and the default one takes its place")   \
   X(CacheUnwritten, "cache_unwritten", "predictions are not kept for the next run")               \
   X(LostTrial, "lost_trial", "a candidate was lost with its worker, and is not counted as tried") \
+  X(ModelDoubtful, "model_doubtful",                                                              \
+    "the model was imported, though not all of it is as it should be")                            \
   X(OtherVersion, "other_version", "a member of the farm is left out")
 
 enum class NoteKind : uint8_t {

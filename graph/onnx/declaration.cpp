@@ -133,6 +133,15 @@ Expr power(const Expr& x, double exponent) {
   return select(x < number(x, 0), -positive, positive);
 }
 
+std::vector<Expr> cubic_weights(const Expr& t, double a) {
+  const auto n = [&](double value) { return number(t, value); };
+  const auto near = [&](const Expr& x) { return ((n(a + 2) * x - n(a + 3)) * x) * x + n(1); };
+  const auto far = [&](const Expr& x) {
+    return ((n(a) * x - n(5 * a)) * x + n(8 * a)) * x - n(4 * a);
+  };
+  return {far(t + n(1)), near(t), near(n(1) - t), far(n(2) - t)};
+}
+
 Expr all_of(const std::vector<Expr>& conditions) {
   Expr all = dsl::constant_int(Bool, 1);
   for (const Expr& condition : conditions) all = all && condition;
@@ -174,6 +183,32 @@ Status Declaration::add(const std::vector<Tensor>& stages,
   return builder_.add(declared, inputs, names);
 }
 
+Status add_choice(Builder& builder, const Value& condition, const Value& then_value,
+                  const Value& else_value, const std::string& output) {
+  if (then_value.name == else_value.name) return builder.alias(output, then_value.name);
+  const std::vector<Axis> axes = axes_of(then_value.type.shape);
+  Declaration declaration(builder);
+  const std::vector<Expr> only(condition.type.shape.size(), Expr(0));
+  const Expr holds = declaration.read(condition).read_at(only);
+  const Expr a = declaration.read(then_value).read_at(at(axes));
+  const Expr b = declaration.read(else_value).read_at(at(axes));
+  return declaration.add(compute("out", axes, select(holds, a, b)), output);
+}
+
+namespace {
+
+/// The value in another type of floats.
+Result<Value> converted(Builder& builder, const Value& value, DType type) {
+  const std::string name = builder.fresh_name(value.name);
+  const std::vector<Axis> axes = axes_of(value.type.shape);
+  Declaration declaration(builder);
+  const Expr element = cast(type, declaration.read(value).read_at(at(axes)));
+  TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, element), name));
+  return builder.value(name);
+}
+
+}  // namespace
+
 Status add_named(Builder& builder, std::string_view op, const dsl::Attributes& attributes,
                  DType type, const std::vector<Value>& inputs, const std::string& output) {
   TW_TRY(dsl::Workload workload, dsl::make_workload(op, attributes, type));
@@ -183,8 +218,14 @@ Status add_named(Builder& builder, std::string_view op, const dsl::Attributes& a
   bool by_name = true;
   for (size_t i = 0; i < inputs.size(); ++i) {
     TW_CHECK(declared.inputs[i].shape == inputs[i].type.shape, "inputs of the declared shapes");
-    names.push_back(inputs[i].name);
-    if (!declared.inputs[i].constant || inputs[i].constant) continue;
+    Value input = inputs[i];
+    // Biases of reduced floats are declared in the type of the sums.
+    if (input.type.dtype == type && declared.inputs[i].type == wide_type(type) &&
+        declared.inputs[i].type != type) {
+      TW_TRY(input, converted(builder, input, declared.inputs[i].type));
+    }
+    names.push_back(input.name);
+    if (!declared.inputs[i].constant || input.constant) continue;
     declared.inputs[i].constant = by_name = false;
   }
   if (by_name) return builder.add(workload, names, {output});

@@ -73,6 +73,9 @@ Expr logistic(const Expr& x);
 Expr softplus(const Expr& x);
 /// x to a power that is known, for x of any sign where the power is whole.
 Expr power(const Expr& x, double exponent);
+/// Weights of the cubic convolution of Keys (1981) for the four elements around a place that lies
+/// `t` behind the second one; `a` is -0.75 or -0.5.
+std::vector<Expr> cubic_weights(const Expr& t, double a);
 /// All of them; true where there is none.
 Expr all_of(const std::vector<Expr>& conditions);
 
@@ -103,8 +106,14 @@ class Declaration {
   std::map<std::string, std::string> tensors_;  ///< name of the input -> that of the value
 };
 
+/// Adds `output`, the first value where the single bool of `condition` holds and else the second.
+/// Requires: values of one type.
+Status add_choice(Builder& builder, const Value& condition, const Value& then_value,
+                  const Value& else_value, const std::string& output);
+
 /// Adds an operator by name, dsl::operators(), that reads these values as the inputs that it
-/// declares, in their order, except that weights which are no constants are declared as inputs.
+/// declares, in their order, except that weights which are no constants are declared as inputs. A
+/// value of `type` is converted where the operator declares f32 (biases of f16 and bf16).
 Status add_named(Builder& builder, std::string_view op, const dsl::Attributes& attributes,
                  DType type, const std::vector<Value>& inputs, const std::string& output);
 

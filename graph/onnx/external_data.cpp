@@ -10,12 +10,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "base/integer.h"
 #include "graph/onnx/names.h"
 
 namespace tw::graph::onnx {
 namespace {
+
+namespace fs = std::filesystem;
 
 class Descriptor {
  public:
@@ -24,8 +28,10 @@ class Descriptor {
     if (number_ >= 0) close(number_);
   }
   Descriptor(Descriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
   int get() const { return number_; }
 
  private:
@@ -42,28 +48,46 @@ tl::unexpected<Error> unreadable(const std::string& location, int error) {
                                                   printable(location), std::strerror(error)));
 }
 
-/// Opens a path below the folder. The kernel resolves it, so that nobody changes it between a check
-/// and its use. A FIFO is not waited for.
-Result<Descriptor> open_below(const std::string& folder, const std::string& location) {
+/// Opens a path below a folder. The kernel resolves it, so that nobody changes it between a check
+/// and its use. A FIFO is not waited for. The error is a number of errno: EXDEV where the path
+/// leads out of the folder.
+tl::expected<Descriptor, int> open_below(const std::string& folder, const std::string& path) {
   const Descriptor root(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (root.get() < 0) return unreadable(location, errno);
+  if (root.get() < 0) return tl::unexpected(errno);
   open_how how = {};
   how.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  const long number = syscall(SYS_openat2, root.get(), location.c_str(), &how, sizeof how);
-  if (number >= 0) return Descriptor(static_cast<int>(number));
-  const int error = errno;
-  if (error == EXDEV) return refused(location, "it lies outside of the model's folder");
-  if (error == ELOOP) return refused(location, "a symbolic link leads to it");
-  return unreadable(location, error);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const long number = syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how);
+  if (number < 0) return tl::unexpected(errno);
+  return Descriptor(static_cast<int>(number));
 }
 
-/// The size of a file that has one name. A second hard link may be somebody else's file.
+/// Whether a relative path stays below its folder without looking at links.
+bool stays_below(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return path.is_relative() && (normal.empty() || *normal.begin() != "..");
+}
+
+Result<Descriptor> open_location(const DataFolders& folders, const std::string& location) {
+  if (!stays_below(location)) return refused(location, "it lies outside of the model's folder");
+  auto opened = open_below(folders.folder, location);
+  if (!opened && opened.error() == EXDEV && !folders.real.empty()) {
+    std::error_code error;
+    const fs::path real = fs::canonical(fs::path(folders.folder) / location, error);
+    const fs::path below = error ? fs::path("..") : real.lexically_relative(folders.real);
+    if (stays_below(below)) opened = open_below(folders.real, below.string());
+  }
+  if (opened) return std::move(*opened);
+  if (opened.error() == EXDEV)
+    return refused(location, "a symbolic link leads out of the folders of the model");
+  return unreadable(location, opened.error());
+}
+
+/// The size of a regular file. It may have several hard links: caches share files so.
 Result<int64_t> size_of(const Descriptor& file, const std::string& location) {
   struct stat status;
   if (fstat(file.get(), &status) != 0) return unreadable(location, errno);
   if (!S_ISREG(status.st_mode)) return refused(location, "it is no regular file");
-  if (status.st_nlink != 1) return refused(location, "it has several hard links");
   return static_cast<int64_t>(status.st_size);
 }
 
@@ -82,12 +106,13 @@ Status check_range(const ExternalRange& range, int64_t size, int64_t bytes) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> read_external(const std::string& folder, const ExternalRange& range,
+Result<std::vector<std::byte>> read_external(const DataFolders& folders, const ExternalRange& range,
                                              int64_t bytes) {
-  if (folder.empty()) return refused(range.location, "the model has no folder to read it from");
+  if (folders.folder.empty())
+    return refused(range.location, "the model has no folder to read it from");
   if (range.location.find('\0') != std::string::npos)
     return refused(range.location, "its name holds a zero byte");
-  TW_TRY(const Descriptor file, open_below(folder, range.location));
+  TW_TRY(const Descriptor file, open_location(folders, range.location));
   TW_TRY(const int64_t size, size_of(file, range.location));
   TW_RETURN_IF_ERROR(check_range(range, size, bytes));
   std::vector<std::byte> data(static_cast<size_t>(bytes));

@@ -22,6 +22,7 @@
 #include "base/integer.h"
 #include "base/text.h"
 #include "graph/onnx/declaration.h"
+#include "graph/onnx/declared_types.h"
 #include "graph/onnx/graph_builder.h"
 #include "graph/onnx/model_checks.h"
 #include "graph/onnx/names.h"
@@ -38,7 +39,6 @@ using ::onnx::GraphProto;
 using ::onnx::ModelProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
-using ::onnx::TensorShapeProto;
 using ::onnx::ValueInfoProto;
 
 constexpr int most_nested_messages = 100;
@@ -46,16 +46,8 @@ constexpr int most_nested_bodies = 64;
 /// Functions that call functions may stand for 2^64 nodes, and their branches are looked at with
 /// each call.
 constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
-constexpr int64_t most_input_elements = int64_t{1} << 38;
 constexpr int64_t most_extents = int64_t{1} << 48;  // product of a tensor's extents other than 0
-constexpr int most_input_dimensions = 26;           // as tensors of the DSL
 constexpr size_t longest_prefix = 150;
-
-std::string printable_list(const std::set<std::string>& names) {
-  std::vector<std::string> quoted;
-  for (const std::string& name : names) quoted.push_back(printable(name));
-  return join(quoted, ", ");
-}
 
 // ---- attributes -------------------------------------------------------------------------------
 
@@ -114,15 +106,29 @@ FunctionKey key_of(std::string_view domain, const std::string& name, const std::
   return {is_default_domain(domain) ? "" : std::string(domain), name, overload};
 }
 
+/// What is not implemented. Nodes of one operator that lack the same thing are one entry.
+struct Failure {
+  std::string key;   ///< the text without the name of the node
+  std::string text;  ///< of the first one: "node 'a' (Loop): why"
+  std::string name;  ///< of the first node; empty: no node
+  int64_t count = 1;
+
+  /// "48 nodes (Loop): why; the first is 'a'"
+  std::string line() const {
+    if (count == 1 || name.empty()) return text;
+    return fmt::format("{} nodes {}; the first is '{}'", count, key, name);
+  }
+};
+
 class Importer {
  public:
-  Importer(ModelProto& model, const std::string& folder, const OnnxOptions& options)
+  Importer(ModelProto& model, const DataFolders& folders, const OnnxOptions& options)
       : model_(model),
         options_(options),
-        tensors_(folder, options.most_bytes),
+        tensors_(folders, options.most_bytes),
         builder_(options.most_bytes) {}
 
-  Result<Graph> run() {
+  Result<OnnxModel> run() {
     Scope scope;
     TW_RETURN_IF_ERROR(check_model(model_));
     TW_TRY(scope.opset, opset_of(model_.opset_import()));
@@ -170,134 +176,37 @@ class Importer {
   }
 
   Status add_inputs(Scope& scope) {
-    std::vector<const ValueInfoProto*> inputs;
+    Inputs inputs;
     for (const ValueInfoProto& input : model_.graph().input())
       if (!scope.initializers.contains(input.name())) inputs.push_back(&input);
-    TW_RETURN_IF_ERROR(check_dimensions(inputs));
+    TW_RETURN_IF_ERROR(check_dimensions(inputs, options_.dimensions));
+    TW_RETURN_IF_ERROR(check_pinned(inputs, options_.constants));
     for (const ValueInfoProto* input : inputs) {
       const std::string name = scope.tensors[input->name()] = builder_.claim(input->name());
-      const auto type = type_of(*input);
-      if (type)
-        builder_.add_input(name, *type);
-      else
+      const auto type = type_of_input(*input, options_.dimensions);
+      const auto pinned = options_.constants.find(input->name());
+      if (!type) {
         TW_RETURN_IF_ERROR(note(type.error()));
+      } else if (pinned == options_.constants.end()) {
+        builder_.add_input(name, *type);
+      } else {
+        TW_TRY(dsl::Array array, pinned_array(input->name(), *type, pinned->second));
+        TW_RETURN_IF_ERROR(builder_.add_constant(name, std::move(array)));
+      }
     }
     return {};
-  }
-
-  /// The name under which a dimension of an input is given a value: its own, or "x.0" where it has
-  /// none; nullopt where the model says its extent.
-  static std::optional<std::string> symbol_of(const ValueInfoProto& input, int index) {
-    const auto& dimension = input.type().tensor_type().shape().dim(index);
-    if (dimension.has_dim_value()) return std::nullopt;
-    if (!dimension.dim_param().empty()) return dimension.dim_param();
-    return fmt::format("{}.{}", input.name(), index);
-  }
-
-  /// Every symbolic dimension has a value, and every value is that of one.
-  Status check_dimensions(const std::vector<const ValueInfoProto*>& inputs) const {
-    std::set<std::string> symbols, missing;
-    for (const ValueInfoProto* input : inputs)
-      for (int i = 0; i < input->type().tensor_type().shape().dim_size(); ++i)
-        if (const auto symbol = symbol_of(*input, i)) symbols.insert(*symbol);
-    for (const std::string& symbol : symbols)
-      if (!options_.dimensions.contains(symbol)) missing.insert(symbol);
-    if (!missing.empty())
-      return fail(ErrorCode::Usage,
-                  fmt::format("[onnx] these dimensions of inputs have no value: {}; give one to "
-                              "each, as in --dim {}=1",
-                              printable_list(missing), printable(*missing.begin())));
-    for (const auto& [name, extent] : options_.dimensions) {
-      if (!symbols.contains(name))
-        return fail(ErrorCode::Usage,
-                    fmt::format("[onnx] no input has a dimension '{}'; there {}", printable(name),
-                                symbols.empty() ? "are none with a name"
-                                                : "are " + printable_list(symbols)));
-      if (extent < 0)
-        return fail(ErrorCode::Usage, fmt::format("[onnx] the dimension '{}' is {}, expected 0 or "
-                                                  "more",
-                                                  printable(name), extent));
-    }
-    return {};
-  }
-
-  Result<TensorType> type_of(const ValueInfoProto& input) const {
-    const auto wrong = [&](ErrorCode code, const std::string& why) {
-      return fail(code, fmt::format("[onnx] input '{}': {}", printable(input.name()), why));
-    };
-    if (!input.type().has_tensor_type())
-      return wrong(ErrorCode::Unsupported, "its type is not implemented, expected a tensor");
-    if (!input.type().tensor_type().has_shape())
-      return wrong(ErrorCode::Unsupported, "its number of dimensions is not known");
-    TensorType type;
-    const auto dtype = element_type(input.type().tensor_type().elem_type());
-    if (!dtype) return wrong(dtype.error().code, without_prefix(dtype.error().message));
-    type.dtype = *dtype;
-    const TensorShapeProto& shape = input.type().tensor_type().shape();
-    for (int i = 0; i < shape.dim_size(); ++i) {
-      const auto symbol = symbol_of(input, i);
-      type.shape.push_back(symbol ? options_.dimensions.at(*symbol) : shape.dim(i).dim_value());
-      if (type.shape.back() < 0)
-        return wrong(ErrorCode::Invalid, fmt::format("dimension {} is {}", i, type.shape.back()));
-    }
-    const auto elements = checked_product(type.shape);
-    if (!elements || *elements > most_input_elements || shape.dim_size() > most_input_dimensions)
-      return wrong(ErrorCode::Unsupported, "it is too large");
-    return type;
-  }
-
-  /// The declared type of an output with this type of elements, such as "f32[batch, 10]".
-  static std::string text_of(const ValueInfoProto& output, DType dtype) {
-    std::vector<std::string> extents;
-    for (const auto& dimension : output.type().tensor_type().shape().dim())
-      extents.push_back(dimension.has_dim_value()       ? std::to_string(dimension.dim_value())
-                        : dimension.dim_param().empty() ? "?"
-                                                        : printable(dimension.dim_param()));
-    return fmt::format("{}[{}]", to_string(dtype), fmt::join(extents, ", "));
-  }
-
-  /// Whether a tensor may have the shape; a symbolic dimension may be anything.
-  static bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) {
-    if (shape.dim_size() != std::ssize(extents)) return false;
-    for (int i = 0; i < shape.dim_size(); ++i)
-      if (shape.dim(i).has_dim_value() &&
-          shape.dim(i).dim_value() != extents[static_cast<size_t>(i)])
-        return false;
-    return true;
-  }
-
-  /// An output need not have a declared type, element type or shape.
-  static Status check_declared(const ValueInfoProto& output, const TensorType& type) {
-    const auto contradiction = [&](const std::string& declared, const std::string& computed) {
-      return invalid_model(fmt::format("the output '{}' is declared as {}, but its nodes give {}",
-                                       printable(output.name()), declared, computed));
-    };
-    if (!output.type().has_tensor_type()) return {};
-    const auto& declared = output.type().tensor_type();
-    DType dtype = type.dtype;
-    if (declared.elem_type() != TensorProto::UNDEFINED) {
-      const auto known = element_type(declared.elem_type());
-      if (!known)
-        return contradiction(fmt::format("elements of type {}", declared.elem_type()),
-                             type.to_string());
-      dtype = *known;
-    }
-    if (!declared.has_shape())
-      return dtype == type.dtype ? Status()
-                                 : contradiction(std::string(to_string(dtype)), type.to_string());
-    if (dtype == type.dtype && admits(declared.shape(), type.shape)) return {};
-    return contradiction(text_of(output, dtype), type.to_string());
   }
 
   Status check_declared_outputs(Scope& scope) {
     for (const ValueInfoProto& output : model_.graph().output()) {
       TW_TRY(const auto tensor, find(output.name(), scope));
-      TW_RETURN_IF_ERROR(check_declared(output, builder_.value(*tensor).type));
+      TW_TRY(const auto warning, check_declared(output, builder_.value(*tensor).type));
+      if (warning) warnings_.push_back(*warning);
     }
     return {};
   }
 
-  Result<Graph> finish(Scope& scope) {
+  Result<OnnxModel> finish(Scope& scope) {
     std::vector<GraphBuilder::Output> outputs;
     bool is_complete = true;
     for (const ValueInfoProto& output : model_.graph().output()) {
@@ -313,21 +222,40 @@ class Importer {
         is_complete = is_complete && builder_.knows(tensor->second);
     if (is_complete) {
       TW_RETURN_IF_ERROR(check_declared_outputs(scope));
-      return builder_.finish(outputs);
+      TW_TRY(Graph graph, builder_.finish(outputs));
+      return OnnxModel{std::move(graph), std::move(warnings_)};
     }
-    if (failures_.size() == 1) return fail(ErrorCode::Unsupported, "[onnx] " + failures_.front());
+    std::vector<std::string> lines;
+    int64_t count = 0;
+    for (const Failure& failure : failures_) {
+      lines.push_back(failure.line());
+      count += failure.count;
+    }
+    if (lines.size() == 1) return fail(ErrorCode::Unsupported, "[onnx] " + lines.front());
     return fail(ErrorCode::Unsupported,
-                fmt::format("[onnx] {} parts of the model are not implemented:\n  {}",
-                            failures_.size(), fmt::join(failures_, "\n  ")));
+                fmt::format("[onnx] {} parts of the model are not implemented:\n  {}", count,
+                            fmt::join(lines, "\n  ")));
   }
 
-  /// Keeps what is not implemented for the list at the end; any other error ends the import.
-  Status note(const Error& error) {
+  /// Keeps what is not implemented for the list at the end; any other error ends the import. `node`
+  /// is the name of the node that the message begins with, if any.
+  Status note(const Error& error, const std::string& node = "") {
     if (error.code != ErrorCode::Unsupported) return tl::unexpected(error);
-    failures_.push_back(without_prefix(error.message));
+    const std::string text = without_prefix(error.message);
+    const std::string begin = fmt::format("node '{}' ", node);
+    const bool is_of_node = !node.empty() && text.starts_with(begin);
+    const std::string key = is_of_node ? text.substr(begin.size()) : text;
+    const auto known = std::ranges::find(failures_, key, &Failure::key);
+    if (known == failures_.end())
+      failures_.push_back({key, text, is_of_node ? node : ""});
+    else
+      ++known->count;
     return {};
   }
-  Status note(const tl::unexpected<Error>& error) { return note(error.value()); }
+  Status note(const Node& node, const Error& error) { return note(error, node.name); }
+  Status note(const Node& node, const tl::unexpected<Error>& error) {
+    return note(node, error.value());
+  }
 
   // ---- tensors ----------------------------------------------------------------------------
 
@@ -341,8 +269,10 @@ class Importer {
         return tensor;
       }
       if (s->sparse.contains(name)) {
-        failures_.push_back(
-            fmt::format("tensor '{}': sparse tensors are not implemented", printable(name)));
+        TW_RETURN_IF_ERROR(
+            note({ErrorCode::Unsupported,
+                  fmt::format("[onnx] tensor '{}': sparse tensors are not implemented",
+                              printable(name))}));
         return s->tensors[name] = builder_.claim(s->prefix + name);
       }
     }
@@ -418,8 +348,8 @@ class Importer {
         functions_.find(key_of(proto.domain(), proto.op_type(), proto.overload()));
     if (function != functions_.end()) return call(node, proto, *function->second, scope);
     if (!is_default_domain(proto.domain()))
-      return note(node.unsupported(
-          fmt::format("the domain '{}' is not implemented", printable(proto.domain()))));
+      return note(node, node.unsupported(fmt::format("the domain '{}' is not implemented",
+                                                     printable(proto.domain()))));
     if (scope.opset == 0) return node.invalid("the model imports no opset of the default domain");
     if (proto.op_type() == "If") return import_if(node, proto, scope);
     if (proto.op_type() == "Scan") return noted(node, import_scan(node, proto, scope));
@@ -432,19 +362,21 @@ class Importer {
     const Conversion* on_constants =
         find_conversion(constant_conversions(), node.op_type, node.opset);
     if (!conversion && !on_constants)
-      return note(node.unsupported(fmt::format("not implemented at opset {}", node.opset)));
+      return note(node, node.unsupported(fmt::format("not implemented at opset {}", node.opset)));
     TW_TRY(const bool are_known, read_inputs(node, proto, scope));
     if (!are_known) return {};
-    if (const Status read = read_attributes(node, proto, scope); !read) return note(read.error());
+    if (const Status read = read_attributes(node, proto, scope); !read)
+      return note(node, read.error());
     const auto is_constant = [](const auto& input) { return !input || input->constant; };
     if (on_constants && std::ranges::all_of(node.inputs, is_constant)) conversion = on_constants;
     if (!conversion)
-      return note(node.unsupported("not implemented where its inputs are not known at import"));
+      return note(node,
+                  node.unsupported("not implemented where its inputs are not known at import"));
     for (size_t i = 0; i < conversion->least_inputs; ++i)
       if (!node.has_input(i)) return node.invalid(fmt::format("input {} is left out", i));
-    if (const Status sizes = check_extents(node); !sizes) return note(sizes.error());
+    if (const Status sizes = check_extents(node); !sizes) return note(node, sizes.error());
     const Status converted = conversion->convert(node, builder_);
-    if (!converted) return note(with_node(node, converted.error()));
+    if (!converted) return note(node, with_node(node, converted.error()));
     return check_outputs(node);
   }
 
@@ -474,7 +406,7 @@ class Importer {
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (!node.outputs[i].empty() && !builder_.knows(node.outputs[i]))
         TW_RETURN_IF_ERROR(
-            note(node.unsupported(fmt::format("its output {} is not implemented", i))));
+            note(node, node.unsupported(fmt::format("its output {} is not implemented", i))));
     return {};
   }
 
@@ -546,18 +478,20 @@ class Importer {
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (!node.outputs[i].empty()) outputs.push_back(function.output(static_cast<int>(i)));
     TW_RETURN_IF_ERROR(import_nodes(function.node(), outputs, inner));
-    for (size_t i = 0; i < node.outputs.size(); ++i)
-      if (!node.outputs[i].empty())
-        TW_RETURN_IF_ERROR(
-            give(node, node.outputs[i], function.output(static_cast<int>(i)), inner));
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].empty()) continue;
+      TW_TRY(const std::string tensor,
+             result_of(node, function.output(static_cast<int>(i)), inner));
+      if (!tensor.empty()) TW_RETURN_IF_ERROR(builder_.alias(node.outputs[i], tensor));
+    }
     return {};
   }
 
-  /// `output` of a node becomes another name of what a body calls `name`.
-  Status give(const Node& node, const std::string& output, const std::string& name, Scope& inner) {
+  /// The tensor that a body calls `name`; empty behind what is not implemented.
+  Result<std::string> result_of(const Node& node, const std::string& name, Scope& inner) {
     TW_TRY(const std::string tensor, find_input(node, name, inner));
-    if (builder_.knows(tensor)) return builder_.alias(output, tensor);
-    if (!failures_.empty()) return {};
+    if (builder_.knows(tensor)) return tensor;
+    if (!failures_.empty()) return std::string();
     return node.invalid(fmt::format("nothing gives its output '{}'", printable(name)));
   }
 
@@ -569,10 +503,39 @@ class Importer {
     if (condition.type.dtype != Bool || checked_product(condition.type.shape) != 1)
       return node.invalid(
           fmt::format("its condition is {}, expected one bool", condition.type.to_string()));
-    if (!condition.constant) return note(node.unsupported("its condition is not known at import"));
+    if (!condition.constant) return import_both_branches(node, proto, condition, scope);
     const bool holds = condition.constant->array->get_int(0) != 0;
-    TW_TRY(const GraphProto* branch, branch_of(node, proto, holds ? "then_branch" : "else_branch"));
-    return import_branch(node, proto, *branch, scope);
+    TW_TRY(const auto tensors,
+           import_branch(node, proto, holds ? "then_branch" : "else_branch", scope));
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (!tensors[i].empty()) TW_RETURN_IF_ERROR(builder_.alias(node.outputs[i], tensors[i]));
+    return {};
+  }
+
+  /// Where the condition is data, both branches are computed and their results chosen from.
+  Status import_both_branches(const Node& node, const NodeProto& proto, const Value& condition,
+                              Scope& scope) {
+    TW_TRY(const auto then_tensors, import_branch(node, proto, "then_branch", scope));
+    TW_TRY(const auto else_tensors, import_branch(node, proto, "else_branch", scope));
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (then_tensors[i].empty() || else_tensors[i].empty()) continue;
+      const Value a = builder_.value(then_tensors[i]), b = builder_.value(else_tensors[i]);
+      if (a.type != b.type) {
+        TW_RETURN_IF_ERROR(
+            note(node, node.unsupported(fmt::format(
+                           "its condition is not known at import, and its branches give {} and {}; "
+                           "--constant NAME=VALUE gives an input of the model a value",
+                           a.type.to_string(), b.type.to_string()))));
+        continue;
+      }
+      const Status chosen = add_choice(builder_, condition, a, b, node.outputs[i]);
+      if (!chosen) TW_RETURN_IF_ERROR(note(node, with_node(node, chosen.error())));
+    }
+    if (failures_.empty())
+      warnings_.push_back(fmt::format(
+          "node '{}' (If): its condition is not known at import, so both branches are computed",
+          node.name));
+    return {};
   }
 
   // ---- loops ------------------------------------------------------------------------------
@@ -580,7 +543,7 @@ class Importer {
   /// Notes what is not implemented of a node.
   Status noted(const Node& node, const Status& imported) {
     if (imported) return {};
-    return note(with_node(node, imported.error()));
+    return note(node, with_node(node, imported.error()));
   }
 
   /// A tensor that a loop reads or writes slice by slice.
@@ -844,21 +807,25 @@ class Importer {
     return node.invalid(fmt::format("it has no {}", name));
   }
 
-  Status import_branch(const Node& node, const NodeProto& proto, const GraphProto& branch,
-                       Scope& scope) {
-    if (branch.input_size() != 0 || branch.output_size() != proto.output_size())
+  /// The tensors of the branch's outputs; empty for those that nobody reads, and behind what is not
+  /// implemented.
+  Result<std::vector<std::string>> import_branch(const Node& node, const NodeProto& proto,
+                                                 std::string_view name, Scope& scope) {
+    TW_TRY(const GraphProto* branch, branch_of(node, proto, name));
+    if (branch->input_size() != 0 || branch->output_size() != proto.output_size())
       return node.invalid("its branch has inputs, or another number of outputs than it");
     TW_TRY(Scope inner, enter(node, proto, scope));
     inner.outer = &scope;
     inner.opset = scope.opset;
     inner.attributes = scope.attributes;
-    TW_RETURN_IF_ERROR(open(branch, inner));
-    TW_RETURN_IF_ERROR(import_nodes(branch.node(), outputs_of(branch), inner));
-    for (size_t i = 0; i < node.outputs.size(); ++i)
-      if (!node.outputs[i].empty())
-        TW_RETURN_IF_ERROR(
-            give(node, node.outputs[i], branch.output(static_cast<int>(i)).name(), inner));
-    return {};
+    TW_RETURN_IF_ERROR(open(*branch, inner));
+    TW_RETURN_IF_ERROR(import_nodes(branch->node(), outputs_of(*branch), inner));
+    std::vector<std::string> tensors(node.outputs.size());
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (!node.outputs[i].empty()) {
+        TW_TRY(tensors[i], result_of(node, branch->output(static_cast<int>(i)).name(), inner));
+      }
+    return tensors;
   }
 
   ModelProto& model_;
@@ -867,7 +834,8 @@ class Importer {
   TensorReader tensors_;
   GraphBuilder builder_;
   std::map<FunctionKey, const FunctionProto*> functions_;
-  std::vector<std::string> failures_;  ///< what is not implemented, one line each
+  std::vector<Failure> failures_;
+  std::vector<std::string> warnings_;
   /// Of the loop that is imported: stacks along another axis than the first, by the stack along
   /// that.
   std::vector<std::pair<std::string, Sliced>> moved_stacks_;
@@ -909,23 +877,34 @@ Result<std::string> read_file(const std::string& path) {
   return bytes;
 }
 
+/// The model's folder, and that of the file to which symbolic links lead.
+DataFolders folders_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  return {folder.empty() ? "." : folder.string(), error ? "" : real.parent_path().string()};
+}
+
 }  // namespace
 }  // namespace onnx
 
-Result<Graph> read_onnx(const std::string& path, const OnnxOptions& options) {
+Result<OnnxModel> read_onnx(const std::string& path, const OnnxOptions& options) {
   std::unique_ptr<::onnx::ModelProto> model;
   {
     TW_TRY(const std::string bytes, onnx::read_file(path));
-    TW_TRY(model, onnx::parse(bytes));
+    auto parsed = onnx::parse(bytes);
+    if (!parsed)
+      return fail(parsed.error().code,
+                  fmt::format("[onnx] {}: {}", path, onnx::without_prefix(parsed.error().message)));
+    model = std::move(*parsed);
   }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return onnx::Importer(*model, folder.empty() ? "." : folder.string(), options).run();
+  return onnx::Importer(*model, onnx::folders_of(path), options).run();
 }
 
-Result<Graph> parse_onnx(std::string_view bytes, const std::string& folder,
-                         const OnnxOptions& options) {
+Result<OnnxModel> parse_onnx(std::string_view bytes, const std::string& folder,
+                             const OnnxOptions& options) {
   TW_TRY(const std::unique_ptr<::onnx::ModelProto> model, onnx::parse(bytes));
-  return onnx::Importer(*model, folder, options).run();
+  return onnx::Importer(*model, {folder}, options).run();
 }
 
 }  // namespace tw::graph

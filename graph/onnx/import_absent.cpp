@@ -14,9 +14,9 @@ tl::unexpected<Error> absent() {
 
 }  // namespace
 
-Result<Graph> read_onnx(const std::string&, const OnnxOptions&) { return absent(); }
+Result<OnnxModel> read_onnx(const std::string&, const OnnxOptions&) { return absent(); }
 
-Result<Graph> parse_onnx(std::string_view, const std::string&, const OnnxOptions&) {
+Result<OnnxModel> parse_onnx(std::string_view, const std::string&, const OnnxOptions&) {
   return absent();
 }
 

@@ -146,7 +146,7 @@ const Conversion* find_conversion(const std::vector<Conversion>& rows, std::stri
                                   int64_t opset);
 
 /// The opsets of the default domain that are implemented, both inclusive.
-inline constexpr int64_t oldest_opset = 7, newest_opset = 28;
+inline constexpr int64_t oldest_opset = 6, newest_opset = 28;
 
 /// The type that holds elements of an ONNX type, by the number that TensorProto.DataType has for
 /// it; f64 is read as f32. Unsupported, naming the type, for one that we do not have; Invalid for a

@@ -12,7 +12,6 @@ namespace tw::graph::onnx {
 Status convert_function(const Node& node, Builder& builder);
 Status convert_parametric_function(const Node& node, Builder& builder);
 Status convert_gelu(const Node& node, Builder& builder);
-Status convert_known_function(const Node& node, Builder& builder);
 Status convert_is_inf(const Node& node, Builder& builder);
 Status convert_cast(const Node& node, Builder& builder);
 Status convert_cast_like(const Node& node, Builder& builder);
@@ -40,6 +39,7 @@ Status convert_space_to_depth(const Node& node, Builder& builder);
 Status convert_trilu(const Node& node, Builder& builder);
 Status convert_eye_like(const Node& node, Builder& builder);
 Status convert_center_crop_pad(const Node& node, Builder& builder);
+Status convert_col2im(const Node& node, Builder& builder);
 
 // operators_indexing.cpp
 Status convert_gather(const Node& node, Builder& builder);
@@ -96,6 +96,16 @@ Status convert_flattened_softmax(const Node& node, Builder& builder);
 // operators_resize.cpp
 Status convert_resize(const Node& node, Builder& builder);
 Status convert_upsample(const Node& node, Builder& builder);
+
+// operators_sampling.cpp
+Status convert_affine_grid(const Node& node, Builder& builder);
+Status convert_grid_sample(const Node& node, Builder& builder);
+
+// operators_signal.cpp
+Status convert_dft(const Node& node, Builder& builder);
+Status convert_stft(const Node& node, Builder& builder);
+Status convert_window(const Node& node, Builder& builder);
+Status convert_mel_weight_matrix(const Node& node, Builder& builder);
 
 // operators_quantization.cpp
 Status convert_quantize_linear(const Node& node, Builder& builder);

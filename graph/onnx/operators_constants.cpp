@@ -18,9 +18,7 @@
 #include "graph/onnx/graph_builder.h"
 
 namespace tw::graph::onnx {
-namespace {
 
-/// An array for a result of the node. Unsupported where that is too large to be made at import.
 Result<dsl::Array> made_array(const Node& node, DType type, const std::vector<int64_t>& shape) {
   const std::string text = TensorType{type, shape}.to_string();
   if (std::ranges::any_of(shape, [](int64_t extent) { return extent < 0; }))
@@ -33,6 +31,8 @@ Result<dsl::Array> made_array(const Node& node, DType type, const std::vector<in
                     text, most_made_bytes >> 20));
   return dsl::Array::make(type, shape);
 }
+
+namespace {
 
 dsl::Array integer_array(const std::vector<int64_t>& values, std::vector<int64_t> shape) {
   dsl::Array array{Int64, std::move(shape), std::vector<std::byte>(8 * values.size())};
@@ -224,7 +224,12 @@ Status compute_non_zero(const Node& node, Builder& builder) {
 const std::vector<Conversion>& constant_conversions() {
   static const std::vector<Conversion> rows = {
       {"Gather", 1, 0, compute_gather, 2},
+      {"GatherElements", 11, 0, compute_gather_elements, 2},
+      {"GatherND", 11, 0, compute_gather_nd, 2},
       {"NonZero", 9, 0, compute_non_zero},
+      {"Scatter", 9, 10, compute_scatter_elements, 3},
+      {"ScatterElements", 11, 0, compute_scatter_elements, 3},
+      {"ScatterND", 11, 0, compute_scatter_nd, 3},
   };
   return rows;
 }

@@ -3,6 +3,11 @@
 // Conversions of operators whose value is known at import, for the table in operators.cpp. Private
 // to graph/onnx.
 
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "dsl/array.h"
 #include "graph/onnx/node.h"
 
 namespace tw::graph::onnx {
@@ -14,5 +19,15 @@ Status convert_identity(const Node& node, Builder& builder);
 Status convert_range(const Node& node, Builder& builder);
 Status convert_shape(const Node& node, Builder& builder);
 Status convert_size(const Node& node, Builder& builder);
+
+/// A zero-filled array for a result of the node. Invalid for a negative extent; Unsupported where
+/// it is too large to be made at import.
+Result<dsl::Array> made_array(const Node& node, DType type, const std::vector<int64_t>& shape);
+
+// constant_indexing.cpp: all inputs of the node are constants.
+Status compute_gather_elements(const Node& node, Builder& builder);
+Status compute_gather_nd(const Node& node, Builder& builder);
+Status compute_scatter_elements(const Node& node, Builder& builder);
+Status compute_scatter_nd(const Node& node, Builder& builder);
 
 }  // namespace tw::graph::onnx

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <numbers>
 
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
@@ -44,6 +46,42 @@ Expr complement(const Expr& x) {
 
 enum class Domain { Floats, Numbers, Bools, Integers };
 
+/// The sum of coefficients times powers of x, the highest power first.
+Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {
+  Expr sum;
+  for (const double c : coefficients) sum = sum.defined() ? sum * x + number(x, c) : number(x, c);
+  return sum;
+}
+
+/// The angle in radians whose tangent is x, after atan() of Moshier's Cephes library: the argument
+/// is brought below 0.66, where t + t^3 p(t^2) / q(t^2) holds.
+Expr inverse_tangent(const Expr& x) {
+  const Expr a = abs(x), one = number(x, 1), zero = number(x, 0);
+  const Expr is_large = number(x, 2.41421356237309505) < a, is_middle = number(x, 0.66) < a;
+  const Expr t = select(is_large, -one / a, select(is_middle, (a - one) / (a + one), a));
+  const Expr base = select(is_large, number(x, std::numbers::pi / 2),
+                           select(is_middle, number(x, std::numbers::pi / 4), zero));
+  const Expr z = t * t;
+  const Expr p = polynomial(
+      z, {-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
+          -1.228866684490136173410e2, -6.485021904942025371773e1});
+  const Expr q = polynomial(
+      z, {1, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
+          4.853903996359136964868e2, 1.945506571482613964425e2});
+  const Expr angle = base + (t + t * z * p / q);
+  return select(x < zero, -angle, angle);
+}
+
+Expr inverse_sine(const Expr& x) {
+  const Expr one = number(x, 1);
+  return inverse_tangent(x / sqrt((one - x) * (one + x)));
+}
+
+Expr inverse_cosine(const Expr& x) {
+  const Expr one = number(x, 1);
+  return number(x, 2) * inverse_tangent(sqrt((one - x) / (one + x)));
+}
+
 struct Function {
   std::string_view op_type;
   Domain domain;
@@ -52,8 +90,11 @@ struct Function {
 
 constexpr Function functions[] = {
     {"Abs", Domain::Numbers, [](const Expr& x) { return is_signed(x.type()) ? abs(x) : x; }},
+    {"Acos", Domain::Floats, inverse_cosine},
     {"Acosh", Domain::Floats, [](const Expr& x) { return log(x + sqrt(x * x - number(x, 1))); }},
+    {"Asin", Domain::Floats, inverse_sine},
     {"Asinh", Domain::Floats, inverse_hyperbolic_sine},
+    {"Atan", Domain::Floats, inverse_tangent},
     {"Atanh", Domain::Floats,
      [](const Expr& x) { return number(x, 0.5) * log((number(x, 1) + x) / (number(x, 1) - x)); }},
     {"BitwiseNot", Domain::Integers, complement},
@@ -226,34 +267,6 @@ Status convert_is_inf(const Node& node, Builder& builder) {
   });
 }
 
-// ---- functions that the language lacks ------------------------------------------------------
-
-namespace {
-
-struct KnownFunction {
-  std::string_view op_type;
-  double (*apply)(double x);
-};
-constexpr KnownFunction known_functions[] = {
-    {"Acos", [](double x) { return std::acos(x); }},
-    {"Asin", [](double x) { return std::asin(x); }},
-    {"Atan", [](double x) { return std::atan(x); }},
-};
-
-}  // namespace
-
-Status convert_known_function(const Node& node, Builder& builder) {
-  const auto* found = std::ranges::find(known_functions, node.op_type, &KnownFunction::op_type);
-  TW_CHECK(found != std::end(known_functions), "a row for each operator of the table");
-  const Value& value = node.input(0);
-  TW_RETURN_IF_ERROR(check_float(node, value.type.dtype));
-  if (!value.constant) return node.unsupported("implemented for constants only");
-  dsl::Array result = *value.constant->array;
-  for (int64_t i = 0; i < result.size(); ++i)
-    result.set_float(i, found->apply(result.get_float(i)));
-  return builder.add_constant(node.outputs[0], std::move(result));
-}
-
 // ---- casts ----------------------------------------------------------------------------------
 
 namespace {
@@ -283,20 +296,22 @@ Status convert_cast_like(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Whole quotient of integers, towards zero. The divisor is a literal, or both are bytes, whose
-/// quotient in f32 is never rounded across a whole number.
+/// Whole quotient of integers, towards zero: the language rounds towards minus infinity.
 Result<Expr> whole_quotient(const Node& node, const Expr& a, const Expr& b) {
-  if (const auto divisor = dsl::as_int(b)) {
-    if (*divisor == 0) return node.invalid("the divisor is 0");
-    if (*divisor < 0 && *divisor == std::numeric_limits<int64_t>::min())
-      return node.unsupported("the least integer as the divisor");
-    const Expr by = dsl::constant_int(a.type(), std::abs(*divisor));
-    if (!is_signed(a.type())) return a / by;
-    const Expr quotient = select(a < number(a, 0), -(-a / by), a / by);
-    return *divisor > 0 ? quotient : -quotient;
+  const Expr zero = number(a, 0);
+  const auto divisor = dsl::as_int(b);
+  if (!divisor) {
+    if (!is_signed(a.type())) return a / b;
+    const Expr is_rounded_down = ne(a % b, zero) && ne(a < zero, b < zero);
+    return a / b + select(is_rounded_down, number(a, 1), zero);
   }
-  if (is_byte(a.type())) return cast(a.type(), truncate(cast(Float32, a) / cast(Float32, b)));
-  return node.unsupported("a quotient of integers whose divisor is no constant");
+  if (*divisor == 0) return node.invalid("the divisor is 0");
+  if (*divisor < 0 && *divisor == std::numeric_limits<int64_t>::min())
+    return node.unsupported("the least integer as the divisor");
+  const Expr by = dsl::constant_int(a.type(), std::abs(*divisor));
+  if (!is_signed(a.type())) return a / by;
+  const Expr quotient = select(a < zero, -(-a / by), a / by);
+  return *divisor > 0 ? quotient : -quotient;
 }
 
 Result<Expr> quotient(const Node& node, const Expr& a, const Expr& b) {
@@ -327,11 +342,9 @@ Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
     TW_TRY(const Expr whole, whole_quotient(node, a, b));
     return a - whole * b;
   }
-  if (const auto divisor = dsl::as_int(b); divisor && *divisor > 0) return a % b;
-  if (!is_byte(a.type()))
-    return node.unsupported("a remainder of integers whose divisor is no positive constant");
-  const Expr x = cast(Float32, a), y = cast(Float32, b);
-  return cast(a.type(), x - y * floor(x / y));
+  if (const auto divisor = dsl::as_int(b); divisor && *divisor == 0)
+    return node.invalid("the divisor is 0");
+  return a % b;
 }
 
 /// BitShift. For a count that is negative, or reaches the number of bits, a shift to the left gives
@@ -412,10 +425,33 @@ Result<Operands> read_operands(const Node& node, Declaration& declaration,
 
 }  // namespace
 
+namespace {
+
+/// The second operand of an operator of opset 6, whose dimensions may begin at dimension `axis` of
+/// the first one: [3] with axis=1 is added to [2, 3, 4] as [3, 1]. The slopes of PRelu are those of
+/// channels.
+Result<Value> aligned_operand(const Node& node, Builder& builder, const Value& first,
+                              const Value& second) {
+  const bool is_of_channels =
+      node.op_type == "PRelu" && second.rank() == 1 && second.type.shape[0] > 1 && first.rank() > 1;
+  if (node.opset > 6 || (!node.has("axis") && !is_of_channels)) return second;
+  TW_TRY(const size_t axis, axis_attribute(node, 1, first.rank()));
+  const int64_t behind = first.rank() - static_cast<int64_t>(axis) - second.rank();
+  if (behind < 0) return node.invalid("the second operand does not fit the axis");
+  Shape shape = second.type.shape;
+  shape.insert(shape.end(), static_cast<size_t>(behind), 1);
+  return reshaped(builder, second, shape);
+}
+
+}  // namespace
+
 Status convert_operation(const Node& node, Builder& builder) {
   const auto* found = std::ranges::find(operations, node.op_type, &Operation::op_type);
   TW_CHECK(found != std::end(operations), "a row for each operator of the table");
-  TW_TRY(const std::vector<Value> values, inputs_from(node, 0));
+  TW_TRY(std::vector<Value> values, inputs_from(node, 0));
+  if (values.size() == 2) {
+    TW_TRY(values[1], aligned_operand(node, builder, values[0], values[1]));
+  }
   const DType type = values[0].type.dtype;
   for (size_t i = 1; i < values.size(); ++i) TW_RETURN_IF_ERROR(check_same_type(node, {0, i}));
   Declaration declaration(builder);
@@ -467,6 +503,13 @@ Expr general_power(const Expr& x, const Expr& y) {
   return select(eq(y, zero) || eq(x, one), one, select(x < zero, negative, magnitude));
 }
 
+/// x^y of integers, in f64 and towards zero; a result that is as good as whole is that number.
+Expr power_of_integers(const Expr& x, const Expr& y) {
+  const Expr exact = pow(cast(Float64, x), cast(Float64, y)), whole = round(exact);
+  const Expr is_whole = abs(exact - whole) <= number(exact, 1e-9) * abs(exact);
+  return cast(x.type(), select(is_whole, whole, exact));
+}
+
 Result<Expr> known_power(const Node& node, const Expr& x, double exponent) {
   const bool is_whole = exponent >= 1 && exponent <= 16 && std::floor(exponent) == exponent;
   if (!is_float(x.type()) && !is_whole)
@@ -478,7 +521,7 @@ Result<Expr> known_power(const Node& node, const Expr& x, double exponent) {
 
 Status convert_pow(const Node& node, Builder& builder) {
   const Value& base = node.input(0);
-  const Value& exponent = node.input(1);
+  TW_TRY(const Value exponent, aligned_operand(node, builder, base, node.input(1)));
   if (base.type.dtype == Bool || exponent.type.dtype == Bool)
     return node.unsupported("the data type bool");
   Declaration declaration(builder);
@@ -489,9 +532,8 @@ Status convert_pow(const Node& node, Builder& builder) {
   if (exponent.constant && exponent.constant->array->size() == 1) {
     TW_TRY(result, known_power(node, x, exponent.constant->array->get_float(0)));
   } else {
-    TW_RETURN_IF_ERROR(check_float(node, base.type.dtype));
-    const Tensor y = declaration.read(exponent);
-    result = general_power(x, cast(x.type(), broadcast_read(y, exponent.type.shape, at(axes))));
+    const Expr y = broadcast_read(declaration.read(exponent), exponent.type.shape, at(axes));
+    result = is_float(x.type()) ? general_power(x, cast(x.type(), y)) : power_of_integers(x, y);
   }
   return declaration.add(compute("out", axes, narrow(result, base.type.dtype)), node.outputs[0]);
 }

@@ -87,8 +87,11 @@ Expr read_parameter(Declaration& declaration, const Value& value, const Granular
   return tensor.read_at(g.index(axes));
 }
 
+/// Scale and zero point have one shape, or one element each, as [1] and [] have.
 Status check_parameter(const Node& node) {
-  if (!node.has_input(2) || node.input(2).type.shape == node.input(1).type.shape) return {};
+  if (!node.has_input(2)) return {};
+  const Shape &scale = node.input(1).type.shape, &zero = node.input(2).type.shape;
+  if (scale == zero || (extent_of(scale) == 1 && extent_of(zero) == 1)) return {};
   return node.invalid("scale and zero point differ in shape");
 }
 

@@ -165,17 +165,6 @@ Result<std::vector<Tap>> nearest_tap(const Node& node, const Sampling& sampling,
   return std::vector<Tap>{{clamped_index(r, index, least, most), Expr()}};
 }
 
-/// Weights of the cubic convolution of Keys (1981) for the four positions around a place that lies
-/// `t` behind the second one.
-std::vector<Expr> cubic_weights(const Expr& t, double a) {
-  const auto n = [&](double value) { return number(t, value); };
-  const auto near = [&](const Expr& x) { return ((n(a + 2) * x - n(a + 3)) * x) * x + n(1); };
-  const auto far = [&](const Expr& x) {
-    return ((n(a) * x - n(5 * a)) * x + n(8 * a)) * x - n(4 * a);
-  };
-  return {far(t + n(1)), near(t), near(n(1) - t), far(n(2) - t)};
-}
-
 /// The positions around a place, with weights in a type.
 std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, const Expr& y,
                                     DType type) {

@@ -10,6 +10,7 @@
 #include "base/integer.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
+#include "graph/onnx/window.h"
 
 namespace tw::graph::onnx {
 
@@ -522,6 +523,42 @@ Status convert_center_crop_pad(const Node& node, Builder& builder) {
   const Expr element = declaration.read(value).read_at(indices);
   return declaration.add(compute("out", o, select(all_of(inside), element, number(element, 0))),
                          node.outputs[0]);
+}
+
+// ---- columns --------------------------------------------------------------------------------
+
+// Column l of the input holds the block that begins at the l-th position of a sliding window. An
+// element of the image is the sum over the taps of the windows that contain it.
+Status convert_col2im(const Node& node, Builder& builder) {
+  const Value& value = node.input(0);
+  TW_RETURN_IF_ERROR(check_float(node, value.type.dtype));
+  TW_TRY(const Shape image, node.constant_integers(1));
+  TW_TRY(const Shape block, node.constant_integers(2));
+  if (value.rank() != 3 || image.size() != block.size())
+    return node.invalid("no columns of blocks");
+  TW_TRY(const std::vector<Window> windows, windows_of(node, image, block));
+  const int64_t taps_of_block = extent_of(block), columns = extent_of(outputs_of(windows));
+  const Shape& from = value.type.shape;
+  if (taps_of_block == 0 || from[1] % taps_of_block != 0 || from[2] != columns)
+    return node.invalid("the columns do not fit the image and the blocks");
+  Shape shape = {from[0], from[1] / taps_of_block};
+  shape.insert(shape.end(), image.begin(), image.end());
+  const std::vector<Axis> o = axes_of(shape), taps = axes_of(block, "k");
+  Expr row = o[1], column(0);
+  std::vector<Expr> inside;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const Window& w = windows[i];
+    const Expr place = Expr(o[i + 2]) + Expr(w.before) - Expr(taps[i]) * Expr(w.dilation);
+    const Expr position = place / Expr(w.stride);
+    if (w.stride > 1) inside.push_back(eq(place % Expr(w.stride), Expr(0)));
+    inside.push_back(Expr(0) <= position && position < Expr(w.output));
+    row = row * Expr(w.kernel) + Expr(taps[i]);
+    column = column * Expr(w.output) + position;
+  }
+  Declaration declaration(builder);
+  const Expr element = wide(declaration.read(value)(o[0], row, column));
+  const Expr counted = select(all_of(inside), element, number(element, 0));
+  return declaration.add(reduced(o, sum(taps, counted), value.type.dtype), node.outputs[0]);
 }
 
 }  // namespace tw::graph::onnx

@@ -12,7 +12,6 @@
 
 #include "base/integer.h"
 #include "base/text.h"
-#include "graph/onnx/external_data.h"
 #include "graph/onnx/names.h"
 #include "graph/onnx/node.h"
 #include "graph/onnx/wire.h"
@@ -167,12 +166,13 @@ dsl::Array from_numbers(const Tensor& tensor, const google::protobuf::RepeatedFi
   return from_bytes(tensor, std::move(bytes));
 }
 
-Result<dsl::Array> from_field(const Tensor& tensor, const Field& field, const std::string& folder) {
+Result<dsl::Array> from_field(const Tensor& tensor, const Field& field,
+                              const DataFolders& folders) {
   const TensorProto& proto = tensor.proto;
   const int64_t bytes = tensor.elements * size_bytes(tensor.type);
   if (field.name == "external_data") {
     TW_TRY(const ExternalRange range, external_range(tensor));
-    TW_TRY(std::vector<std::byte> data, read_external(folder, range, bytes));
+    TW_TRY(std::vector<std::byte> data, read_external(folders, range, bytes));
     return from_bytes(tensor, std::move(data));
   }
   if (field.name == "raw_data") {
@@ -206,7 +206,7 @@ Result<dsl::Array> TensorReader::read(const TensorProto& proto) {
     return tensor.fail(ErrorCode::Unsupported,
                        "the constants of the model are larger than the limit (most_bytes)");
   if (fields.empty()) return dsl::Array{tensor.type, tensor.shape, {}};
-  TW_TRY(dsl::Array array, from_field(tensor, fields[0], folder_));
+  TW_TRY(dsl::Array array, from_field(tensor, fields[0], folders_));
   left_bytes_ -= std::ssize(array.data);
   return array;
 }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "dsl/array.h"
+#include "graph/onnx/external_data.h"
 
 namespace onnx {
 class TensorProto;
@@ -16,10 +17,9 @@ namespace tw::graph::onnx {
 
 class TensorReader {
  public:
-  /// External data lies below `folder`; empty: there is none. All arrays together may have
-  /// `most_bytes` bytes.
-  TensorReader(std::string folder, int64_t most_bytes)
-      : folder_(std::move(folder)), left_bytes_(most_bytes) {}
+  /// All arrays together may have `most_bytes` bytes.
+  TensorReader(DataFolders folders, int64_t most_bytes)
+      : folders_(std::move(folders)), left_bytes_(most_bytes) {}
 
   /// f64 becomes f32. Unsupported, naming the tensor, for types that we do not have, and where
   /// the limit is exceeded; Invalid where there are more or fewer elements than the shape has, in
@@ -27,7 +27,7 @@ class TensorReader {
   Result<dsl::Array> read(const ::onnx::TensorProto& tensor);
 
  private:
-  std::string folder_;
+  DataFolders folders_;
   int64_t left_bytes_;
 };
 

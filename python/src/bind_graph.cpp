@@ -26,8 +26,10 @@ namespace {
 namespace py = pybind11;
 using namespace py::literals;
 using graph::Graph;
+using graph::OnnxModel;
 using runtime::ArgumentInfo;
 using DimensionValues = std::map<std::string, int64_t>;
+using ConstantValues = std::map<std::string, std::vector<double>>;
 
 ArgumentInfo array_of(const std::string& name, const graph::TensorType& type, bool is_output) {
   ArgumentInfo info;
@@ -59,21 +61,30 @@ std::vector<std::string> workloads_of(const Graph& graph) {
   return texts;
 }
 
-Graph read_onnx(const std::filesystem::path& path, const DimensionValues& dimensions) {
-  Result<Graph> graph = [&] {
-    const WithoutGil released;
-    return graph::read_onnx(path, {.dimensions = dimensions});
-  }();
-  return value_of(std::move(graph));
+/// The graph of an import; its warnings become warnings of Python.
+Graph graph_of(Result<OnnxModel> model) {
+  OnnxModel imported = value_of(std::move(model));
+  for (const std::string& warning : imported.warnings)
+    if (PyErr_WarnEx(PyExc_UserWarning, ("[onnx] " + warning).c_str(), 1) != 0)
+      throw py::error_already_set();
+  return std::move(imported.graph);
 }
 
-Graph parse_onnx(const py::bytes& model, const DimensionValues& dimensions) {
-  const std::string_view bytes = model;
-  Result<Graph> graph = [&] {
+Graph read_onnx(const std::filesystem::path& path, const DimensionValues& dimensions,
+                const ConstantValues& constants) {
+  return graph_of([&] {
     const WithoutGil released;
-    return graph::parse_onnx(bytes, "", {.dimensions = dimensions});
-  }();
-  return value_of(std::move(graph));
+    return graph::read_onnx(path, {.dimensions = dimensions, .constants = constants});
+  }());
+}
+
+Graph parse_onnx(const py::bytes& model, const DimensionValues& dimensions,
+                 const ConstantValues& constants) {
+  const std::string_view bytes = model;
+  return graph_of([&] {
+    const WithoutGil released;
+    return graph::parse_onnx(bytes, "", {.dimensions = dimensions, .constants = constants});
+  }());
 }
 
 }  // namespace
@@ -89,10 +100,12 @@ void bind_graph(py::module_& m) {
         return fmt::format("<Graph of {} operators>", graph.operators.size());
       });
   m.def("read_onnx", &read_onnx, "path"_a, "dimensions"_a = DimensionValues{},
-        "Reads an ONNX file; `dimensions` gives values to symbolic dimensions. "
-        "tilewright.onnx.load() "
-        "makes a network of it that can be tuned.");
+        "constants"_a = ConstantValues{},
+        "Reads an ONNX file; `dimensions` gives values to symbolic dimensions, `constants` to "
+        "inputs. "
+        "tilewright.onnx.load() makes a network of it that can be tuned.");
   m.def("parse_onnx", &parse_onnx, "model"_a, "dimensions"_a = DimensionValues{},
+        "constants"_a = ConstantValues{},
         "The same for the bytes of a model without external data.");
   m.def("onnx_operators", &graph::onnx_operators,
         "The operators of ONNX that are implemented, sorted.");

@@ -24,6 +24,9 @@ from tilewright import _tilewright, errors, options, paths
 # A value of a symbolic dimension, or several, each of which becomes a variant of the network.
 Dimension = Union[int, Sequence[int]]
 
+# The elements of an input that becomes a constant, in row-major order.
+Constant = Union[bool, int, float, Sequence[float]]
+
 _CLASSES = {cls.code: cls for cls in (errors.UsageError, errors.UnsupportedError, errors.DatabaseError,
                                       errors.InvalidError, errors.NoCandidateError, errors.MachineError,
                                       errors.NotCompiledError, errors.TryLaterError)}
@@ -39,10 +42,11 @@ class Network:
     """
 
     def __init__(self, graph: _tilewright.Graph, name: str, path: str | None, content: bytes | None,
-                 dimensions: Mapping[str, Dimension]) -> None:
+                 dimensions: Mapping[str, Dimension], constants: Mapping[str, Sequence[float]] | None = None) -> None:
         self.graph = graph
         self.name = name
-        self._path, self._content, self._dimensions = path, content, dict(dimensions)
+        self._path, self._content = path, content
+        self._dimensions, self._constants = dict(dimensions), dict(constants or {})
 
     @property
     def inputs(self) -> list[_tilewright.Argument]:
@@ -83,6 +87,8 @@ class Network:
                          "--effort", effort, "--threads", str(given["threads"]), "--seed", str(given["seed"])]
             for name, values in self._dimensions.items():
                 arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
+            for name, elements in self._constants.items():
+                arguments += ["--constant", f"{name}={','.join(map(repr, elements))}"]
             if given["trials"]:
                 arguments += ["--trials", str(given["trials"])]
             if db is not None:
@@ -99,27 +105,31 @@ class Network:
         return str(path)
 
 
-def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | None = None) -> Network:
+def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | None = None,
+         constants: Mapping[str, Constant] | None = None) -> Network:
     """Reads an ONNX file.
 
     Args:
-      dimensions: values of the symbolic dimensions by name; of several values, as in
-        {"batch": [1, 8]}, each becomes a variant of the network.
+      dimensions: values of the symbolic dimensions by name, or as "x.0" for dimension 0 of the input x;
+        of several values, as in {"batch": [1, 8]}, each becomes a variant of the network.
+      constants: inputs that become constants, as in {"sr": 16000}: the number, or the elements in
+        row-major order.
 
     Raises MachineError where the file cannot be read, InvalidError where it is no valid model, UsageError
-    where a dimension has no value, UnsupportedError, which lists all of them, where operators are not
-    implemented.
+    where a dimension has no value or a name is not in the model, UnsupportedError, which lists all of
+    them, where operators are not implemented. Warns of faults of the model that it passes over.
     """
-    given = dict(dimensions or {})
-    graphs = [_tilewright.read_onnx(str(path), values) for values in _combinations(given)]
-    return Network(graphs[0], pathlib.Path(path).stem, os.path.abspath(path), None, given)
+    given, pinned = dict(dimensions or {}), _pinned(constants)
+    graphs = [_tilewright.read_onnx(str(path), values, pinned) for values in _combinations(given)]
+    return Network(graphs[0], pathlib.Path(path).stem, os.path.abspath(path), None, given, pinned)
 
 
-def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimension] | None = None) -> Network:
+def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimension] | None = None,
+          constants: Mapping[str, Constant] | None = None) -> Network:
     """The same for the bytes of a model, which has no external data."""
-    given = dict(dimensions or {})
-    graphs = [_tilewright.parse_onnx(model, values) for values in _combinations(given)]
-    return Network(graphs[0], name, None, model, given)
+    given, pinned = dict(dimensions or {}), _pinned(constants)
+    graphs = [_tilewright.parse_onnx(model, values, pinned) for values in _combinations(given)]
+    return Network(graphs[0], name, None, model, given, pinned)
 
 
 def standing(name: str) -> Network:
@@ -147,6 +157,16 @@ def _several(name: str, values: Dimension) -> Sequence[int]:
     if not several or not all(isinstance(value, int) for value in several):
         raise errors.UsageError(f"[network] dimension {name!r}: expected a whole number, or several, not {values!r}")
     return several
+
+
+def _pinned(constants: Mapping[str, Constant] | None) -> dict[str, list[float]]:
+    pinned = {}
+    for name, value in (constants or {}).items():
+        elements = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        if not all(isinstance(element, (int, float)) for element in elements):
+            raise errors.UsageError(f"[network] constant {name!r}: expected a number, or several, not {value!r}")
+        pinned[name] = [float(element) for element in elements]
+    return pinned
 
 
 def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:

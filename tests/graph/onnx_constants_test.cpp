@@ -204,5 +204,58 @@ TEST(OnnxConstants, DropoutIsThatOfInference) {
   EXPECT_THAT(imported(model).error().message, HasSubstr("training is not implemented"));
 }
 
+TEST(OnnxConstants, GathersAndScattersOfConstantsAreComputed) {
+  const TensorProto data = floats("d", {2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto on_axis = [](int64_t axis, const std::string& reduction = "") {
+    return [=](NodeProto& node) {
+      set_integer(node, "axis", axis);
+      if (!reduction.empty())
+        add_attribute(node, "reduction", AttributeProto::STRING).set_s(reduction);
+    };
+  };
+  EXPECT_THAT(elements(value_of(
+                  computed("GatherElements", {data, integers("i", {2, 1}, {2, -3})}, on_axis(1)))),
+              ElementsAre(3, 4));
+  EXPECT_THAT(elements(value_of(computed("GatherND", {data, integers("i", {2, 1}, {1, 0})}))),
+              ElementsAre(4, 5, 6, 1, 2, 3));
+  const std::vector<TensorProto> elements_of = {data, integers("i", {1, 2}, {1, 1}),
+                                                floats("u", {1, 2}, {10, 20})};
+  EXPECT_THAT(elements(value_of(computed("ScatterElements", elements_of, on_axis(1)))),
+              ElementsAre(1, 20, 3, 4, 5, 6));
+  EXPECT_THAT(elements(value_of(computed("ScatterElements", elements_of, on_axis(1, "add")))),
+              ElementsAre(1, 32, 3, 4, 5, 6));
+  EXPECT_THAT(elements(value_of(computed("ScatterElements", elements_of, on_axis(1, "max")))),
+              ElementsAre(1, 20, 3, 4, 5, 6));
+  const std::vector<TensorProto> slices = {data, integers("i", {2, 1}, {1, 1}),
+                                           floats("u", {2, 3}, {7, 8, 9, 1, 1, 1})};
+  EXPECT_THAT(elements(value_of(computed("ScatterND", slices))), ElementsAre(1, 2, 3, 1, 1, 1));
+  EXPECT_THAT(elements(value_of(
+                  computed("ScatterND", slices,
+                           [](NodeProto& node) {
+                             add_attribute(node, "reduction", AttributeProto::STRING).set_s("mul");
+                           }))),
+              ElementsAre(1, 2, 3, 28, 40, 54));
+  for (const char* op : {"GatherElements", "ScatterElements"})
+    EXPECT_THAT(computed(op, {data, integers("i", {1, 2}, {3, 0}), floats("u", {1, 2}, {10, 20})},
+                         on_axis(1))
+                    .error()
+                    .message,
+                HasSubstr("the index 3 of 3 elements"));
+}
+
+// A table that the interpreter would not get through: each element compared with 2^20 updates.
+TEST(OnnxConstants, AScatterOfManyElementsIsComputed) {
+  constexpr int64_t n = 1 << 20;
+  std::vector<int64_t> indices(n);
+  for (int64_t i = 0; i < n; ++i) indices[static_cast<size_t>(i)] = n - 1 - i;
+  const std::vector<float> ones(n, 1), zeros(n, 0);
+  const dsl::Array result = value_of(computed(
+      "ScatterElements",
+      {floats("d", {n}, zeros), integers("i", {n / 2}, {indices.begin(), indices.begin() + n / 2}),
+       floats("u", {n / 2}, {ones.begin(), ones.begin() + n / 2})}));
+  EXPECT_EQ(result.get_float(0), 0);
+  EXPECT_EQ(result.get_float(n / 2), 1);
+}
+
 }  // namespace
 }  // namespace tw::graph

@@ -120,9 +120,12 @@ inline ModelProto constant_model(TensorProto tensor) {
   return model;
 }
 
+/// The graph of a model, without warnings.
 inline Result<Graph> imported(const ModelProto& model, const OnnxOptions& options = {},
                               const std::string& folder = "") {
-  return parse_onnx(model.SerializeAsString(), folder, options);
+  return parse_onnx(model.SerializeAsString(), folder, options).map([](OnnxModel&& read) {
+    return std::move(read.graph);
+  });
 }
 
 }  // namespace tw::graph
