@@ -2,7 +2,9 @@
 #include "schedules/affine.h"
 
 #include <cstdlib>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace tw::schedules {
 
@@ -109,21 +111,41 @@ void rejoin_digits(Affine& affine) {
   }
 }
 
+namespace {
+
+/// A minimum or maximum that is e itself where scale * e <= limit (of a maximum: >=).
+struct Limit {
+  Expr e;
+  BinaryOp op = BinaryOp::Min;
+  int64_t scale = 1, limit = 0;
+};
+
+/// min(e, 9), where e <= 9; or min(e, 9 - e), where 2 e <= 9. nullopt for any other expression.
+std::optional<Limit> limit_of(const Expr& index) {
+  const Binary* b = index.as<Binary>();
+  if (!b || (b->op != BinaryOp::Min && b->op != BinaryOp::Max)) return std::nullopt;
+  if (const auto literal = dsl::as_int(b->a)) return Limit{b->b, b->op, 1, *literal};
+  if (const auto literal = dsl::as_int(b->b)) return Limit{b->a, b->op, 1, *literal};
+  Affine sum = to_affine(b->a);
+  sum.add(to_affine(b->b));
+  if (!sum.is_constant()) return std::nullopt;
+  return Limit{b->a, b->op, 2, sum.constant};
+}
+
+}  // namespace
+
 Unclamped unclamp(const Expr& index) {
   Unclamped result{index, {}};
-  std::vector<std::pair<BinaryOp, int64_t>> limits;
-  while (const Binary* b = result.index.as<Binary>()) {
-    if (b->op != BinaryOp::Min && b->op != BinaryOp::Max) break;
-    const auto first = dsl::as_int(b->a), second = dsl::as_int(b->b);
-    if (!first && !second) break;
-    limits.emplace_back(b->op, first ? *first : *second);
-    const Expr inner = first ? b->b : b->a;
-    result.index = inner;
+  std::vector<Limit> limits;
+  while (const auto limit = limit_of(result.index)) {
+    limits.push_back(*limit);
+    result.index = limit->e;
   }
-  for (const auto& [op, limit] : limits) {
-    Affine room = to_affine(result.index);
-    room.constant -= limit;
-    result.at_least_zero.push_back(op == BinaryOp::Min ? negated(room) : room);
+  for (const Limit& limit : limits) {
+    Affine room;
+    room.add(to_affine(result.index), limit.scale);
+    room.constant -= limit.limit;
+    result.at_least_zero.push_back(limit.op == BinaryOp::Min ? negated(room) : room);
   }
   return result;
 }

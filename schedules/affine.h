@@ -39,9 +39,9 @@ void rejoin_digits(Affine& affine);
 /// index.
 Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
 
-/// The parts of a clamped index such as min(max(e, 0), 9), nested in any order and depth: e, and
-/// the constraints `a >= 0` under which the index equals e. An index without a minimum or maximum
-/// with a literal is e itself, without constraints.
+/// The parts of a clamped index such as min(max(e, 0), 9) or of a reflected index such as
+/// min(max(e, -e), 18 - max(e, -e)), nested in any order and depth: e, and the constraints `a >= 0`
+/// under which the index equals e. Any other index is e itself, without constraints.
 struct Unclamped {
   Expr index;
   std::vector<Affine> at_least_zero;

@@ -142,6 +142,9 @@ int Bounds::enter(const Expr& expr) const {
     atom.kind = b->op == BinaryOp::Min ? AtomKind::Min : AtomKind::Max;
     atom.a = linear(b->a);
     atom.b = linear(b->b);
+    atom.sum = atom.a;
+    atom.sum.add(atom.b, 1);
+    atom.folds = atom.sum.terms.size() < std::min(atom.a.terms.size(), atom.b.terms.size());
   } else if (const int64_t divisor = positive_divisor(expr); divisor > 0) {
     atom.kind = b->op == BinaryOp::Div ? AtomKind::FloorDivision : AtomKind::Remainder;
     atom.a = linear(b->a);
@@ -599,8 +602,21 @@ Bounds::Bound Bounds::bound_of_choice(const Linear& linear, const Linear::Term& 
   if (both && !x) return std::nullopt;
   if (!both && enough && x && *x >= *enough) return x;
   const Bound y = bound_below(with_b, rules, enough);
-  if (!both) return best(x, y);
-  return y ? std::optional(std::min(*x, *y)) : std::nullopt;
+  if (both) return y ? std::optional(std::min(*x, *y)) : std::nullopt;
+  const Bound either = best(x, y);
+  if (!choice.folds || (enough && either && *either >= *enough)) return either;
+  return best(either, bound_by_mean(linear, term, rules, enough));
+}
+
+// 2 max(a, b) >= a + b and 2 min(a, b) <= a + b. So max(i, -i) >= 0 and min(i, 2 n - i) <= n, which
+// neither side of a reflected index shows.
+Bounds::Bound Bounds::bound_by_mean(const Linear& linear, const Linear::Term& term, int rules,
+                                    Bound enough) const {
+  Linear twice;
+  twice.add(linear.without(term), 2);
+  twice.add(atoms_[static_cast<size_t>(term.atom)].sum, term.coefficient);
+  const Bound bound = bound_below(twice, rules, enough ? std::optional(2 * *enough - 1) : enough);
+  return bound ? std::optional(ceil_div(*bound, 2)) : std::nullopt;
 }
 
 Bounds::Bound Bounds::bound_of_floors(const Linear& linear, int rules, Bound enough) const {

@@ -79,7 +79,9 @@ class Bounds {
     Expr expr;
     AtomKind kind = AtomKind::Other;
     Linear a, b;  ///< operands: the numerator of a division, both sides of a minimum or maximum
-    int64_t divisor = 0;               ///< positive divisor of FloorDivision and Remainder
+    Linear sum;   ///< a + b of a minimum or maximum
+    bool folds = false;   ///< a and b have opposite slopes, so that `sum` has fewer terms than they
+    int64_t divisor = 0;  ///< positive divisor of FloorDivision and Remainder
     std::vector<int> inside;           ///< variables in it
     int position = -1;                 ///< index of a variable in variables_; -1 out of scope
     int facts = 0;                     ///< number of facts that mention it
@@ -140,6 +142,8 @@ class Bounds {
   Linear::Term next_to_eliminate(const Linear& linear) const;
   Bound bound_of_choice(const Linear& linear, const Linear::Term& min_or_max, int rules,
                         Bound enough) const;
+  Bound bound_by_mean(const Linear& linear, const Linear::Term& min_or_max, int rules,
+                      Bound enough) const;
   Bound bound_of_floors(const Linear& linear, int rules, Bound enough) const;
   Bound rounded_bound(const Linear::Term& term, const Linear& rest, int rules, Bound enough) const;
   Bound atom_bound(int atom, bool below, int rules) const;

@@ -190,8 +190,13 @@ Status SchemeCosts::keep_supported(size_t group, const std::vector<Result<Predic
   if (!kernels_[group].empty()) return {};
   const Error& why = predicted.front().error();
   const graph::Operator& op = graph_->operators[groups_[group].operators.front()];
+  // Messages of legality show indices that the import made, which nobody who reads this has
+  // written.
+  const bool is_illegal = why.message.starts_with("[legality]");
   return fail(why.code, fmt::format("[network] operator '{}' ({}): {}", op.name(), op.workload.op,
-                                    why.message));
+                                    is_illegal ? "its kernel is not proved to read inside of its "
+                                                 "tensors, and is not built"
+                                               : why.message));
 }
 
 Result<bool> SchemeCosts::refine(const SchemeSet& schemes) {

@@ -8,6 +8,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/parse.h"
+#include "schedules/bounds.h"
 #include "schedules/simplify.h"
 
 namespace tw::schedules {
@@ -258,6 +259,21 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
   EXPECT_EQ(simple("f < 12 && k.0 < 2"), "k.0 < 2");
 }
 
+TEST(Affine, ReflectedIndicesAreProvedInside) {
+  Bounds bounds;
+  bounds.push_loop("x", Expr(0), Expr(13));
+  // 10 elements with 1 before and 2 behind.
+  const Expr low = affine_expr("max(x - 1, 1 - x)"), reflected = dsl::min(low, Expr(18) - low);
+  EXPECT_TRUE(bounds.proves_inside(reflected, 10));
+  EXPECT_FALSE(bounds.proves_inside(reflected, 9));
+  EXPECT_EQ(bounds.lower(low), 0);
+  EXPECT_EQ(bounds.upper(low), 11);
+  EXPECT_EQ(bounds.upper(reflected), 9);
+  // 2 min(x, 7 - x) <= 7
+  EXPECT_EQ(bounds.upper(affine_expr("min(x, 7 - x)")), 3);
+  EXPECT_EQ(bounds.lower(affine_expr("max(x, 7 - x)")), 4);
+}
+
 TEST(Affine, UnclampFindsWhatIsInsideAndWhen) {
   const auto text = [](const Unclamped& u) {
     std::string found = dsl::to_string(u.index);
@@ -267,6 +283,9 @@ TEST(Affine, UnclampFindsWhatIsInsideAndWhen) {
   EXPECT_EQ(text(unclamp(affine_expr("max(min(x - 1, 43), 0)"))), "x - 1 | x - 1 | 44 - x");
   EXPECT_EQ(text(unclamp(affine_expr("min(9, x)"))), "x | 9 - x");
   EXPECT_EQ(text(unclamp(affine_expr("min(x, y)"))), "min(x, y)");
+  EXPECT_EQ(text(unclamp(affine_expr("max(x - 1, 1 - x)"))), "x - 1 | x * 2 - 2");
+  EXPECT_EQ(text(unclamp(affine_expr("min(max(x, 0 - x), 18 - max(x, 0 - x))"))),
+            "x | 18 - x * 2 | x * 2");
   EXPECT_EQ(text(unclamp(affine_expr("x + 1"))), "x + 1");
 }
 

@@ -56,6 +56,17 @@ class SchemeCost : public testing::Test {
   NetworkServices services_;
 };
 
+TEST_F(SchemeCost, AnOperatorThatIsNotProvedIsNamedWithoutItsIndices) {
+  const auto costs = SchemeCosts::predict(
+      graph_, {.target = work_.target}, store_, [](const dsl::Workload&) -> Result<Predicted> {
+        return fail(ErrorCode::Invalid, "[legality] index 0 of 'in0', a * a, is not proved inside");
+      });
+  ASSERT_FALSE(costs);
+  EXPECT_EQ(costs.error().message,
+            "[network] operator 'c1' (conv2d): its kernel is not proved to read inside of its "
+            "tensors, and is not built");
+}
+
 TEST_F(SchemeCost, PredictionsAreScaledByWhatTheSameOperatorTook) {
   EXPECT_EQ(scheme(costs(), 0, "in=NHWC out=NHWC").cost_ns, 1e4);
   store(conv_, "in=NCHW out=NCHW", 3e4, work_.target);
