@@ -131,6 +131,20 @@ class Onnx(unittest.TestCase):
                                   "reals": [0.5, 1.5]})
         onnx.checker.check_model(onnx.load_from_string(network()))
 
+    def test_inputs_become_constants_and_faults_of_a_model_are_warned_of(self):
+        model = writer.model([writer.node("Mul", ["x", "s"], ["y"])], [],
+                             [writer.port("x", writer.FLOAT, [4]), writer.port("s", writer.FLOAT, [])],
+                             [writer.port("y", writer.FLOAT, [5])])
+        with self.assertWarnsRegex(UserWarning, r"declared as f32\[5\], but its nodes give f32\[4\]"):
+            loaded = tw.onnx.loads(model, constants={"s": 2})
+        self.assertEqual([a.name for a in loaded.inputs], ["x"])
+        tuned = loaded.tune(effort="none", progress=False, db=self.folder / "none.db")
+        np.testing.assert_array_equal(tuned(np.arange(4, dtype=np.float32)), [0, 2, 4, 6])
+        with self.assertRaisesRegex(tw.UsageError, "no input 't' that could be a constant"):
+            tw.onnx.loads(model, constants={"t": 1})
+        with self.assertRaisesRegex(tw.UsageError, "constant 's': expected a number"):
+            tw.onnx.loads(model, constants={"s": "2"})
+
     def test_the_operators_are_listed(self):
         self.assertIn("Conv", tw.onnx_operators())
 

@@ -305,6 +305,27 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(7, "tune", "--model", "net.onnx", "--target", "cuda:sm_90a", "--db", self.db,
                        saying=["--effort none"])
 
+    def test_a_shape_that_is_declared_wrongly_is_a_note(self):
+        self.onnx.write_bytes(self.network.onnx(classes=CLASSES + 1))
+        note, = self.plan()["notes"]
+        self.assertEqual(note["kind"], "model_doubtful")
+        self.assertEqual(note["first"], "the output 'y' is declared as f32[1, 6], but its nodes give f32[1, 5]")
+        self.expect_right_result()
+
+    def test_an_input_becomes_a_constant(self):
+        self.onnx.write_bytes(onnx.model([onnx.node("Mul", ["x", "s"], ["y"])], [],
+                                         [onnx.port("x", [4]), onnx.port("s", [2, 1])], [onnx.port("y", [2, 4])]))
+        self.plan("--constant", "s=2,-0.5")
+        onnx.write_npy(self.home / "x.npy", [4], [1.0, 2.0, 3.0, 4.0])
+        self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy")
+        self.assertEqual(onnx.read_npy(self.home / "y.npy"), ((2, 4), [2, 4, 6, 8, -0.5, -1, -1.5, -2]))
+        plan = ["tune", "--model", "net.onnx", "--effort", "none", "--db", self.db]
+        for constant, said in (("t=1", "no input 't' that could be a constant; there are s, x"),
+                               ("s=1", "1 values, but the input is f32[2, 1]"), ("s", "expected NAME=VALUE"),
+                               ("s=one", "expected NAME=VALUE")):
+            self.fail_with(2, *plan, "--constant", constant, saying=[said])
+        self.fail_with(2, *plan, "--constant", "s=1,2", "--constant", "s=1,2", saying=["given twice"])
+
     def test_errors_are_one_line(self):
         none = ["--effort", "none", "--db", self.db]
         self.fail_with(7, "tune", "--model", "missing.onnx", *none, saying=["missing.onnx"])
@@ -312,9 +333,6 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(7, "tune", "--model", "/dev/null", *none, saying=["no regular file"])
         (self.home / "empty.onnx").touch()
         self.fail_with(5, "tune", "--model", "empty.onnx", *none, saying=["empty.onnx is empty"])
-        (self.home / "other.onnx").write_bytes(self.network.onnx(classes=CLASSES + 1))
-        self.fail_with(5, "tune", "--model", "other.onnx", *none,
-                       saying=["the output 'y' is declared as f32[1, 6], but its nodes give f32[1, 5]"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--op", "conv2d", saying=["--op"])
         self.fail_with(2, "tune", "--op", "conv2d", "--dim", "batch=1", saying=["--model"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--dim", "batch", *none, saying=["batch"])
