@@ -595,10 +595,48 @@ bool may_gather_terms(const dsl::Binary& b) {
   return std::isfinite(computed(b.a.type(), magnitude(b.a) + magnitude(b.b)));
 }
 
+/// Whether the expression is an infinite literal for some operands, as the masks of attention are:
+/// select(k <= j, 0, -inf).
+bool may_be_infinite_literal(const Expr& expr) {
+  if (const auto* c = expr.as<dsl::Const>()) return is_float(c->type) && std::isinf(c->float_value);
+  if (const auto* s = expr.as<dsl::Select>())
+    return may_be_infinite_literal(s->a) || may_be_infinite_literal(s->b);
+  const auto* u = expr.as<dsl::Unary>();
+  return u && u->op == UnaryOp::Neg && may_be_infinite_literal(u->a);
+}
+
+bool compares(BinaryOp op) {
+  return op == BinaryOp::Eq || op == BinaryOp::Lt || op == BinaryOp::Le;
+}
+
+/// The operation without LLVM's assumption that no float is infinite, under which a literal operand
+/// that is infinite is undefined: LLVM makes x of x + select(c, 0, -inf).
+std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::Add:
+      return hi::Call::strict_add;
+    case BinaryOp::Sub:
+      return hi::Call::strict_sub;
+    case BinaryOp::Mul:
+      return hi::Call::strict_mul;
+    case BinaryOp::Div:
+      return hi::Call::strict_div;
+    case BinaryOp::Eq:
+      return hi::Call::strict_eq;
+    case BinaryOp::Lt:
+      return hi::Call::strict_lt;
+    case BinaryOp::Le:
+      return hi::Call::strict_le;
+    default:
+      return std::nullopt;
+  }
+}
+
 /// The operation that keeps what it is declared to be where its literals must not be gathered;
 /// nullopt where they may.
 std::optional<hi::Call::IntrinsicOp> kept_apart(const dsl::Binary& b) {
   if (!is_float(b.a.type())) return std::nullopt;
+  if (may_be_infinite_literal(b.a) || may_be_infinite_literal(b.b)) return strict_operation(b.op);
   switch (b.op) {
     case BinaryOp::Mul:
       return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_mul);
@@ -1422,7 +1460,8 @@ class PhaseTranslator {
     if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
     const HExpr c = value(b.b);
     if (const auto strict = kept_apart(b))
-      return hi::Call::make(a.type(), *strict, {a, c}, hi::Call::PureIntrinsic);
+      return hi::Call::make(compares(b.op) ? Halide::Bool(a.type().lanes()) : a.type(), *strict,
+                            {a, c}, hi::Call::PureIntrinsic);
     const bool wraps = !is_float(b.a.type()) && ranges_.may_overflow(b.op, b.a, b.b);
     return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
   }

@@ -52,8 +52,8 @@ Block in_vectors(const std::string& buffer, const Expr& value, int64_t extent, i
   return body;
 }
 
-/// Lanes of vectors in loops over `count` elements. They are no multiple of the lanes of any register
-/// and divide `count`, as each loop with functions of f64 takes the compiler seconds.
+/// Lanes of vectors in loops over `count` elements. They are no multiple of the lanes of any
+/// register and divide `count`, as each loop with functions of f64 takes the compiler seconds.
 int64_t lanes_of(DType type) { return size_bytes(type) == 1 ? count : 19; }
 
 /// By day f64 runs with the vectors of this machine only.
@@ -331,6 +331,22 @@ TEST_F(Operations, IntegersAreDividedByAnyInteger) {
       }
       expect(program, inputs);
     }
+  }
+}
+
+/// Masks of attention are added to scores, and rows that are masked as a whole are found by them.
+TEST_F(Operations, InfiniteLiteralsAreOperands) {
+  const Expr a = f32("a", {var("i")}), b = f32("b", {var("i")}), zero = dsl::constant(Float32, 0);
+  const Expr least = dsl::identity(Combine::Max, Float32);
+  const Expr mask = dsl::select(b < zero, least, zero);
+  for (const bool vectorized : {false, true}) {
+    const Program program = elementwise(Float32,
+                                        {{"sum", a + mask},
+                                         {"difference", a - dsl::select(b < zero, -least, zero)},
+                                         {"is_least", dsl::eq(a + mask, least)},
+                                         {"is_greater", least < a + mask}},
+                                        vectorized);
+    expect(program, integer_inputs(program, 22));
   }
 }
 
