@@ -503,13 +503,6 @@ Expr general_power(const Expr& x, const Expr& y) {
   return select(eq(y, zero) || eq(x, one), one, select(x < zero, negative, magnitude));
 }
 
-/// x^y of integers, in f64 and towards zero; a result that is as good as whole is that number.
-Expr power_of_integers(const Expr& x, const Expr& y) {
-  const Expr exact = pow(cast(Float64, x), cast(Float64, y)), whole = round(exact);
-  const Expr is_whole = abs(exact - whole) <= number(exact, 1e-9) * abs(exact);
-  return cast(x.type(), select(is_whole, whole, exact));
-}
-
 Result<Expr> known_power(const Node& node, const Expr& x, double exponent) {
   const bool is_whole = exponent >= 1 && exponent <= 16 && std::floor(exponent) == exponent;
   if (!is_float(x.type()) && !is_whole)
@@ -532,8 +525,9 @@ Status convert_pow(const Node& node, Builder& builder) {
   if (exponent.constant && exponent.constant->array->size() == 1) {
     TW_TRY(result, known_power(node, x, exponent.constant->array->get_float(0)));
   } else {
-    const Expr y = broadcast_read(declaration.read(exponent), exponent.type.shape, at(axes));
-    result = is_float(x.type()) ? general_power(x, cast(x.type(), y)) : power_of_integers(x, y);
+    TW_RETURN_IF_ERROR(check_float(node, base.type.dtype));
+    const Tensor y = declaration.read(exponent);
+    result = general_power(x, cast(x.type(), broadcast_read(y, exponent.type.shape, at(axes))));
   }
   return declaration.add(compute("out", axes, narrow(result, base.type.dtype)), node.outputs[0]);
 }

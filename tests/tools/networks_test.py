@@ -318,7 +318,7 @@ class NetworksTest(program.ProgramTest):
         self.plan("--constant", "s=2,-0.5")
         onnx.write_npy(self.home / "x.npy", [4], [1.0, 2.0, 3.0, 4.0])
         self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy")
-        self.assertEqual(onnx.read_npy(self.home / "y.npy"), ((2, 4), [2, 4, 6, 8, -0.5, -1, -1.5, -2]))
+        self.assertEqual(onnx.read_npy(self.home / "y.npy"), ((2, 4), (2, 4, 6, 8, -0.5, -1, -1.5, -2)))
         plan = ["tune", "--model", "net.onnx", "--effort", "none", "--db", self.db]
         for constant, said in (("t=1", "no input 't' that could be a constant; there are s, x"),
                                ("s=1", "1 values, but the input is f32[2, 1]"), ("s", "expected NAME=VALUE"),
