@@ -601,6 +601,8 @@ bool may_be_infinite_literal(const Expr& expr) {
   if (const auto* c = expr.as<dsl::Const>()) return is_float(c->type) && std::isinf(c->float_value);
   if (const auto* s = expr.as<dsl::Select>())
     return may_be_infinite_literal(s->a) || may_be_infinite_literal(s->b);
+  if (const auto* c = expr.as<dsl::Cast>())
+    return is_float(expr.type()) && may_be_infinite_literal(c->a);
   const auto* u = expr.as<dsl::Unary>();
   return u && u->op == UnaryOp::Neg && may_be_infinite_literal(u->a);
 }
