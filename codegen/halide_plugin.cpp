@@ -193,17 +193,20 @@ HExpr exp2_f64(const HExpr& x) {
   return polynomial(inside - whole, series) * Halide::reinterpret(x.type(), exponent);
 }
 
-/// A negative base has powers with whole exponents only.
+/// A negative base has powers with whole exponents only. NaN is chosen among bits, as LLVM may assume
+/// that a chosen float is a number.
 HExpr pow_f32(const HExpr& x, const HExpr& y) {
-  const Halide::Type wide = Halide::Float(64);
+  const Halide::Type wide = Halide::Float(64), word = Halide::UInt(32);
   const HExpr magnitude =
       Halide::cast(Halide::Float(32),
                    exp2_f64(Halide::cast(wide, y) * log2_f64(Halide::cast(wide, Halide::abs(x)))));
   const HExpr half = y * 0.5f;
-  const HExpr of_negative =
-      Halide::select(Halide::floor(y) != y, std::numeric_limits<float>::quiet_NaN(),
-                     Halide::floor(half) != half, -magnitude, magnitude);
-  return Halide::select(x < 0.0f, of_negative, magnitude);
+  const HExpr is_odd = Halide::floor(half) != half, is_broken = Halide::floor(y) != y;
+  const HExpr of_whole = Halide::select(x < 0.0f && is_odd, -magnitude, magnitude);
+  const HExpr nan = hi::make_const(word, 0x7fc00000);
+  return Halide::reinterpret(
+      Halide::Float(32),
+      Halide::select(x < 0.0f && is_broken, nan, Halide::reinterpret(word, of_whole)));
 }
 
 // ---- functions of f64 -------------------------------------------------------------------------
