@@ -106,8 +106,8 @@ Facts facts_of(const ModelFile& model, size_t number) {
                  {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
                                        show_bytes(runtime::least_arena_bytes(model, variant)))}};
   for (const runtime::ModelLoop& loop : variant.loops)
-    facts.emplace_back("loop", fmt::format("{}: {}, {}", loop.name, show_count(loop.count, "step"),
-                                           show_count(loop.trips, "trip")));
+    facts.emplace_back("loop", fmt::format("{}: {}, {}", loop.name, counted(loop.count, "step"),
+                                           counted(loop.trips, "trip")));
   if (!names_gpu(model.target)) facts.emplace_back("threads", threads_text(model, variant));
   facts.emplace_back("target", model.target);
   return facts;

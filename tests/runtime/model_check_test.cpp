@@ -536,7 +536,12 @@ TEST(ModelCheck, TripsReadWhatWasWritten) {
               }),
               HasSubstr("step 0 'next' reads tensor 'h', which no step has written"));
   EXPECT_THAT(slid(3, {32, 0, 0}), HasSubstr(unwritten));
-  EXPECT_THAT(slid(4, {48, 24, 0}), HasSubstr(unwritten));
+  EXPECT_THAT(slid(4, {48, 24, 0}), HasSubstr("overlaps its argument 'h'"));
+  EXPECT_THAT(defect_of_loop([](ModelVariant& v) {
+                v.arena_bytes = 160;
+                v.tensors[4].slide = {48, 48, 0};
+              }),
+              HasSubstr(unwritten));
   EXPECT_THAT(slid(5, {64, 0, 0}), HasSubstr("overlaps its argument 'h'"));
   EXPECT_THAT(slid(4, {64, 16, 0}), HasSubstr("writes tensor 'next', which overlaps its argument"));
   EXPECT_THAT(slid(5, {64, 16, 2}), HasSubstr("step 2 'y' reads tensor 'hs', which no step"));
