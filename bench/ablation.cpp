@@ -125,7 +125,7 @@ class AblationRun {
     if (built.unverified > 0)
       return fail(ErrorCode::NoCandidate,
                   fmt::format("{} not measured within the budget: give more time (--budget)",
-                              tools::counted(static_cast<int64_t>(built.unverified), "kernel")));
+                              counted(static_cast<int64_t>(built.unverified), "kernel")));
     const graph::Plan& plan = planned->plan;
     for (const graph::Transform& transform : plan.transforms)
       row.transforms_ns += transform.cost_ns;
@@ -282,8 +282,8 @@ std::string table_of(const Ablation& ablation) {
     if (!row.error.empty()) errors += fmt::format("{}: {}\n", title_of(row.choice), row.error);
   }
   std::string text =
-      fmt::format("{}, {}, {}\n", ablation.network, tools::counted(ablation.threads, "thread"),
-                  tools::counted(ablation.rounds, "round"));
+      fmt::format("{}, {}, {}\n", ablation.network, counted(ablation.threads, "thread"),
+                  counted(ablation.rounds, "round"));
   text += tools::as_text(table) + errors;
   text += global_line(ablation.global_to_uniform, graph::Choice::Uniform);
   text += global_line(ablation.global_to_local_best, graph::Choice::LocalBest);

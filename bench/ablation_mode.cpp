@@ -40,7 +40,7 @@ Result<Ablation> ablation_of(const Call& call, const tools::ImportedModel& model
   options.rounds = static_cast<int>(call.flags.rounds);
   options.seed = static_cast<uint64_t>(call.flags.seed);
   tools::ProgressDisplay display(call.here, fmt::format("tuning all plans of {} on {}", model.name,
-                                                        tools::counted(threads, "thread")));
+                                                        counted(threads, "thread")));
   return measure_ablation(model.name, model.graph, call.target, options, store, call.environment,
                           [&](const tuner::Progress& progress) { display.update(progress); });
 }
