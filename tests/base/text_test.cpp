@@ -30,6 +30,12 @@ TEST(Nearest, CaseIsNoDistance) {
   EXPECT_EQ(nearest("Conv2D", {"conv2d"}), "conv2d");
 }
 
+TEST(Counted, HasThePluralOfAllButOne) {
+  EXPECT_EQ(tw::counted(1, "thread"), "1 thread");
+  EXPECT_EQ(tw::counted(2, "thread"), "2 threads");
+  EXPECT_EQ(tw::counted(0, "thread"), "0 threads");
+}
+
 TEST(GraphvizQuoted, EscapesWhatEndsAStringAndBreaksLines) {
   EXPECT_EQ(graphviz_quoted(R"(a"b\c)"), R"("a\"b\\c")");
   EXPECT_EQ(graphviz_quoted("conv2d\ny"), R"("conv2d\ny")");

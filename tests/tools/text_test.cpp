@@ -120,8 +120,6 @@ TEST(Numbers, Shares) {
 TEST(Numbers, Counts) {
   EXPECT_EQ(show_counts({{"hopeless", 3}, {"ok", 45}}), "45 ok, 3 pruned");
   EXPECT_EQ(show_status(db::TrialStatus::Hopeless), "pruned");
-  EXPECT_EQ(counted(1, "thread"), "1 thread");
-  EXPECT_EQ(counted(2, "thread"), "2 threads");
 }
 
 TEST(Progress, BeforeTheFirstTrial) {
