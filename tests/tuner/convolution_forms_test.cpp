@@ -61,7 +61,7 @@ double least_ns(const graph::Graph& graph, const Target& target) {
     double least = std::numeric_limits<double>::infinity();
     for (const LayoutChoice& choice : offered_layouts(group, target.machine)) {
       const auto predicted =
-          choice.moves_nothing ? Predicted{} : predict(with_choice(group, choice));
+          choice.moves_nothing ? Predicted{} : predict(with_choice(group, choice), Precision::Full);
       if (predicted) least = std::min(least, predicted->analytic_ns);
     }
     sum += least;
@@ -114,7 +114,7 @@ TEST_P(ConvolutionForms, TwoResultsADepthwiseChannelAreVectorCodeAlongTheChannel
                                     "groups=64 bias=1 f32 fast"),
                         {{"in", "NHWGC"}, {"out", "NHWGC"}})
           .value();
-  const auto predicted = predict_for(target_, 1, {})(last);
+  const auto predicted = predict_for(target_, 1, {})(last, Precision::Full);
   ASSERT_TRUE(predicted) << predicted.error().message;
   EXPECT_THAT(predicted->schedule, testing::HasSubstr("vectorize conv g"));
 }

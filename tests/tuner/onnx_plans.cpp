@@ -9,9 +9,7 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "tests/graph/onnx_case.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/network.h"
+#include "tuner/prediction_cache.h"
 #include "tuner/race.h"
 
 namespace tw::tuner {
@@ -59,7 +58,7 @@ class Planner {
         target_(std::move(target)),
         environment_(std::move(environment)),
         builders_(std::move(builders)),
-        predict_(predict_for(target_, 1, {})) {}
+        predict_(PredictionCache::open("", "").remembering(predict_for(target_, 1, {}))) {}
 
   Result<dsl::Arrays> results_of(const graph::OnnxCase& set) {
     auto passed = graph::apply_passes(set.graph);
@@ -78,21 +77,8 @@ class Planner {
     options.tuning.effort = Effort::None;
     options.plans = 1;
     NetworkServices services;
-    services.predict = [this](const dsl::Workload& workload) { return predicted(workload); };
+    services.predict = predict_;
     return tune_network(graph, target_, options, store_, environment_, {}, services);
-  }
-
-  /// As the tuner predicts, once for each workload.
-  Result<Predicted> predicted(const dsl::Workload& workload) {
-    const std::string key = workload.text();
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto known = predictions_.find(key); known != predictions_.end())
-        return known->second;
-    }
-    const Result<Predicted> found = predict_(workload);
-    const std::lock_guard lock(mutex_);
-    return predictions_.emplace(key, found).first->second;
   }
 
   Result<runtime::Model> built(const graph::Graph& graph, const TunedNetwork& tuned) {
@@ -123,8 +109,6 @@ class Planner {
   Predict predict_;
   Folder place_;
   db::Store store_ = open_store(place_ / "none.db");
-  std::mutex mutex_;  ///< of the predictions, which threads of the tuner ask for
-  std::map<std::string, Result<Predicted>> predictions_;
   BuiltKernels kernels_;
 };
 

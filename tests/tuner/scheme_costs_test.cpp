@@ -58,7 +58,8 @@ class SchemeCost : public testing::Test {
 
 TEST_F(SchemeCost, AnOperatorThatIsNotProvedIsNamedWithoutItsIndices) {
   const auto costs = SchemeCosts::predict(
-      graph_, {.target = work_.target}, store_, [](const dsl::Workload&) -> Result<Predicted> {
+      graph_, {.target = work_.target}, store_,
+      [](const dsl::Workload&, Precision) -> Result<Predicted> {
         return fail(ErrorCode::Invalid, "[legality] index 0 of 'in0', a * a, is not proved inside");
       });
   ASSERT_FALSE(costs);
