@@ -187,7 +187,7 @@ def write(document, path):
 def line_of(row):
     """What is printed of a row."""
     tuning = f"{row['budget_s']:g} s" if row["budget_s"] else "untuned"
-    head = f"{row['name']:36}{row['threads']:2}  {tuning:8}"
+    head = f"{row['name']:36} {row['threads']:2}  {tuning:8}"
     if "error" in row:
         return f"{head}{row['stage']}: {row['error']}"
     text = f"{head}planned in {row['planning_s']:.1f} s, error {row['error_ours']:.0e}"
@@ -260,7 +260,8 @@ def run(options):
     entries = parsed(options.table.read_text())
     selected = chosen(entries, options)
     if options.list:
-        print(*(f"{entry.name:36}{entry.origin}" for entry in selected), sep="\n")
+        width = max(len(entry.name) for entry in selected)
+        print(*(f"{entry.name:{width}}  {entry.origin}" for entry in selected), sep="\n")
         return 0
     check_installed(list(PEERS))
     document = document_of(findings_of(options.build), options)
