@@ -33,6 +33,7 @@ class OursOnDevice final : public DeviceContender {
       }
       addresses.push_back(buffers_.back().address());
     }
+    TW_RETURN_IF_ERROR(prepare_constants(addresses));
     TW_TRY(scratch_, device().allocate(kernel_.info().scratch_bytes));
     launches_ = kernel_.launches(addresses, scratch_.address());
     return {};
@@ -40,7 +41,7 @@ class OursOnDevice final : public DeviceContender {
 
   Result<dsl::Arrays> outputs() override {
     dsl::Arrays arrays;
-    for (size_t i = 0; i < buffers_.size(); ++i) {
+    for (size_t i = 0; i < kernel_.info().arguments.size(); ++i) {
       const runtime::ArgumentInfo& argument = kernel_.info().arguments[i];
       if (!argument.is_output) continue;
       TW_TRY(const dsl::Layout layout, tuner::layout_of(argument, workload_));
@@ -55,11 +56,24 @@ class OursOnDevice final : public DeviceContender {
   std::string description() const override { return layouts_text(kernel_.info()); }
 
  private:
+  /// Computes the buffers of the preparation, and appends their addresses.
+  Status prepare_constants(std::vector<runtime::DeviceAddress>& addresses) {
+    if (!kernel_.info().preparation) return {};
+    const runtime::PreparationInfo& preparation = *kernel_.info().preparation;
+    for (const runtime::ArgumentInfo& buffer : preparation.buffers) {
+      TW_TRY(buffers_.emplace_back(), device().allocate(runtime::storage_bytes(buffer)));
+      addresses.push_back(buffers_.back().address());
+    }
+    TW_TRY(const DeviceBuffer scratch, device().allocate(preparation.scratch_bytes));
+    TW_RETURN_IF_ERROR(device().launch(kernel_.preparation(addresses, scratch.address())));
+    return device().synchronize();
+  }
+
   Status submit(void* queue) override { return device().launch(launches_, queue); }
 
   const dsl::Workload& workload_;
   runtime::DeviceKernel kernel_;
-  std::vector<DeviceBuffer> buffers_;  ///< one for each argument
+  std::vector<DeviceBuffer> buffers_;  ///< one for each of runtime::call_buffers()
   DeviceBuffer scratch_;
   std::vector<runtime::Launch> launches_;
 };

@@ -16,31 +16,39 @@ class Ours : public Contender {
  public:
   Ours(runtime::Kernel kernel, const Setup& setup, Interface interface,
        std::shared_ptr<runtime::ThreadPool> pool)
-      : kernel_(std::move(kernel)), setup_(setup), pool_(std::move(pool)) {
-    const auto& arguments = kernel_.info().arguments;
+      : kernel_(std::move(kernel)),
+        buffers_(runtime::call_buffers(kernel_.info())),
+        setup_(setup),
+        pool_(std::move(pool)) {
     const dsl::Compute& compute = setup.workload->compute;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const dsl::Input* input = compute.find_input(arguments[i].name);
-      const bool constant = input && input->constant;
+    const size_t arguments = kernel_.info().arguments.size();
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const dsl::Input* input = compute.find_input(buffers_[i].name);
+      const bool constant = i >= arguments || (input && input->constant);
       constant_.push_back(constant);
-      if (constant) constant_bytes_ += runtime::storage_bytes(arguments[i]);
+      if (constant && !buffers_[i].only_prepares)
+        constant_bytes_ += runtime::storage_bytes(buffers_[i]);
       converted_.push_back(interface == Interface::Logical && !constant &&
-                           !arguments[i].pack.empty());
+                           !buffers_[i].pack.empty());
     }
   }
 
-  /// Packs the inputs, the constant ones into as many copies as the setup asks for.
+  /// Packs the inputs and runs the preparation; makes as many copies of what is constant as the
+  /// setup asks for.
   Status prepare() {
-    const auto& arguments = kernel_.info().arguments;
+    const size_t arguments = kernel_.info().arguments.size();
     copies_ = copies_of(constant_bytes_, setup_);
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const int64_t bytes = runtime::storage_bytes(arguments[i]);
-      storage_.emplace_back().emplace_back(bytes);
-      if (!arguments[i].is_output) TW_RETURN_IF_ERROR(pack(i, storage_[i][0]));
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      storage_.emplace_back().emplace_back(runtime::storage_bytes(buffers_[i]));
+      if (i < arguments && !buffers_[i].is_output) TW_RETURN_IF_ERROR(pack(i, storage_[i][0]));
+      pointers_.push_back(storage_[i][0].data());
+      logical_.emplace_back(converted_[i] ? runtime::logical_bytes(buffers_[i]) : 0);
+    }
+    TW_RETURN_IF_ERROR(kernel_.prepare(pointers_, *pool_, setup_.threads));
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const int64_t bytes = runtime::storage_bytes(buffers_[i]);
       for (int64_t copy = 1; constant_[i] && copy < copies_; ++copy)
         storage_[i].emplace_back(bytes).copy_from(storage_[i][0], bytes);
-      pointers_.push_back(storage_[i][0].data());
-      logical_.emplace_back(converted_[i] ? runtime::logical_bytes(arguments[i]) : 0);
     }
     return {};
   }
@@ -53,13 +61,11 @@ class Ours : public Contender {
     const size_t copy = static_cast<size_t>(call % copies_);
     for (size_t i = 0; i < pointers_.size(); ++i) {
       if (constant_[i] && copies_ > 1) pointers_[i] = storage_[i][copy].data();
-      if (converted_[i] && !kernel_.info().arguments[i].is_output)
-        TW_RETURN_IF_ERROR(pack(i, storage_[i][0]));
+      if (converted_[i] && !buffers_[i].is_output) TW_RETURN_IF_ERROR(pack(i, storage_[i][0]));
     }
     TW_RETURN_IF_ERROR(kernel_.run(pointers_, *pool_, setup_.threads));
     for (size_t i = 0; i < pointers_.size(); ++i)
-      if (converted_[i] && kernel_.info().arguments[i].is_output)
-        TW_RETURN_IF_ERROR(unpack(i, logical_[i].data()));
+      if (converted_[i] && buffers_[i].is_output) TW_RETURN_IF_ERROR(unpack(i, logical_[i].data()));
     return {};
   }
 
@@ -81,7 +87,8 @@ class Ours : public Contender {
   Arrays arrays() const {
     Arrays arrays;
     for (size_t i = 0; i < pointers_.size(); ++i) {
-      const runtime::ArgumentInfo& argument = kernel_.info().arguments[i];
+      const runtime::ArgumentInfo& argument = buffers_[i];
+      if (argument.only_prepares) continue;
       auto& kind = argument.is_output ? arrays.outputs
                    : constant_[i]     ? arrays.weights
                                       : arrays.activations;
@@ -101,10 +108,11 @@ class Ours : public Contender {
   }
 
   runtime::Kernel kernel_;
+  std::vector<runtime::ArgumentInfo> buffers_;  ///< the arguments, then what is prepared
   Setup setup_;
   std::shared_ptr<runtime::ThreadPool> pool_;
   int64_t constant_bytes_ = 0, copies_ = 1;
-  // One element for each argument.
+  // One element for each buffer.
   std::vector<bool> constant_, converted_;
   std::vector<std::vector<Memory>> storage_;
   std::vector<Memory> logical_;

@@ -25,6 +25,8 @@ std::string phase_symbol(const std::string& prefix, size_t phase) {
   return fmt::format("{}_p{}", prefix, phase);
 }
 
+std::string preparation_prefix(const std::string& prefix) { return prefix + "_prepare"; }
+
 Status check_limits(const schedules::Program& program) {
   for (const schedules::Phase& phase : program.phases) {
     if (phase.tasks() > std::numeric_limits<int32_t>::max())

@@ -32,6 +32,8 @@ ScratchLayout scratch_layout(const schedules::Program& program);
 
 /// "<prefix>_p<phase>".
 std::string phase_symbol(const std::string& prefix, size_t phase);
+/// The prefix of the symbols of Program::preparation: "<prefix>_prepare".
+std::string preparation_prefix(const std::string& prefix);
 
 /// Unsupported, naming the phase, unless task numbers fit 32 bits and each task's buffers its
 /// stack.

@@ -112,15 +112,25 @@ class PhaseEmitter final : public CPrinter {
   }
 };
 
-}  // namespace
-
-Result<std::string> emit_c(const Program& program, const std::string& prefix) {
+Result<std::string> functions_of(const Program& program, const std::string& prefix) {
   TW_RETURN_IF_ERROR(check_limits(program));
   std::string phases;
   for (size_t i = 0; i < program.phases.size(); ++i)
     phases +=
         (i ? "\n" : "") + PhaseEmitter(program, program.phases[i]).emit(phase_symbol(prefix, i));
-  return std::string(c_head()) + c_functions_for(phases) + phases;
+  return phases;
+}
+
+}  // namespace
+
+Result<std::string> emit_c(const Program& program, const std::string& prefix) {
+  TW_TRY(std::string functions, functions_of(program, prefix));
+  if (program.preparation) {
+    TW_TRY(const std::string preparation,
+           functions_of(*program.preparation, preparation_prefix(prefix)));
+    functions += "\n" + preparation;
+  }
+  return std::string(c_head()) + c_functions_for(functions) + functions;
 }
 
 }  // namespace tw::codegen

@@ -30,7 +30,7 @@ std::string prefix_of(const KernelSpec& spec) {
 }
 
 bool needs_pack(const KernelSpec& spec, const Argument& argument) {
-  return spec.packs && !argument.layout.is_row_major();
+  return spec.packs && !argument.prepared && !argument.layout.is_row_major();
 }
 
 std::string pack_prefix(const KernelSpec& spec, size_t argument) {
@@ -44,6 +44,36 @@ std::vector<PhaseInfo> phases_of(const Program& program, const std::string& pref
   return phases;
 }
 
+runtime::ArgumentInfo argument_of(const Argument& argument) {
+  runtime::ArgumentInfo info{argument.buffer.name,
+                             argument.buffer.type,
+                             argument.is_output,
+                             argument.shape,
+                             "",
+                             argument.buffer.elements(),
+                             ""};
+  if (!argument.layout.is_row_major()) info.layout = argument.layout.to_string(argument.letters);
+  info.only_prepares = argument.only_prepares;
+  return info;
+}
+
+/// The preparation of a program, whose outputs are that program's prepared arguments, in order.
+runtime::PreparationInfo preparation_of(const Program& program, const std::string& prefix) {
+  const Program& preparation = *program.preparation;
+  runtime::PreparationInfo info;
+  for (const Argument& argument : preparation.arguments)
+    if (!argument.is_output)
+      info.inputs.push_back(
+          static_cast<int>(std::ranges::find(program.arguments, argument.buffer.name,
+                                             [](const Argument& a) { return a.buffer.name; }) -
+                           program.arguments.begin()));
+  for (const Argument& argument : program.arguments)
+    if (argument.prepared) info.buffers.push_back(argument_of(argument));
+  info.phases = phases_of(preparation, preparation_prefix(prefix));
+  info.scratch_bytes = scratch_layout(preparation).bytes;
+  return info;
+}
+
 KernelInfo info_of(const KernelSpec& spec, const Target& target, const std::string& toolchain) {
   KernelInfo info;
   info.workload = spec.workload;
@@ -54,16 +84,11 @@ KernelInfo info_of(const KernelSpec& spec, const Target& target, const std::stri
   info.phases = phases_of(spec.program, prefix_of(spec));
   info.scratch_bytes = scratch_layout(spec.program).bytes;
   info.flops = spec.flops;
+  if (spec.program.preparation) info.preparation = preparation_of(spec.program, prefix_of(spec));
   for (size_t i = 0; i < spec.program.arguments.size(); ++i) {
     const Argument& argument = spec.program.arguments[i];
-    runtime::ArgumentInfo entry{argument.buffer.name,
-                                argument.buffer.type,
-                                argument.is_output,
-                                argument.shape,
-                                "",
-                                argument.buffer.elements(),
-                                ""};
-    if (!argument.layout.is_row_major()) entry.layout = argument.layout.to_string(argument.letters);
+    if (argument.prepared) continue;
+    runtime::ArgumentInfo entry = argument_of(argument);
     if (needs_pack(spec, argument)) {
       entry.pack = argument.buffer.name;
       info.packs[entry.pack] = phases_of(pack_program(argument), pack_prefix(spec, i));
@@ -78,6 +103,8 @@ std::vector<std::string> symbols_of(const KernelInfo& info) {
   for (const PhaseInfo& phase : info.phases) symbols.push_back(phase.symbol);
   for (const auto& [name, phases] : info.packs)
     for (const PhaseInfo& phase : phases) symbols.push_back(phase.symbol);
+  if (info.preparation)
+    for (const PhaseInfo& phase : info.preparation->phases) symbols.push_back(phase.symbol);
   return symbols;
 }
 
@@ -94,7 +121,8 @@ Result<Artifact> make_artifact(const KernelSpec& spec, std::string_view object,
   return artifact;
 }
 
-/// The programs of several specs, packs included, and which of them belong to which spec.
+/// The programs of several specs, packs and preparations included, and which of them belong to
+/// which spec.
 struct Batch {
   std::vector<NamedProgram> programs;
   std::vector<size_t> owners;
@@ -103,6 +131,10 @@ struct Batch {
   void add(const KernelSpec& spec, size_t owner) {
     programs.push_back({prefix_of(spec), &spec.program});
     owners.push_back(owner);
+    if (const Program* const preparation = spec.program.preparation.get()) {
+      programs.push_back({preparation_prefix(prefix_of(spec)), preparation});
+      owners.push_back(owner);
+    }
     for (size_t i = 0; i < spec.program.arguments.size(); ++i) {
       if (!needs_pack(spec, spec.program.arguments[i])) continue;
       packs.push_back(pack_program(spec.program.arguments[i]));
@@ -127,6 +159,8 @@ Result<Artifact> make_gpu_artifact(const KernelSpec& spec, const Target& target,
   Artifact artifact{info_of(plain, target, compiler), std::move(compiled.object),
                     std::move(compiled.ptx)};
   artifact.info.phases = std::move(compiled.phases);
+  if (artifact.info.preparation)
+    artifact.info.preparation->phases = std::move(compiled.preparation_phases);
   artifact.info.spills = compiled.spills;
   TW_RETURN_IF_ERROR(runtime::check_info(artifact.info));
   return artifact;
@@ -181,13 +215,25 @@ Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& t
 /// OpenCL C without the names of its kernels.
 std::string nameless(const Artifact& artifact) {
   std::string text = artifact.object;
-  for (size_t i = 0; i < artifact.info.phases.size(); ++i) {
-    const std::string& symbol = artifact.info.phases[i].symbol;
+  const std::vector<std::string> symbols = symbols_of(artifact.info);
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const std::string& symbol = symbols[i];
     const std::string number = fmt::format("p{}", i);
     for (size_t at = text.find(symbol); at != std::string::npos;
          at = text.find(symbol, at + number.size()))
       text.replace(at, symbol.size(), number);
   }
+  return text;
+}
+
+/// For the hash of a kernel.
+std::string text_of(const runtime::PreparationInfo& preparation) {
+  std::string text = fmt::format("preparation {}\n", preparation.scratch_bytes);
+  for (const int input : preparation.inputs) text += fmt::format("input {}\n", input);
+  for (const runtime::ArgumentInfo& buffer : preparation.buffers)
+    text += fmt::format("buffer {} {} {}\n", buffer.name, buffer.layout, buffer.storage_elements);
+  for (const PhaseInfo& phase : preparation.phases)
+    text += fmt::format("phase {} {} {}\n", phase.tasks, phase.threads, phase.shared_bytes);
   return text;
 }
 
@@ -205,6 +251,7 @@ std::string code_hash(const Artifact& artifact) {
     text += fmt::format("pack {}\n", name);
     for (const PhaseInfo& phase : phases) text += fmt::format("phase {}\n", phase.tasks);
   }
+  if (info.preparation) text += text_of(*info.preparation);
   for (const std::string& name : imports_of(artifact.object)) text.append(name).append("\n");
   const auto target = parse_target(info.target);
   const bool is_text = target && backend_of(*target).is_text;

@@ -111,19 +111,27 @@ std::string declared_parameters(const KernelInfo& info, const std::vector<std::s
   return join(parameters, ", ");
 }
 
-/// Places in the working memory: scratch first, then each array in the kernel's own layout.
+/// Places in the working memory: scratch first, then each array in the kernel's own layout, then
+/// what the preparation computes.
 struct Workspace {
   std::vector<int64_t> offsets;  ///< one an argument; -1: the caller's array is used as it is
+  std::vector<int64_t> prepared;
   int64_t bytes = 0;
 };
 
 Workspace workspace_of(const KernelInfo& info) {
   Workspace workspace;
-  workspace.bytes = round_up(info.scratch_bytes, buffer_alignment);
+  const int64_t prepares = info.preparation ? info.preparation->scratch_bytes : 0;
+  workspace.bytes = round_up(std::max(info.scratch_bytes, prepares), buffer_alignment);
   for (const ArgumentInfo& argument : info.arguments) {
     workspace.offsets.push_back(argument.pack.empty() ? -1 : workspace.bytes);
     if (!argument.pack.empty())
       workspace.bytes += round_up(runtime::storage_bytes(argument), buffer_alignment);
+  }
+  if (!info.preparation) return workspace;
+  for (const ArgumentInfo& buffer : info.preparation->buffers) {
+    workspace.prepared.push_back(workspace.bytes);
+    workspace.bytes += round_up(runtime::storage_bytes(buffer), buffer_alignment);
   }
   return workspace;
 }
@@ -211,14 +219,25 @@ static int32_t convert(int32_t number, void* from, void* to, tilewright_for run,
   return run_phases(arguments[number].pack, arguments[number].pack_phases, buffers, 0, run, context);
 }
 
+/* Computes what the kernel reads of constants alone, behind its arguments. */
+static int32_t prepare(void** storage, char* memory, tilewright_for run, void* context) {
+  void* buffers[PREPARED_FROM + PREPARED + 1];
+  for (int32_t i = 0; i < PREPARED_FROM; ++i) buffers[i] = storage[prepared_from[i]];
+  for (int32_t i = 0; i < PREPARED; ++i)
+    buffers[PREPARED_FROM + i] = storage[ARGUMENTS + i] = memory + prepared[i];
+  return run_phases(preparation, PREPARATION_PHASES, buffers, memory, run, context);
+}
+
 static int32_t run_on(void* const* arrays, char* memory, tilewright_for run, void* context) {
-  void* storage[ARGUMENTS];
+  void* storage[ARGUMENTS + PREPARED];
   for (int32_t i = 0; i < ARGUMENTS; ++i) {
     storage[i] = arguments[i].pack ? memory + arguments[i].offset : arrays[i];
     if (!arguments[i].pack || arguments[i].is_output) continue;
     const int32_t status = convert(i, arrays[i], storage[i], run, context);
     if (status) return status;
   }
+  const int32_t unprepared = prepare(storage, memory, run, context);
+  if (unprepared) return unprepared;
   const int32_t status = run_phases(phases, PHASES, storage, memory, run, context);
   if (status) return status;
   for (int32_t i = 0; i < ARGUMENTS; ++i) {
@@ -342,16 +361,34 @@ std::string argument_row(const KernelInfo& info, size_t i, int64_t offset,
       argument.shape.size());
 }
 
+/// The rows of a table of numbers, which C does not allow to be empty.
+std::string numbers(const auto& list) {
+  return list.empty() ? "0" : fmt::format("{}", fmt::join(list, ", "));
+}
+
+std::string tables_of_preparation(const KernelInfo& info, const Workspace& workspace) {
+  const runtime::PreparationInfo preparation =
+      info.preparation.value_or(runtime::PreparationInfo());
+  return (preparation.phases.empty() ? "static const struct phase preparation[] = {{0, 0}};\n"
+                                     : declared_phases(preparation.phases, "preparation")) +
+         fmt::format(
+             "enum {{ PREPARATION_PHASES = {}, PREPARED_FROM = {}, PREPARED = {} }};\n"
+             "static const int32_t prepared_from[] = {{{}}};\n"
+             "static const int64_t prepared[] = {{{}}};\n",
+             preparation.phases.size(), preparation.inputs.size(), preparation.buffers.size(),
+             numbers(preparation.inputs), numbers(workspace.prepared));
+}
+
 std::string tables_of(const KernelInfo& info, const std::string& name) {
   const Workspace workspace = workspace_of(info);
-  std::string text = declared_phases(info.phases, "phases"), rows;
+  std::string text =
+      declared_phases(info.phases, "phases") + tables_of_preparation(info, workspace);
+  std::string rows;
   for (size_t i = 0; i < info.arguments.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (!argument.pack.empty())
       text += declared_phases(info.packs.at(argument.pack), fmt::format("pack_{}", i));
-    text += fmt::format(
-        "static const int64_t shape_{}[] = {{{}}};\n", i,
-        argument.shape.empty() ? "0" : fmt::format("{}", fmt::join(argument.shape, ", ")));
+    text += fmt::format("static const int64_t shape_{}[] = {{{}}};\n", i, numbers(argument.shape));
     rows += argument_row(info, i, workspace.offsets[i], name);
   }
   return text +

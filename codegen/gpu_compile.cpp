@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "codegen/abi.h"
 #include "codegen/backend.h"
 #include "codegen/gpu_emitter.h"
 
@@ -47,19 +48,30 @@ std::vector<CudaFunctionFacts> in_order_of(const std::vector<runtime::PhaseInfo>
   return ordered;
 }
 
-std::vector<runtime::PhaseInfo> launches_of(const GpuCode& code) {
-  std::vector<runtime::PhaseInfo> phases;
-  for (const GpuKernel& kernel : code.kernels)
-    phases.push_back(
-        {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, kernel.maps});
-  return phases;
+/// The code of a program and of its preparation, whose kernels come last.
+Result<GpuCode> code_of(const schedules::Program& program, const std::string& prefix,
+                        GpuDialect dialect) {
+  std::vector<NamedProgram> programs = {{prefix, &program}};
+  if (program.preparation)
+    programs.push_back({preparation_prefix(prefix), program.preparation.get()});
+  return emit_gpu(programs, dialect);
+}
+
+/// The launch parameters of the code of such a program.
+void take_launches(const schedules::Program& program, const GpuCode& code, GpuCompiled& compiled) {
+  for (const GpuKernel& kernel : code.kernels) {
+    const bool is_call = compiled.phases.size() < program.phases.size();
+    (is_call ? compiled.phases : compiled.preparation_phases)
+        .push_back(
+            {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, kernel.maps});
+  }
 }
 
 }  // namespace
 
 Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::string& prefix,
                               const Target& target, const NvrtcOptions& options) {
-  TW_TRY(const GpuCode code, emit_gpu(program, prefix, GpuDialect::Cuda));
+  TW_TRY(const GpuCode code, code_of(program, prefix, GpuDialect::Cuda));
   TW_TRY(const Nvrtc compiler, nvrtc(options));
   TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu, is_portable(target.gpu)));
   for (const std::string& advice : cuda.advice)
@@ -67,7 +79,7 @@ Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::stri
       return fail(ErrorCode::Invalid,
                   fmt::format("[nvrtc] ptxas does not do what the schedule asks for: {}", advice));
   GpuCompiled compiled;
-  compiled.phases = launches_of(code);
+  take_launches(program, code, compiled);
   compiled.advice = std::move(cuda.advice);
   compiled.spills = spills_of(cuda);
   compiled.object = std::move(cuda.code.binary);
@@ -78,9 +90,9 @@ Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::stri
 
 Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
                                 const Target&, const NvrtcOptions&) {
-  TW_TRY(GpuCode code, emit_gpu(program, prefix, GpuDialect::OpenCl));
+  TW_TRY(GpuCode code, code_of(program, prefix, GpuDialect::OpenCl));
   GpuCompiled compiled;
-  compiled.phases = launches_of(code);
+  take_launches(program, code, compiled);
   compiled.object = std::move(code.text);
   return compiled;
 }

@@ -21,8 +21,10 @@ struct GpuCompiled {
   int spills = 0;   ///< 4-byte stores and loads of registers that were too few
   /// Launch parameters of each phase; symbols are phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;
-  std::vector<CudaFunctionFacts> functions;  ///< ptxas's report on each phase; empty for OpenCL
-  std::vector<std::string> advice = {};      ///< ptxas's, where it is no loss (codegen/nvrtc.h)
+  std::vector<runtime::PhaseInfo> preparation_phases = {};  ///< the same of Program::preparation
+  std::vector<CudaFunctionFacts>
+      functions;                         ///< ptxas's report on each of `phases`; empty for OpenCL
+  std::vector<std::string> advice = {};  ///< ptxas's, where it is no loss (codegen/nvrtc.h)
 };
 
 /// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the

@@ -127,7 +127,8 @@ class PhaseWalk {
   PhaseWalk(const Program& program, const Machine& machine, KernelFacts& kernel)
       : machine_(machine), kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
-      known_.push_back({&argument.buffer, argument.is_output, argument.constant});
+      if (!argument.only_prepares)
+        known_.push_back({&argument.buffer, argument.is_output, argument.constant});
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
   }
 
@@ -936,6 +937,7 @@ class CallSequence {
 
 void add_buffers(const Program& program, KernelFacts& facts) {
   for (const schedules::Argument& argument : program.arguments) {
+    if (argument.only_prepares) continue;
     facts.argument_bytes += bytes_of(argument.buffer);
     if (argument.constant) facts.constant_bytes += bytes_of(argument.buffer);
     if (!argument.is_output) continue;

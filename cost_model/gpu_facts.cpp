@@ -139,7 +139,8 @@ class GpuPhaseWalk {
  public:
   GpuPhaseWalk(const Program& program, const Target& target)
       : gpu_(*target.machine.gpu), target_(target) {
-    for (const schedules::Argument& argument : program.arguments) add_global(argument.buffer);
+    for (const schedules::Argument& argument : program.arguments)
+      if (!argument.only_prepares) add_global(argument.buffer);
     for (const Buffer& buffer : program.scratch) add_global(buffer);
   }
 

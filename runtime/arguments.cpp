@@ -32,9 +32,10 @@ Status check_apart(const ArgumentInfo& output, const ByteRange& written, const A
 Status check_overlaps(std::span<const ArgumentInfo> arguments, std::span<const ByteRange> ranges) {
   for (size_t output = 0; output < ranges.size(); ++output) {
     if (!arguments[output].is_output) continue;
-    for (size_t other = 0; other < output; ++other)
-      TW_RETURN_IF_ERROR(
-          check_apart(arguments[output], ranges[output], arguments[other], ranges[other]));
+    for (size_t other = 0; other < ranges.size(); ++other)
+      if (other < output || !arguments[other].is_output)
+        TW_RETURN_IF_ERROR(
+            check_apart(arguments[output], ranges[output], arguments[other], ranges[other]));
   }
   return {};
 }

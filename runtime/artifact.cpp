@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -64,20 +65,29 @@ Status check_phases(std::string_view what, const std::vector<PhaseInfo>& phases)
 }
 
 /// Only tasks of GPU kernels have threads, and only CUDA kernels have tensor maps.
-Status check_threads(const KernelInfo& info, const Target& target) {
-  for (const PhaseInfo& phase : info.phases)
+Status check_threads(const std::vector<PhaseInfo>& phases, size_t buffers, const KernelInfo& info,
+                     const Target& target) {
+  for (const PhaseInfo& phase : phases)
     if ((phase.threads > 0) != target.is_gpu())
       return invalid(fmt::format("[artifact] phase '{}' has {} threads and the target is {}",
                                  phase.symbol, phase.threads, info.target));
-  for (const PhaseInfo& phase : info.phases)
+  for (const PhaseInfo& phase : phases)
     for (const TensorMap& map : phase.maps)
-      if (target.architecture != Architecture::Cuda ||
-          std::cmp_greater(map.argument, info.arguments.size()))
+      if (target.architecture != Architecture::Cuda || std::cmp_greater(map.argument, buffers))
         return invalid(
             fmt::format("[artifact] phase '{}' has a tensor map of argument {}: the "
                         "kernel is for {} and has {}",
-                        phase.symbol, map.argument, info.target, info.arguments.size()));
+                        phase.symbol, map.argument, info.target, buffers));
   return {};
+}
+
+/// True if the argument is an input of the preparation.
+bool is_prepared_from(const KernelInfo& info, const ArgumentInfo& argument) {
+  if (!info.preparation) return false;
+  return std::ranges::any_of(info.preparation->inputs, [&](int input) {
+    return input >= 0 && std::cmp_less(input, info.arguments.size()) &&
+           info.arguments[static_cast<size_t>(input)].name == argument.name;
+  });
 }
 
 Status check_argument(const ArgumentInfo& argument, const KernelInfo& info) {
@@ -96,6 +106,11 @@ Status check_argument(const ArgumentInfo& argument, const KernelInfo& info) {
         fmt::format("[artifact] argument '{}' stores {} elements, its shape has {}: "
                     "expected the same, or a layout",
                     argument.name, argument.storage_elements, *elements));
+  if (argument.only_prepares && (argument.is_output || !is_prepared_from(info, argument)))
+    return invalid(
+        fmt::format("[artifact] argument '{}' is read by the preparation only, which "
+                    "does not list it",
+                    argument.name));
   if (!argument.pack.empty() && !info.packs.contains(argument.pack))
     return invalid(fmt::format("[artifact] argument '{}' names the pack '{}': no such pack",
                                argument.name, argument.pack));
@@ -116,6 +131,35 @@ Status check_arguments(const KernelInfo& info) {
     TW_RETURN_IF_ERROR(check_argument(argument, info));
   }
   if (!outputs_begun) return invalid("[artifact] the kernel has no output");
+  return {};
+}
+
+Status check_scratch(int64_t bytes) {
+  if (bytes >= 0 && bytes <= most_memory_bytes) return {};
+  return invalid(
+      fmt::format("[artifact] scratch_bytes is {}: expected 0 to {}", bytes, most_memory_bytes));
+}
+
+Status check_preparation(const KernelInfo& info, const Target& target) {
+  const PreparationInfo& preparation = *info.preparation;
+  TW_RETURN_IF_ERROR(check_scratch(preparation.scratch_bytes));
+  TW_RETURN_IF_ERROR(check_phases("the preparation", preparation.phases));
+  TW_RETURN_IF_ERROR(check_threads(
+      preparation.phases, preparation.inputs.size() + preparation.buffers.size(), info, target));
+  for (const int input : preparation.inputs)
+    if (input < 0 || std::cmp_greater_equal(input, info.arguments.size()) ||
+        info.arguments[static_cast<size_t>(input)].is_output)
+      return invalid(
+          fmt::format("[artifact] the preparation reads argument {}, which is no input", input));
+  std::set<std::string> names;
+  for (const ArgumentInfo& argument : info.arguments) names.insert(argument.name);
+  for (const ArgumentInfo& buffer : preparation.buffers) {
+    if (buffer.name.empty() || !names.insert(buffer.name).second || buffer.is_output ||
+        buffer.only_prepares || !buffer.pack.empty())
+      return invalid(
+          fmt::format("[artifact] the prepared buffer '{}' is no buffer of its own", buffer.name));
+    TW_RETURN_IF_ERROR(check_argument(buffer, info));
+  }
   return {};
 }
 
@@ -149,30 +193,47 @@ Json phases_json(const std::vector<PhaseInfo>& phases) {
   return list;
 }
 
+Json arguments_json(const std::vector<ArgumentInfo>& arguments) {
+  Json list = Json::array();
+  for (const ArgumentInfo& argument : arguments) {
+    list.push_back({{"name", argument.name},
+                    {"dtype", to_string(argument.dtype)},
+                    {"is_output", argument.is_output},
+                    {"shape", argument.shape},
+                    {"layout", argument.layout},
+                    {"storage_elements", argument.storage_elements},
+                    {"pack", argument.pack}});
+    if (argument.only_prepares) list.back()["only_prepares"] = true;
+  }
+  return list;
+}
+
 Json info_json(const KernelInfo& info) {
-  Json arguments = Json::array();
-  for (const ArgumentInfo& argument : info.arguments)
-    arguments.push_back({{"name", argument.name},
-                         {"dtype", to_string(argument.dtype)},
-                         {"is_output", argument.is_output},
-                         {"shape", argument.shape},
-                         {"layout", argument.layout},
-                         {"storage_elements", argument.storage_elements},
-                         {"pack", argument.pack}});
   Json packs = Json::object();
   for (const auto& [name, phases] : info.packs) packs[name] = phases_json(phases);
-  return {{"workload", info.workload},
-          {"schedule", info.schedule},
-          {"target", info.target},
-          {"toolchain", info.toolchain},
-          {"codegen_abi", info.codegen_abi},
-          {"arguments", arguments},
-          {"phases", phases_json(info.phases)},
-          {"scratch_bytes", info.scratch_bytes},
-          {"packs", packs},
-          {"spills", info.spills},
-          {"flops", info.flops}};
+  Json json = {{"workload", info.workload},
+               {"schedule", info.schedule},
+               {"target", info.target},
+               {"toolchain", info.toolchain},
+               {"codegen_abi", info.codegen_abi},
+               {"arguments", arguments_json(info.arguments)},
+               {"phases", phases_json(info.phases)},
+               {"scratch_bytes", info.scratch_bytes},
+               {"packs", packs},
+               {"spills", info.spills},
+               {"flops", info.flops}};
+  if (info.preparation)
+    json["preparation"] = {{"inputs", info.preparation->inputs},
+                           {"buffers", arguments_json(info.preparation->buffers)},
+                           {"phases", phases_json(info.preparation->phases)},
+                           {"scratch_bytes", info.preparation->scratch_bytes}};
+  return json;
 }
+
+/// The oldest version of the kernel ABI that this runtime reads, and the version that the kernel
+/// needs.
+constexpr int oldest_abi = 2;
+int abi_of(const KernelInfo& info) { return info.preparation ? kRuntimeAbi : oldest_abi; }
 
 // The readers below may throw nlohmann's exceptions, which read_header() turns into an error.
 Result<TensorMap> map_from(const Json& json) {
@@ -212,7 +273,25 @@ Result<ArgumentInfo> argument_from(const Json& json) {
   json.at("layout").get_to(argument.layout);
   json.at("storage_elements").get_to(argument.storage_elements);
   json.at("pack").get_to(argument.pack);
+  argument.only_prepares = json.value("only_prepares", false);
   return argument;
+}
+
+Result<std::vector<ArgumentInfo>> arguments_from(const Json& json) {
+  std::vector<ArgumentInfo> arguments;
+  for (const Json& item : json) {
+    TW_TRY(arguments.emplace_back(), argument_from(item));
+  }
+  return arguments;
+}
+
+Result<PreparationInfo> preparation_from(const Json& json) {
+  PreparationInfo preparation;
+  json.at("inputs").get_to(preparation.inputs);
+  json.at("scratch_bytes").get_to(preparation.scratch_bytes);
+  TW_TRY(preparation.buffers, arguments_from(json.at("buffers")));
+  TW_TRY(preparation.phases, phases_from(json.at("phases")));
+  return preparation;
 }
 
 Result<KernelInfo> info_from(const Json& json) {
@@ -229,15 +308,15 @@ Result<KernelInfo> info_from(const Json& json) {
   for (const auto& [name, phases] : json.at("packs").items()) {
     TW_TRY(info.packs[name], phases_from(phases));
   }
-  for (const Json& item : json.at("arguments")) {
-    TW_TRY(ArgumentInfo argument, argument_from(item));
-    info.arguments.push_back(std::move(argument));
+  TW_TRY(info.arguments, arguments_from(json.at("arguments")));
+  if (json.contains("preparation")) {
+    TW_TRY(info.preparation, preparation_from(json.at("preparation")));
   }
   return info;
 }
 
 Json header_json(const Artifact& artifact) {
-  Json header = {{"runtime_abi", kRuntimeAbi},
+  Json header = {{"runtime_abi", abi_of(artifact.info)},
                  {"info", info_json(artifact.info)},
                  {"object_bytes", artifact.object.size()},
                  {"object_hash", sha256_hex(artifact.object)}};
@@ -255,11 +334,17 @@ struct Header {
 };
 
 Result<Header> header_from(const Json& json) {
-  if (const auto abi = json.at("runtime_abi").get<int64_t>(); abi != kRuntimeAbi)
+  const auto abi = json.at("runtime_abi").get<int64_t>();
+  if (abi < oldest_abi || abi > kRuntimeAbi)
     return invalid(
         fmt::format("its kernel ABI is version {}, this runtime's is {}", abi, kRuntimeAbi));
   Header header;
   TW_TRY(header.info, info_from(json.at("info")));
+  if (abi < abi_of(header.info))
+    return invalid(
+        fmt::format("its kernel ABI is version {} and it has a preparation, which came "
+                    "with version {}",
+                    abi, kRuntimeAbi));
   const auto section = [&](const std::string& name) {
     return Section{json.at(name + "_bytes").get<uint64_t>(),
                    json.at(name + "_hash").get<std::string>()};
@@ -298,16 +383,16 @@ std::string artifact_name(std::string_view workload, std::string_view schedule,
 }
 
 Status check_info(const KernelInfo& info) {
-  if (info.scratch_bytes < 0 || info.scratch_bytes > most_memory_bytes)
-    return invalid(fmt::format("[artifact] scratch_bytes is {}: expected 0 to {}",
-                               info.scratch_bytes, most_memory_bytes));
+  TW_RETURN_IF_ERROR(check_scratch(info.scratch_bytes));
   const auto target = parse_target(info.target);
   if (!target) return invalid(fmt::format("[artifact] {}", target.error().message));
   TW_RETURN_IF_ERROR(check_phases("the kernel", info.phases));
-  TW_RETURN_IF_ERROR(check_threads(info, *target));
+  const size_t prepared = info.preparation ? info.preparation->buffers.size() : 0;
+  TW_RETURN_IF_ERROR(check_threads(info.phases, info.arguments.size() + prepared, info, *target));
   for (const auto& [name, phases] : info.packs)
     TW_RETURN_IF_ERROR(check_phases(fmt::format("pack '{}'", name), phases));
-  return check_arguments(info);
+  TW_RETURN_IF_ERROR(check_arguments(info));
+  return info.preparation ? check_preparation(info, *target) : Status{};
 }
 
 Status check_target(std::string_view target, const Target& machine) {
@@ -318,6 +403,14 @@ Status check_target(std::string_view target, const Target& machine) {
       fmt::format("[artifact] the kernel is for {} and this machine has no {}: compile it "
                   "for this machine with --target host",
                   target, join(missing, ", ")));
+}
+
+std::vector<ArgumentInfo> call_buffers(const KernelInfo& info) {
+  std::vector<ArgumentInfo> buffers = info.arguments;
+  if (info.preparation)
+    buffers.insert(buffers.end(), info.preparation->buffers.begin(),
+                   info.preparation->buffers.end());
+  return buffers;
 }
 
 int64_t storage_bytes(const ArgumentInfo& argument) {

@@ -17,16 +17,22 @@
 //     extern "C" int32_t f(void* const* buffers, void* scratch, int32_t task);
 //
 // called once for each task in [0, tasks), in any order and in parallel; all tasks of a phase end
-// before the next phase begins. `buffers` has a pointer for each argument, inputs first, each to an
-// array in storage layout, aligned to its element. `scratch` is one arena of scratch_bytes for all
+// before the next phase begins. `buffers` has a pointer for each argument, inputs first, and then
+// one for each buffer of the preparation, each to an array in storage layout, aligned to its
+// element. `scratch` is one arena of scratch_bytes for all
 // tasks, aligned to 64 bytes, uninitialised, or null where scratch_bytes is 0. A result other than
 // 0 is a failure. Objects import
 // nothing but memcpy, memmove, memset and memcmp of the C library.
+//
+// The preparation is phases of the same kind that compute buffers from constant inputs: before the
+// first call, and again when one of these inputs changes. Kernels without one are written as
+// version 2 of the ABI, others as version 3; both are read.
 //
 // Plain values and free functions; thread-safe.
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +44,7 @@
 
 namespace tw::runtime {
 
-inline constexpr int kRuntimeAbi = 2;
+inline constexpr int kRuntimeAbi = 3;
 
 /// Version of the code generator's output. It grows whenever old artifacts or records stop meaning
 /// the same, and takes part in every lookup.
@@ -63,7 +69,18 @@ struct ArgumentInfo {
   int64_t storage_elements = 0;  ///< elements in storage layout, padding included
   std::string
       pack;  ///< the entry of KernelInfo::packs; empty: none is needed, or only run() serves
+  /// An input that the preparation reads and no phase of a call: calls may be given null for it.
+  bool only_prepares = false;
   friend bool operator==(const ArgumentInfo&, const ArgumentInfo&) = default;
+};
+
+/// The buffers that a kernel computes from constant inputs, and the code that does.
+struct PreparationInfo {
+  std::vector<int> inputs;            ///< the arguments that it reads, by their index
+  std::vector<ArgumentInfo> buffers;  ///< the results; in a call they are behind the arguments
+  std::vector<PhaseInfo> phases;      ///< their buffers are the inputs, then the results
+  int64_t scratch_bytes = 0;
+  friend bool operator==(const PreparationInfo&, const PreparationInfo&) = default;
 };
 
 struct KernelInfo {
@@ -78,6 +95,7 @@ struct KernelInfo {
   /// Two-buffer kernels without scratch: {logical, storage} for an input, {storage, logical} for an
   /// output.
   std::map<std::string, std::vector<PhaseInfo>> packs;
+  std::optional<PreparationInfo> preparation = std::nullopt;
   int spills = 0;     ///< register spills that the compiler left in the object
   int64_t flops = 0;  ///< floating-point operations of one call
   friend bool operator==(const KernelInfo&, const KernelInfo&) = default;
@@ -109,6 +127,9 @@ Status check_info(const KernelInfo& info);
 /// Invalid, naming the missing features, unless kernels for `target` (canonical text) run on
 /// `machine`.
 Status check_target(std::string_view target, const Target& machine);
+
+/// The buffers of a call: the arguments, then the results of the preparation.
+std::vector<ArgumentInfo> call_buffers(const KernelInfo& info);
 
 /// Bytes of an argument's array in storage layout, and of its logical array. Requires: check_info
 /// holds.

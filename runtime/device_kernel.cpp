@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -38,12 +40,40 @@ Status read_view(const DeviceBuffer& memory, const StridedView& view) {
 
 }  // namespace
 
+/// The memory of the calls on one queue.
+struct WorkingMemory {
+  DeviceBuffer scratch;  ///< of the preparation and of calls
+  std::vector<DeviceBuffer> prepared;
+
+  static Result<WorkingMemory> make(Device& device, const KernelInfo& info) {
+    WorkingMemory memory;
+    const int64_t prepares = info.preparation ? info.preparation->scratch_bytes : 0;
+    TW_TRY(memory.scratch, device.allocate(std::max(info.scratch_bytes, prepares)));
+    if (!info.preparation) return memory;
+    for (const ArgumentInfo& buffer : info.preparation->buffers) {
+      TW_TRY(memory.prepared.emplace_back(), device.allocate(storage_bytes(buffer)));
+    }
+    return memory;
+  }
+};
+
 struct DeviceKernel::State {
   KernelInfo info;
   std::shared_ptr<Device> device;
-  std::vector<DeviceFunction> functions;  ///< one a phase
+  std::vector<DeviceFunction> functions;    ///< one a phase
+  std::vector<DeviceFunction> preparation;  ///< one a phase of it
   std::mutex mutex;  ///< guards the members below and the order of launches on a queue
-  std::map<Queue, DeviceBuffer> scratch;
+  std::map<Queue, WorkingMemory> memory;
+
+  std::vector<Launch> launches(const std::vector<PhaseInfo>& phases,
+                               const std::vector<DeviceFunction>& code,
+                               const std::vector<DeviceAddress>& arguments) const {
+    std::vector<Launch> launches;
+    for (size_t i = 0; i < code.size(); ++i)
+      launches.push_back({code[i], phases[i].tasks, phases[i].threads, phases[i].shared_bytes,
+                          arguments, phases[i].maps});
+    return launches;
+  }
 };
 
 Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr<Device>& device) {
@@ -67,6 +97,11 @@ Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr
     TW_TRY(DeviceFunction function, module.function(phase.symbol));
     state->functions.push_back(std::move(function));
   }
+  if (artifact.info.preparation)
+    for (const PhaseInfo& phase : artifact.info.preparation->phases) {
+      TW_TRY(DeviceFunction function, module.function(phase.symbol));
+      state->preparation.push_back(std::move(function));
+    }
   state->info = std::move(artifact.info);
   state->device = device;
   return DeviceKernel(std::move(state));
@@ -102,29 +137,43 @@ Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream s
   return queue(addresses, stream);
 }
 
-// The phases of two calls on one queue must not mix: the scratch memory is the same.
+// The phases of two calls on one queue must not mix: their working memory is the same.
 Status DeviceKernel::queue(std::span<const DeviceAddress> addresses, DeviceStream stream) const {
-  if (info().scratch_bytes == 0) return device()->launch(launches(addresses, nullptr), stream);
+  if (info().scratch_bytes == 0 && !info().preparation)
+    return device()->launch(launches(addresses, nullptr), stream);
   const std::lock_guard lock(state_->mutex);
-  DeviceBuffer& scratch = state_->scratch[queue_of(stream, *device())];
-  if (scratch.bytes() < info().scratch_bytes) {
-    TW_TRY(scratch, device()->allocate(info().scratch_bytes));
+  const Queue queue = queue_of(stream, *device());
+  auto known = state_->memory.find(queue);
+  if (known == state_->memory.end()) {
+    TW_TRY(WorkingMemory made, WorkingMemory::make(*device(), info()));
+    known = state_->memory.emplace(queue, std::move(made)).first;
   }
-  return device()->launch(launches(addresses, scratch.address()), stream);
+  const auto& [scratch, prepared] = known->second;
+  std::vector<DeviceAddress> buffers(addresses.begin(), addresses.end());
+  for (const DeviceBuffer& buffer : prepared) buffers.push_back(buffer.address());
+  std::vector<Launch> all = preparation(buffers, scratch.address());
+  std::ranges::move(launches(buffers, scratch.address()), std::back_inserter(all));
+  return device()->launch(all, stream);
 }
 
-std::vector<Launch> DeviceKernel::launches(std::span<const DeviceAddress> arguments,
+std::vector<Launch> DeviceKernel::launches(std::span<const DeviceAddress> buffers,
                                            DeviceAddress scratch) const {
-  TW_CHECK(arguments.size() == info().arguments.size(), "an address for each argument");
-  std::vector<DeviceAddress> addresses(arguments.begin(), arguments.end());
+  const size_t prepared = info().preparation ? info().preparation->buffers.size() : 0;
+  TW_CHECK(buffers.size() == info().arguments.size() + prepared, "an address for each buffer");
+  std::vector<DeviceAddress> addresses(buffers.begin(), buffers.end());
   addresses.push_back(scratch);
-  std::vector<Launch> launches;
-  for (size_t i = 0; i < state_->functions.size(); ++i) {
-    const PhaseInfo& phase = info().phases[i];
-    launches.push_back({state_->functions[i], phase.tasks, phase.threads, phase.shared_bytes,
-                        addresses, phase.maps});
-  }
-  return launches;
+  return state_->launches(info().phases, state_->functions, addresses);
+}
+
+std::vector<Launch> DeviceKernel::preparation(std::span<const DeviceAddress> buffers,
+                                              DeviceAddress scratch) const {
+  if (!info().preparation) return {};
+  std::vector<DeviceAddress> addresses;
+  for (const int input : info().preparation->inputs)
+    addresses.push_back(buffers[static_cast<size_t>(input)]);
+  addresses.insert(addresses.end(), buffers.begin() + std::ssize(info().arguments), buffers.end());
+  addresses.push_back(scratch);
+  return state_->launches(info().preparation->phases, state_->preparation, addresses);
 }
 
 }  // namespace tw::runtime

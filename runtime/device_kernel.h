@@ -7,9 +7,9 @@
 //     TW_RETURN_IF_ERROR(kernel.call(arrays));  // of the processor's memory: copied in and out
 //     TW_RETURN_IF_ERROR(kernel.call_on(on_device, stream));  // queued, nothing is copied
 //
-// Kernels of GPUs have no packing code. If an argument's storage has another layout than its
-// logical array, call_on() takes the storage, as an array of one dimension; a logical array of it
-// is Unsupported in both calls.
+// Both calls prepare before they run (PreparationInfo). Kernels of GPUs have no packing code. If an
+// argument's storage has another layout than its logical array, call_on() takes the storage, as an
+// array of one dimension; a logical array of it is Unsupported in both calls.
 //
 // The functions of the code have a parameter for each argument, in order, then scratch, and then
 // one for each tensor map. A value whose copies share the code and the scratch memory; thread-safe.
@@ -47,10 +47,13 @@ class DeviceKernel {
   /// device_alignment. It cannot check whether CUDA memory is as large as the array.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
 
-  /// The launches of one call. Requires: an address for each argument, of storage_bytes() bytes,
-  /// and scratch_bytes bytes of scratch memory.
-  std::vector<Launch> launches(std::span<const DeviceAddress> arguments,
-                               DeviceAddress scratch) const;
+  /// The launches of one call. Requires: an address for each of call_buffers(), of storage_bytes()
+  /// bytes, and scratch_bytes bytes of scratch memory.
+  std::vector<Launch> launches(std::span<const DeviceAddress> buffers, DeviceAddress scratch) const;
+  /// The launches that compute the buffers of the preparation; none if there is none. Takes the
+  /// same addresses, and scratch memory of the preparation's size.
+  std::vector<Launch> preparation(std::span<const DeviceAddress> buffers,
+                                  DeviceAddress scratch) const;
 
  private:
   struct State;

@@ -85,23 +85,40 @@ bool is_aligned(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-Status check_storage(const KernelInfo& info, std::span<void* const> buffers) {
-  TW_RETURN_IF_ERROR(check_count(info.arguments, buffers.size()));
+Status run_phases_backwards(const std::vector<Phase>& phases, void* const* buffers, void* scratch) {
+  for (const Phase& phase : phases)
+    for (int64_t task = phase.tasks - 1; task >= 0; --task)
+      if (const int32_t code = phase.function(buffers, scratch, static_cast<int32_t>(task));
+          code != 0)
+        return failed_phase(phase.symbol, code);
+  return {};
+}
+
+Status check_pointer(const ArgumentInfo& argument, const void* data) {
+  const auto bytes = static_cast<uint64_t>(storage_bytes(argument));
+  if (data == nullptr && bytes > 0)
+    return wrong_argument(argument, fmt::format("null given, expected {} bytes", bytes));
+  if (is_aligned(data, size_bytes(argument.dtype))) return {};
+  return wrong_argument(argument, fmt::format("misaligned pointer given, expected a multiple of {}",
+                                              size_bytes(argument.dtype)));
+}
+
+Status check_storage(const std::vector<ArgumentInfo>& arguments, std::span<void* const> buffers) {
+  TW_RETURN_IF_ERROR(check_count(arguments, buffers.size()));
   std::vector<ByteRange> ranges;
   ranges.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
-    const ArgumentInfo& argument = info.arguments[i];
+    const ArgumentInfo& argument = arguments[i];
+    if (argument.only_prepares) {
+      ranges.push_back({});
+      continue;
+    }
+    TW_RETURN_IF_ERROR(check_pointer(argument, buffers[i]));
     const auto bytes = static_cast<uint64_t>(storage_bytes(argument));
-    if (buffers[i] == nullptr && bytes > 0)
-      return wrong_argument(argument, fmt::format("null given, expected {} bytes", bytes));
-    if (!is_aligned(buffers[i], size_bytes(argument.dtype)))
-      return wrong_argument(argument,
-                            fmt::format("misaligned pointer given, expected a multiple of {}",
-                                        size_bytes(argument.dtype)));
     const uint64_t begin = reinterpret_cast<uintptr_t>(buffers[i]);
     ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{begin, begin + bytes});
   }
-  return check_overlaps(info.arguments, ranges);
+  return check_overlaps(arguments, ranges);
 }
 
 // Blocks of one arena, planned before it is allocated.
@@ -154,6 +171,19 @@ Result<Placement> place(const ArgumentInfo& argument, StridedView view, Blocks& 
   return placement;
 }
 
+/// The offsets of the buffers of the preparation.
+Result<std::vector<int64_t>> place_prepared(const KernelInfo& info, Blocks& plan) {
+  std::vector<int64_t> offsets;
+  if (!info.preparation) return offsets;
+  for (const ArgumentInfo& buffer : info.preparation->buffers) {
+    const auto offset = plan.add(storage_bytes(buffer));
+    if (!offset)
+      return wrong_argument(buffer, "the working memory of the call does not fit 64 bits");
+    offsets.push_back(*offset);
+  }
+  return offsets;
+}
+
 void resolve(Placement& placement, char* arena) {
   placement.logical = placement.copied ? arena + *placement.copied : placement.view.data;
   placement.storage = placement.packed ? arena + *placement.packed : placement.logical;
@@ -163,10 +193,26 @@ void resolve(Placement& placement, char* arena) {
 
 struct Kernel::State {
   KernelInfo info;
+  std::vector<ArgumentInfo> buffers;  ///< call_buffers()
   Library library;
   std::vector<Phase> phases;
   std::map<std::string, std::vector<Phase>> packs;
+  std::vector<Phase> preparation;
   std::shared_ptr<ArenaCache> arenas;
+
+  /// The pointers that the preparation takes, checked, from those of a call.
+  Result<std::vector<void*>> of_preparation(std::span<void* const> given) const {
+    TW_RETURN_IF_ERROR(check_count(buffers, given.size()));
+    std::vector<void*> pointers;
+    const auto take = [&](size_t i) -> Status {
+      pointers.push_back(given[i]);
+      return check_pointer(buffers[i], given[i]);
+    };
+    for (const int input : info.preparation->inputs)
+      TW_RETURN_IF_ERROR(take(static_cast<size_t>(input)));
+    for (size_t i = info.arguments.size(); i < buffers.size(); ++i) TW_RETURN_IF_ERROR(take(i));
+    return pointers;
+  }
 
   Status convert(int argument, const void* from, void* to, ThreadPool& pool, int threads) const {
     const ArgumentInfo& about = info.arguments[static_cast<size_t>(argument)];
@@ -190,10 +236,15 @@ Result<Kernel> Kernel::load(Artifact artifact, const KernelOptions& options) {
   for (const auto& [name, infos] : artifact.info.packs) {
     TW_TRY(packs[name], bind_phases(library, infos));
   }
+  std::vector<Phase> preparation;
+  if (artifact.info.preparation) {
+    TW_TRY(preparation, bind_phases(library, artifact.info.preparation->phases));
+  }
+  std::vector<ArgumentInfo> buffers = call_buffers(artifact.info);
   auto arenas = options.arenas ? options.arenas : std::make_shared<ArenaCache>();
-  return Kernel(
-      std::make_shared<const State>(State{std::move(artifact.info), std::move(library),
-                                          std::move(phases), std::move(packs), std::move(arenas)}));
+  return Kernel(std::make_shared<const State>(
+      State{std::move(artifact.info), std::move(buffers), std::move(library), std::move(phases),
+            std::move(packs), std::move(preparation), std::move(arenas)}));
 }
 
 const KernelInfo& Kernel::info() const { return state_->info; }
@@ -207,7 +258,7 @@ Status Kernel::run(std::span<void* const> buffers, ThreadPool& pool, int threads
 
 Status Kernel::run_on(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
                       int threads) const {
-  TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
+  TW_RETURN_IF_ERROR(check_storage(state_->buffers, buffers));
   return run_phases(state_->phases, buffers.data(), scratch, pool, threads);
 }
 
@@ -217,13 +268,24 @@ Status Kernel::run_unchecked(std::span<void* const> buffers, void* scratch, Thre
 }
 
 Status Kernel::run_backwards(std::span<void* const> buffers, void* scratch) const {
-  TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
-  for (const Phase& phase : state_->phases)
-    for (int64_t task = phase.tasks - 1; task >= 0; --task)
-      if (const int32_t code = phase.function(buffers.data(), scratch, static_cast<int32_t>(task));
-          code != 0)
-        return failed_phase(phase.symbol, code);
-  return {};
+  TW_RETURN_IF_ERROR(check_storage(state_->buffers, buffers));
+  return run_phases_backwards(state_->phases, buffers.data(), scratch);
+}
+
+Status Kernel::prepare(std::span<void* const> buffers, ThreadPool& pool, int threads) const {
+  if (!state_->info.preparation) return {};
+  TW_TRY(const std::vector<void*> pointers, state_->of_preparation(buffers));
+  TW_TRY(auto arena, state_->arenas->take(state_->info.preparation->scratch_bytes));
+  const BorrowedArena scratch(*state_->arenas, std::move(arena));
+  return run_phases(state_->preparation, pointers.data(), scratch.data(), pool, threads);
+}
+
+Status Kernel::prepare_backwards(std::span<void* const> buffers) const {
+  if (!state_->info.preparation) return {};
+  TW_TRY(const std::vector<void*> pointers, state_->of_preparation(buffers));
+  TW_TRY(auto arena, state_->arenas->take(state_->info.preparation->scratch_bytes));
+  const BorrowedArena scratch(*state_->arenas, std::move(arena));
+  return run_phases_backwards(state_->preparation, pointers.data(), scratch.data());
 }
 
 Status Kernel::pack(int argument, const void* logical, void* storage, ThreadPool& pool,
@@ -247,6 +309,7 @@ Status Kernel::call(std::span<const Buffer> buffers, ThreadPool& pool, int threa
     TW_TRY(Placement placement, place(info.arguments[i], std::move(views[i]), plan));
     placements.push_back(std::move(placement));
   }
+  TW_TRY(const std::vector<int64_t> prepared, place_prepared(info, plan));
   TW_TRY(auto arena, state_->arenas->take(plan.total()));
   const BorrowedArena memory(*state_->arenas, std::move(arena));
   std::vector<void*> storages;
@@ -259,6 +322,8 @@ Status Kernel::call(std::span<const Buffer> buffers, ThreadPool& pool, int threa
     if (at.packed)
       TW_RETURN_IF_ERROR(pack(static_cast<int>(i), at.logical, at.storage, pool, threads));
   }
+  for (const int64_t offset : prepared) storages.push_back(memory.data() + offset);
+  TW_RETURN_IF_ERROR(prepare(storages, pool, threads));
   void* const scratch = info.scratch_bytes > 0 ? memory.data() : nullptr;
   TW_RETURN_IF_ERROR(run_phases(state_->phases, storages.data(), scratch, pool, threads));
   for (size_t i = 0; i < placements.size(); ++i) {

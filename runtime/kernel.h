@@ -38,8 +38,9 @@ class Kernel {
 
   const KernelInfo& info() const;
 
-  /// Runs all phases on arrays in storage layout, one for each argument, on at most `threads`
-  /// threads of the pool (0: all). Usage, naming the argument, for a wrong count, null or
+  /// Runs all phases on arrays in storage layout, one for each of call_buffers(), on at most
+  /// `threads` threads of the pool (0: all). prepare() must have computed those of the preparation.
+  /// Usage, naming the argument, for a wrong count, null or
   /// misaligned pointers, and outputs that share memory with another argument; Environment when
   /// there is no memory for scratch; Internal when a phase reports a failure. Outputs are
   /// unspecified after an error.
@@ -56,6 +57,12 @@ class Kernel {
   /// Outputs that differ from those of run_on() show that a kernel depends on the order of tasks.
   Status run_backwards(std::span<void* const> buffers, void* scratch) const;
 
+  /// Computes the buffers of the preparation, if there is one, from constant inputs in storage
+  /// layout. Takes the same pointers as run(), of which it uses only these. Fails as run().
+  Status prepare(std::span<void* const> buffers, ThreadPool& pool, int threads = 0) const;
+  /// Like prepare(), on the calling thread and with tasks in reverse order, as run_backwards().
+  Status prepare_backwards(std::span<void* const> buffers) const;
+
   /// Converts an input from logical to storage layout, or (unpack) an output back. Arguments
   /// without a pack are copied. Requires: 0 <= argument < count, arrays of logical_bytes and
   /// storage_bytes.
@@ -65,9 +72,9 @@ class Kernel {
                 int threads = 0) const;
 
   /// Runs on logical arrays: checks each against its argument (a message names the argument, what
-  /// was expected and what was given), packs the inputs, runs, unpacks the outputs. Arrays that are
-  /// strided or misaligned are copied; an output must not share memory with any other array.
-  /// Unsupported where an artifact has a layout without its pack.
+  /// was expected and what was given), packs the inputs, prepares, runs, unpacks the outputs.
+  /// Arrays that are strided or misaligned are copied; an output must not share memory with any
+  /// other array. Unsupported where an artifact has a layout without its pack.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
 
  private:

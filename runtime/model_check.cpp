@@ -24,7 +24,7 @@ tl::unexpected<Error> defect(std::string what) { return fail(ErrorCode::Invalid,
 /// A variant and the kernels that its steps call.
 struct Network {
   const ModelVariant& variant;
-  const std::vector<Artifact>& kernels;
+  const std::vector<std::vector<ArgumentInfo>>& kernels;  ///< call_buffers() of each
   const std::vector<ModelTensor>& tensors = variant.tensors;
   const std::vector<int>&inputs = variant.inputs, &outputs = variant.outputs;
   const std::vector<ModelStep>& steps = variant.steps;
@@ -75,6 +75,8 @@ Status check_size(const ModelTensor& tensor) {
   const auto logical = elements ? checked_mul(*elements, size_bytes(tensor.dtype)) : std::nullopt;
   if (!logical)
     return defect(fmt::format("tensor '{}' has a size that does not fit 64 bits", tensor.name));
+  // Constants that only preparations read are not stored.
+  if (tensor.place == Place::Constant && tensor.bytes == 0) return {};
   if (tensor.layout.empty() ? tensor.bytes != *logical : tensor.bytes < *logical)
     return defect(fmt::format("tensor '{}' has {} bytes, its shape needs {}", tensor.name,
                               tensor.bytes, *logical));
@@ -234,8 +236,8 @@ std::string pattern_of(std::string_view layout) {
 
 Status check_argument(const ModelTensor& tensor, const ArgumentInfo& argument,
                       const std::string& step) {
-  if (tensor.dtype == argument.dtype && tensor.shape == argument.shape &&
-      tensor.bytes == storage_bytes(argument) &&
+  const int64_t bytes = argument.only_prepares ? 0 : storage_bytes(argument);
+  if (tensor.dtype == argument.dtype && tensor.shape == argument.shape && tensor.bytes == bytes &&
       pattern_of(tensor.layout) == pattern_of(argument.layout))
     return {};
   const auto show = [](DType dtype, const std::vector<int64_t>& shape, std::string_view layout,
@@ -243,14 +245,14 @@ Status check_argument(const ModelTensor& tensor, const ArgumentInfo& argument,
     return fmt::format("{}[{}]{}{} of {} bytes", to_string(dtype), fmt::join(shape, ", "),
                        layout.empty() ? "" : " as ", layout, bytes);
   };
-  return defect(fmt::format(
-      "{} gives tensor '{}', {}, for argument '{}' of its kernel, {}", step, tensor.name,
-      show(tensor.dtype, tensor.shape, tensor.layout, tensor.bytes), argument.name,
-      show(argument.dtype, argument.shape, argument.layout, storage_bytes(argument))));
+  return defect(
+      fmt::format("{} gives tensor '{}', {}, for argument '{}' of its kernel, {}", step,
+                  tensor.name, show(tensor.dtype, tensor.shape, tensor.layout, tensor.bytes),
+                  argument.name, show(argument.dtype, argument.shape, argument.layout, bytes)));
 }
 
 const std::vector<ArgumentInfo>& arguments_of(const Network& model, const ModelStep& step) {
-  return model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
+  return model.kernels[static_cast<size_t>(step.kernel)];
 }
 
 /// Each output has memory that may be written.
@@ -483,11 +485,12 @@ Status find_defect(const ModelFile& model, int64_t constant_bytes) {
     return defect(fmt::format("it has {} threads: expected 1 or more", model.threads));
   if (model.variants.empty()) return defect("it has no variant");
   TW_RETURN_IF_ERROR(check_kernels(model));
+  std::vector<std::vector<ArgumentInfo>> kernels;
+  for (const Artifact& kernel : model.kernels) kernels.push_back(call_buffers(kernel.info));
   for (size_t number = 0; number < model.variants.size(); ++number) {
     const ModelVariant& variant = model.variants[number];
-    const Status safe =
-        check_variant({.variant = variant, .kernels = model.kernels, .is_for_gpu = target.is_gpu()},
-                      constant_bytes);
+    const Status safe = check_variant(
+        {.variant = variant, .kernels = kernels, .is_for_gpu = target.is_gpu()}, constant_bytes);
     if (safe || model.variants.size() == 1) {
       TW_RETURN_IF_ERROR(safe);
       continue;

@@ -342,7 +342,7 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
   int run = 0;
   const auto add = [&](size_t number, int64_t trip) -> Status {
     const ModelStep& step = variant.steps[number];
-    const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
+    const auto arguments = call_buffers(model.kernels[static_cast<size_t>(step.kernel)].info);
     for (size_t i = 0; i < arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (tensor.place != Place::Arena || tensor.bytes == 0) continue;

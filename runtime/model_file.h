@@ -53,7 +53,7 @@ struct ModelTensor {
   DType dtype = Float32;
   std::vector<int64_t> shape;  ///< logical
   std::string layout;          ///< text as in ArgumentInfo; empty: row-major
-  int64_t bytes = 0;           ///< in storage layout
+  int64_t bytes = 0;           ///< in storage layout; 0: a constant that only preparations read
   Place place = Place::Arena;
   int64_t at = 0;  ///< index of the input or output, or byte offset in the constants or arena
   Slide slide = {};
@@ -64,7 +64,7 @@ struct ModelTensor {
 struct ModelStep {
   std::string name;            ///< of the operator, or "tensor: NCHW -> NCHW16c"
   int kernel = 0;              ///< index into ModelFile::kernels
-  std::vector<int> arguments;  ///< tensors, one for each argument of the kernel
+  std::vector<int> arguments;  ///< tensors, one for each of call_buffers() of the kernel
   int threads = 0;             ///< most threads that it runs on; 0: all of the pool
   double predicted_ns = 0;
   friend bool operator==(const ModelStep&, const ModelStep&) = default;

@@ -62,6 +62,17 @@ std::string fit(const Nest& nest, Rfactor& s) {
   return fmt::format("the extent is {}", *extent);
 }
 
+std::string fit(const Nest& nest, Winograd& s) {
+  const StageNest* stage = nest.find(s.stage);
+  if (!stage) return "";
+  for (const dsl::Axis& axis : stage->stage.axes)
+    if (axis.name == s.axis && axis.extent < s.tile) {
+      s.tile = axis.extent;
+      return fmt::format("the extent is {}", axis.extent);
+    }
+  return "";
+}
+
 /// "stage 'c' has no loop 'z': its loops are m, n" of "[split] stage ...\n  c: for ...".
 std::string reason_of(const Error& error) {
   std::string reason = first_lines(error.message, 1);

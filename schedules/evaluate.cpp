@@ -534,6 +534,7 @@ class Evaluator {
 }  // namespace
 
 Status evaluate(const Program& program, Storage& storage) {
+  if (program.preparation) TW_RETURN_IF_ERROR(evaluate(*program.preparation, storage));
   return Evaluator(program).run(storage);
 }
 

@@ -20,6 +20,7 @@ namespace tw::schedules {
 using Storage = std::map<std::string, std::vector<std::byte>>;
 
 /// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created.
+/// Prepared buffers are computed first, and are left in `storage` too.
 /// Invalid, naming the buffer, the indices and the statement, when
 ///   - an access that is executed lies outside of its buffer,
 ///   - an element is read before it was written (anything but inputs),

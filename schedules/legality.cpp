@@ -241,6 +241,7 @@ tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits) 
 }
 
 Status check_legal(const Program& program, const Limits& limits) {
+  if (program.preparation) TW_RETURN_IF_ERROR(check_legal(*program.preparation, limits));
   AccessChecker checker(program);
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/integer.h"
 #include "schedules/guards.h"
 #include "schedules/legality.h"
 #include "schedules/prefetch.h"
+#include "schedules/prepared.h"
 #include "schedules/simplify.h"
 #include "schedules/threads.h"
 
@@ -671,8 +673,10 @@ class Finisher {
  public:
   Finisher(const Nest& nest, const std::vector<Argument>& arguments) : nest_(nest) {
     for (const Argument& argument : arguments) shapes_[argument.buffer.name] = argument.shape;
-    for (const StageNest& s : nest.stages)
+    for (const StageNest& s : nest.stages) {
       shapes_[s.result()] = s.at ? buffer_extents(nest, s) : nest.compute.shape_of(s.result());
+      any_choice_ |= has_choice(s.stage.body) || (s.epilogue && has_choice(s.epilogue->body));
+    }
   }
 
   BlockPtr run(const Phase& phase) {
@@ -690,7 +694,7 @@ class Finisher {
     for (const Stmt& stmt : body) {
       const auto mark = bounds_.mark();
       schedules::visit(
-          stmt, [&](const Loop& loop) { result.push_back(finish(loop)); },
+          stmt, [&](const Loop& loop) { finish(loop, result); },
           [&](const If& branch) { finish(branch, result); },
           [&](const Assign& assign) { result.push_back(finish(assign)); },
           [&](const Allocate& allocate) {
@@ -708,14 +712,56 @@ class Finisher {
     return result;
   }
 
-  Stmt finish(Loop loop) {
+  /// An unrolled loop whose variable chooses between expressions is written out, so that each
+  /// iteration has the expression that it computes:
+  ///
+  ///     unroll p in 0..2: v[p] = select(p == 0, a, b)   ->   v[0] = a;  v[1] = b
+  void finish(const Loop& loop, Block& result) {
+    Loop finished = finish(loop);
+    const auto begin = dsl::as_int(finished.begin), end = dsl::as_int(finished.end);
+    if (!begin || !end || !is_chosen_by(finished)) return result.push_back({std::move(finished)});
+    for (int64_t i = *begin; i < *end; ++i) {
+      const auto in_iteration = [&](const Expr& e) {
+        return dsl::substitute(e, loop.variable, Expr(i));
+      };
+      for (Stmt& stmt : finish(map_expressions(*loop.body, in_iteration)))
+        result.push_back(std::move(stmt));
+    }
+  }
+
+  static const dsl::Binary* comparison_of(const Expr& e) {
+    const dsl::Select* select = e.as<dsl::Select>();
+    const dsl::Binary* b = select ? select->condition.as<dsl::Binary>() : nullptr;
+    return b && b->op == BinaryOp::Eq && dsl::as_int(b->b) ? b : nullptr;
+  }
+  /// True if the expression is chosen by an index: select(p == 0, ...).
+  static bool has_choice(const Expr& body) {
+    bool found = false;
+    dsl::for_each(body, [&](const Expr& e) { found |= comparison_of(e) != nullptr; });
+    return found;
+  }
+  bool is_chosen_by(const Loop& loop) const {
+    if (!any_choice_ || loop.kind != LoopKind::Unrolled) return false;
+    bool found = false;
+    const auto look = [&](const Expr& e) {
+      const dsl::Binary* b = comparison_of(e);
+      const dsl::Var* v = b ? b->a.as<dsl::Var>() : nullptr;
+      found |= v && v->name == loop.variable;
+    };
+    for_each(*loop.body, [&](const Stmt& stmt) {
+      for_each_expression(stmt, [&](const Expr& value) { dsl::for_each(value, look); });
+    });
+    return found;
+  }
+
+  Loop finish(Loop loop) {
     loop.begin = simplify(loop.begin, bounds_);
     loop.end = simplify(loop.end, bounds_);
     bounds_.push_loop(loop.variable, loop.begin, loop.end);
     if (loop.kind == LoopKind::Bulk) box_.push_back(loop.variable);
     loop.body = block(finish(*loop.body));
     if (loop.kind == LoopKind::Bulk) box_.pop_back();
-    return {std::move(loop)};
+    return loop;
   }
 
   void finish(const If& branch, Block& result) {
@@ -838,6 +884,7 @@ class Finisher {
 
   const Nest& nest_;
   std::map<std::string, std::vector<int64_t>> shapes_;
+  bool any_choice_ = false;       ///< some stage chooses between expressions by an index
   std::vector<std::string> box_;  ///< variables of the bulk loops around the statement
   Bounds bounds_;
 };
@@ -857,20 +904,13 @@ Argument make_argument(const Nest& nest, const std::string& name, bool is_output
   return argument;
 }
 
-}  // namespace
+Buffer scratch_buffer(const Nest& nest, const std::string& name) {
+  Buffer buffer = make_argument(nest, name, false, false).buffer;
+  buffer.scope = Scope::Scratch;
+  return buffer;
+}
 
-Result<Program> lower(const Nest& nest, const Limits& limits) {
-  Program program;
-  for (const dsl::Input& input : nest.compute.inputs)
-    program.arguments.push_back(make_argument(nest, input.name, false, input.constant));
-  for (const std::string& output : nest.compute.outputs)
-    program.arguments.push_back(make_argument(nest, output, true, false));
-  for (const StageNest& s : nest.stages)
-    if (!s.at && !nest.compute.is_output(s.result())) {
-      Buffer buffer = make_argument(nest, s.result(), false, false).buffer;
-      buffer.scope = Scope::Scratch;
-      program.scratch.push_back(std::move(buffer));
-    }
+Status check_placements(const Nest& nest) {
   for (const StageNest& s : nest.stages)
     if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
   for (const StageNest& s : nest.stages)
@@ -878,9 +918,14 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
   for (const StageNest& s : nest.stages)
     for (const StageNest::Ahead& ahead : s.prefetches)
       TW_RETURN_IF_ERROR(prefetch_lines(nest, s, ahead));
+  return check_prepared(nest);
+}
+
+/// Appends the phases of the stages that are prepared, or of those that are not.
+Status add_phases(const Nest& nest, bool prepared, const Limits& limits, Program& program) {
   Emitter emitter(nest);
   for (const StageNest& s : nest.stages) {
-    if (s.at) continue;
+    if (s.at || s.prepared != prepared) continue;
     TW_TRY(Phase phase, emitter.phase(s));
     TW_RETURN_IF_ERROR(check_swizzles(phase));
     auto resolved =
@@ -895,6 +940,66 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
     phase.body = finisher.run(phase);
     if (has_threads(*phase.body)) phase.body = block(mark_uniform(place_barriers(*phase.body)));
   }
+  return {};
+}
+
+std::set<std::string> buffers_read(const Program& program) {
+  std::set<std::string> names;
+  for (const Phase& phase : program.phases)
+    for_each(*phase.body, [&](const Stmt& stmt) {
+      for_each_access(stmt, [&](const BufferAccess& access) {
+        if (!access.is_store) names.insert(access.buffer);
+      });
+    });
+  return names;
+}
+
+/// Splits the prepared stages off into Program::preparation. What calls read of them are its
+/// outputs and arguments of the program; what only other prepared stages read is its scratch.
+Status add_preparation(const Nest& nest, const Limits& limits, Program& program) {
+  if (std::ranges::none_of(nest.stages, &StageNest::prepared)) return {};
+  const std::set<std::string> read_by_calls = buffers_read(program);
+  Program preparation;
+  for (const StageNest& s : nest.stages) {
+    if (!s.prepared) continue;
+    if (!read_by_calls.contains(s.result())) {
+      preparation.scratch.push_back(scratch_buffer(nest, s.result()));
+      continue;
+    }
+    preparation.arguments.push_back(make_argument(nest, s.result(), true, false));
+    Argument& argument =
+        program.arguments.emplace_back(make_argument(nest, s.result(), false, true));
+    argument.prepared = true;
+  }
+  if (preparation.arguments.empty()) return {};
+  TW_RETURN_IF_ERROR(add_phases(nest, true, limits, preparation));
+  const std::set<std::string> read_ahead = buffers_read(preparation);
+  std::vector<Argument> inputs;
+  for (Argument& argument : program.arguments) {
+    if (argument.is_output || argument.prepared || !read_ahead.contains(argument.buffer.name))
+      continue;
+    inputs.push_back(argument);
+    argument.only_prepares = !read_by_calls.contains(argument.buffer.name);
+  }
+  preparation.arguments.insert(preparation.arguments.begin(), inputs.begin(), inputs.end());
+  program.preparation = std::make_shared<const Program>(std::move(preparation));
+  return {};
+}
+
+}  // namespace
+
+Result<Program> lower(const Nest& nest, const Limits& limits) {
+  Program program;
+  for (const dsl::Input& input : nest.compute.inputs)
+    program.arguments.push_back(make_argument(nest, input.name, false, input.constant));
+  for (const std::string& output : nest.compute.outputs)
+    program.arguments.push_back(make_argument(nest, output, true, false));
+  for (const StageNest& s : nest.stages)
+    if (!s.at && !s.prepared && !nest.compute.is_output(s.result()))
+      program.scratch.push_back(scratch_buffer(nest, s.result()));
+  TW_RETURN_IF_ERROR(check_placements(nest));
+  TW_RETURN_IF_ERROR(add_phases(nest, false, limits, program));
+  TW_RETURN_IF_ERROR(add_preparation(nest, limits, program));
   TW_RETURN_IF_ERROR(check_legal(program, limits));
   return program;
 }

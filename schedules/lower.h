@@ -9,6 +9,8 @@
 //   order     barriers between threads of a task that access the same buffer, and marks on the
 //             conditions that are the same for all of them (schedules/threads.h)
 //   check     every access inside its buffer, sizes within limits (schedules/legality.h)
+//
+// The same passes make Program::preparation of the stages that are prepared (schedules/prepared.h).
 
 #include "base/result.h"
 #include "schedules/legality.h"

@@ -62,6 +62,7 @@ struct StageNest {
   /// the neutral element.
   bool is_staged_operand = false;
   std::vector<Expr> zero_filled_guards;
+  bool prepared = false;     ///< it is computed when constants are loaded (prepare)
   bool specialised = false;  ///< its TMA copies are issued by producer warps
   int64_t depth = 1;  ///< iterations that its buffer holds of the loop it is computed at (pipeline)
   /// The buffer's dimensions from `dimension` on are fused into one with additional elements.

@@ -103,7 +103,8 @@ void print(const Block& body, int indent, std::string& out) {
 std::string print_argument(const Argument& argument) {
   const std::string layout =
       argument.layout.is_row_major() ? "" : " @" + argument.layout.to_string(argument.letters);
-  return fmt::format("{}{}: {}[{}]{}", argument.is_output ? "out " : "", argument.buffer.name,
+  const std::string_view role = argument.is_output ? "out " : argument.prepared ? "prepared " : "";
+  return fmt::format("{}{}: {}[{}]{}", role, argument.buffer.name,
                      tw::to_string(argument.buffer.type), shape_text(argument.buffer.extents),
                      layout);
 }
@@ -214,10 +215,12 @@ std::string to_string(const Block& body, int indent) {
   return out;
 }
 
-std::string to_string(const Program& program) {
+namespace {
+
+std::string print(const Program& program, std::string_view what) {
   std::vector<std::string> arguments;
   for (const Argument& argument : program.arguments) arguments.push_back(print_argument(argument));
-  std::string out = fmt::format("kernel({})\n", join(arguments, ", "));
+  std::string out = fmt::format("{}({})\n", what, join(arguments, ", "));
   for (const Buffer& buffer : program.scratch)
     out += fmt::format("{}: scratch {}[{}]\n", buffer.name, tw::to_string(buffer.type),
                        shape_text(buffer.extents));
@@ -234,8 +237,16 @@ std::string to_string(const Program& program) {
   return out;
 }
 
+}  // namespace
+
+std::string to_string(const Program& program) {
+  const Program* const preparation = program.preparation.get();
+  return (preparation ? print(*preparation, "preparation") : "") + print(program, "kernel");
+}
+
 size_t hash(const Program& program) {
   size_t h = program.phases.size();
+  if (program.preparation) h = mix(h, hash(*program.preparation));
   for (const Argument& argument : program.arguments)
     h = mix(mix(h, hash_of(argument.buffer)), hash_of(argument.layout.to_string(argument.letters)));
   for (const Buffer& buffer : program.scratch) h = mix(h, hash_of(buffer));

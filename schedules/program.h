@@ -73,7 +73,9 @@ struct Argument {
   dsl::Layout layout;
   std::string letters;
   bool is_output = false;
-  bool constant = false;  ///< its value is constant: it may be packed ahead of the call
+  bool constant = false;       ///< its value is constant: it may be packed ahead of the call
+  bool prepared = false;       ///< the preparation computes it, from constant inputs
+  bool only_prepares = false;  ///< an input that the preparation reads, and no phase
 };
 
 enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Reduce, Bulk };
@@ -207,9 +209,12 @@ struct Phase {
 };
 
 struct Program {
-  std::vector<Argument> arguments;  ///< inputs in declaration order, then outputs
+  std::vector<Argument> arguments;  ///< inputs in declaration order, outputs, prepared buffers
   std::vector<Buffer> scratch;
   std::vector<Phase> phases;
+  /// Computes the prepared buffers, which are its outputs, from constant inputs of this program. It
+  /// runs before the first call, and again when one of these inputs changes. Null: there are none.
+  std::shared_ptr<const Program> preparation = nullptr;
 
   const Buffer* find_buffer(const std::string& name) const;  ///< arguments and scratch
 };

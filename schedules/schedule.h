@@ -103,9 +103,13 @@ class Schedule {
                    Partition partition = Partition::Interleaved) const {
     return then(Rfactor{std::move(stage), std::move(axis), factor, partition});
   }
+  Schedule winograd(std::string stage, std::string axis, int64_t tile) const {
+    return then(Winograd{std::move(stage), std::move(axis), tile});
+  }
   Schedule prefetch(std::string stage, std::string tensor, std::string loop, std::string at) const {
     return then(Prefetch{std::move(stage), std::move(tensor), std::move(loop), std::move(at)});
   }
+  Schedule prepare(std::string stage) const { return then(Prepare{std::move(stage)}); }
   Schedule set_layout(std::string tensor, std::string layout) const {
     return then(SetLayout{std::move(tensor), std::move(layout)});
   }

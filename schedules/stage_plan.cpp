@@ -8,6 +8,7 @@
 
 #include "schedules/affine.h"
 #include "schedules/nest.h"
+#include "schedules/prepared.h"
 #include "schedules/schedule.h"
 
 namespace tw::schedules {
@@ -216,15 +217,17 @@ Schedule plan_prologue(const Compute& compute, Planning& planning) {
 /// For each tensor the stages that read it, counted from the last one: consumers first.
 std::map<std::string, std::vector<size_t>> reading_nests(const Nest& nests) {
   std::map<std::string, std::vector<size_t>> readers;
-  const size_t count = nests.stages.size();
-  for (size_t i = 0; i < count; ++i) {
+  size_t planned = 0;
+  for (size_t i = nests.stages.size(); i > 0; --i) {
+    const StageNest& nest = nests.stages[i - 1];
+    if (nest.prepared) continue;
     const auto note = [&](const dsl::Read& r) {
       std::vector<size_t>& known = readers[r.tensor];
-      if (known.empty() || known.back() != i) known.push_back(i);
+      if (known.empty() || known.back() != planned) known.push_back(planned);
     };
-    const StageNest& nest = nests.stages[count - 1 - i];
     for_each_read(nest.stage.body, note);
     if (nest.epilogue) for_each_read(nest.epilogue->body, note);
+    ++planned;
   }
   return readers;
 }
@@ -495,6 +498,19 @@ std::vector<std::string> scratch_tensors(const Nest& nests) {
   return names;
 }
 
+/// Prepares the stages that read constants only. They cost calls nothing, so that no strategy and
+/// no decision concerns them.
+void prepare_constant_stages(Schedule& prologue) {
+  for (size_t i = 0; i < prologue.nest().stages.size(); ++i) {
+    const StageNest& stage = prologue.nest().stages[i];
+    if (!can_be_prepared(prologue.nest(), stage)) continue;
+    const std::string name = stage.stage.name;
+    const std::vector<NestLoop> loops = stage.loops;
+    prologue.add(Prepare{name});
+    if (!loops.empty() && !loops[0].reduction) prologue.add(Parallel{name, loops[0].name});
+  }
+}
+
 }  // namespace
 
 const Stage& ComputePlan::stage(const StagePlan& plan) const {
@@ -514,6 +530,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
     layouts.emplace(tensor, std::move(layout));
   }
   if (prologue.error()) return tl::unexpected(*prologue.error());
+  prepare_constant_stages(prologue);
   ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state};
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
@@ -521,6 +538,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
   auto readers = reading_nests(nests);
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
+    if (nest.prepared) continue;
     StagePlan stage;
     stage.name = nest.stage.name;
     stage.contiguous = contiguous_axis(nest, fixed);

@@ -65,9 +65,9 @@ struct ComputePlan {
   Target target;
   /// Layouts that the problem asks for, by tensor: no strategy chooses others.
   std::map<std::string, dsl::Layout> layouts;
-  /// Inlines, epilogues and the layouts asked for, the same for every point.
+  /// Inlines, epilogues, the layouts asked for and prepared stages, the same for every point.
   Schedule prologue;
-  std::vector<StagePlan> stages;                 ///< consumers first
+  std::vector<StagePlan> stages;                 ///< consumers first; without prepared ones
   dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
 
   const dsl::Stage& stage(const StagePlan& plan) const;

@@ -286,6 +286,20 @@ struct Rfactor {
                       optional("partition", &Rfactor::partition));
   }
 };
+/// Computes a convolution along `axis` by Winograd's algorithm, `tile` outputs at a time: F(tile,
+/// taps) of toom_cook.h. The stage becomes `stage.u`, transformed weights, `stage.v`, transformed
+/// data, `stage.m`, sums of their products, and itself, which transforms those; `stage.d` holds the
+/// data where they are more than a read (padding). A second step on `stage.m` along another axis
+/// makes the two-dimensional algorithm. Must precede any other step on the stage.
+struct Winograd {
+  static constexpr std::string_view name = "winograd";
+  std::string stage, axis;
+  int64_t tile = 2;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Winograd::stage), field("axis", &Winograd::axis),
+                      field("tile", &Winograd::tile));
+  }
+};
 /// Requests the cache lines of `tensor` that the next iteration of `loop` reads, while this one
 /// runs: each iteration of `at`, a loop inside of it, requests an equal share of them (Halide:
 /// prefetch, which requests all of them at once). One iteration of `loop` must read a contiguous
@@ -297,6 +311,13 @@ struct Prefetch {
     return std::tuple(field("stage", &Prefetch::stage), field("tensor", &Prefetch::tensor),
                       loop_field("loop", &Prefetch::loop), loop_field("at", &Prefetch::at));
   }
+};
+/// Computes a stage when constants are loaded, and not in each call. The stage must read only
+/// constant inputs (dsl::Input::constant) and stages that are prepared too.
+struct Prepare {
+  static constexpr std::string_view name = "prepare";
+  std::string stage;
+  static constexpr auto fields() { return std::tuple(field("stage", &Prepare::stage)); }
 };
 /// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the
 /// call.
@@ -331,7 +352,9 @@ struct SetLayout {
   X(Swizzle, swizzle)            \
   X(Tensorize, tensorize)        \
   X(Rfactor, rfactor)            \
+  X(Winograd, winograd)          \
   X(Prefetch, prefetch)          \
+  X(Prepare, prepare)            \
   X(SetLayout, set_layout)
 
 template <typename Ignored, typename... Steps>

@@ -324,7 +324,8 @@ std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
   }
   for (size_t number = 0; number < variant.steps.size(); ++number) {
     const ModelStep& step = variant.steps[number];
-    const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
+    const auto arguments =
+        runtime::call_buffers(model.kernels[static_cast<size_t>(step.kernel)].info);
     const std::string label =
         fmt::format("{}\n{}\n{}", kind_of(model, step), name_with_runs(variant, number),
                     time_text(step.predicted_ns));

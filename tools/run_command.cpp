@@ -134,6 +134,7 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     TW_TRY(tuner::KernelBuffers buffers,
            tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin},
                                       nullptr));
+    TW_RETURN_IF_ERROR(buffers.prepare(kernel, tuner::Poison::First, *pool, s.threads));
     const std::vector<void*> pointers = buffers.pointers();
     TW_TRY(tuner::Conversions conversions,
            tuner::Conversions::of(kernel, s.workload, inputs, buffers));

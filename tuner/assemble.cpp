@@ -9,11 +9,13 @@
 #include <tuple>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/integer.h"
 #include "codegen/abi.h"
 #include "runtime/arena.h"
 #include "runtime/arena_plan.h"
 #include "tuner/packing.h"
+#include "tuner/preparing.h"
 
 namespace tw::tuner {
 namespace {
@@ -68,6 +70,10 @@ class Assembler {
     for (const runtime::ArgumentInfo& info : kernel.arguments) {
       TW_TRY(const dsl::Layout layout, layout_of(info, workload));
       TW_TRY(const ScriptArgument* argument, argument_of(call, workload, info));
+      if (info.only_prepares) {
+        step.arguments.push_back(not_stored(info));
+        continue;
+      }
       if (argument->is_constant) {
         step.arguments.push_back(constant(argument->tensor, info, layout));
         continue;
@@ -79,6 +85,7 @@ class Assembler {
                                 call.name, info.name));
       step.arguments.push_back(array(*argument, info));
     }
+    if (kernel.preparation) TW_RETURN_IF_ERROR(add_prepared(call, step));
     variant_.steps.push_back(std::move(step));
     return {};
   }
@@ -137,17 +144,67 @@ class Assembler {
   int constant(const std::string& name, const runtime::ArgumentInfo& info,
                const dsl::Layout& layout) {
     const graph::Constant& value = graph_.constants.at(name);
-    const auto [place, is_new] = constants_.emplace(std::tuple(value.hash, info.shape, info.layout),
-                                                    variant_.tensors.size());
+    return kept_once(value.hash, name, info,
+                     [&](std::byte* storage) { pack(layout, *value.array, storage); });
+  }
+
+  /// Stands for a constant that only preparations read.
+  int not_stored(const runtime::ArgumentInfo& info) {
+    variant_.tensors.push_back(
+        {info.name, info.dtype, info.shape, info.layout, 0, runtime::Place::Constant, 0});
+    storage_of_.push_back(no_storage);
+    return static_cast<int>(variant_.tensors.size()) - 1;
+  }
+
+  /// The prepared buffers of a call's kernel, as constants of the model.
+  Status add_prepared(const ScriptCall& call, runtime::ModelStep& step) {
+    const runtime::KernelInfo& kernel = kernels_[call.kernel].info;
+    const dsl::Workload& workload = script_.kernels[call.kernel].workload;
+    std::vector<const dsl::Array*> inputs;
+    std::string from;
+    for (const int input : kernel.preparation->inputs) {
+      const runtime::ArgumentInfo& info = kernel.arguments[static_cast<size_t>(input)];
+      TW_TRY(const ScriptArgument* argument, argument_of(call, workload, info));
+      if (!argument->is_constant)
+        return fail(ErrorCode::Internal,
+                    fmt::format("[assemble] the kernel of '{}' prepares '{}', which is no constant",
+                                call.name, info.name));
+      const graph::Constant& value = graph_.constants.at(argument->tensor);
+      inputs.push_back(value.array.get());
+      from += (from.empty() ? "" : ", ") + argument->tensor;
+    }
+    auto preparer = preparers_.find(call.kernel);
+    if (preparer == preparers_.end()) {
+      TW_TRY(Preparer made, Preparer::make(kernels_[call.kernel], workload));
+      preparer = preparers_.emplace(call.kernel, std::move(made)).first;
+    }
+    TW_TRY(const auto buffers, preparer->second.run(inputs, pool_));
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const std::string_view bytes(reinterpret_cast<const char*>(buffers[i].data()),
+                                   buffers[i].size());
+      const runtime::ArgumentInfo& info = kernel.preparation->buffers[i];
+      step.arguments.push_back(
+          kept_once(std::string(to_string(info.dtype)) + sha256_hex(bytes),
+                    fmt::format("{} of {}", info.name, from), info,
+                    [&](std::byte* storage) { std::ranges::copy(buffers[i], storage); }));
+    }
+    return {};
+  }
+
+  /// A tensor in the constants of the model, whose storage `write` fills. Contents with the same
+  /// hash, shape and layout are kept once.
+  template <typename Write>
+  int kept_once(const std::string& hash, const std::string& name, const runtime::ArgumentInfo& info,
+                const Write& write) {
+    const auto [place, is_new] =
+        constants_.emplace(std::tuple(hash, info.shape, info.layout), variant_.tensors.size());
     if (is_new) {
       const size_t at = model_.constants.size();
-      const size_t bytes = packed_bytes(layout, *value.array);
-      model_.constants.resize(
-          at + static_cast<size_t>(round_up(static_cast<int64_t>(bytes), alignment_)));
-      pack(layout, *value.array, reinterpret_cast<std::byte*>(model_.constants.data() + at));
-      variant_.tensors.push_back({name, info.dtype, info.shape, info.layout,
-                                  static_cast<int64_t>(bytes), runtime::Place::Constant,
-                                  static_cast<int64_t>(at)});
+      const int64_t bytes = runtime::storage_bytes(info);
+      model_.constants.resize(at + static_cast<size_t>(round_up(bytes, alignment_)));
+      write(reinterpret_cast<std::byte*>(model_.constants.data() + at));
+      variant_.tensors.push_back({name, info.dtype, info.shape, info.layout, bytes,
+                                  runtime::Place::Constant, static_cast<int64_t>(at)});
       storage_of_.push_back(no_storage);
     }
     return static_cast<int>(place->second);
@@ -238,6 +295,8 @@ class Assembler {
   std::vector<size_t> storage_of_;            ///< of each tensor of the model
   std::map<std::tuple<size_t, DType, std::vector<int64_t>, std::string>, size_t> tensors_;
   std::map<std::tuple<std::string, std::vector<int64_t>, std::string>, size_t> constants_;
+  std::map<size_t, Preparer> preparers_;                            ///< by the index of the kernel
+  runtime::ThreadPool pool_ = runtime::ThreadPool({.pin = false});  ///< of the preparers
 };
 
 }  // namespace

@@ -16,7 +16,8 @@
 // that moves from trip to trip. A state whose values are stacked lies in an array of one value more
 // than there are trips: each trip reads one value and writes the next. Other states have two
 // places, which trips read and write by turns. So no trip copies anything, unless the body itself
-// does. Pure functions; thread-safe.
+// does. Thread-safe; make_script() is pure, and assemble() runs the preparations of the kernels
+// (preparing.h).
 
 #include <cstddef>
 #include <functional>
@@ -106,7 +107,8 @@ struct ModelTitle {
   std::string plan;    ///< text of the plan, for people
 };
 
-/// Packs the constants, places all arrays, and checks the model. Requires: one kernel for each of
+/// Packs the constants, runs the preparations of the kernels on them, places all arrays, and checks
+/// the model. Requires: one kernel for each of
 /// script.kernels, in order. Internal if a kernel has another layout of an array than the script.
 Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
                                     const std::vector<runtime::Artifact>& kernels,

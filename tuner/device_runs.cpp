@@ -127,7 +127,26 @@ Result<DeviceBuffers> DeviceBuffers::make(const std::shared_ptr<Device>& device,
   if (kernel.info().scratch_bytes > 0) {
     TW_TRY(buffers.scratch_, GuardedMemory::make(*device, kernel.info().scratch_bytes));
   }
+  TW_RETURN_IF_ERROR(buffers.prepare());
   return buffers;
+}
+
+/// Computes the prepared buffers.
+Status DeviceBuffers::prepare() {
+  if (!kernel_.info().preparation) return {};
+  const runtime::PreparationInfo& preparation = *kernel_.info().preparation;
+  for (const runtime::ArgumentInfo& buffer : preparation.buffers) {
+    TW_TRY(GuardedMemory memory, GuardedMemory::make(*device_, runtime::storage_bytes(buffer)));
+    TW_RETURN_IF_ERROR(memory.poison(poison_));
+    prepared_.push_back({std::move(memory), 0});
+  }
+  TW_TRY(const runtime::DeviceBuffer scratch, device_->allocate(preparation.scratch_bytes));
+  TW_RETURN_IF_ERROR(device_->launch(kernel_.preparation(addresses(), scratch.address())));
+  TW_RETURN_IF_ERROR(device_->synchronize());
+  for (Prepared& prepared : prepared_) {
+    TW_TRY(prepared.checksum, checksum(prepared.memory));
+  }
+  return {};
 }
 
 Status DeviceBuffers::poison(Poison pattern) {
@@ -135,13 +154,20 @@ Status DeviceBuffers::poison(Poison pattern) {
   for (const Argument& argument : arguments_)
     TW_RETURN_IF_ERROR(argument.input ? argument.memory.poison_guard(pattern)
                                       : argument.memory.poison(pattern));
+  for (const Prepared& prepared : prepared_)
+    TW_RETURN_IF_ERROR(prepared.memory.poison_guard(pattern));
   return scratch_ ? scratch_->poison(pattern) : Status();
 }
 
-std::vector<Launch> DeviceBuffers::launches() const {
+std::vector<runtime::DeviceAddress> DeviceBuffers::addresses() const {
   std::vector<runtime::DeviceAddress> addresses;
   for (const Argument& argument : arguments_) addresses.push_back(argument.memory.address());
-  return kernel_.launches(addresses, scratch_ ? scratch_->address() : nullptr);
+  for (const Prepared& prepared : prepared_) addresses.push_back(prepared.memory.address());
+  return addresses;
+}
+
+std::vector<Launch> DeviceBuffers::launches() const {
+  return kernel_.launches(addresses(), scratch_ ? scratch_->address() : nullptr);
 }
 
 Result<uint64_t> DeviceBuffers::checksum(const GuardedMemory& memory) const {
@@ -162,6 +188,13 @@ Result<Verdict> DeviceBuffers::trespasses() const {
     TW_TRY(const uint64_t now, checksum(argument.memory));
     if (now != argument.input->checksum)
       return Verdict{TrialStatus::MutatesInput, fmt::format("it wrote to '{}'", name), 0};
+  }
+  for (const Prepared& prepared : prepared_) {
+    TW_TRY(const bool intact, prepared.memory.intact(poison_));
+    if (!intact) return Verdict{TrialStatus::Oob, "it wrote outside of a prepared buffer", 0};
+    TW_TRY(const uint64_t now, checksum(prepared.memory));
+    if (now != prepared.checksum)
+      return Verdict{TrialStatus::MutatesInput, "it wrote to a prepared buffer", 0};
   }
   return Verdict{};
 }

@@ -80,7 +80,8 @@ class DeviceArrays {
   std::shared_ptr<const DeviceComparison> comparison_;
 };
 
-/// The arguments and the scratch memory of a kernel, with the inputs of one fill.
+/// The arguments, the prepared buffers and the scratch memory of a kernel, with the inputs of one
+/// fill.
 class DeviceBuffers {
  public:
   static Result<DeviceBuffers> make(const std::shared_ptr<runtime::Device>& device,
@@ -111,6 +112,8 @@ class DeviceBuffers {
         comparison_(std::move(comparison)) {}
   Result<uint64_t> checksum(const GuardedMemory& memory) const;
   Result<Verdict> trespasses() const;
+  std::vector<runtime::DeviceAddress> addresses() const;
+  Status prepare();
   Result<dsl::Array> unpacked(size_t argument) const;
   /// relative_error() of an output, computed by the device if it finds at most `allowed`.
   Result<double> error_of(size_t argument, const dsl::Array& expected, double allowed,
@@ -124,7 +127,12 @@ class DeviceBuffers {
   std::shared_ptr<runtime::Device> device_;
   runtime::DeviceKernel kernel_;
   std::shared_ptr<const DeviceComparison> comparison_;
+  struct Prepared {
+    GuardedMemory memory;
+    uint64_t checksum;  ///< of what the preparation computed
+  };
   std::vector<Argument> arguments_;
+  std::vector<Prepared> prepared_;
   std::optional<GuardedMemory> scratch_;  ///< none: no bytes of it
   Poison poison_ = Poison::First;
 };

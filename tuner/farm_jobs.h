@@ -21,7 +21,7 @@ namespace tw::tuner {
 
 /// Raised when the messages or the meaning of jobs change, with worker_protocol: members and tuners
 /// must agree.
-inline constexpr int64_t farm_protocol = 2;
+inline constexpr int64_t farm_protocol = 3;
 
 /// The versions that members and tuners must share, as text: "2.5" for protocol 2 and kernels of
 /// version 5.

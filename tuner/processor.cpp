@@ -39,6 +39,7 @@ class CpuKernel final : public LoadedKernel {
                                {.align = Align::Begin, .alignment = 64, .huge_pages = true},
                                keeps_arrays(workload_.workload) ? nullptr : &packed_,
                                is_hot ? SharedInputs::All : SharedInputs::Constants));
+    TW_RETURN_IF_ERROR(buffers_->prepare(kernel_, Poison::First, threads_.pool(), threads_.count));
     pointers_ = buffers_->pointers();
     TW_TRY(conversions_, Conversions::of(kernel_, workload_.workload, inputs, *buffers_));
     const auto call = [this] {

@@ -38,6 +38,8 @@ Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload&
                              PackedInputs& packed, runtime::ThreadPool& pool) {
   TW_TRY(KernelBuffers buffers,
          KernelBuffers::make(kernel, workload, inputs, {.align = conditions.align}, &packed));
+  TW_RETURN_IF_ERROR(
+      buffers.prepare(kernel, conditions.poison, pool, conditions.threads, conditions.backwards));
   buffers.poison_outputs(kernel, conditions.poison);
   TW_TRY(GuardedBuffer scratch,
          GuardedBuffer::make(static_cast<size_t>(kernel.info().scratch_bytes),
@@ -67,9 +69,11 @@ Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
   return buffer;
 }
 
+/// Whether a call on the user's arrays does more than run the kernel.
 bool has_packs(const runtime::Kernel& kernel) {
   const auto& arguments = kernel.info().arguments;
-  return std::any_of(arguments.begin(), arguments.end(),
+  return kernel.info().preparation ||
+         std::any_of(arguments.begin(), arguments.end(),
                      [](const runtime::ArgumentInfo& a) { return !a.pack.empty(); });
 }
 
@@ -148,13 +152,41 @@ Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
     result.buffers_.push_back(own ? own : shared);
     result.own_.push_back(std::move(own));
   }
+  if (!kernel.info().preparation) return result;
+  for (const runtime::ArgumentInfo& buffer : kernel.info().preparation->buffers) {
+    if (options.align == Align::End)
+      options.alignment = static_cast<size_t>(size_bytes(buffer.dtype));
+    TW_TRY(result.prepared_.emplace_back(),
+           made(static_cast<size_t>(runtime::storage_bytes(buffer)), options));
+  }
   return result;
 }
 
 std::vector<void*> KernelBuffers::pointers() const {
   std::vector<void*> pointers;
   for (const auto& buffer : buffers_) pointers.push_back(buffer->data());
+  for (const auto& buffer : prepared_) pointers.push_back(buffer->data());
   return pointers;
+}
+
+std::vector<Bytes> KernelBuffers::prepared() const {
+  std::vector<Bytes> bytes;
+  for (const auto& buffer : prepared_) bytes.push_back({buffer->data(), buffer->size()});
+  return bytes;
+}
+
+Status KernelBuffers::prepare(const runtime::Kernel& kernel, Poison poison,
+                              runtime::ThreadPool& pool, int threads, bool backwards) {
+  for (const auto& buffer : prepared_) buffer->poison(poison);
+  const std::vector<void*> all = pointers();
+  TW_RETURN_IF_ERROR(backwards ? kernel.prepare_backwards(all)
+                               : kernel.prepare(all, pool, threads));
+  for (const auto& buffer : prepared_) {
+    if (buffer->check() != Slack::Intact)
+      return fail(ErrorCode::Invalid, "its preparation wrote outside of a buffer");
+    TW_RETURN_IF_ERROR(buffer->make_read_only());
+  }
+  return {};
 }
 
 void KernelBuffers::poison_outputs(const runtime::Kernel& kernel, Poison pattern) {
@@ -181,7 +213,7 @@ Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workl
   Roles roles;
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].is_output) continue;
+    if (arguments[i].is_output || arguments[i].only_prepares) continue;
     if (workload.compute.find_input(arguments[i].name)->constant) {
       roles.constants.push_back(buffers.bytes(i));
       continue;
@@ -189,6 +221,7 @@ Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workl
     TW_RETURN_IF_ERROR(buffers.make_writable(i));
     roles.activations.push_back(buffers.bytes(i));
   }
+  for (const Bytes& bytes : buffers.prepared()) roles.constants.push_back(bytes);
   return roles;
 }
 

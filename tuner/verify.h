@@ -46,13 +46,19 @@ class PackedInputs {
 enum class SharedInputs { All, Constants };
 
 /// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and
-/// unpacked here, by the layout's definition.
+/// unpacked here, by the layout's definition. Those of a preparation are computed by prepare().
 class KernelBuffers {
  public:
   /// With inputs of its own where `packed` is none: only these can be made writable.
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                     const dsl::Arrays& inputs, BufferOptions options,
                                     PackedInputs* packed, SharedInputs shared = SharedInputs::All);
+  /// Fills the buffers of the kernel's preparation with the pattern, computes them by its own code,
+  /// and makes them read-only. Backwards: on one thread, tasks in reverse order. Invalid if the
+  /// code writes outside of them.
+  Status prepare(const runtime::Kernel& kernel, Poison poison, runtime::ThreadPool& pool,
+                 int threads, bool backwards = false);
+  /// One for each of runtime::call_buffers().
   std::vector<void*> pointers() const;
   Bytes bytes(size_t argument) const {
     return {buffers_[argument]->data(), buffers_[argument]->size()};
@@ -61,11 +67,14 @@ class KernelBuffers {
   Status make_writable(size_t argument) { return own_[argument]->make_writable(); }
   /// Unpacks every output; an error names one whose canaries were touched.
   Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
+  /// The memory of the prepared buffers.
+  std::vector<Bytes> prepared() const;
 
  private:
   std::vector<dsl::Layout> layouts_;
   std::vector<std::shared_ptr<GuardedBuffer>> own_;  ///< null for an input that is shared
   std::vector<std::shared_ptr<const GuardedBuffer>> buffers_;
+  std::vector<std::shared_ptr<GuardedBuffer>> prepared_;
 };
 
 /// The inputs of a kernel by their roles in a network; makes the activations writable.

@@ -254,9 +254,10 @@ PlanStep step_of(const runtime::ModelFile& model, const runtime::ModelVariant& v
   PlanStep made{step.name,         kernel.workload,
                 kernel.schedule,   step.threads > 0 ? step.threads : model.threads,
                 step.predicted_ns, {}};
+  const std::vector<runtime::ArgumentInfo> buffers = runtime::call_buffers(kernel);
   for (size_t i = 0; i < step.arguments.size(); ++i)
-    made.arguments.push_back(argument_of(variant.tensors[static_cast<size_t>(step.arguments[i])],
-                                         kernel.arguments[i].is_output));
+    made.arguments.push_back(
+        argument_of(variant.tensors[static_cast<size_t>(step.arguments[i])], buffers[i].is_output));
   return made;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "schedules/prepared.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {
@@ -13,7 +14,7 @@ Status apply(Nest& nest, const Prefetch& s) {
   TW_TRY(const int at, loop_index(*stage, s.name, s.at));
   if (at <= loop)
     return illegal(s.name, fmt::format("loop '{}' is not inside of loop '{}'", s.at, s.loop));
-  if (!nest.compute.find_input(s.tensor) || !reads(*stage, s.tensor))
+  if (!is_kernel_argument(nest, s.tensor) || !reads(*stage, s.tensor))
     return illegal(s.name, fmt::format("'{}' is no input that '{}' reads", s.tensor, s.stage));
   for (const StageNest::Ahead& other : stage->prefetches)
     if (other.tensor == s.tensor)

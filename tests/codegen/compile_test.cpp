@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "codegen/c_emitter.h"
 #include "codegen/inspect.h"
 #include "codegen/pack.h"
+#include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "runtime/kernel.h"
 #include "schedules/schedule.h"
@@ -83,6 +85,107 @@ TEST(Compile, KernelPacksRunsAndUnpacks) {
                    pool);
   ASSERT_TRUE(called) << called.error().message;
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], 2 * x[i]);
+}
+
+/// out = a u, with u = w w + 1 prepared in blocks of four columns, and t, the sums of its columns.
+dsl::Compute with_constant_stages() {
+  return dsl::parse_compute(R"(
+input a: f32[3, 4]
+weight w: f32[6, 4]
+u: f32[c=4, k=6] = w[k, c] * w[k, c] + 1.0
+t: f32[k=6] = sum(c=4) u[c, k]
+p: f32[m=3, k=6] = sum(c=4) a[m, c] * u[c, k]
+out: f32[m=3, k=6] = p[m, k] - t[k]
+)")
+      .value();
+}
+
+KernelSpec prepared_spec(const std::string& steps = "") {
+  const auto schedule =
+      schedules::parse_schedule(with_constant_stages(),
+                                "tw1\nprepare u\nprepare t\nset_layout u AB4b\nsplit u k 4\n"
+                                "reorder u k.0 c k.1\nparallel u k.0\n" +
+                                    steps);
+  EXPECT_TRUE(schedule) << schedule.error().message;
+  return {"prepared", schedule->to_string(), schedule->program().value(), 0};
+}
+
+/// The outputs for a = 1, 2, 3, ... and weights that are all `w`.
+std::vector<float> with_weights(float w) {
+  std::vector<float> out;
+  for (int m = 0; m < 3; ++m) {
+    float sum = 0;
+    for (int c = 0; c < 4; ++c) sum += static_cast<float>(4 * m + c + 1);
+    for (int k = 0; k < 6; ++k) out.push_back((sum - 4) * (w * w + 1));
+  }
+  return out;
+}
+
+TEST(Compile, PreparedStagesRunWhenConstantsAreLoaded) {
+  const KernelSpec spec = prepared_spec();
+  auto artifacts = compile({&spec, 1}, host_target());
+  ASSERT_TRUE(artifacts) << artifacts.error().message;
+  ASSERT_TRUE((*artifacts)[0]) << (*artifacts)[0].error().message;
+  const auto bytes = runtime::artifact_bytes(*(*artifacts)[0]);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  const auto again = runtime::parse_artifact(*bytes);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *(*artifacts)[0]);
+
+  const runtime::KernelInfo& info = again->info;
+  ASSERT_TRUE(info.preparation);
+  EXPECT_EQ(info.preparation->inputs, std::vector<int>{1});
+  ASSERT_EQ(info.preparation->buffers.size(), 2u);
+  EXPECT_EQ(info.preparation->buffers[0].name, "u");
+  EXPECT_EQ(info.preparation->buffers[0].storage_elements, 4 * 8);
+  EXPECT_EQ(info.preparation->phases.size(), 2u);
+  EXPECT_TRUE(info.arguments[1].only_prepares);
+  EXPECT_EQ(info.arguments.size(), 3u);
+  EXPECT_EQ(runtime::call_buffers(info).size(), 5u);
+
+  const auto kernel = runtime::Kernel::load(*again);
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  runtime::ThreadPool pool(runtime::PoolOptions{.threads = 2});
+  std::vector<float> a(12), w(24, 2), out(18), u(32), t(6);
+  std::iota(a.begin(), a.end(), 1.0f);
+  std::vector<void*> buffers = {a.data(), w.data(), out.data(), u.data(), t.data()};
+  ASSERT_TRUE(kernel->prepare(buffers, pool));
+  buffers[1] = nullptr;  // calls do not read it
+  ASSERT_TRUE(kernel->run(buffers, pool));
+  EXPECT_EQ(out, with_weights(2));
+
+  // Until it is prepared again the kernel has the old constants.
+  std::ranges::fill(w, 3.0f);
+  ASSERT_TRUE(kernel->run(buffers, pool));
+  EXPECT_EQ(out, with_weights(2));
+  buffers[1] = w.data();
+  ASSERT_TRUE(kernel->prepare_backwards(buffers));
+  ASSERT_TRUE(kernel->run(buffers, pool));
+  EXPECT_EQ(out, with_weights(3));
+
+  std::ranges::fill(w, 1.0f);
+  const std::vector<runtime::Buffer> arrays = {{a.data(), Float32, {3, 4}, {}},
+                                               {w.data(), Float32, {6, 4}, {}},
+                                               {out.data(), Float32, {3, 6}, {}}};
+  ASSERT_TRUE(kernel->call(arrays, pool));
+  EXPECT_EQ(out, with_weights(1));
+
+  buffers[1] = nullptr;
+  EXPECT_THAT(kernel->prepare(buffers, pool).error().message, HasSubstr("null given"));
+  buffers.pop_back();
+  EXPECT_EQ(kernel->run(buffers, pool).error().code, ErrorCode::Usage);
+}
+
+TEST(Compile, HashesTellPreparationsApart) {
+  const std::vector<KernelSpec> specs = {prepared_spec(), prepared_spec("split t k 3"),
+                                         prepared_spec("parallel t k")};
+  for (const Target& target : {host_target(), *parse_target("opencl")}) {
+    const auto artifacts = compile(specs, target);
+    ASSERT_TRUE(artifacts) << artifacts.error().message;
+    for (const auto& artifact : *artifacts) ASSERT_TRUE(artifact) << artifact.error().message;
+    EXPECT_EQ((*artifacts)[0]->info.preparation->phases.size(), 2u);
+    EXPECT_NE(code_hash(*(*artifacts)[0]), code_hash(*(*artifacts)[2])) << target.to_string();
+  }
 }
 
 TEST(Compile, PackingFillsTheRoundingWithZeros) {

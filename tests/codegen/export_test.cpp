@@ -190,6 +190,34 @@ TEST_F(Export, ArraysInOtherLayoutsArePackedInTheCallersMemory) {
   EXPECT_EQ(doubled_on(x.data(), again.data(), workspace, fails, nullptr), 1);
 }
 
+TEST_F(Export, PreparedStagesAreComputedInEachCall) {
+  const auto compute = dsl::parse_compute(R"(
+input a: f32[3, 4]
+weight w: f32[5, 4]
+v: f32[k=5, c=4] = w[k, c] + 1.0
+u: f32[c=4, k=5] = v[k, c] * v[k, c]
+out: f32[m=3, k=5] = sum(c=4) a[m, c] * u[c, k]
+)");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto schedule = schedules::parse_schedule(*compute, "tw1\nprepare v\nprepare u");
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  ExportOptions options;
+  options.name = "product";
+  const auto exported = export_kernel({"product", schedule->to_string(), *schedule->program(), 0},
+                                      host_target(), options);
+  ASSERT_TRUE(exported) << exported.error().message;
+  ASSERT_TRUE(write_exported(path("product.so"), *exported));
+  auto* const product =
+      symbol<int32_t(const float*, const float*, float*)>("product.so", "product");
+  const std::vector<float> a(12, 1);
+  for (const float weight : {2.0f, 5.0f}) {
+    const std::vector<float> w(20, weight);
+    std::vector<float> out(15, -1);
+    EXPECT_EQ(product(a.data(), w.data(), out.data()), 0);
+    EXPECT_EQ(out, std::vector<float>(15, 4 * (weight + 1) * (weight + 1)));
+  }
+}
+
 // As tvm/ffi/c_api.h and dlpack.h have them.
 struct FfiTensor {
   void* data;

@@ -20,6 +20,7 @@
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
+#include "tests/schedules/random_constants.h"
 #include "tests/schedules/random_problem.h"
 #include "tests/schedules/random_rounded_product.h"
 #include "tests/schedules/random_tensor_product.h"
@@ -144,7 +145,7 @@ GpuCase make_case(uint64_t seed) {
   const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
   Storage inputs;
   for (const auto& argument : program.arguments)
-    if (!argument.is_output)
+    if (!argument.is_output && !argument.prepared)
       inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
   return gpu_case(title, program, inputs, std::max(tolerance, 4e-6));
 }
@@ -155,7 +156,7 @@ GpuCase case_of(const std::string& title, const dsl::Compute& compute, const Sch
   const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
   Storage inputs;
   for (const auto& argument : program.arguments)
-    if (!argument.is_output)
+    if (!argument.is_output && !argument.prepared)
       inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
   return gpu_case(fmt::format("seed {}\n{}\n{}", seed, title, schedule.to_string()), program,
                   inputs, slack);
@@ -281,6 +282,43 @@ void run_cuda(uint64_t first_seed, int64_t cases) {
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   run(first_seed, cases,
       [&](const std::vector<GpuCase>& some) { expect_cuda_agrees(**device, *nvrtc, some); });
+}
+
+/// Random schedules of computes with constant stages, and their preparations.
+std::vector<GpuCase> prepared_cases(uint64_t first_seed, uint64_t count) {
+  std::vector<GpuCase> cases;
+  for (uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
+    Random random(seed);
+    const dsl::Compute compute = schedules::random_constants(random);
+    schedules::Tally tally;
+    const Schedule schedule =
+        schedules::random_schedule(random, compute, tally, schedules::Favour::Threads);
+    const Program program = *schedule.program();
+    const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
+    const auto add = [&](const Program& part) {
+      Storage inputs;
+      for (const auto& argument : part.arguments)
+        if (!argument.is_output && !argument.prepared)
+          inputs[argument.buffer.name] =
+              schedules::packed(argument, arrays.at(argument.buffer.name));
+      cases.push_back(
+          gpu_case(fmt::format("seed {}\n{}", seed, schedule.to_string()), part, inputs));
+    };
+    add(program);
+    if (program.preparation) add(*program.preparation);
+  }
+  return cases;
+}
+
+TEST(GpuRandom, PreparedStagesAgreeOnTheEmulator) {
+  const std::vector<GpuCase> cases = prepared_cases(1, 30);
+  EXPECT_GE(cases.size(), 40u);
+  expect_emulation_agrees(cases);
+}
+TEST(GpuRandom, PreparedStagesAgreeOnOpenCl) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, prepared_cases(101, 20));
 }
 
 TEST(GpuRandom, NvrtcCompilesSchedules) {

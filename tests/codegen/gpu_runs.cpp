@@ -133,6 +133,9 @@ GpuCase gpu_case(std::string title, const Program& program, const Storage& input
   GpuCase c{std::move(title), program, inputs, inputs, slack};
   const Status evaluated = schedules::evaluate(program, c.expected);
   EXPECT_TRUE(evaluated) << c.title << "\n" << evaluated.error().message;
+  // The preparation is a case of its own.
+  for (const Argument& argument : program.arguments)
+    if (argument.prepared) c.inputs[argument.buffer.name] = c.expected[argument.buffer.name];
   return c;
 }
 

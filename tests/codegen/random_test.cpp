@@ -9,6 +9,7 @@
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_compute.h"
+#include "tests/schedules/random_constants.h"
 #include "tests/schedules/random_schedule.h"
 
 namespace tw::codegen {
@@ -28,11 +29,18 @@ Schedule random_schedule(Random& random, const dsl::Compute& compute) {
   return schedule;
 }
 
-void run(uint64_t first_seed, int cases, int cases_a_c_run) {
+using Maker = schedules::RandomCompute (*)(Random& random);
+
+schedules::RandomCompute with_constant_stages(Random& random) {
+  return {schedules::random_constants(random)};
+}
+
+void run(uint64_t first_seed, int cases, int cases_a_c_run,
+         Maker make = schedules::random_compute) {
   for (int i = 0; i < cases && !testing::Test::HasFailure(); ++i) {
     const uint64_t seed = first_seed + static_cast<uint64_t>(i);
     Random random(seed);
-    const auto [declared, tolerance] = schedules::random_compute(random);
+    const auto [declared, tolerance] = make(random);
     const dsl::Compute compute = seed % 3 == 0 ? schedules::in_doubles(declared) : declared;
     const Schedule schedule = random_schedule(random, compute);
     const auto program = schedule.program();
@@ -42,7 +50,7 @@ void run(uint64_t first_seed, int cases, int cases_a_c_run) {
     Storage inputs;
     const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
     for (const auto& argument : program->arguments)
-      if (!argument.is_output)
+      if (!argument.is_output && !argument.prepared)
         inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
     Storage expected = inputs;
     if (!schedules::evaluate(*program, expected))
@@ -62,9 +70,12 @@ void run(uint64_t first_seed, int cases, int cases_a_c_run) {
 
 TEST(Random, SchedulesAgreeOnAllWays) { run(1, 60, 6); }
 
+TEST(Random, PreparedStagesAgreeOnAllWays) { run(1, 20, 5, with_constant_stages); }
+
 TEST(Random, ManySchedulesAgreeOnAllWays) {
   TW_ONLY_NIGHTLY();
   run(1000, 1500, 5);
+  run(1000, 300, 5, with_constant_stages);
 }
 
 }  // namespace

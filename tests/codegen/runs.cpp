@@ -38,7 +38,7 @@ Storage inputs_from(const Program& program, uint64_t seed, bool reals) {
   Random random(seed);
   Storage storage;
   for (const Argument& argument : program.arguments) {
-    if (argument.is_output) continue;
+    if (argument.is_output || argument.prepared) continue;
     const Buffer& b = argument.buffer;
     auto& bytes = storage[b.name];
     bytes.resize(static_cast<size_t>(b.bytes()));
@@ -110,6 +110,16 @@ Storage read_outputs(const Program& program, const std::string& path) {
   return outputs;
 }
 
+/// The inputs, and what `run` computes of them by the preparation.
+template <typename Run>
+Result<Storage> with_prepared(const Program& program, const Storage& inputs, const Run& run) {
+  Storage all = inputs;
+  if (!program.preparation) return all;
+  TW_TRY(Storage prepared, run(*program.preparation, inputs));
+  all.merge(prepared);
+  return all;
+}
+
 }  // namespace
 
 Storage integer_inputs(const Program& program, uint64_t seed) {
@@ -119,7 +129,8 @@ Storage real_inputs(const Program& program, uint64_t seed) {
   return inputs_from(program, seed, true);
 }
 
-Result<Storage> run_c(const Program& program, const Storage& inputs) {
+Result<Storage> run_c(const Program& program, const Storage& given) {
+  TW_TRY(const Storage inputs, with_prepared(program, given, run_c));
   TW_TRY(const std::string source, emit_c(program, "k"));
   const Folder folder;
   const auto path = [&](const char* name) { return folder.path + "/" + name; };
@@ -136,7 +147,8 @@ Result<Storage> run_c(const Program& program, const Storage& inputs) {
   return read_outputs(program, path("out"));
 }
 
-Result<Storage> run_arm(const Program& program, const Storage& inputs) {
+Result<Storage> run_arm(const Program& program, const Storage& given) {
+  TW_TRY(const Storage inputs, with_prepared(program, given, run_arm));
   TW_TRY(const Target target, parse_target("arm-64-linux"));
   const NamedProgram named{"k", &program};
   TW_TRY(const CompiledObjects compiled, compile_cpu({&named, 1}, target));
@@ -168,7 +180,11 @@ std::vector<Target> runnable_targets() {
   return targets;
 }
 
-Result<Storage> run_object(const Program& program, const Storage& inputs, const Target& target) {
+Result<Storage> run_object(const Program& program, const Storage& given, const Target& target) {
+  TW_TRY(const Storage inputs,
+         with_prepared(program, given, [&](const Program& preparation, const Storage& constants) {
+           return run_object(preparation, constants, target);
+         }));
   const NamedProgram named{"k", &program};
   TW_TRY(const CompiledObjects compiled, compile_cpu({&named, 1}, target));
   TW_RETURN_IF_ERROR(compiled.programs[0]);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dsl/parse.h"
+#include "schedules/schedule.h"
 #include "tests/cost_model/programs.h"
 
 namespace tw::cost_model {
@@ -36,6 +38,27 @@ TEST(Facts, ConvolutionTileCountsItsInstructions) {
   EXPECT_TRUE(hot.loop_reduces);
   EXPECT_EQ(hot.lanes, 16);
   EXPECT_EQ(hot.lane_use, 1);
+}
+
+TEST(Facts, PreparedBuffersAreConstantsOfTheCall) {
+  const auto compute = dsl::parse_compute(R"(
+input a: f32[6, 8]
+weight w: f32[10, 8]
+weight bias: f32[10]
+u: f32[c=8, k=10] = w[k, c] * w[k, c] + 1.0
+p: f32[m=6, k=10] = sum(c=8) a[m, c] * u[c, k]
+out: f32[m=6, k=10] = p[m, k] + bias[k]
+)");
+  const schedules::Schedule schedule = schedules::Schedule(*compute).epilogue("out", "p");
+  const KernelFacts each_call = facts_of(schedule.program().value());
+  const KernelFacts ahead = facts_of(schedule.prepare("u").program().value());
+  EXPECT_EQ(each_call.phases.size(), 2u);
+  EXPECT_EQ(ahead.phases.size(), 1u);
+  EXPECT_EQ(each_call.constant_bytes, (80 + 10) * 4);
+  EXPECT_EQ(ahead.constant_bytes, (80 + 10) * 4);  // u in place of w
+  EXPECT_EQ(ahead.argument_bytes, (48 + 80 + 10 + 60) * 4);
+  EXPECT_EQ(ahead.scratch_bytes, 0);
+  EXPECT_EQ(ahead.flops, each_call.flops - 80 * 2);
 }
 
 TEST(Facts, RegistersOfTheTile) {

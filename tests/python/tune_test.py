@@ -55,6 +55,23 @@ class Tuning(unittest.TestCase):
                 tuned.save(kept)
         self.assertTrue(pipe.is_fifo() and link.is_symlink())
 
+    def test_prepared_stages_are_computed_from_the_weights_of_each_call(self):
+        workload = tw.parse_workload(
+            "expr fast input a: f32[6, 8]; weight w: f32[10, 8]; "
+            "u: f32[c=8, k=10] = w[k, c] * w[k, c] + 1.0; out: f32[m=6, k=10] = sum(c=8) a[m, c] * u[c, k]")
+        schedule = tw.Schedule(workload).prepare("u").vectorize("u", "k").parallel("u", "c")
+        self.assertIn("prepared u: f32[8, 10]", str(schedule.program()))
+        with self.assertRaisesRegex(tw.InvalidError, "'out' cannot be computed ahead of the calls"):
+            schedule.prepare("out")
+        tuned = tw.tune(workload, db=self.database, trials=1, schedule=schedule)
+        self.assertEqual(tuned.schedule, str(schedule))
+        kernel = tuned.kernel()
+        self.assertEqual([argument.name for argument in kernel.arguments], ["a", "w", "out"])
+        for seed in (1, 2):
+            a, w = (np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+                    for shape in ((6, 8), (10, 8)))
+            np.testing.assert_allclose(kernel(a, w), a @ (w * w + 1).T, rtol=1e-4, atol=1e-4)
+
     def test_options_that_make_no_sense_are_refused(self):
         for options, expected in (({"budget": float("nan")}, "budget is nan: expected a positive number of seconds"),
                                   ({"budget": -5}, "budget is -5"), ({"budget": 0}, "budget is 0"),

@@ -207,7 +207,69 @@ TEST_F(ArtifactTest, Fault55_AnotherAbiVersionIsRefused) {
   const std::string changed =
       with_header(read_bytes(path_), [](auto& json) { json["runtime_abi"] = kRuntimeAbi + 1; });
   write_bytes(path_, changed);
-  expect_refused("kernel ABI is version 3, this runtime's is 2");
+  expect_refused("kernel ABI is version 4, this runtime's is 3");
+}
+
+/// With buffers that are computed from the input x.
+Artifact small_prepared_artifact() {
+  Artifact artifact = small_artifact();
+  artifact.info.arguments[0].only_prepares = true;
+  artifact.info.preparation = PreparationInfo{.inputs = {0},
+                                              .buffers = {{.name = "u",
+                                                           .dtype = Float32,
+                                                           .shape = {2, 3},
+                                                           .layout = "AB4b",
+                                                           .storage_elements = 8}},
+                                              .phases = {{"q", 2}},
+                                              .scratch_bytes = 64};
+  return artifact;
+}
+
+TEST_F(ArtifactTest, PreparationsNeedVersion3AndOthersKeepVersion2) {
+  const auto version_of = [](const std::string& bytes) {
+    int version = 0;
+    (void)with_header(bytes, [&](auto& json) { version = json["runtime_abi"]; });
+    return version;
+  };
+  EXPECT_EQ(version_of(read_bytes(path_)), 2);
+  ASSERT_TRUE(write_artifact(path_, small_prepared_artifact()));
+  EXPECT_EQ(version_of(read_bytes(path_)), 3);
+  const auto read = read_artifact(path_);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, small_prepared_artifact());
+  write_bytes(path_, with_header(read_bytes(path_), [](auto& json) { json["runtime_abi"] = 2; }));
+  expect_refused("it has a preparation, which came with version 3");
+  write_bytes(path_, with_header(read_bytes(path_), [](auto& json) { json["runtime_abi"] = 1; }));
+  expect_refused("kernel ABI is version 1");
+}
+
+TEST(ArtifactInfo, ImpossiblePreparationsAreRefused) {
+  const auto error_of = [](const std::function<void(KernelInfo&)>& change) {
+    KernelInfo info = small_prepared_artifact().info;
+    change(info);
+    const Status status = check_info(info);
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(error_of([](auto&) {}), "");
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->inputs = {0, 1}; }), HasSubstr("argument 1"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->inputs = {0, -1}; }), HasSubstr("argument -1"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->inputs = {}; }),
+              HasSubstr("'x' is read by the preparation only"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation.reset(); }),
+              HasSubstr("'x' is read by the preparation only"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments[1].only_prepares = true; }),
+              HasSubstr("'y' is read by the preparation only"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->buffers[0].name = "y"; }),
+              HasSubstr("prepared buffer 'y'"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->buffers[0].layout = ""; }),
+              HasSubstr("stores 8 elements"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->buffers[0].is_output = true; }),
+              HasSubstr("prepared buffer 'u'"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->phases.clear(); }), HasSubstr("no phases"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->phases[0].threads = 2; }),
+              HasSubstr("2 threads"));
+  EXPECT_THAT(error_of([](auto& i) { i.preparation->scratch_bytes = -1; }),
+              HasSubstr("scratch_bytes"));
 }
 
 TEST_F(ArtifactTest, FieldsOfTheWrongTypeAreRefused) {

@@ -129,6 +129,24 @@ TEST_F(CApiTest, TensorsOfDlpackAreCalled) {
   EXPECT_EQ(tw_kernel_call_dlpack(nullptr, tensors, 3, 0), TW_USAGE);
 }
 
+TEST_F(CApiTest, CallsPrepareConstants) {
+  ASSERT_TRUE(write_artifact(artifact_, prepared_artifact()));
+  ASSERT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK) << tw_last_error();
+  int32_t count = 0;
+  ASSERT_EQ(tw_kernel_argument_count(kernel_, &count), TW_OK);
+  EXPECT_EQ(count, 3);
+  float x[] = {1, 2, 3, 4}, w[] = {0, 1, 2, 3}, y[4] = {};
+  const int64_t shape[] = {4};
+  const tw_buffer buffers[] = {{x, TW_FLOAT32, 1, shape, nullptr},
+                               {w, TW_FLOAT32, 1, shape, nullptr},
+                               {y, TW_FLOAT32, 1, shape, nullptr}};
+  ASSERT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y[3], 40);
+  w[3] = 1;
+  ASSERT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y[3], 8);
+}
+
 TEST_F(CApiTest, StatusesKeepTheirMeaning) {
   EXPECT_EQ(tw_kernel_get(session_, "w", &kernel_), TW_NO_CANDIDATE);
   EXPECT_EQ(tw_kernel_load(session_, (directory_ / "none").c_str(), &kernel_), TW_NOT_COMPILED);

@@ -305,6 +305,18 @@ TEST_F(OnOpenCl, CopiesArraysOfTheProcessorInAndOut) {
   EXPECT_EQ(y, known_.y);
 }
 
+TEST_F(OnOpenCl, EachCallPrepares) {
+  const DeviceKernel kernel = DeviceKernel::load(prepared_for_opencl(), device_).value();
+  std::vector<float> x = {1, 2, 3, 4}, y(4, -1);
+  for (std::vector<float> w : {std::vector<float>{0, 1, 2, 3}, {1, 1, 1, 1}}) {
+    const std::vector<Buffer> given = {
+        {x.data(), Float32, {4}, {}}, {w.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}};
+    const Status called = kernel.call(given);
+    ASSERT_TRUE(called) << called.error().message;
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(y[i], x[i] * (w[i] * w[i] + 1));
+  }
+}
+
 TEST_F(OnOpenCl, RunsOnItsOwnQueueAndOnOneOfTheCallers) {
   ASSERT_TRUE(kernel_->call_on(arrays()));
   EXPECT_EQ(library_->read(own_, y_.get(), 64), known_.y);

@@ -263,6 +263,43 @@ TEST(BlockedKernel, ArgumentsWithoutPackAreCopied) {
   EXPECT_EQ(storage, logical);
 }
 
+TEST(PreparedKernel, CallsPrepareAndRunsReadWhatWasPrepared) {
+  ThreadPool pool({.threads = 2});
+  const Kernel kernel = Kernel::load(prepared_artifact()).value();
+  std::vector<float> x = {1, 2, 3, 4}, w = {0, 1, 2, 3}, y(4, -1), u(4, -1);
+  const std::vector<Buffer> given = {
+      {x.data(), Float32, {4}, {}}, {w.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}};
+  const Status called = kernel.call(given, pool);
+  ASSERT_TRUE(called) << called.error().message;
+  EXPECT_THAT(y, ElementsAre(1, 4, 15, 40));
+
+  void* const storage[] = {x.data(), w.data(), y.data(), u.data()};
+  ASSERT_TRUE(kernel.prepare(storage, pool));
+  EXPECT_THAT(u, ElementsAre(1, 2, 5, 10));
+  u = {1, 1, 1, 2};
+  void* const without_w[] = {x.data(), nullptr, y.data(), u.data()};
+  ASSERT_TRUE(kernel.run(without_w, pool));
+  EXPECT_THAT(y, ElementsAre(1, 2, 3, 8));
+  ASSERT_TRUE(kernel.prepare_backwards(storage));
+  EXPECT_THAT(u, ElementsAre(1, 2, 5, 10));
+}
+
+TEST(PreparedKernel, Fault11_BuffersThatAreMissingAreNamed) {
+  ThreadPool pool({.threads = 1});
+  const Kernel kernel = Kernel::load(prepared_artifact()).value();
+  std::vector<float> x(4), y(4), u(4);
+  void* const no_constant[] = {x.data(), nullptr, y.data(), u.data()};
+  EXPECT_THAT(kernel.prepare(no_constant, pool).error().message, HasSubstr("'w'"));
+  void* const no_buffer[] = {x.data(), x.data(), y.data(), nullptr};
+  EXPECT_THAT(kernel.prepare(no_buffer, pool).error().message, HasSubstr("'u'"));
+  EXPECT_THAT(kernel.run(no_buffer, pool).error().message, HasSubstr("'u'"));
+  void* const too_few[] = {x.data(), x.data(), y.data()};
+  EXPECT_EQ(kernel.prepare(too_few, pool).error().code, ErrorCode::Usage);
+  EXPECT_EQ(kernel.run(too_few, pool).error().code, ErrorCode::Usage);
+  void* const overlapping[] = {x.data(), nullptr, y.data(), y.data()};
+  EXPECT_THAT(kernel.run(overlapping, pool).error().message, HasSubstr("'u'"));
+}
+
 TEST(Kernel, AFailingPhaseIsNamed) {
   ThreadPool pool({.threads = 2});
   const Kernel kernel = Kernel::load(failing_artifact()).value();

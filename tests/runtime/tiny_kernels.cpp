@@ -63,6 +63,38 @@ int32_t unpack_blocks(void* const* buffers, void* scratch, int32_t row) {
   return 0;
 })";
 
+constexpr std::string_view kPrepared = R"(
+#include <stdint.h>
+int32_t squares(void* const* buffers, void* scratch, int32_t task) {
+  const float* w = buffers[0];
+  ((float*)scratch)[task] = w[task] * w[task];
+  return (uintptr_t)scratch % 64 == 0 ? 0 : 1;
+}
+int32_t more(void* const* buffers, void* scratch, int32_t task) {
+  float* u = buffers[1];
+  u[3 - task] = ((float*)scratch)[3 - task] + 1;
+  return 0;
+}
+int32_t scale(void* const* buffers, void* scratch, int32_t task) {
+  const float* x = buffers[0];
+  float* y = buffers[2];
+  const float* u = buffers[3];
+  y[task] = x[task] * u[task];
+  return 0;
+})";
+
+constexpr std::string_view kPreparedOpenCl = R"(
+__kernel void squares(__global const float* w, __global float* u, __global float* scratch) {
+  scratch[get_global_id(0)] = w[get_global_id(0)] * w[get_global_id(0)];
+}
+__kernel void more(__global const float* w, __global float* u, __global float* scratch) {
+  u[3 - get_global_id(0)] = scratch[3 - get_global_id(0)] + 1;
+}
+__kernel void scale(__global const float* x, __global const float* w, __global float* y,
+                    __global const float* u, __global float* scratch) {
+  y[get_global_id(0)] = x[get_global_id(0)] * u[get_global_id(0)];
+})";
+
 constexpr std::string_view kCopy = R"(
 #include <stdint.h>
 int32_t copy(void* const* buffers, void* scratch, int32_t task) {
@@ -203,6 +235,27 @@ Artifact blocked_artifact() {
   info.phases = {{"twice", 2}};
   info.packs = {{"pack", {{"pack_blocks", 3}}}, {"unpack", {{"unpack_blocks", 3}}}};
   return {info, compile_c(kBlocked)};
+}
+
+Artifact prepared_artifact() {
+  KernelInfo info = named("prepared(x[4],w[4])");
+  info.arguments = {argument("x", {4}, false), argument("w", {4}, false), argument("y", {4}, true)};
+  info.arguments[1].only_prepares = true;
+  info.phases = {{"scale", 4}};
+  info.preparation = PreparationInfo{.inputs = {1},
+                                     .buffers = {argument("u", {4}, false)},
+                                     .phases = {{"squares", 4}, {"more", 4}},
+                                     .scratch_bytes = 16};
+  return {info, compile_c(kPrepared)};
+}
+
+Artifact prepared_for_opencl() {
+  Artifact artifact = prepared_artifact();
+  artifact.info.target = "opencl";
+  artifact.info.phases = {{"scale", 2, 2, 0}};
+  artifact.info.preparation->phases = {{"squares", 1, 4, 0}, {"more", 4, 1, 0}};
+  artifact.object = kPreparedOpenCl;
+  return artifact;
 }
 
 Artifact failing_artifact() {

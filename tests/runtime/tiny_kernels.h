@@ -61,6 +61,11 @@ struct Matvec {
 /// y = 2 x for {3, 5}, both stored as [2][3][4]: the last axis in blocks of 4, padded.
 Artifact blocked_artifact();
 
+/// y = x u for {4}, with u = w w + 1 prepared in two phases from the input w, which calls do not
+/// read; and the same for an OpenCL device.
+Artifact prepared_artifact();
+Artifact prepared_for_opencl();
+
 /// One phase that fails with 7 in task 3 of 8.
 Artifact failing_artifact();
 

@@ -79,7 +79,7 @@ inline std::optional<std::string> disagreement(const dsl::Compute& compute, cons
   if (!expected) return "the compute itself: " + expected.error().message;
   Storage storage;
   for (const Argument& argument : program.arguments)
-    if (!argument.is_output)
+    if (!argument.is_output && !argument.prepared)
       storage[argument.buffer.name] = packed(argument, inputs.at(argument.buffer.name));
   if (const Status status = evaluate(program, storage); !status) return status.error().message;
   std::optional<std::string> difference;

@@ -37,7 +37,7 @@ void expect_file(const fs::path& path, const std::string& actual) {
 /// The lines of `program` from the one that `head` begins with to the next of that indentation; all
 /// of them where `head` is empty.
 std::string part_of(const std::string& program, const std::string& head) {
-  if (head.empty() || head.starts_with("kernel")) return program;
+  if (head.empty() || head.starts_with("kernel") || head.starts_with("preparation")) return program;
   const size_t begin = program.find(head);
   if (begin == std::string::npos) return program;
   const size_t end = program.find("\nphase", begin);

@@ -3,12 +3,14 @@
 // Random steps: mostly sensible, so that many are legal, and of all kinds, in any order.
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "schedules/nest.h"
 #include "schedules/prefetch.h"
+#include "schedules/prepared.h"
 #include "schedules/schedule.h"
 #include "tests/schedules/random_problem.h"
 
@@ -24,6 +26,8 @@ class StepMaker {
 
   /// `progress` goes from 0 to 1: stages are arranged first, then loops split, then marked.
   Step make(double progress) {
+    if (const auto constant = constant_stage(); constant && random_.chance(0.3))
+      return Prepare{*constant};
     const double turn = progress + (random_.unit() - 0.5) * 0.6;
     if (turn < 0.2) return structural();
     if (turn < 0.75) return arranging();
@@ -108,6 +112,24 @@ class StepMaker {
       default:
         return split();
     }
+  }
+
+  /// Some stage that reads nothing but constants and is not prepared.
+  std::optional<std::string> constant_stage() {
+    std::vector<std::string> names;
+    for (const StageNest& s : nest_.stages)
+      if (!s.prepared && !s.at && !nest_.compute.is_output(s.result()) && reads_constants(s))
+        names.push_back(s.stage.name);
+    if (names.empty()) return std::nullopt;
+    return random_.pick(names);
+  }
+  bool reads_constants(const StageNest& s) const {
+    bool all = true;
+    for_each_read(s.stage.body, [&](const dsl::Read& r) {
+      const dsl::Input* input = nest_.compute.find_input(r.tensor);
+      all &= input ? input->constant : is_kernel_argument(nest_, r.tensor);
+    });
+    return all;
   }
 
   const StageNest& stage() {

@@ -37,7 +37,9 @@ const std::vector<std::string>& lines() {
                                                  "swizzle a@c 128",
                                                  "rfactor out j 8",
                                                  "rfactor c k 4 blocks",
+                                                 "winograd out x 4",
                                                  "prefetch out w k.0 c.1",
+                                                 "prepare out.u",
                                                  "set_layout w OIHW16i32o"};
   return table;
 }

@@ -341,6 +341,89 @@ TEST_F(Assembling, OneConstantInTwoLayoutsIsPackedTwiceAndOtherwiseOnce) {
   EXPECT_EQ(constants, 1u);
 }
 
+/// x -> p = x u, y = p u', with u and u' computed from weights v and v' alone.
+graph::Graph with_constant_stages() {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {6, 8}}}};
+  const auto compute = dsl::parse_compute(R"(
+input a: f32[6, 8]
+weight w: f32[8, 8]
+weight s: f32[8]
+u: f32[c=8, k=8] = w[k, c] * w[k, c] + s[k]
+out: f32[m=6, k=8] = sum(c=8) a[m, c] * u[c, k]
+)")
+                           .value();
+  for (const char* name : {"v1", "v2"})
+    graph.constants[name] =
+        graph::make_constant(graph::normal_array({8, 8}, name[1] == '1' ? 1 : 2));
+  graph.constants["s"] = graph::make_constant(graph::normal_array({8}, 3));
+  graph.operators = {
+      graph::make_operator(compute, {"x", "v1", "s"}, {"p"}, graph.constants).value(),
+      graph::make_operator(compute, {"p", "v2", "s"}, {"q"}, graph.constants).value(),
+      graph::make_operator(compute, {"q", "v1", "s"}, {"y"}, graph.constants).value()};
+  graph.outputs = {"y"};
+  return graph;
+}
+
+/// The model of a script whose kernels prepare the constant stage, as it is assembled for `target`.
+Result<runtime::ModelFile> assembled_with_preparation(const graph::Graph& graph,
+                                                      const TunedNetwork& tuned,
+                                                      const Target& target,
+                                                      const Environment& environment) {
+  TW_TRY(Script script, make_script(graph, tuned.plans[0]));
+  for (KernelRequest& kernel : script.kernels) kernel.schedule = "tw1\nprepare t0\nparallel t0 a";
+  BuiltKernels built;
+  TW_TRY(const auto kernels, build_kernels(script.kernels, target, environment, built));
+  return assemble(graph, script, kernels,
+                  {.name = "test", .target = target.to_string(), .threads = 1, .plan = ""});
+}
+
+TEST_F(Assembling, PreparedConstantsAreComputedOnceAndTheirSourcesAreNotStored) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+  const graph::Graph graph = with_constant_stages();
+  const auto tuned = planned(graph, {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const auto file = assembled_with_preparation(graph, *tuned, target_, environment_);
+  ASSERT_TRUE(file) << file.error().message;
+  const auto model = runtime::Model::load(*file);
+  ASSERT_TRUE(model) << model.error().message;
+  expect_as_interpreted_by(graph, *model);
+  EXPECT_EQ(file->constants.size(), 2 * 8 * 8 * sizeof(float));  // v1 is prepared for two calls
+  const auto bytes = runtime::model_bytes(*file);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  EXPECT_EQ(runtime::parse_model(*bytes).value(), *file);
+
+  runtime::ModelFile wrong = *file;
+  for (runtime::ModelTensor& tensor : wrong.variants[0].tensors)
+    if (tensor.place == runtime::Place::Constant) tensor.bytes = 0;
+  EXPECT_FALSE(runtime::check_model(wrong));
+}
+
+TEST_F(Assembling, PreparedConstantsOfOtherMachinesAreComputedByTheSameLoops) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+  const graph::Graph graph = with_constant_stages();
+  const auto tuned = planned(graph, {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const auto here = assembled_with_preparation(graph, *tuned, target_, environment_);
+  const auto there =
+      assembled_with_preparation(graph, *tuned, *parse_target("opencl"), environment_);
+  ASSERT_TRUE(here && there) << (here ? there : here).error().message;
+  std::vector<std::string> names;
+  for (const auto* file : {&*here, &*there})
+    for (const runtime::ModelTensor& tensor : file->variants[0].tensors) {
+      if (tensor.place != runtime::Place::Constant || tensor.bytes == 0) continue;
+      names.push_back(tensor.name);
+      const auto* values = reinterpret_cast<const float*>(file->constants.data() + tensor.at);
+      const dsl::Array& v = *graph.constants.at(tensor.name.substr(6, 2)).array;
+      const dsl::Array& s = *graph.constants.at("s").array;
+      for (int64_t c = 0; c < 8; ++c)
+        for (int64_t k = 0; k < 8; ++k)
+          EXPECT_NEAR(values[c * 8 + k],
+                      v.get_float(k * 8 + c) * v.get_float(k * 8 + c) + s.get_float(k), 1e-5);
+    }
+  EXPECT_THAT(names, ElementsAre("t0 of v1, s", "t0 of v2, s", "t0 of v1, s", "t0 of v2, s"));
+}
+
 TEST_F(Assembling, ModelsRaceByTurns) {
   expect_as_interpreted(two_convolutions());
   if (IsSkipped()) return;

@@ -73,6 +73,11 @@ class Bench {
   MeasureReply measure(const std::string& artifact) {
     return value(runner().measure({.artifact = artifact}));
   }
+  MeasureReply measure_schedule(const std::string& schedule) {
+    const BuildOutcome built =
+        value(build_one(*workers_.builder, {.workload = workload_.key(), .schedules = {schedule}}));
+    return measure(built.artifact);
+  }
 
  private:
   Target target_;
@@ -143,6 +148,17 @@ TEST_F(OnOpenCl, AnErrorWithinTheToleranceIsTold) {
   const MeasureReply reply = measure("c[i] = p == (int)p ? p : p * (1 + 0x1p-17f);");
   EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
   EXPECT_NEAR(reply.verified_error, 0x1p-17, 1e-6);
+}
+
+TEST_F(OnOpenCl, PreparationsAreVerifiedWithTheirKernels) {
+  Bench bench("opencl",
+              "expr fast input a: f32[6, 8]; weight w: f32[10, 8]; "
+              "u: f32[c=8, k=10] = w[k, c] * w[k, c] + 1.0; "
+              "out: f32[m=6, k=10] = sum(c=8) a[m, c] * u[c, k]",
+              60);
+  const MeasureReply reply = bench.measure_schedule("tw1\nprepare u\nparallel u c\nbind u k");
+  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
+  EXPECT_LT(reply.verified_error, 1e-5);
 }
 
 TEST_F(OnOpenCl, ScratchMemoryIsTheKernels) {

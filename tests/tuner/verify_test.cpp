@@ -126,6 +126,51 @@ TEST(Conversions, ArraysInLayoutsThatAreAskedForAreNotConverted) {
   EXPECT_EQ(first(dsl::with_layouts(free, {{"out", "BA"}}).value()), 20);
 }
 
+// ---- preparations ---------------------------------------------------------------------------
+
+constexpr const char* prepared_key =
+    "expr fast input a: f32[6, 8]; weight w: f32[10, 8]; "
+    "u: f32[c=8, k=10] = w[k, c] * w[k, c] + 1.0; "
+    "out: f32[m=6, k=10] = sum(c=8) a[m, c] * u[c, k]";
+
+/// A kernel of that workload which prepares u; its own preparation is followed by `change`.
+struct PreparedKernel {
+  dsl::Workload workload = workload_of(prepared_key);
+  Reference reference =
+      make_reference(
+          workload,
+          [this](const dsl::Arrays& inputs) { return dsl::interpret(workload.compute, inputs); }, 1,
+          monotonic_clock())
+          .value();
+  runtime::ThreadPool pool = runtime::ThreadPool({.threads = 2});
+  PackedInputs packed;
+
+  Verdict verdict(const std::function<void(schedules::Program&)>& change) {
+    codegen::KernelSpec spec;
+    spec.program = schedules::Schedule(workload.compute).prepare("u").program().value();
+    change(spec.program);
+    auto artifacts = codegen::compile({&spec, 1}, host_target()).value();
+    const runtime::Kernel kernel = runtime::Kernel::load(artifacts[0].value()).value();
+    return verify(kernel, workload, reference, packed, pool, 2);
+  }
+};
+
+TEST(Preparation, IsVerifiedWithTheKernel) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  PreparedKernel prepared;
+  const Verdict right = prepared.verdict([](schedules::Program&) {});
+  EXPECT_EQ(right.status, db::TrialStatus::Ok) << right.reason;
+  // Half of the buffer stays as it was.
+  const Verdict partial = prepared.verdict([](schedules::Program& program) {
+    schedules::Program changed = *program.preparation;
+    schedules::Loop outer = *(*changed.phases[0].body)[0].as<schedules::Loop>();
+    outer.end = dsl::Expr(4);
+    changed.phases[0].body = schedules::block({schedules::Stmt{outer}});
+    program.preparation = std::make_shared<const schedules::Program>(std::move(changed));
+  });
+  EXPECT_EQ(partial.status, db::TrialStatus::Wrong) << partial.reason;
+}
+
 // ---- timing ---------------------------------------------------------------------------------
 
 /// How often the clock is read while `calls` calls are timed, and what the outputs then are.

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/toom_cook.h"
+
+#include <numeric>
+
+#include "base/result.h"
+
+namespace tw::schedules {
+namespace {
+
+using Row = std::vector<Fraction>;
+
+/// The finite points: 0, then pairs a and -a, of which small ones and their inverses round least
+/// (Barabasz, Anderson, Soodhalter and Gregg, Error Analysis and Improving the Accuracy of Winograd
+/// Convolution for Deep Neural Networks, ACM TOMS 46(4), 2020, section 6).
+Row finite_points(size_t count) {
+  Row points = {fraction(0)};
+  for (const Fraction& point :
+       {fraction(1), fraction(2), fraction(1, 2), fraction(4), fraction(1, 4)}) {
+    points.push_back(point);
+    points.push_back(-point);
+  }
+  TW_CHECK(count <= points.size(), "as many points as products, but one");
+  points.resize(count);
+  return points;
+}
+
+/// 1, a, a^2, ...
+Row powers_of(const Fraction& a, size_t count) {
+  Row row = {fraction(1)};
+  while (row.size() < count) row.push_back(row.back() * a);
+  row.resize(count);
+  return row;
+}
+
+/// The coefficients, lowest first, of the product of (x - point) over the points but that of index
+/// `without`, in a row of `length`.
+Row product_of_roots(const Row& points, size_t without, size_t length) {
+  Row polynomial = {fraction(1)};
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i == without) continue;
+    Row next(polynomial.size() + 1);
+    for (size_t k = 0; k < polynomial.size(); ++k) {
+      next[k + 1] = next[k + 1] + polynomial[k];
+      next[k] = next[k] + polynomial[k] * -points[i];
+    }
+    polynomial = std::move(next);
+  }
+  polynomial.resize(length);
+  return polynomial;
+}
+
+Fraction value_at(const Row& polynomial, const Fraction& x) {
+  Fraction sum;
+  for (size_t k = polynomial.size(); k > 0; --k) sum = sum * x + polynomial[k - 1];
+  return sum;
+}
+
+Row scaled(Row row, const Fraction& by) {
+  for (Fraction& value : row) value = value * by;
+  return row;
+}
+
+Row unit_row(size_t length) {
+  Row row(length);
+  row.back() = fraction(1);
+  return row;
+}
+
+}  // namespace
+
+Fraction fraction(int64_t numerator, int64_t denominator) {
+  TW_CHECK(denominator != 0, "a fraction has a denominator");
+  const int64_t sign = denominator < 0 ? -1 : 1;
+  const int64_t divisor = sign * std::gcd(numerator, denominator);
+  return {numerator / divisor, denominator / divisor};
+}
+Fraction operator+(const Fraction& a, const Fraction& b) {
+  return fraction(a.numerator * b.denominator + b.numerator * a.denominator,
+                  a.denominator * b.denominator);
+}
+Fraction operator*(const Fraction& a, const Fraction& b) {
+  return fraction(a.numerator * b.numerator, a.denominator * b.denominator);
+}
+
+// The product of two polynomials of degrees m - 1 and r - 1 follows from its values at the points
+// and its leading coefficient, its value "at infinity", by interpolation. Transposed, the bilinear
+// algorithm for that product is one for the filter: evaluation of the first factor becomes the
+// transform of the output, and interpolation that of the input (Blahut, Fast Algorithms for Signal
+// Processing, section 5.4).
+ToomCook toom_cook(int64_t outputs, int64_t taps) {
+  TW_CHECK(outputs >= 1 && taps >= 1 && outputs + taps - 1 <= most_products, "a short filter");
+  const auto m = static_cast<size_t>(outputs), r = static_cast<size_t>(taps);
+  const size_t products = m + r - 1;
+  const Row points = finite_points(products - 1);
+  ToomCook result;
+  FractionMatrix outputs_by_product;
+  for (size_t i = 0; i < points.size(); ++i) {
+    // Lagrange's polynomial of a point is the product of the other roots, divided by its value
+    // there. The division is left to the filter's side, which weights take once.
+    const Row others = product_of_roots(points, i, products);
+    const Fraction value = value_at(others, points[i]);
+    const Fraction sign = fraction(value.numerator < 0 ? -1 : 1);
+    const Fraction inverse = fraction(value.denominator, value.numerator);
+    result.input.push_back(scaled(others, sign));
+    result.filter.push_back(scaled(powers_of(points[i], r), sign * inverse));
+    outputs_by_product.push_back(powers_of(points[i], m));
+  }
+  result.input.push_back(product_of_roots(points, points.size(), products));
+  result.filter.push_back(unit_row(r));
+  outputs_by_product.push_back(unit_row(m));
+  result.output.assign(m, Row(products));
+  for (size_t i = 0; i < m; ++i)
+    for (size_t p = 0; p < products; ++p) result.output[i][p] = outputs_by_product[p][i];
+  return result;
+}
+
+}  // namespace tw::schedules

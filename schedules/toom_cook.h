@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Toom-Cook algorithms for short FIR filters, as matrices of exact fractions. F(m, r) computes m
+// consecutive outputs y[i] = sum_j d[i + j] g[j] of a filter with r taps by m + r - 1 products
+// instead of m r (Winograd, Arithmetic Complexity of Computations, SIAM 1980; Lavin and Gray, Fast
+// Algorithms for Convolutional Neural Networks, CVPR 2016):
+//
+//   y = output ((filter g) * (input d))        * is elementwise
+//
+// Free functions; thread-safe.
+
+#include <cstdint>
+#include <vector>
+
+namespace tw::schedules {
+
+/// A rational number in lowest terms with a positive denominator.
+struct Fraction {
+  int64_t numerator = 0, denominator = 1;
+
+  double value() const { return static_cast<double>(numerator) / static_cast<double>(denominator); }
+  friend bool operator==(const Fraction&, const Fraction&) = default;
+};
+/// The fraction in lowest terms. Requires: the denominator is not 0.
+Fraction fraction(int64_t numerator, int64_t denominator = 1);
+Fraction operator+(const Fraction& a, const Fraction& b);
+Fraction operator*(const Fraction& a, const Fraction& b);
+inline Fraction operator-(const Fraction& a) { return {-a.numerator, a.denominator}; }
+
+/// Rows of equal length.
+using FractionMatrix = std::vector<std::vector<Fraction>>;
+
+/// F(m, r) with p = m + r - 1 products.
+struct ToomCook {
+  FractionMatrix filter;  ///< p x r; G of Lavin and Gray
+  FractionMatrix input;   ///< p x p; their B^T
+  FractionMatrix output;  ///< m x p; their A^T
+};
+
+/// The largest number of products. The rounding errors of more exceed every accuracy class by far.
+inline constexpr int64_t most_products = 12;
+
+/// The algorithm that interpolates at 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity, of which the
+/// first ones round least. Rows of `filter` and `input` of two points a and -a differ in the signs
+/// of their odd columns, and columns of `output` in those of their odd rows. Requires: outputs >=
+/// 1, taps >= 1, and outputs + taps - 1 <= most_products.
+ToomCook toom_cook(int64_t outputs, int64_t taps);
+
+}  // namespace tw::schedules
