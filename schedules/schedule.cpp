@@ -182,6 +182,11 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
   return std::move(*schedule);
 }
 
+bool changes_operations(const std::vector<Step>& steps) {
+  return std::ranges::any_of(
+      steps, [](const Step& step) { return std::holds_alternative<Winograd>(step); });
+}
+
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source) {
   auto steps = steps_of(sentences_of(text));
   if (!steps) return located(std::move(steps.error()), source);

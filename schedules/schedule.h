@@ -147,4 +147,8 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
 /// The steps of text that a person wrote, without applying them. Errors as read_schedule()'s.
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source);
 
+/// True if a step computes by other operations than the compute declares. These round even where
+/// the declared operations are exact: Winograd's transforms multiply by 1/6.
+bool changes_operations(const std::vector<Step>& steps);
+
 }  // namespace tw::schedules

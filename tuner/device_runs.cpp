@@ -249,7 +249,7 @@ Verdict DeviceBuffers::compare(const Reference& reference, Pass pass, DeviceArra
         const auto output = std::ranges::find(arguments, name, &runtime::ArgumentInfo::name);
         const auto error =
             error_of(static_cast<size_t>(output - arguments.begin()), fill.outputs.at(name),
-                     fill.allowed.at(name), fill.overflowing.contains(name), kept);
+                     allowed_error(reference, pass, name), fill.overflowing.contains(name), kept);
         if (!error) return tl::unexpected(refusal(*device_, error.error()));
         return *error;
       });
@@ -303,7 +303,7 @@ Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel
   std::vector<uint64_t> checksums;  // of the outputs of the last run
   const auto run = [&](Pass pass) {
     const auto buffers =
-        ran(fill_of(reference, pass), pass == Pass::Integers ? Poison::Least : Poison::First);
+        ran(fill_of(reference, pass), pass == Pass::Normal ? Poison::First : Poison::Least);
     if (!buffers) return buffers.error();
     auto left = buffers->output_checksums();
     if (!left) return refusal(*device, left.error());
@@ -315,7 +315,7 @@ Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel
     if (!buffers) return tl::unexpected(buffers.error());
     return buffers->repeats(checksums);
   };
-  return judge(run, repeat);
+  return judge(kernel.info().schedule, run, repeat);
 }
 
 Result<dsl::Arrays> call_once(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,

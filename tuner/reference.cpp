@@ -328,6 +328,7 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
       reference.error = std::max(reference.error, compared.error);
       const bool same_bits = exact && fill == &reference.integers && !compared.is_rounded;
       fill->allowed[name] = same_bits ? 0 : compared.allowed;
+      fill->tolerated[name] = compared.allowed;
       if (compared.overflows) fill->overflowing.insert(name);
     }
   }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedules/schedule.h"
+
 namespace tw::tuner {
 using db::TrialStatus;
 
@@ -14,12 +16,22 @@ tl::unexpected<Verdict> rejected(TrialStatus status, std::string reason) {
 }
 
 const Fill& fill_of(const Reference& reference, Pass pass) {
-  return pass == Pass::Integers ? reference.integers : reference.normal;
+  return pass == Pass::Normal ? reference.normal : reference.integers;
 }
 
-Verdict judge(const std::function<Verdict(Pass pass)>& run,
+double allowed_error(const Reference& reference, Pass pass, const std::string& output) {
+  const Fill& fill = fill_of(reference, pass);
+  return (pass == Pass::RoundedIntegers ? fill.tolerated : fill.allowed).at(output);
+}
+
+Pass pass_on_integers(const std::string& schedule) {
+  const auto steps = schedules::read_steps(schedule, "kernel");
+  return steps && schedules::changes_operations(*steps) ? Pass::RoundedIntegers : Pass::Integers;
+}
+
+Verdict judge(const std::string& schedule, const std::function<Verdict(Pass pass)>& run,
               const std::function<Repeated()>& repeat) {
-  Verdict verdict = run(Pass::Integers);
+  Verdict verdict = run(pass_on_integers(schedule));
   if (verdict.status != TrialStatus::Ok) return verdict;
   verdict = run(Pass::Normal);
   if (verdict.status != TrialStatus::Ok) return verdict;
@@ -31,13 +43,14 @@ Verdict judge(const std::function<Verdict(Pass pass)>& run,
 
 Verdict compare(const Reference& reference, Pass pass, const ErrorOf& error_of) {
   Verdict verdict;
-  for (const auto& [name, allowed] : fill_of(reference, pass).allowed) {
+  for (const auto& [name, output] : fill_of(reference, pass).allowed) {
+    const double allowed = allowed_error(reference, pass, name);
     const auto error = error_of(name);
     if (!error) return error.error();
     if (!(*error <= allowed))
       return {TrialStatus::Wrong,
               fmt::format("differs by {:.3g} of the largest element{}, at most {:.3g} is allowed",
-                          *error, pass == Pass::Integers ? " on integer data" : "", allowed),
+                          *error, pass == Pass::Normal ? "" : " on integer data", allowed),
               0};
     verdict.error = std::max(verdict.error, *error);
   }

@@ -25,14 +25,20 @@ using Outputs = tl::expected<dsl::Arrays, Verdict>;
 /// Whether a run left the outputs of the one before, byte by byte, or why it left none.
 using Repeated = tl::expected<bool, Verdict>;
 
-/// The runs whose outputs are judged: on integers and on N(0, 1).
-enum class Pass { Integers, Normal };
+/// The runs whose outputs are judged: on integers and on N(0, 1). Rounded integers are the same
+/// integers, compared within the tolerance.
+enum class Pass { Integers, RoundedIntegers, Normal };
 const Fill& fill_of(const Reference& reference, Pass pass);
+/// The error that the pass allows for an output, relative to its largest element.
+double allowed_error(const Reference& reference, Pass pass, const std::string& output);
+/// RoundedIntegers if the schedule, given as text, changes operations; else Integers.
+Pass pass_on_integers(const std::string& schedule);
 
-/// Integers must agree bit by bit where the operator is exact, N(0, 1) within the tolerance; that
-/// run is repeated, and must leave the same outputs. Each of the three holds other poison in all
-/// memory that it has to write before it reads. `run` compares what it left.
-Verdict judge(const std::function<Verdict(Pass pass)>& run,
+/// Integers must agree bit by bit where the operator is exact and the schedule keeps its
+/// operations, N(0, 1) within the tolerance; that run is repeated, and must leave the same outputs.
+/// Each of the three holds other poison in all memory that it has to write before it reads. `run`
+/// compares what it left.
+Verdict judge(const std::string& schedule, const std::function<Verdict(Pass pass)>& run,
               const std::function<Repeated()>& repeat);
 
 /// The relative_error() of an output, by name, or why it has none.

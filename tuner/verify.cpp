@@ -272,8 +272,8 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
   dsl::Arrays left;  // by the last run
   const auto run_pass = [&](Pass pass) {
     Outputs outputs = run(fill_of(reference, pass),
-                          pass == Pass::Integers ? Conditions{Align::Begin, Poison::Least, 1}
-                                                 : Conditions{Align::End, Poison::First, threads});
+                          pass == Pass::Normal ? Conditions{Align::End, Poison::First, threads}
+                                               : Conditions{Align::Begin, Poison::Least, 1});
     if (!outputs) return outputs.error();
     left = std::move(*outputs);
     return compare(reference, pass, left);
@@ -283,7 +283,7 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
     if (!again) return tl::unexpected(again.error());
     return same_bytes(left, *again);
   };
-  const Verdict verdict = judge(run_pass, repeat);
+  const Verdict verdict = judge(kernel.info().schedule, run_pass, repeat);
   if (verdict.status != TrialStatus::Ok || !has_packs(kernel)) return verdict;
   const Outputs called =
       outputs_of(call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads));

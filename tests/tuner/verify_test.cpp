@@ -171,6 +171,45 @@ TEST(Preparation, IsVerifiedWithTheKernel) {
   EXPECT_EQ(partial.status, db::TrialStatus::Wrong) << partial.reason;
 }
 
+// ---- algorithms -----------------------------------------------------------------------------
+
+/// The verdict on a kernel with these steps, whose artifact names `schedule` as its schedule.
+Verdict verdict_on_steps(const dsl::Workload& workload, const std::string& steps,
+                         const std::string& schedule) {
+  const PlainCall interpreter = [&](const dsl::Arrays& inputs) {
+    return dsl::interpret(workload.compute, inputs);
+  };
+  const Reference reference = make_reference(workload, interpreter, 1, monotonic_clock()).value();
+  codegen::KernelSpec spec;
+  spec.schedule = schedule;
+  spec.program = schedules::parse_schedule(workload.compute, steps).value().program().value();
+  const auto artifacts = codegen::compile({&spec, 1}, host_target()).value();
+  const runtime::Kernel kernel = runtime::Kernel::load(artifacts[0].value()).value();
+  runtime::ThreadPool pool = runtime::ThreadPool({.threads = 2});
+  PackedInputs packed;
+  return verify(kernel, workload, reference, packed, pool, 2);
+}
+
+TEST(Algorithms, ThatRoundAreComparedWithinTheToleranceOnIntegersToo) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  const dsl::Workload workload = workload_of("conv2d n=1 c=16 h=8 w=8 k=4 r=3 s=3 pad=1 f32 fast");
+  const std::string four = "tw1; winograd out x 4; winograd out.m y 4";
+  const Verdict right = verdict_on_steps(workload, four, four);
+  EXPECT_EQ(right.status, db::TrialStatus::Ok) << right.reason;
+  EXPECT_GT(right.error, 0);
+  // A schedule without such a step keeps the exact comparison.
+  const Verdict exact = verdict_on_steps(workload, four, "tw1");
+  EXPECT_EQ(exact.status, db::TrialStatus::Wrong);
+  EXPECT_NE(exact.reason.find("on integer data, at most 0"), std::string::npos) << exact.reason;
+}
+
+TEST(Algorithms, AreWrongWhereTheirErrorExceedsTheClass) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  const std::string eight = "tw1; winograd out x 8; winograd out.m y 8";
+  const dsl::Workload strict = workload_of("conv2d n=1 c=16 h=8 w=8 k=4 r=3 s=3 pad=1 f32 strict");
+  EXPECT_EQ(verdict_on_steps(strict, eight, eight).status, db::TrialStatus::Wrong);
+}
+
 // ---- timing ---------------------------------------------------------------------------------
 
 /// How often the clock is read while `calls` calls are timed, and what the outputs then are.
@@ -306,7 +345,7 @@ Verdict verdict_on(const Reference& reference, const PlainCall& kernel) {
     left = kernel(fill_of(reference, pass).inputs).value();
     return compare(reference, pass, left);
   };
-  return judge(run, [&]() -> Repeated {
+  return judge("tw1", run, [&]() -> Repeated {
     const dsl::Arrays again = kernel(reference.normal.inputs).value();
     return std::ranges::all_of(again, [&](const auto& output) {
       return left.at(output.first).data == output.second.data;
