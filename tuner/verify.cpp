@@ -69,12 +69,17 @@ Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
   return buffer;
 }
 
-/// Whether a call on the user's arrays does more than run the kernel.
-bool has_packs(const runtime::Kernel& kernel) {
+/// True if the kernel has code of its own for calls on the user's arrays, which run() does not
+/// check: packs or a preparation. Kernels that are measured have no packs: those of them that have
+/// layouts cannot be called on arrays.
+bool has_calls(const runtime::Kernel& kernel) {
   const auto& arguments = kernel.info().arguments;
-  return kernel.info().preparation ||
-         std::any_of(arguments.begin(), arguments.end(),
-                     [](const runtime::ArgumentInfo& a) { return !a.pack.empty(); });
+  const bool lacks_packs = std::ranges::any_of(arguments, [](const runtime::ArgumentInfo& a) {
+    return a.pack.empty() && !a.layout.empty();
+  });
+  const bool has_packs = std::ranges::any_of(
+      arguments, [](const runtime::ArgumentInfo& a) { return !a.pack.empty(); });
+  return !lacks_packs && (has_packs || kernel.info().preparation);
 }
 
 /// By the kernel's own packing, which nothing else here uses.
@@ -284,7 +289,7 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
     return same_bytes(left, *again);
   };
   const Verdict verdict = judge(kernel.info().schedule, run_pass, repeat);
-  if (verdict.status != TrialStatus::Ok || !has_packs(kernel)) return verdict;
+  if (verdict.status != TrialStatus::Ok || !has_calls(kernel)) return verdict;
   const Outputs called =
       outputs_of(call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads));
   return called ? compare(reference, Pass::Normal, *called) : called.error();

@@ -145,9 +145,15 @@ struct PreparedKernel {
   runtime::ThreadPool pool = runtime::ThreadPool({.threads = 2});
   PackedInputs packed;
 
-  Verdict verdict(const std::function<void(schedules::Program&)>& change) {
+  Verdict verdict(const std::function<void(schedules::Program&)>& change,
+                  const std::string& layout = "AB", bool packs = true) {
     codegen::KernelSpec spec;
-    spec.program = schedules::Schedule(workload.compute).prepare("u").program().value();
+    spec.packs = packs;
+    spec.program = schedules::Schedule(workload.compute)
+                       .prepare("u")
+                       .set_layout("a", layout)
+                       .program()
+                       .value();
     change(spec.program);
     auto artifacts = codegen::compile({&spec, 1}, host_target()).value();
     const runtime::Kernel kernel = runtime::Kernel::load(artifacts[0].value()).value();
@@ -169,6 +175,14 @@ TEST(Preparation, IsVerifiedWithTheKernel) {
     program.preparation = std::make_shared<const schedules::Program>(std::move(changed));
   });
   EXPECT_EQ(partial.status, db::TrialStatus::Wrong) << partial.reason;
+}
+
+TEST(Preparation, IsVerifiedInKernelsThatAreMeasuredWithoutPacks) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  for (const bool packs : {false, true}) {
+    const Verdict verdict = PreparedKernel().verdict([](schedules::Program&) {}, "BA", packs);
+    EXPECT_EQ(verdict.status, db::TrialStatus::Ok) << packs << ": " << verdict.reason;
+  }
 }
 
 // ---- algorithms -----------------------------------------------------------------------------
