@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "schedules/schedule.h"
@@ -43,7 +44,7 @@ Verdict judge(const std::string& schedule, const std::function<Verdict(Pass pass
 
 Verdict compare(const Reference& reference, Pass pass, const ErrorOf& error_of) {
   Verdict verdict;
-  for (const auto& [name, output] : fill_of(reference, pass).allowed) {
+  for (const std::string& name : std::views::keys(fill_of(reference, pass).allowed)) {
     const double allowed = allowed_error(reference, pass, name);
     const auto error = error_of(name);
     if (!error) return error.error();

@@ -69,9 +69,9 @@ Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
   return buffer;
 }
 
-/// True if the kernel has code of its own for calls on the user's arrays, which run() does not
-/// check: packs or a preparation. Kernels that are measured have no packs: those of them that have
-/// layouts cannot be called on arrays.
+/// True if a call on logical arrays runs code that run() does not: packs or a preparation. Kernels
+/// that are measured are compiled without packs. Such a kernel cannot be called on logical arrays
+/// if one of its arguments has a layout.
 bool has_calls(const runtime::Kernel& kernel) {
   const auto& arguments = kernel.info().arguments;
   const bool lacks_packs = std::ranges::any_of(arguments, [](const runtime::ArgumentInfo& a) {
