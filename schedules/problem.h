@@ -21,10 +21,13 @@ struct Problem {
   /// choose the layout of a tensor that is not named here.
   dsl::Layouts layouts = {};
   dsl::CacheState state = dsl::CacheState::Hot;
+  /// Other algorithms than the declared sums may be used (algorithms.h).
+  bool algorithms = false;
 };
 
 inline Problem problem_of(const dsl::Workload& workload) {
-  return {workload.compute, workload.layouts, workload.state};
+  return {workload.compute, workload.layouts, workload.state,
+          workload.accuracy == dsl::Accuracy::Fast};
 }
 
 /// Invalid if the schedule keeps a tensor in another layout than the problem asks for. Requires:

@@ -10,25 +10,52 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "schedules/algorithms.h"
 #include "schedules/point_search.h"
 #include "schedules/stage_space.h"
 
 namespace tw::schedules {
 
-struct Space::State {
+namespace {
+
+/// The space of one algorithm: its stages, whose decisions are those from `begin` to before `end`.
+struct Branch {
   ComputePlan plan;
-  std::vector<Knob> decisions;
-  std::vector<StageSpace> stages;
+  std::vector<StageSpace> stages = {};
+  size_t begin = 0, end = 0;
   double weight = 1;
 
-  explicit State(ComputePlan made) : plan(std::move(made)) {}
+  explicit Branch(ComputePlan made) : plan(std::move(made)) {}
+};
+
+}  // namespace
+
+struct Space::State {
+  Target target;
+  std::vector<Knob> decisions;
+  std::vector<std::unique_ptr<const Branch>> branches;  ///< the direct one first
+
+  /// The first decision chooses the branch where there are several.
+  const Branch& branch(std::span<const int> choices) const {
+    return *branches[branches.size() > 1 ? static_cast<size_t>(choices[0]) : 0];
+  }
+  const std::vector<StageSpace>& stages_of(const Point& point) const {
+    return branch(point.choices).stages;
+  }
 
   bool fits(const StageSpace& stage, const Point& point) const {
     return stage.fits(point.choices, decisions);
   }
   int count(size_t decision) const { return static_cast<int>(decisions[decision].values.size()); }
   void settle(Point& point) const {
-    for (const StageSpace& stage : stages) stage.settle(point.choices);
+    for (const StageSpace& stage : stages_of(point)) stage.settle(point.choices);
+    clear_others(point);
+  }
+  /// Decisions of other branches have no effect.
+  void clear_others(Point& point) const {
+    const Branch& own = branch(point.choices);
+    for (size_t d = branches.size() > 1 ? 1 : 0; d < point.choices.size(); ++d)
+      if (d < own.begin || d >= own.end) point.choices[d] = 0;
   }
   bool can_be_climbed() const;
   double rate(const Point& point) const;
@@ -108,6 +135,7 @@ tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem
 }  // namespace
 
 bool Space::State::can_be_climbed() const {
+  const std::vector<StageSpace>& stages = branches[0]->stages;
   return std::any_of(stages.begin(), stages.end(), [](const StageSpace& stage) {
     return std::any_of(stage.offers().begin(), stage.offers().end(),
                        [](const Offer& offer) { return offer.strategy->can_be_climbed(); });
@@ -116,7 +144,7 @@ bool Space::State::can_be_climbed() const {
 
 double Space::State::rate(const Point& point) const {
   double sum = 0;
-  for (const StageSpace& stage : stages) {
+  for (const StageSpace& stage : stages_of(point)) {
     const KnobValues values = stage.values(point.choices, decisions);
     sum += stage.offer(point.choices)
                .strategy->rate({values.begin(), values.size()}, stage.is_placed(point.choices));
@@ -126,7 +154,7 @@ double Space::State::rate(const Point& point) const {
 
 void Space::State::construct(const Point& point, Construction& c) const {
   Phases phases;
-  for (const StageSpace& stage : stages) {
+  for (const StageSpace& stage : stages_of(point)) {
     const StagePlan& plan_of_stage = stage.plan();
     const Site* inside = stage.place() ? phases.site_for(plan_of_stage) : nullptr;
     if (inside) c.uses_decision(*stage.place());
@@ -153,13 +181,36 @@ size_t hash(const Point& point) {
 
 Result<Space> Space::derive(const Problem& problem, const Target& target, const StopToken& stop,
                             std::span<const Strategy> strategies) {
-  TW_TRY(ComputePlan plan, plan_stages(problem, target, stop));
-  auto state = std::make_shared<State>(std::move(plan));
-  for (const StagePlan& stage : state->plan.stages) {
-    state->stages.emplace_back(state->plan, stage, strategies, state->decisions);
-    if (state->stages.back().offers().empty()) return no_strategy(stage, problem, target);
+  auto state = std::make_shared<State>();
+  state->target = target;
+  std::vector<std::pair<std::string_view, Schedule>> rewritten;
+  for (const Algorithm& algorithm : schedules::algorithms())
+    if (problem.algorithms)
+      if (auto schedule = algorithm.rewrite(problem.compute, target))
+        rewritten.emplace_back(algorithm.name, std::move(*schedule));
+  TW_TRY(ComputePlan direct, plan_stages(problem, target, stop));
+  std::vector<ComputePlan> plans;
+  plans.push_back(std::move(direct));
+  for (const auto& [name, schedule] : rewritten) {
+    TW_TRY(ComputePlan plan, plan_stages(problem, target, stop, name, &schedule));
+    plans.push_back(std::move(plan));
   }
-  state->weight = weight_of(state->plan);
+  if (plans.size() > 1) {
+    Knob knob{"algorithm", {}};
+    for (size_t i = 0; i < plans.size(); ++i) knob.values.push_back(static_cast<int64_t>(i));
+    state->decisions.push_back(std::move(knob));
+  }
+  for (ComputePlan& plan : plans) {
+    auto branch = std::make_unique<Branch>(std::move(plan));
+    branch->begin = state->decisions.size();
+    for (const StagePlan& stage : branch->plan.stages) {
+      branch->stages.emplace_back(branch->plan, stage, strategies, state->decisions);
+      if (branch->stages.back().offers().empty()) return no_strategy(stage, problem, target);
+    }
+    branch->end = state->decisions.size();
+    branch->weight = weight_of(branch->plan);
+    state->branches.push_back(std::move(branch));
+  }
   return Space(std::move(state));
 }
 
@@ -167,16 +218,20 @@ Space Space::derive(const dsl::Compute& compute, const Target& target) {
   return derive(Problem{compute}, target).value();
 }
 
-const Target& Space::target() const { return state_->plan.target; }
+const Target& Space::target() const { return state_->target; }
 const std::vector<Knob>& Space::decisions() const { return state_->decisions; }
 
 double Space::size() const {
-  double size = 1;
-  for (const StageSpace& stage : state_->stages) size *= stage.size();
-  return size;
+  double sum = 0;
+  for (const auto& branch : state_->branches) {
+    double size = 1;
+    for (const StageSpace& stage : branch->stages) size *= stage.size();
+    sum += size;
+  }
+  return sum;
 }
 
-double Space::weight() const { return state_->weight; }
+double Space::weight() const { return state_->branches[0]->weight; }
 
 Point Space::default_point() const { return default_point(StopToken()).value(); }
 
@@ -194,7 +249,8 @@ Result<Point> Space::default_point(const StopToken& stop) const {
     best = point;
     return true;
   };
-  for (int i = 0; i < guesses && !stop.is_stopped(); ++i) improves(sample(random));
+  for (int i = 0; i < guesses && !stop.is_stopped(); ++i)
+    improves(sample_in({std::vector<int>(decisions().size(), 0)}, random));
   // Guesses do not come close where there are many knobs, of which the rate says much.
   for (bool moves = state_->can_be_climbed(); moves;) {
     const std::vector<Point> near = neighbours(best);
@@ -207,7 +263,13 @@ Result<Point> Space::default_point(const StopToken& stop) const {
 
 Point Space::sample(Random& random) const {
   Point point{std::vector<int>(decisions().size(), 0)};
-  for (const StageSpace& stage : state_->stages) {
+  if (state_->branches.size() > 1)
+    point.choices[0] = static_cast<int>(random.below(state_->count(0)));
+  return sample_in(std::move(point), random);
+}
+
+Point Space::sample_in(Point point, Random& random) const {
+  for (const StageSpace& stage : state_->stages_of(point)) {
     const auto draw = [&] {
       for (size_t d = stage.begin(); d < stage.end(); ++d)
         point.choices[d] = static_cast<int>(random.below(state_->count(d)));
@@ -230,7 +292,9 @@ Point Space::mutate(const Point& point, Random& random) const {
     Point next = point;
     const int changes = random.chance(0.5) ? 1 : 2;
     for (int c = 0; c < changes; ++c) {
-      const auto d = static_cast<size_t>(random.below(static_cast<int64_t>(point.choices.size())));
+      const Branch& own = state_->branch(point.choices);
+      const auto d =
+          own.begin + static_cast<size_t>(random.below(static_cast<int64_t>(own.end - own.begin)));
       const int count = state_->count(d);
       int& choice = next.choices[d];
       if (random.chance(0.6)) {
@@ -240,7 +304,7 @@ Point Space::mutate(const Point& point, Random& random) const {
       }
     }
     // Another strategy has knobs that the point says nothing about yet.
-    for (const StageSpace& stage : state_->stages) {
+    for (const StageSpace& stage : state_->stages_of(point)) {
       for (size_t d = stage.begin(); d < stage.end(); ++d)
         if (stage.is_active(d, next.choices) && !stage.is_active(d, point.choices))
           next.choices[d] = static_cast<int>(random.below(state_->count(d)));
@@ -252,9 +316,10 @@ Point Space::mutate(const Point& point, Random& random) const {
 }
 
 Point Space::cross(const Point& a, const Point& b, Random& random) const {
+  if (&state_->branch(a.choices) != &state_->branch(b.choices)) return a;
   for (int attempt = 0; attempt < 50; ++attempt) {
     Point child = a;
-    for (const StageSpace& stage : state_->stages) {
+    for (const StageSpace& stage : state_->stages_of(a)) {
       for (size_t d = stage.begin(); d < stage.end(); ++d) {
         const bool from_b = random.chance(0.5);
         // A parent of another strategy may say nothing about a knob; the strategy comes before.
@@ -272,11 +337,12 @@ Point Space::cross(const Point& a, const Point& b, Random& random) const {
 std::vector<Point> Space::neighbours(const Point& point) const {
   std::vector<Point> result;
   std::vector<bool> broken;
-  for (const StageSpace& stage : state_->stages) broken.push_back(!state_->fits(stage, point));
+  for (const StageSpace& stage : state_->stages_of(point)) broken.push_back(!state_->fits(stage, point));
   const auto all_broken = std::count(broken.begin(), broken.end(), true);
-  for (size_t s = 0; s < state_->stages.size(); ++s) {
+  const std::vector<StageSpace>& stages = state_->stages_of(point);
+  for (size_t s = 0; s < stages.size(); ++s) {
     if (all_broken > broken[s]) continue;  // another stage's configuration is not allowed
-    const StageSpace& stage = state_->stages[s];
+    const StageSpace& stage = stages[s];
     for (size_t d = stage.begin(); d < stage.end(); ++d)
       for (int v = 0; v < state_->count(d) && stage.is_active(d, point.choices); ++v) {
         if (v == point.choices[d]) continue;
@@ -290,34 +356,58 @@ std::vector<Point> Space::neighbours(const Point& point) const {
 }
 
 bool Space::allowed(const Point& point) const {
-  return std::all_of(state_->stages.begin(), state_->stages.end(), [&](const StageSpace& stage) {
+  Point cleared = point;
+  state_->clear_others(cleared);
+  const std::vector<StageSpace>& stages = state_->stages_of(point);
+  return cleared == point && std::all_of(stages.begin(), stages.end(), [&](const StageSpace& stage) {
     return stage.is_settled(point.choices) && state_->fits(stage, point);
   });
 }
 
 Schedule Space::schedule(const Point& point) const {
-  Construction c(state_->plan);
+  Construction c(state_->branch(point.choices).plan);
   state_->construct(point, c);
   return std::move(c.schedule);
 }
 
 std::optional<Point> Space::point_of(const Schedule& schedule, int most_constructions) const {
   if (schedule.error()) return std::nullopt;
+  for (size_t i = 0; i < state_->branches.size(); ++i)
+    if (auto point = point_in(i, schedule, most_constructions)) return point;
+  return std::nullopt;
+}
+
+std::optional<Point> Space::point_in(size_t index, const Schedule& schedule,
+                                     int most_constructions) const {
+  const Branch& branch = *state_->branches[index];
+  const std::vector<Step>& first = branch.plan.prologue.steps();
+  const std::vector<Step>& steps = schedule.steps();
+  const auto same = [](const Step& a, const Step& b) {
+    return schedules::to_string(a) == schedules::to_string(b);
+  };
+  if (steps.size() < first.size() || !std::equal(first.begin(), first.end(), steps.begin(), same))
+    return std::nullopt;
   PointSearch search;
-  for (size_t d = 0; d < decisions().size(); ++d) search.counts.push_back(state_->count(d));
-  search.construct = [this](const std::vector<int>& choices, Trace& trace) {
-    Construction c(state_->plan, &trace);
-    state_->construct({choices}, c);
+  for (size_t d = 0; d < decisions().size(); ++d)
+    search.counts.push_back(d < branch.begin || d >= branch.end ? 1 : state_->count(d));
+  const bool has_choice = state_->branches.size() > 1;
+  const auto in_branch = [=](std::vector<int> choices) {
+    if (has_choice) choices[0] = static_cast<int>(index);
+    return choices;
+  };
+  search.construct = [this, &branch, in_branch](const std::vector<int>& choices, Trace& trace) {
+    Construction c(branch.plan, &trace);
+    state_->construct({in_branch(choices)}, c);
     return std::move(c.schedule);
   };
-  search.allowed = [this](const std::vector<int>& choices) {
-    Point point{choices};
+  search.allowed = [this, in_branch](const std::vector<int>& choices) {
+    Point point{in_branch(choices)};
     state_->settle(point);
     return allowed(point);
   };
-  auto found = find_choices(search, schedule.steps(), most_constructions);
+  auto found = find_choices(search, steps, most_constructions);
   if (!found) return std::nullopt;
-  Point point{std::move(*found)};
+  Point point{in_branch(std::move(*found))};
   state_->settle(point);
   return point;
 }
@@ -362,7 +452,10 @@ Result<Point> Space::nearest_point(const Schedule& schedule, const StopToken& st
 
 std::string Space::to_string(const Point& point) const {
   std::vector<std::string> stages;
-  for (const StageSpace& stage : state_->stages) {
+  if (const std::string& algorithm = state_->branch(point.choices).plan.algorithm;
+      !algorithm.empty())
+    stages.push_back(algorithm);
+  for (const StageSpace& stage : state_->stages_of(point)) {
     const Offer& offer = stage.offer(point.choices);
     std::string text = fmt::format("{}: {}", stage.plan().name, offer.name);
     if (stage.place()) text += fmt::format(" place={}", point.choices[*stage.place()]);
@@ -417,10 +510,17 @@ bool parse_stage(std::string_view text, const StageSpace& stage, const std::vect
 
 std::optional<Point> Space::parse(std::string_view text) const {
   const std::vector<std::string> parts = split(text, ';');
-  if (parts.size() != state_->stages.size()) return std::nullopt;
   Point point{std::vector<int>(decisions().size(), 0)};
-  for (size_t s = 0; s < parts.size(); ++s)
-    if (!parse_stage(parts[s], state_->stages[s], decisions(), point.choices)) return std::nullopt;
+  size_t first = 0;
+  for (size_t i = 1; i < state_->branches.size(); ++i)
+    if (trim(parts[0]) == state_->branches[i]->plan.algorithm) {
+      point.choices[0] = static_cast<int>(i);
+      first = 1;
+    }
+  const std::vector<StageSpace>& stages = state_->stages_of(point);
+  if (parts.size() != first + stages.size()) return std::nullopt;
+  for (size_t s = 0; s < stages.size(); ++s)
+    if (!parse_stage(parts[first + s], stages[s], decisions(), point.choices)) return std::nullopt;
   return point;
 }
 

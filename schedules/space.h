@@ -96,6 +96,11 @@ class Space {
 
  private:
   struct State;
+  /// A sample of the algorithm of the point.
+  Point sample_in(Point point, Random& random) const;
+  /// point_of() in one of the branches.
+  std::optional<Point> point_in(size_t branch, const Schedule& schedule,
+                                int most_constructions) const;
   explicit Space(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };

@@ -198,10 +198,12 @@ bool can_inline(const Compute& compute, const Stage& stage,
 }
 
 /// Stages that are left when planning is over stay as they are.
-Schedule plan_prologue(const Compute& compute, Planning& planning) {
-  Schedule schedule(compute);
+Schedule plan_prologue(Schedule schedule, const Compute& declared, Planning& planning) {
+  const Compute compute = schedule.nest().compute;
   Readers readers = readers_of(compute);
   for (const Stage& stage : compute.stages) {
+    // An algorithm decides itself which of its own stages are inlined.
+    if (!declared.find_stage(stage.name)) continue;
     if (planning.is_over()) return schedule;
     planning.looks_at_one_of(schedule.nest().stages.size());
     // Inlining a stage adds readers to earlier stages only: those of this one are as declared.
@@ -214,20 +216,44 @@ Schedule plan_prologue(const Compute& compute, Planning& planning) {
   return schedule;
 }
 
-/// For each tensor the stages that read it, counted from the last one: consumers first.
-std::map<std::string, std::vector<size_t>> reading_nests(const Nest& nests) {
+/// The stages that are computed in the innermost loop of another one, by the name of the stage
+/// whose tile they belong to. Such a stage chooses its expression by an index, as the transforms of
+/// an algorithm do, and one other stage without a reduction reads it.
+std::map<std::string, std::string> nested_stages(const Nest& nests) {
+  const Readers readers = readers_of(nests.compute);
+  std::map<std::string, std::string> owners;
+  for (size_t i = nests.stages.size(); i > 0; --i) {
+    const StageNest& nest = nests.stages[i - 1];
+    const std::string& name = nest.stage.name;
+    if (nest.prepared || nest.epilogue || reduces(nest.stage) || nests.compute.is_output(name))
+      continue;
+    const auto found = readers.find(name);
+    if (found == readers.end() || found->second.size() != 1 || reduces(*found->second[0])) continue;
+    if (!nests.find(found->second[0]->name) || choosing_axes(nest.stage.body).empty()) continue;
+    const auto owner = owners.find(found->second[0]->name);
+    owners[name] = owner == owners.end() ? found->second[0]->name : owner->second;
+  }
+  return owners;
+}
+
+/// For each tensor the planned stages that read it, counted from the last one: consumers first.
+/// What a nested stage reads counts as read by its owner.
+std::map<std::string, std::vector<size_t>> reading_nests(
+    const Nest& nests, const std::map<std::string, std::string>& nested) {
   std::map<std::string, std::vector<size_t>> readers;
-  size_t planned = 0;
+  std::map<std::string, size_t> places;
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
     if (nest.prepared) continue;
+    const auto owner = nested.find(nest.stage.name);
+    const size_t place = owner == nested.end() ? places.size() : places.at(owner->second);
+    if (owner == nested.end()) places[nest.stage.name] = place;
     const auto note = [&](const dsl::Read& r) {
       std::vector<size_t>& known = readers[r.tensor];
-      if (known.empty() || known.back() != planned) known.push_back(planned);
+      if (std::find(known.begin(), known.end(), place) == known.end()) known.push_back(place);
     };
     for_each_read(nest.stage.body, note);
     if (nest.epilogue) for_each_read(nest.epilogue->body, note);
-    ++planned;
   }
   return readers;
 }
@@ -513,15 +539,32 @@ void prepare_constant_stages(Schedule& prologue) {
 
 }  // namespace
 
+std::map<std::string, int64_t> choosing_axes(const Expr& body) {
+  std::map<std::string, int64_t> axes;
+  dsl::for_each(body, [&](const Expr& e) {
+    const dsl::Select* select = e.as<dsl::Select>();
+    const dsl::Binary* equal = select ? select->condition.as<dsl::Binary>() : nullptr;
+    if (!equal || equal->op != dsl::BinaryOp::Eq || !dsl::as_int(equal->b)) return;
+    if (const dsl::Var* v = equal->a.as<dsl::Var>()) axes.emplace(v->name, 0);
+    const dsl::Binary* mod = equal->a.as<dsl::Binary>();
+    if (!mod || mod->op != dsl::BinaryOp::Mod) return;
+    const dsl::Var* v = mod->a.as<dsl::Var>();
+    if (const auto factor = dsl::as_int(mod->b); v && factor) axes.emplace(v->name, *factor);
+  });
+  return axes;
+}
+
 const Stage& ComputePlan::stage(const StagePlan& plan) const {
   return *compute.find_stage(plan.name);
 }
 
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
-                                const StopToken& stop) {
+                                const StopToken& stop, std::string_view algorithm,
+                                const Schedule* rewritten) {
   const Compute& compute = problem.compute;
   Planning planning(stop);
-  Schedule prologue = plan_prologue(compute, planning);
+  Schedule prologue =
+      plan_prologue(rewritten ? *rewritten : Schedule(compute), compute, planning);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
@@ -531,14 +574,24 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
   }
   if (prologue.error()) return tl::unexpected(*prologue.error());
   prepare_constant_stages(prologue);
-  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state};
+  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state,
+                   std::string(algorithm)};
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
   const Fixed fixed{plan.compute, scratch_tensors(nests), plan.layouts};
-  auto readers = reading_nests(nests);
+  const auto nested = algorithm.empty() ? std::map<std::string, std::string>()
+                                        : nested_stages(nests);
+  auto readers = reading_nests(nests, nested);
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
     if (nest.prepared) continue;
+    if (const auto owner = nested.find(nest.stage.name); owner != nested.end()) {
+      const auto of = std::find_if(
+          plan.stages.begin(), plan.stages.end(),
+          [&](const StagePlan& planned) { return planned.name == owner->second; });
+      of->nested.push_back(nest.stage.name);
+      continue;
+    }
     StagePlan stage;
     stage.name = nest.stage.name;
     stage.contiguous = contiguous_axis(nest, fixed);

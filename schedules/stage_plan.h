@@ -44,6 +44,9 @@ struct StagePlan {
   /// The axis along which elements of the result are neighbours in memory; empty for a single
   /// number.
   std::string contiguous;
+  /// The stages that are computed in the innermost loop around the stage's tile, consumers first:
+  /// transforms of an algorithm along another direction. Nobody else reads them.
+  std::vector<std::string> nested;
   bool reduces = false;
   bool scans = false;  ///< a reduction that is a scan, of which the fields below are empty
   // Of reductions:
@@ -67,8 +70,9 @@ struct ComputePlan {
   std::map<std::string, dsl::Layout> layouts;
   /// Inlines, epilogues, the layouts asked for and prepared stages, the same for every point.
   Schedule prologue;
-  std::vector<StagePlan> stages;                 ///< consumers first; without prepared ones
+  std::vector<StagePlan> stages;  ///< consumers first; without prepared and nested ones
   dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
+  std::string algorithm;  ///< its name; empty: direct
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
@@ -77,8 +81,10 @@ struct ComputePlan {
 /// output, or for what is no layout of it; as check_not_stopped() where the token stopped. The work
 /// is bounded by a count, so that the plan depends on the problem and the target alone: in a
 /// compute with thousands of stages the last ones may stay unmerged.
+/// An algorithm is given by its name and its steps.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
-                                const StopToken& stop = {});
+                                const StopToken& stop = {}, std::string_view algorithm = {},
+                                const Schedule* rewritten = nullptr);
 
 /// The index of the read's dimension along which its tensor is contiguous. Requires: it has
 /// indices.
@@ -86,6 +92,9 @@ size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read);
 /// The axes in their order, but the contiguous one, if it is among them, last.
 std::vector<std::string> contiguous_last(std::vector<std::string> axes,
                                          const std::string& contiguous);
+/// The axes by whose value the expression is chosen, select(x == 0, ...) or select(y % 4 == 0,
+/// ...), with the number of values: 0 for x, 4 for y % 4.
+std::map<std::string, int64_t> choosing_axes(const Expr& body);
 /// Elements of the stage's type in a vector register.
 int64_t vector_lanes(const Target& target, const dsl::Stage& stage);
 /// Requires: an axis of the stage, spatial or reduced.

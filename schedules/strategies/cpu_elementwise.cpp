@@ -113,7 +113,7 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
 
 std::unique_ptr<const StageStrategy> cpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
-  if (plan.target.is_gpu() || stage.reduces) return nullptr;
+  if (plan.target.is_gpu() || stage.reduces || !plan.algorithm.empty()) return nullptr;
   return std::make_unique<CpuElementwiseStage>(plan, stage);
 }
 

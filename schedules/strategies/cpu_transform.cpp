@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage that an algorithm made on a CPU and that does not reduce: a transform, which chooses its
+// expression by indices (a point of Winograd's algorithm, an output in its tile), or a copy of the
+// data with their padding. Loops along these indices are unrolled, so that each copy has one
+// expression and copies share what they read; vectors go along the axis that the stages around the
+// transform have last. The transform along another direction is computed in the innermost loop
+// around the unrolled ones. Loops over strips of the result are tasks, in which the products before
+// it and the transform before these may be computed: their buffers then hold a strip, and stay in
+// L1 or L2.
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "base/integer.h"
+#include "schedules/nest.h"
+#include "schedules/strategies/cpu_loops.h"
+#include "schedules/strategy.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::Axis;
+using dsl::Stage;
+
+struct CpuTransform {
+  int64_t strip = 1;    ///< iterations of the loop over strips, of the axis that is cut into them
+  int64_t columns = 0;  ///< vectors of a strip; 0: all
+  int64_t order = 0;    ///< vectors outside (0) or inside (1) of the loops over tiles
+  int64_t tasks = 1;    ///< loops that are parallel, of a stage without strips
+  int64_t layout = 1;   ///< of inputs and outputs: blocks of a vector (1), or innermost (2)
+};
+
+class CpuTransformStage : public Configured<CpuTransform> {
+ public:
+  CpuTransformStage(const ComputePlan& compute, const StagePlan& plan)
+      : Configured(compute, plan), lane_(lane_axis()) {
+    note_choices(stage_);
+    for (const std::string& nested : plan.nested) note_choices(*compute.compute.find_stage(nested));
+    for (const Axis& axis : stage_.axes)
+      if (axis.name != lane_ && !is_unrolled(axis)) outer_.push_back(axis.name);
+    if (has_strips()) {
+      add_knob("strip", strips(), &CpuTransform::strip);
+      add_knob("columns", {0, 1, 2, 4, 8}, &CpuTransform::columns);
+    }
+    add_knob("order", {0, 1}, &CpuTransform::order);
+    if (!has_strips()) add_knob("tasks", {1, 2, 3}, &CpuTransform::tasks);
+    if (!arguments().empty()) add_knob("layout", {1, 2}, &CpuTransform::layout);
+  }
+
+ private:
+  /// Nested stages have the stage's names for the axes that they share.
+  void note_choices(const Stage& stage) {
+    for (const auto& [axis, count] : choosing_axes(stage.body)) choosing_.emplace(axis, count);
+  }
+
+  bool is_output() const { return compute_.compute.is_output(plan_.name); }
+  /// True for the last transform, in whose strips the stages before it may be computed.
+  bool has_strips() const { return is_output() && !outer_.empty(); }
+
+  /// True for an axis that is unrolled as a whole.
+  bool is_unrolled(const Axis& axis) const {
+    const auto found = choosing_.find(axis.name);
+    return found != choosing_.end() && (found->second == 0 || found->second >= axis.extent);
+  }
+  /// Elements of the axis that are unrolled, in loops over the rest.
+  int64_t unrolled_along(const std::string& axis) const {
+    const auto found = choosing_.find(axis);
+    return found == choosing_.end() ? 1 : std::max<int64_t>(found->second, 1);
+  }
+
+  /// The last axis of a stage that this one reads, where it is one of this stage; else the last
+  /// axis.
+  std::string lane_axis() const {
+    std::string lane = stage_.axes.back().name;
+    for_each_read(stage_.body, [&](const dsl::Read& read) {
+      if (read.indices.empty() || !compute_.compute.find_stage(read.tensor)) return;
+      if (const dsl::Var* v = read.indices.back().as<dsl::Var>()) lane = v->name;
+    });
+    return lane;
+  }
+
+  /// The axis of strips: that of rows where there are rows and columns.
+  const std::string& strip_axis() const {
+    return outer_.size() > 2 ? outer_[outer_.size() - 2] : outer_.back();
+  }
+  /// Lengths of strips, in iterations: the shortest for each number of strips.
+  std::vector<int64_t> strips() const {
+    const int64_t iterations =
+        ceil_div(extent_of(stage_, strip_axis()), unrolled_along(strip_axis()));
+    std::vector<int64_t> lengths;
+    for (int64_t length = 1; length <= iterations; ++length)
+      if (length == 1 || ceil_div(iterations, length) < ceil_div(iterations, length - 1))
+        lengths.push_back(length);
+    return lengths;
+  }
+
+  /// Inputs and outputs whose layouts are free and which are read or written along the lanes, with
+  /// the dimension of the lanes.
+  std::map<std::string, size_t> arguments() const {
+    std::map<std::string, size_t> found;
+    const auto add = [&](const std::string& tensor, size_t dimension) {
+      if (!compute_.layouts.contains(tensor)) found.emplace(tensor, dimension);
+    };
+    for (size_t d = 0; is_output() && d < stage_.axes.size(); ++d)
+      if (stage_.axes[d].name == lane_) add(plan_.name, d);
+    const auto add_read = [&](const dsl::Read& read) {
+      const dsl::Input* input = compute_.compute.find_input(read.tensor);
+      if (!input || input->constant || read.indices.size() < 2) return;
+      for (size_t d = 0; d < read.indices.size(); ++d)
+        if (const dsl::Var* v = read.indices[d].as<dsl::Var>(); v && v->name == lane_)
+          add(read.tensor, d);
+    };
+    for_each_read(stage_.body, add_read);
+    for (const std::string& nested : plan_.nested)
+      for_each_read(compute_.compute.find_stage(nested)->body, add_read);
+    return found;
+  }
+
+  /// "NCHW16c": blocks of `width` elements along the dimension inside; "NHWC" for a width of 0.
+  std::string layout_of(const std::string& tensor, size_t dimension, int64_t width) const {
+    const std::string letters = compute_.compute.letters_of(tensor);
+    const auto upper = [](char letter) { return static_cast<char>(std::toupper(letter)); };
+    std::string text;
+    for (size_t d = 0; d < letters.size(); ++d)
+      if (d != dimension || width > 0) text += upper(letters[d]);
+    if (width == 0) return text + upper(letters[dimension]);
+    return text + std::to_string(width) + static_cast<char>(std::tolower(letters[dimension]));
+  }
+
+  void choose_layouts(const CpuTransform& config, int64_t width, Construction& c) const {
+    c.uses(config.layout);
+    for (const auto& [tensor, dimension] : arguments()) {
+      const bool is_blocked =
+          config.layout == 1 && width < compute_.compute.shape_of(tensor)[dimension];
+      const std::string text = layout_of(tensor, dimension, is_blocked ? width : 0);
+      if (text != compute_.compute.letters_of(tensor)) c.schedule.add(SetLayout{tensor, text});
+    }
+  }
+
+  Site append_steps(const CpuTransform& config, const Site* inside,
+                    Construction& c) const override {
+    const std::string& name = plan_.name;
+    const int64_t width =
+        std::min(vector_lanes(compute_.target, stage_), extent_of(stage_, lane_));
+    choose_layouts(config, width, c);
+    compute_at(c, name, inside);
+    Loops strips, tiles, unrolled;
+    for (const Axis& axis : stage_.axes)
+      if (axis.name != lane_) split_other_axis(config, axis, c, strips, tiles, unrolled);
+    std::string lane = lane_;
+    Loops vectors, columns;
+    if (width < c.extent(name, lane)) vectors = {split_off(c, name, lane, width)};
+    if (has_strips() && !vectors.empty()) {
+      c.uses(config.columns);
+      if (config.columns > 0 && config.columns < c.extent(name, vectors[0]))
+        columns = {split_off(c, name, vectors[0], config.columns)};
+    }
+    c.uses(config.order);
+    const Loops inner = config.order == 0 ? concat({vectors, tiles}) : concat({tiles, vectors});
+    const Loops around = concat({columns, strips, inner});
+    const Loops order = concat({around, unrolled, {lane}});
+    if (order.size() > 1) c.schedule.add(Reorder{name, order});
+    c.schedule.add(Vectorize{name, lane});
+    unroll(c, name, unrolled);
+    if (!inside && has_strips()) {
+      parallelize(c, name, around, columns.size() + strips.size());
+    } else if (!inside) {
+      c.uses(config.tasks);
+      parallelize(c, name, around, static_cast<size_t>(config.tasks));
+    }
+    if (!around.empty())
+      for (const std::string& nested : plan_.nested) append_nested(nested, around.back(), c);
+    return inside ? Site{} : site_of(c, name);
+  }
+
+  /// Loops of an axis that is not that of the lanes: over strips, over tiles, inside of a tile.
+  void split_other_axis(const CpuTransform& config, const Axis& axis, Construction& c,
+                        Loops& strips, Loops& tiles, Loops& unrolled) const {
+    const std::string& name = plan_.name;
+    if (is_unrolled(axis)) return unrolled.push_back(axis.name);
+    std::string loop = axis.name;
+    const int64_t factor = unrolled_along(axis.name);
+    if (factor > 1 && factor < c.extent(name, axis.name)) {
+      std::string rest = split_off(c, name, loop, factor);
+      unrolled.push_back(loop);
+      loop = rest;
+    } else if (factor > 1) {  // inside of another stage
+      return unrolled.push_back(loop);
+    }
+    if (!has_strips()) return tiles.push_back(loop);
+    if (axis.name == strip_axis()) {
+      c.uses(config.strip);
+      if (config.strip >= c.extent(name, loop)) return strips.push_back(loop);
+      strips.push_back(split_off(c, name, loop, config.strip));
+      return tiles.push_back(loop);
+    }
+    (axis.name == outer_.back() ? tiles : strips).push_back(loop);
+  }
+
+  /// Computes a nested stage in the loop, its choices unrolled and its last axis in vectors.
+  void append_nested(const std::string& nested, const std::string& loop, Construction& c) const {
+    c.schedule.add(ComputeAt{nested, plan_.name, loop});
+    const Stage& stage = *compute_.compute.find_stage(nested);
+    const auto choosing = choosing_axes(stage.body);
+    Loops loops, unrolled;
+    for (size_t a = 0; a + 1 < stage.axes.size(); ++a) {
+      const std::string& axis = stage.axes[a].name;
+      (choosing.contains(axis) ? unrolled : loops).push_back(axis);
+    }
+    const std::string& lane = stage.axes.back().name;
+    c.schedule.add(Reorder{nested, concat({loops, unrolled, {lane}})});
+    c.schedule.add(Vectorize{nested, lane});
+    unroll(c, nested, unrolled);
+  }
+
+  std::map<std::string, int64_t> choosing_;  // choosing_axes() of the stage and the nested ones
+  std::string lane_;
+  Loops outer_;  // axes that are neither lanes nor unrolled as a whole
+};
+
+}  // namespace
+
+std::unique_ptr<const StageStrategy> cpu_transform(const ComputePlan& plan,
+                                                   const StagePlan& stage) {
+  if (plan.target.is_gpu() || plan.algorithm.empty() || stage.reduces) return nullptr;
+  if (plan.stage(stage).axes.empty()) return nullptr;
+  return std::make_unique<CpuTransformStage>(plan, stage);
+}
+
+}  // namespace tw::schedules
