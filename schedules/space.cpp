@@ -337,7 +337,8 @@ Point Space::cross(const Point& a, const Point& b, Random& random) const {
 std::vector<Point> Space::neighbours(const Point& point) const {
   std::vector<Point> result;
   std::vector<bool> broken;
-  for (const StageSpace& stage : state_->stages_of(point)) broken.push_back(!state_->fits(stage, point));
+  for (const StageSpace& stage : state_->stages_of(point))
+    broken.push_back(!state_->fits(stage, point));
   const auto all_broken = std::count(broken.begin(), broken.end(), true);
   const std::vector<StageSpace>& stages = state_->stages_of(point);
   for (size_t s = 0; s < stages.size(); ++s) {
@@ -359,9 +360,10 @@ bool Space::allowed(const Point& point) const {
   Point cleared = point;
   state_->clear_others(cleared);
   const std::vector<StageSpace>& stages = state_->stages_of(point);
-  return cleared == point && std::all_of(stages.begin(), stages.end(), [&](const StageSpace& stage) {
-    return stage.is_settled(point.choices) && state_->fits(stage, point);
-  });
+  return cleared == point &&
+         std::all_of(stages.begin(), stages.end(), [&](const StageSpace& stage) {
+           return stage.is_settled(point.choices) && state_->fits(stage, point);
+         });
 }
 
 Schedule Space::schedule(const Point& point) const {

@@ -558,13 +558,11 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
   return *compute.find_stage(plan.name);
 }
 
-Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
-                                const StopToken& stop, std::string_view algorithm,
-                                const Schedule* rewritten) {
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, const StopToken& stop,
+                                std::string_view algorithm, const Schedule* rewritten) {
   const Compute& compute = problem.compute;
   Planning planning(stop);
-  Schedule prologue =
-      plan_prologue(rewritten ? *rewritten : Schedule(compute), compute, planning);
+  Schedule prologue = plan_prologue(rewritten ? *rewritten : Schedule(compute), compute, planning);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
@@ -574,21 +572,21 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
   }
   if (prologue.error()) return tl::unexpected(*prologue.error());
   prepare_constant_stages(prologue);
-  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state,
-                   std::string(algorithm)};
+  ComputePlan plan{{}, target,        std::move(layouts),    std::move(prologue),
+                   {}, problem.state, std::string(algorithm)};
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
   const Fixed fixed{plan.compute, scratch_tensors(nests), plan.layouts};
-  const auto nested = algorithm.empty() ? std::map<std::string, std::string>()
-                                        : nested_stages(nests);
+  const auto nested =
+      algorithm.empty() ? std::map<std::string, std::string>() : nested_stages(nests);
   auto readers = reading_nests(nests, nested);
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
     if (nest.prepared) continue;
     if (const auto owner = nested.find(nest.stage.name); owner != nested.end()) {
-      const auto of = std::find_if(
-          plan.stages.begin(), plan.stages.end(),
-          [&](const StagePlan& planned) { return planned.name == owner->second; });
+      const auto of =
+          std::find_if(plan.stages.begin(), plan.stages.end(),
+                       [&](const StagePlan& planned) { return planned.name == owner->second; });
       of->nested.push_back(nest.stage.name);
       continue;
     }

@@ -72,7 +72,7 @@ struct ComputePlan {
   Schedule prologue;
   std::vector<StagePlan> stages;  ///< consumers first; without prepared and nested ones
   dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
-  std::string algorithm;  ///< its name; empty: direct
+  std::string algorithm;                         ///< its name; empty: direct
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };

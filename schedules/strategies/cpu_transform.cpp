@@ -141,8 +141,7 @@ class CpuTransformStage : public Configured<CpuTransform> {
   Site append_steps(const CpuTransform& config, const Site* inside,
                     Construction& c) const override {
     const std::string& name = plan_.name;
-    const int64_t width =
-        std::min(vector_lanes(compute_.target, stage_), extent_of(stage_, lane_));
+    const int64_t width = std::min(vector_lanes(compute_.target, stage_), extent_of(stage_, lane_));
     choose_layouts(config, width, c);
     compute_at(c, name, inside);
     Loops strips, tiles, unrolled;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/algorithms.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "schedules/legality.h"
+#include "tests/nightly.h"
+#include "tests/schedules/agreement.h"
+#include "tests/schedules/spaces.h"
+
+namespace tw::schedules {
+namespace {
+
+constexpr const char* target = "x86-64-v4";
+constexpr const char* conv = "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 f32 fast";
+
+Space space_for(const std::string& workload, const char* name = target) {
+  return Space::derive(problem_of(dsl::parse_workload(workload).value()), *parse_target(name))
+      .value();
+}
+
+/// The word that a configuration begins with, or "direct".
+std::string algorithm_of(const Space& space, const Point& point) {
+  const std::string text = space.to_string(point);
+  const std::string first = text.substr(0, text.find(';'));
+  return first.find(':') == std::string::npos ? first : "direct";
+}
+
+std::set<std::string> algorithms_of(const Space& space) {
+  std::set<std::string> found;
+  Random random(1);
+  for (int i = 0; i < 60; ++i) found.insert(algorithm_of(space, space.sample(random)));
+  return found;
+}
+
+TEST(Algorithms, AreOfferedWhereTheAccuracyClassAllowsThemAndProductsOutnumberTransforms) {
+  using Names = std::set<std::string>;
+  const Names all = {"direct", "winograd_2", "winograd_4", "winograd_6"};
+  EXPECT_EQ(algorithms_of(space_for(conv)), all);
+  EXPECT_EQ(algorithms_of(space_for("conv2d n=1 c=64 h=7 w=9 k=64 r=1 s=7 pad_left=3 pad_right=3 "
+                                    "f32 fast")),
+            all);
+  // Tiles of 6 are larger than the frame.
+  EXPECT_EQ(algorithms_of(space_for("conv2d n=1 c=32 h=5 w=5 k=32 r=3 s=3 pad=1 f32 fast")),
+            (Names{"direct", "winograd_2", "winograd_4"}));
+  for (const char* workload :
+       {"conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 f32 strict",
+        "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 stride=2 f32 fast",
+        "conv2d n=1 c=32 h=14 w=14 k=32 r=1 s=1 f32 fast",
+        "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 groups=32 f32 fast",
+        "conv2d n=1 c=3 h=14 w=14 k=32 r=3 s=3 pad=1 f32 fast",
+        "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 i8 fast", "dense m=64 n=64 k=64 f32 fast"})
+    EXPECT_EQ(algorithms_of(space_for(workload)), Names{"direct"}) << workload;
+  EXPECT_EQ(algorithms_of(space_for(conv, "cuda:sm_90a")), Names{"direct"});
+}
+
+TEST(Algorithms, MovesOfTheSearchKeepThem) {
+  const Space space = space_for(conv);
+  Random random(3);
+  std::map<std::string, Point> points;
+  for (int i = 0; i < 60; ++i) {
+    const Point point = space.sample(random);
+    points.emplace(algorithm_of(space, point), point);
+  }
+  ASSERT_EQ(points.size(), 4u);
+  for (const auto& [name, point] : points) {
+    Point at = point;
+    for (int i = 0; i < 100; ++i) {
+      const Point next = space.mutate(at, random);
+      ASSERT_TRUE(space.allowed(next)) << space.to_string(next);
+      ASSERT_EQ(algorithm_of(space, next), name);
+      EXPECT_EQ(algorithm_of(space, space.cross(next, at, random)), name);
+      at = next;
+    }
+    EXPECT_NE(at, point);
+    for (const Point& next : space.neighbours(point)) EXPECT_EQ(algorithm_of(space, next), name);
+    for (const auto& [other, mate] : points)
+      if (other != name) {
+        EXPECT_EQ(space.cross(point, mate, random), point);
+      }
+  }
+  EXPECT_EQ(algorithm_of(space, space.default_point()), "direct");
+}
+
+TEST(Algorithms, AreTheFirstWordOfAConfiguration) {
+  const Space space = space_for(conv);
+  Random random(5);
+  for (int i = 0; i < 40; ++i) {
+    const Point point = space.sample(random);
+    ASSERT_TRUE(space.allowed(point));
+    const std::string text = space.to_string(point);
+    EXPECT_EQ(space.parse(text), point) << text;
+    if (algorithm_of(space, point) == "direct") continue;
+    // The same stages without the word, or with that of another algorithm, are another point or
+    // none.
+    EXPECT_NE(space.parse(text.substr(text.find(';') + 2)), point);
+    EXPECT_FALSE(space.parse("strassen" + text.substr(text.find(';'))));
+  }
+  // Records of direct schedules keep their text.
+  const Space direct = space_for("conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 f32 strict");
+  const std::string text = direct.to_string(direct.default_point());
+  const auto point = space.parse(text);
+  ASSERT_TRUE(point);
+  EXPECT_EQ(space.to_string(*point), text);
+  EXPECT_EQ(space.schedule(*point).to_string(),
+            direct.schedule(direct.default_point()).to_string());
+}
+
+TEST(Algorithms, PointsAreFoundBackFromTheirSteps) {
+  EXPECT_GE(found_back(space_for(conv), 12, 7), 11);
+}
+
+/// Random schedules of the problem's algorithms compute the problem's compute, up to rounding.
+void expect_agreement(const Problem& problem, const char* name, double tolerance) {
+  const auto space = Space::derive(problem, *parse_target(name));
+  ASSERT_TRUE(space) << space.error().message;
+  const int samples = is_nightly() ? 400 : 8;
+  Random random(11);
+  int legal = 0;
+  for (int i = 0; i < samples; ++i) {
+    const Point point = space->sample(random);
+    if (algorithm_of(*space, point) == "direct") continue;
+    const Schedule schedule = space->schedule(point);
+    const auto program = schedule.program(limits_of(space->target()));
+    if (!program) continue;
+    ++legal;
+    EXPECT_EQ(disagreement(problem.compute, *program, static_cast<uint64_t>(i), tolerance),
+              std::nullopt)
+        << schedule.to_string();
+  }
+  EXPECT_GT(legal, samples / 4);
+}
+
+// Consumers, layouts that are asked for, and shapes of which no tile, strip or vector is a divisor.
+TEST(Algorithms, RandomSchedulesComputeWhatTheComputeMeans) {
+  const struct {
+    const char* workload;
+    dsl::Layouts layouts = {};
+    double tolerance = 2e-3;
+  } cases[] = {
+      {"conv2d n=1 c=9 h=7 w=10 k=20 r=3 s=3 pad=1 f32 fast"},
+      {"conv2d n=2 c=16 h=6 w=7 k=17 r=3 s=3 f32 fast"},
+      {"conv2d n=1 c=20 h=5 w=9 k=9 r=1 s=3 pad_left=1 f32 fast"},
+      {"conv2d n=1 c=32 h=17 w=4 k=32 r=7 s=1 pad_top=3 pad_bottom=3 f32 fast"},
+      {"conv2d n=1 c=18 h=9 w=8 k=24 r=5 s=5 pad=2 f32 fast", {}, 1e-1},
+      {"conv2d n=1 c=32 h=6 w=7 k=40 r=3 s=3 pad=1 groups=2 f32 fast"},
+      {"conv2d n=1 c=16 h=8 w=8 k=16 r=3 s=3 pad=1 bias=1 relu=1 f32 fast"},
+      {"conv2d n=1 c=16 h=8 w=8 k=16 r=3 s=3 pad=1 f32 fast", {{"in", "NCHW"}, {"out", "NCHW"}}},
+      {"conv2d n=1 c=16 h=8 w=8 k=16 r=3 s=3 pad=1 f32 fast", {{"in", "NHWC"}, {"out", "NCHW8c"}}},
+  };
+  for (const auto& [workload, layouts, tolerance] : cases) {
+    SCOPED_TRACE(workload);
+    Problem problem = problem_of(dsl::parse_workload(workload).value());
+    problem.layouts = layouts;
+    expect_agreement(problem, target, tolerance);
+    expect_agreement(problem, "x86-64-v3", tolerance);
+  }
+}
+
+// A signal, a chain of consumers that read the convolution twice, and weights that are no
+// constants.
+TEST(Algorithms, RandomSchedulesOfExpressionsComputeWhatTheyMean) {
+  for (const char* text : {R"(input a: f32[2, 24, 23]
+           weight w: f32[16, 24, 3]
+           out: f32[n=2, k=16, x=21] = sum(c=24, r=3) a[n, c, x + r] * w[k, c, r])",
+                           R"(input a: f32[1, 16, 10, 9]
+           weight w: f32[20, 16, 3, 3]
+           input b: f32[1, 20, 8, 7]
+           conv: f32[n=1, k=20, y=8, x=7] = sum(c=16, r=3, s=3) a[n, c, y + r, x + s] * w[k, c, r, s]
+           out: f32[n=1, k=20, y=8, x=7] = conv[n, k, y, x] * max(conv[n, k, y, x], b[n, k, y, x]))",
+                           R"(input a: f32[1, 16, 10, 9]
+           input w: f32[20, 16, 3, 3]
+           out: f32[n=1, k=20, y=8, x=7] = sum(c=16, r=3, s=3) a[n, c, y + r, x + s] * w[k, c, r, s])"}) {
+    SCOPED_TRACE(text);
+    const auto compute = dsl::parse_compute(text);
+    ASSERT_TRUE(compute) << compute.error().message;
+    Problem problem{*compute};
+    problem.algorithms = true;
+    expect_agreement(problem, target, 2e-3);
+  }
+}
+
+}  // namespace
+}  // namespace tw::schedules
