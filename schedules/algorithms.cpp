@@ -4,7 +4,7 @@
 namespace tw::schedules {
 
 #define ALGORITHM(name) \
-  std::optional<Schedule> name(const dsl::Compute& compute, const Target& target);
+  std::optional<Rewritten> name(const dsl::Compute& compute, const Target& target);
 #include "schedules/algorithms.def"
 #undef ALGORITHM
 
@@ -15,6 +15,17 @@ std::span<const Algorithm> algorithms() {
 #undef ALGORITHM
   };
   return table;
+}
+
+std::vector<Rewritten> apply_algorithms(const dsl::Compute& compute, const Target& target) {
+  std::vector<Rewritten> all;
+  for (const Algorithm& algorithm : algorithms()) {
+    auto rewritten = algorithm.rewrite(compute, target);
+    if (!rewritten) continue;
+    rewritten->algorithm = algorithm.name;
+    all.push_back(std::move(*rewritten));
+  }
+  return all;
 }
 
 }  // namespace tw::schedules

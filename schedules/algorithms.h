@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/target.h"
 #include "dsl/compute.h"
@@ -20,14 +21,24 @@
 
 namespace tw::schedules {
 
+/// A compute as an algorithm computes it.
+struct Rewritten {
+  Schedule schedule;  ///< the steps that rewrite the compute
+  /// The largest error of an element that is to be expected, relative to the largest element, of
+  /// data and weights that are independent and of mean 0.
+  double expected_error = 0;
+  std::string_view algorithm = {};  ///< its name, which apply_algorithms() sets
+};
+
 struct Algorithm {
   std::string_view name;  ///< the first word of configurations
-  /// The schedule of the steps that rewrite the compute; nullopt if the algorithm does not match it
-  /// or cannot pay on the target.
-  std::optional<Schedule> (*rewrite)(const dsl::Compute& compute, const Target& target);
+  /// nullopt if the algorithm does not match the compute or cannot pay on the target.
+  std::optional<Rewritten> (*rewrite)(const dsl::Compute& compute, const Target& target);
 };
 
 /// All algorithms but the direct one, in the order in which spaces offer them.
 std::span<const Algorithm> algorithms();
+/// What those that match make of the compute.
+std::vector<Rewritten> apply_algorithms(const dsl::Compute& compute, const Target& target);
 
 }  // namespace tw::schedules

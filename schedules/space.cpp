@@ -183,18 +183,14 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
                             std::span<const Strategy> strategies) {
   auto state = std::make_shared<State>();
   state->target = target;
-  std::vector<std::pair<std::string_view, Schedule>> rewritten;
-  for (const Algorithm& algorithm : schedules::algorithms())
-    if (problem.algorithms)
-      if (auto schedule = algorithm.rewrite(problem.compute, target))
-        rewritten.emplace_back(algorithm.name, std::move(*schedule));
   TW_TRY(ComputePlan direct, plan_stages(problem, target, stop));
   std::vector<ComputePlan> plans;
   plans.push_back(std::move(direct));
-  for (const auto& [name, schedule] : rewritten) {
-    TW_TRY(ComputePlan plan, plan_stages(problem, target, stop, name, &schedule));
-    plans.push_back(std::move(plan));
-  }
+  if (problem.algorithms)
+    for (const Rewritten& rewritten : apply_algorithms(problem.compute, target)) {
+      TW_TRY(ComputePlan plan, plan_stages(problem, target, stop, &rewritten));
+      plans.push_back(std::move(plan));
+    }
   if (plans.size() > 1) {
     Knob knob{"algorithm", {}};
     for (size_t i = 0; i < plans.size(); ++i) knob.values.push_back(static_cast<int64_t>(i));
@@ -231,12 +227,20 @@ double Space::size() const {
   return sum;
 }
 
-double Space::weight() const { return state_->branches[0]->weight; }
+double Space::weight() const {
+  double most = 0;
+  for (const auto& branch : state_->branches) most = std::max(most, branch->weight);
+  return most;
+}
+
+double Space::expected_error(const Point& point) const {
+  return state_->branch(point.choices).plan.expected_error;
+}
 
 Point Space::default_point() const { return default_point(StopToken()).value(); }
 
 Result<Point> Space::default_point(const StopToken& stop) const {
-  Allowance allowance(most_default_points, weight(), stop);
+  Allowance allowance(most_default_points, state_->branches[0]->weight, stop);
   const Limits limits = limits_of(target());
   Random random(1);
   Point best{std::vector<int>(decisions().size(), 0)};

@@ -7,10 +7,14 @@
 // are computed in a loop of their consumer or in a phase of their own. Each stage that remains is
 // scheduled by one of the strategies that match it (strategy.h).
 //
-// A space is a list of decisions: for each stage, whether it is computed inside its consumer, which
-// of its strategies it takes, and the knobs of these strategies. Knobs of one name are one decision
-// that several strategies share, so that a point keeps its value when it changes the strategy.
-// Sampling, mutating and crossing know nothing else. A Space is immutable and thread-safe to share.
+// A space is the union of the spaces of all algorithms that the problem allows and that match it
+// (algorithms.h).
+//
+// A space is a list of decisions: the algorithm, and for each stage of each algorithm, whether it
+// is computed inside its consumer, which of its strategies it takes, and the knobs of these
+// strategies. Knobs of one name are one decision that several strategies share, so that a point
+// keeps its value when it changes the strategy. Sampling, mutating and crossing know nothing else.
+// A Space is immutable and thread-safe to share.
 
 #include <cstdint>
 #include <memory>
@@ -29,8 +33,8 @@
 
 namespace tw::schedules {
 
-/// For each decision of a space the index of a value. Where the strategy of a stage does not have a
-/// knob, the index is 0.
+/// For each decision of a space the index of a value. The index of a decision that concerns another
+/// algorithm, or a knob that the strategy of its stage does not have, is 0.
 struct Point {
   std::vector<int> choices;
   auto operator<=>(const Point&) const = default;
@@ -53,15 +57,17 @@ class Space {
   /// The number of points, constraints not counted.
   double size() const;
 
-  /// A good first guess without any measurement: the best of a number of points that depends on
-  /// weight() alone.
+  /// A good first guess without any measurement, of the direct algorithm: the best of a number of
+  /// points that depends on weight() alone.
   Point default_point() const;
   /// The same point. Errors as check_not_stopped() where the token stops first.
   Result<Point> default_point(const StopToken& stop) const;
   /// Work to construct and lower the schedule of a point, in units of that of a matrix product; at
   /// least 1. Bounds of work are counts of points divided by the weight.
   double weight() const;
-  /// Uniform over the points that are allowed.
+  /// The error to expect of the point's algorithm (Rewritten::expected_error); 0 of the direct one.
+  double expected_error(const Point& point) const;
+  /// Uniform over the points of an algorithm that are allowed, of algorithms uniform too.
   Point sample(Random& random) const;
   /// Changes one or two decisions by a step or to any value; allowed.
   Point mutate(const Point& point, Random& random) const;
@@ -88,7 +94,8 @@ class Space {
   /// illegal. Errors as check_not_stopped(). Requires: the schedule has no error.
   Result<Point> nearest_point(const Schedule& schedule, const StopToken& stop = {}) const;
 
-  /// The configuration: "stage: strategy knob=value ...; ...". parse() gives the point back, or
+  /// The configuration: "algorithm; stage: strategy knob=value ...; ...", where the algorithm is
+  /// not the direct one. parse() gives the point back, or
   /// nothing for text of another space. The text of a space that lacks an optional knob is the
   /// point with the first value of that knob.
   std::string to_string(const Point& point) const;

@@ -559,10 +559,11 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
 }
 
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, const StopToken& stop,
-                                std::string_view algorithm, const Schedule* rewritten) {
+                                const Rewritten* rewritten) {
   const Compute& compute = problem.compute;
   Planning planning(stop);
-  Schedule prologue = plan_prologue(rewritten ? *rewritten : Schedule(compute), compute, planning);
+  Schedule prologue =
+      plan_prologue(rewritten ? rewritten->schedule : Schedule(compute), compute, planning);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
@@ -572,13 +573,15 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
   }
   if (prologue.error()) return tl::unexpected(*prologue.error());
   prepare_constant_stages(prologue);
-  ComputePlan plan{{}, target,        std::move(layouts),    std::move(prologue),
-                   {}, problem.state, std::string(algorithm)};
+  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state};
+  if (rewritten) {
+    plan.algorithm = rewritten->algorithm;
+    plan.expected_error = rewritten->expected_error;
+  }
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
   const Fixed fixed{plan.compute, scratch_tensors(nests), plan.layouts};
-  const auto nested =
-      algorithm.empty() ? std::map<std::string, std::string>() : nested_stages(nests);
+  const auto nested = rewritten ? nested_stages(nests) : std::map<std::string, std::string>();
   auto readers = reading_nests(nests, nested);
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];

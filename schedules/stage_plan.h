@@ -14,6 +14,7 @@
 #include "base/target.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
+#include "schedules/algorithms.h"
 #include "schedules/problem.h"
 #include "schedules/schedule.h"
 
@@ -73,6 +74,7 @@ struct ComputePlan {
   std::vector<StagePlan> stages;  ///< consumers first; without prepared and nested ones
   dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
   std::string algorithm;                         ///< its name; empty: direct
+  double expected_error = 0;                     ///< of the algorithm (Rewritten::expected_error)
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
@@ -81,10 +83,9 @@ struct ComputePlan {
 /// output, or for what is no layout of it; as check_not_stopped() where the token stopped. The work
 /// is bounded by a count, so that the plan depends on the problem and the target alone: in a
 /// compute with thousands of stages the last ones may stay unmerged.
-/// An algorithm is given by its name and its steps.
+/// `rewritten`, which may be null, is what an algorithm makes of the problem's compute.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
-                                const StopToken& stop = {}, std::string_view algorithm = {},
-                                const Schedule* rewritten = nullptr);
+                                const StopToken& stop = {}, const Rewritten* rewritten = nullptr);
 
 /// The index of the read's dimension along which its tensor is contiguous. Requires: it has
 /// indices.

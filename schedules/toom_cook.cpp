@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/toom_cook.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/result.h"
@@ -61,6 +63,12 @@ Row scaled(Row row, const Fraction& by) {
   return row;
 }
 
+double squares_of(const Row& row) {
+  double sum = 0;
+  for (const Fraction& value : row) sum += value.value() * value.value();
+  return sum;
+}
+
 Row unit_row(size_t length) {
   Row row(length);
   row.back() = fraction(1);
@@ -113,6 +121,18 @@ ToomCook toom_cook(int64_t outputs, int64_t taps) {
   for (size_t i = 0; i < m; ++i)
     for (size_t p = 0; p < products; ++p) result.output[i][p] = outputs_by_product[p][i];
   return result;
+}
+
+double amplification(const ToomCook& algorithm) {
+  double worst = 0;
+  for (const Row& output : algorithm.output) {
+    double sum = 0;
+    for (size_t p = 0; p < output.size(); ++p)
+      sum += output[p].value() * output[p].value() * squares_of(algorithm.filter[p]) *
+             squares_of(algorithm.input[p]);
+    worst = std::max(worst, sum);
+  }
+  return std::sqrt(worst / static_cast<double>(algorithm.filter[0].size()));
 }
 
 }  // namespace tw::schedules

@@ -46,4 +46,10 @@ inline constexpr int64_t most_products = 12;
 /// 1, taps >= 1, and outputs + taps - 1 <= most_products.
 ToomCook toom_cook(int64_t outputs, int64_t taps);
 
+/// The factor by which the rounding errors of the algorithm exceed those of the sum of products as
+/// it is declared, at the worst output, for data and weights that are independent and of mean 0:
+/// sqrt(sum_i output_ji^2 |filter_i|^2 |input_i|^2 / taps), since each product rounds in proportion
+/// to its factors. Algorithms that are nested multiply their factors.
+double amplification(const ToomCook& algorithm);
+
 }  // namespace tw::schedules

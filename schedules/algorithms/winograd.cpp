@@ -2,11 +2,14 @@
 // Winograd's algorithm for convolutions with a stride of 1, along one direction of the window or
 // along two (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016).
 
+#include <cmath>
 #include <ranges>
 
+#include "dsl/rounding.h"
 #include "dsl/workload.h"
 #include "schedules/algorithms.h"
 #include "schedules/nest.h"
+#include "schedules/toom_cook.h"
 
 namespace tw::schedules {
 namespace {
@@ -19,6 +22,10 @@ constexpr int most_directions = 2;
 // convolution has one: its transforms take longer than its products.
 constexpr double least_products = 8;
 
+// The largest error of a sum of n products, relative to the largest sum, in units of the roundoff
+// and sqrt(n / taps): 0.24 to 0.33 in f32 for 64 and 256 channels of N(0, 1).
+constexpr double error_of_sums = 0.3;
+
 /// True if products outnumber the elements that are transformed for them.
 bool pays(const Nest& nest, const std::string& products) {
   const Stage& product = *nest.compute.find_stage(products);
@@ -30,41 +37,53 @@ bool pays(const Nest& nest, const std::string& products) {
          evaluations >= least_products * dsl::evaluations_of(*nest.compute.find_stage(of + ".v"));
 }
 
+/// Products of a tile along one direction.
+int64_t products_of(const Schedule& schedule, const std::string& weights) {
+  return schedule.nest().compute.find_stage(weights)->axes[0].extent;
+}
+
 /// The schedule with a step along each direction of the stage's window, the last direction first.
-std::optional<Schedule> rewritten(const Compute& compute, const Stage& stage, int64_t tile) {
+std::optional<Rewritten> rewritten(const Compute& compute, const Stage& stage, int64_t tile) {
   Schedule schedule(compute);
   std::string products = stage.name;
   int directions = 0;
+  double amplified = 1;
   for (const dsl::Axis& axis : stage.axes | std::views::reverse) {
     if (axis.extent < tile || directions == most_directions) continue;
     Schedule next = schedule.winograd(products, axis.name, tile);
     if (next.error()) continue;
     schedule = std::move(next);
+    const int64_t taps = products_of(schedule, products + ".u") - tile + 1;
+    amplified *= amplification(toom_cook(tile, taps));
     products += ".m";
     ++directions;
   }
   if (directions == 0 || !pays(schedule.nest(), products)) return std::nullopt;
-  return schedule;
+  double summed = 1;
+  for (const dsl::Axis& axis : schedule.nest().compute.find_stage(products)->reduction)
+    summed *= static_cast<double>(axis.extent);
+  const double error = error_of_sums * dsl::unit_roundoff(Float32) * std::sqrt(summed) * amplified;
+  return Rewritten{std::move(schedule), error};
 }
 
-std::optional<Schedule> winograd(const Compute& compute, const Target& target, int64_t tile) {
+std::optional<Rewritten> winograd(const Compute& compute, const Target& target, int64_t tile) {
   if (target.is_gpu()) return std::nullopt;
   for (const Stage& stage : compute.stages) {
     if (stage.combine != Combine::Sum || stage.type != Float32) continue;
-    if (auto schedule = rewritten(compute, stage, tile)) return schedule;
+    if (auto found = rewritten(compute, stage, tile)) return found;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Schedule> winograd_2(const Compute& compute, const Target& target) {
+std::optional<Rewritten> winograd_2(const Compute& compute, const Target& target) {
   return winograd(compute, target, 2);
 }
-std::optional<Schedule> winograd_4(const Compute& compute, const Target& target) {
+std::optional<Rewritten> winograd_4(const Compute& compute, const Target& target) {
   return winograd(compute, target, 4);
 }
-std::optional<Schedule> winograd_6(const Compute& compute, const Target& target) {
+std::optional<Rewritten> winograd_6(const Compute& compute, const Target& target) {
   return winograd(compute, target, 6);
 }
 

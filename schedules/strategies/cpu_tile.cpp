@@ -94,7 +94,7 @@ class TileSteps {
     const int64_t extent = c_.extent(plan_.name, config_.axis->axis);
     const int64_t width = std::min(config_.lanes, extent);
     const int64_t vectors = std::min(config_.vectors, ceil_div(extent, width));
-    if (is_root_) choose_layouts(c_, plan_, config_, width);
+    choose_layouts(c_, plan_, config_, width, is_root_);
     split_vector_axis(extent, width, vectors);
     split_other_axes();
     place_vector_tiles();

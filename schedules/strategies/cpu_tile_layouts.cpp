@@ -3,6 +3,7 @@
 #include <set>
 
 #include "schedules/nest.h"
+#include "schedules/prepared.h"
 #include "schedules/strategies/cpu_tile.h"
 
 namespace tw::schedules {
@@ -23,20 +24,22 @@ struct Blocking {
 
 class LayoutChoice {
  public:
-  LayoutChoice(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width)
+  LayoutChoice(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width,
+               bool is_root)
       : c_(c),
         plan_(plan),
         stage_(c.plan().stage(plan)),
         config_(config),
         vector_(*config.axis),
-        width_(width) {
+        width_(width),
+        is_root_(is_root) {
     c.uses(config.vector, config.vectors, config.block, config.reduction_order, config.prefetch);
   }
 
   void choose() {
     for_each_read(stage_.body, [&](const dsl::Read& r) { choose_operand(r); });
     const StageNest* nest = c_.find(plan_.name);
-    if (!nest) return;
+    if (!nest || !is_root_) return;
     // Setting a layout makes another nest.
     const std::string result = nest->result();
     const std::optional<Stage> epilogue = nest->epilogue;
@@ -51,20 +54,22 @@ class LayoutChoice {
  private:
   void choose_operand(const dsl::Read& read) {
     const dsl::Input* input = c_.plan().compute.find_input(read.tensor);
-    if (!input) return;
+    const bool is_prepared = !input && is_kernel_argument(c_.plan().prologue.nest(), read.tensor);
+    if (!is_prepared && !(input && is_root_)) return;
+    const bool is_constant = is_prepared || input->constant;
     const std::vector<std::string> axes = axes_of(read);
     const bool uses_vector =
         std::any_of(read.indices.begin(), read.indices.end(),
                     [&](const Expr& e) { return dsl::uses_var(e, vector_.axis); });
     const bool must_pack = std::find(vector_.packed.begin(), vector_.packed.end(), read.tensor) !=
                            vector_.packed.end();
-    if (uses_vector && (must_pack || input->constant)) {
+    if (uses_vector && (must_pack || is_constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
       // Weights come a whole tile at a time; other packed operands a vector at a time.
       set(read.tensor, axes,
-          {true, 1, input->constant ? config_.vectors * width_ : width_,
-           input->constant && config_.prefetch == 1});
-    } else if (!uses_vector && !input->constant) {
+          {true, 1, is_constant ? config_.vectors * width_ : width_,
+           is_constant && config_.prefetch == 1});
+    } else if (!uses_vector && !is_constant) {
       c_.uses(config_.layout_in);
       set(read.tensor, axes, {false, config_.layout_in, width_});
     }
@@ -142,13 +147,15 @@ class LayoutChoice {
   const CpuTile& config_;
   const VectorAxis& vector_;
   const int64_t width_;
+  const bool is_root_;
   std::set<std::string> done_;
 };
 
 }  // namespace
 
-void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width) {
-  LayoutChoice(c, plan, config, width).choose();
+void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width,
+                    bool is_root) {
+  LayoutChoice(c, plan, config, width, is_root).choose();
 }
 
 }  // namespace tw::schedules

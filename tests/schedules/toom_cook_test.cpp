@@ -57,6 +57,14 @@ TEST(ToomCook, MatricesAreThoseOfLavinAndGray) {
            {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}));
 }
 
+TEST(ToomCook, MoreProductsRoundMore) {
+  EXPECT_NEAR(amplification(toom_cook(1, 3)), 1, 0.3);
+  EXPECT_NEAR(amplification(toom_cook(2, 3)), 1.3, 0.05);
+  EXPECT_NEAR(amplification(toom_cook(4, 3)), 5.6, 0.05);
+  EXPECT_NEAR(amplification(toom_cook(6, 3)), 6.8, 0.05);
+  EXPECT_NEAR(amplification(toom_cook(4, 7)), 71.1, 0.1);
+}
+
 TEST(ToomCook, FractionsAreInLowestTerms) {
   EXPECT_EQ(fraction(6, -4), (Fraction{-3, 2}));
   EXPECT_EQ(fraction(0, 7), fraction(0));
