@@ -182,9 +182,14 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
   return std::move(*schedule);
 }
 
-bool changes_operations(const std::vector<Step>& steps) {
-  return std::ranges::any_of(
-      steps, [](const Step& step) { return std::holds_alternative<Winograd>(step); });
+bool changes_operations(const std::vector<Step>& steps) { return !algorithm_text(steps).empty(); }
+
+std::string algorithm_text(const std::vector<Step>& steps) {
+  std::string text;
+  for (const Step& step : steps)
+    if (std::holds_alternative<Winograd>(step))
+      text += (text.empty() ? "" : ", ") + to_string(step);
+  return text;
 }
 
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source) {

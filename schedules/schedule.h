@@ -150,5 +150,7 @@ Result<std::vector<Step>> read_steps(std::string_view text, std::string_view sou
 /// True if a step computes by other operations than the compute declares. These round even where
 /// the declared operations are exact: Winograd's transforms multiply by 1/6.
 bool changes_operations(const std::vector<Step>& steps);
+/// Those steps as text, "winograd out x 4, winograd out.m y 4"; empty where there are none.
+std::string algorithm_text(const std::vector<Step>& steps);
 
 }  // namespace tw::schedules

@@ -311,6 +311,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
     json["layer"] = s.layer;
   }
   json["memory"] = memory_json(line);
+  json["algorithm"] = algorithm_json(line);
   if (rival)
     json["best_other"] = {{"record", as_json(rival->record)},
                           {"only_in_this", rival->only_here},

@@ -90,6 +90,7 @@ Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& p
     tuner::note(here.environment.notes, tuner::NoteKind::ModelDoubtful, warning);
   graph::PassOptions options;
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
+  options.accuracy = flags.accuracy;
   options.stop = stop_on_interrupt(&interrupts);
   options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
   TW_TRY(graph::Passed passed, graph::apply_passes(std::move(model.graph), options));

@@ -36,6 +36,7 @@ struct ImportFlags {
   Dimensions dimensions;              ///< values of the dimensions that the model leaves open
   Constants constants;                ///< inputs that become constants
   std::vector<std::string> left_out;  ///< names of the passes to leave out
+  dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
 };
 
 struct ImportedModel {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "schedules/nest.h"
+#include "schedules/schedule.h"
 #include "tuner/bandwidth.h"
 #include "tuner/device.h"
 
@@ -25,6 +27,20 @@ std::string bandwidth_text(const Roofline& line) {
     return fmt::format("{:.1f} GB/s{}: {}", line.gb_per_s(), from, bytes);
   return fmt::format("{:.1f} GB/s, {:.1f} % of {:.1f} GB/s{}: {}", line.gb_per_s(),
                      100 * line.level_share(), line.level_gb_per_s, from, bytes);
+}
+
+/// Terms of the sums of the compute.
+double products_of(const dsl::Compute& compute) {
+  double products = 0;
+  for (const dsl::Stage& stage : compute.stages)
+    if (stage.combine == dsl::Combine::Sum) products += dsl::evaluations_of(stage);
+  return products;
+}
+
+/// The speed in the operations of the declared compute.
+std::string speed_text(const Roofline& line) {
+  return fmt::format("{:.1f} GFLOP/s{}", line.gflops(),
+                     line.algorithm.empty() ? "" : " as if direct");
 }
 
 }  // namespace
@@ -50,6 +66,15 @@ Roofline roofline(const db::Record& record, const dsl::Workload& workload, const
   Roofline line = roofline(workload, target, static_cast<int>(record.threads), record.latency_ns,
                            record.peak_gflops);
   if (!tuner::is_of_device(record, target)) line.level.clear();
+  return with_algorithm(std::move(line), workload.compute, record.schedule);
+}
+
+Roofline with_algorithm(Roofline line, const dsl::Compute& compute, const std::string& schedule) {
+  const auto parsed = schedules::parse_schedule(compute, schedule);
+  if (!parsed) return line;
+  line.algorithm = schedules::algorithm_text(parsed->steps());
+  line.products = products_of(parsed->nest().compute);
+  line.declared_products = products_of(compute);
   return line;
 }
 
@@ -68,11 +93,14 @@ Roofline with_bandwidth(Roofline line, const Target& target, int threads,
 
 Facts speeds(const Roofline& line) {
   Facts arithmetic, memory = {{"bandwidth", bandwidth_text(line)}};
-  if (line.flops > 0)
-    arithmetic.emplace_back("speed", fmt::format("{:.1f} GFLOP/s", line.gflops()));
+  if (line.flops > 0) arithmetic.emplace_back("speed", speed_text(line));
   if (line.flops > 0 && line.peak_gflops > 0)
     arithmetic.emplace_back("of the peak", fmt::format("{:.1f} % of {:.1f} GFLOP/s",
                                                        100 * line.peak_share(), line.peak_gflops));
+  if (!line.algorithm.empty())
+    arithmetic.emplace_back("algorithm",
+                            fmt::format("{}: {:.1f} % of the direct one's products", line.algorithm,
+                                        100 * line.products / line.declared_products));
   Facts& first = line.is_memory_bound() ? memory : arithmetic;
   Facts& second = line.is_memory_bound() ? arithmetic : memory;
   first.insert(first.end(), second.begin(), second.end());
@@ -80,11 +108,9 @@ Facts speeds(const Roofline& line) {
 }
 
 std::string leading_speed(const Roofline& line) {
-  if (!line.is_memory_bound() && line.peak_gflops <= 0)
-    return fmt::format("{:.1f} GFLOP/s", line.gflops());
+  if (!line.is_memory_bound() && line.peak_gflops <= 0) return speed_text(line);
   if (!line.is_memory_bound())
-    return fmt::format("{:.1f} GFLOP/s, {:.1f} % of the peak", line.gflops(),
-                       100 * line.peak_share());
+    return fmt::format("{}, {:.1f} % of the peak", speed_text(line), 100 * line.peak_share());
   if (line.level_gb_per_s <= 0) return fmt::format("{:.1f} GB/s", line.gb_per_s());
   return fmt::format("{:.1f} GB/s, {:.1f} % of {}", line.gb_per_s(), 100 * line.level_share(),
                      line.level);
@@ -102,6 +128,13 @@ nlohmann::json memory_json(const Roofline& line) {
     json["level_share"] = line.level_share();
   }
   return json;
+}
+
+nlohmann::json algorithm_json(const Roofline& line) {
+  if (line.algorithm.empty()) return nullptr;
+  return {{"steps", line.algorithm},
+          {"products", line.products},
+          {"declared_products", line.declared_products}};
 }
 
 }  // namespace tw::tools

@@ -20,6 +20,10 @@ namespace tw::tools {
 struct Roofline {
   double latency_ns = 0, flops = 0;
   double peak_gflops = 0;  ///< peak of the machine; 0: unknown
+  /// The steps by which the kernel computes by other operations than those that `flops` counts, as
+  /// schedules::algorithm_text(); empty: it does not.
+  std::string algorithm = {};
+  double products = 0, declared_products = 0;  ///< that are summed: by the kernel, as declared
   dsl::Traffic traffic;
   std::string level;          ///< smallest level that holds the arrays, as tuner::MemoryLevel;
                               ///< empty: unknown
@@ -42,6 +46,9 @@ Roofline roofline(const dsl::Workload& workload, const Target& target, int threa
 /// The same for a record, also without the level where its device is not that of the target.
 Roofline roofline(const db::Record& record, const dsl::Workload& workload, const Target& target);
 
+/// Adds the algorithm of a schedule, tw1 text for the compute.
+Roofline with_algorithm(Roofline line, const dsl::Compute& compute, const std::string& schedule);
+
 /// Adds the level's bandwidth, which takes some tens of milliseconds to measure. Returns `line`
 /// unchanged for GPUs, for unmeasured kernels, and, with a note to the user, where measuring fails.
 Roofline with_bandwidth(Roofline line, const Target& target, int threads,
@@ -54,5 +61,7 @@ Facts speeds(const Roofline& line);
 std::string leading_speed(const Roofline& line);
 /// The object "memory" in the JSON output of verbs.
 nlohmann::json memory_json(const Roofline& line);
+/// The object "algorithm" there; null of kernels that do the operations that are declared.
+nlohmann::json algorithm_json(const Roofline& line);
 
 }  // namespace tw::tools

@@ -243,17 +243,20 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                             {"disturbed", timed.disturbed},
                             {"gflops", line.gflops()},
                             {"peak_gflops", line.peak_gflops},
-                            {"memory", memory_json(line)}});
+                            {"memory", memory_json(line)},
+                            {"algorithm", algorithm_json(line)}});
 }
 
 /// The kernel under the roofline of this moment; a GPU's peak and bandwidth are not measured.
-Roofline line_of(const Selection& s, double latency_ns, const tuner::Clock& clock) {
+Roofline line_of(const Selection& s, const std::string& schedule, double latency_ns,
+                 const tuner::Clock& clock) {
   if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);
   const auto peak = tuner::measure_f32_peak(s.threads, clock);
   if (!peak) note(peak.error().message);
-  return with_bandwidth(roofline(s.workload, s.target, s.threads, latency_ns,
-                                 peak ? tuner::peak_for(s.workload, peak->gflops) : 0),
-                        s.target, s.threads, clock);
+  Roofline line = roofline(s.workload, s.target, s.threads, latency_ns,
+                           peak ? tuner::peak_for(s.workload, peak->gflops) : 0);
+  line = with_algorithm(std::move(line), s.workload.compute, schedule);
+  return with_bandwidth(std::move(line), s.target, s.threads, clock);
 }
 
 Status check_runs_here(const Selection& s) {
@@ -299,6 +302,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_RETURN_IF_ERROR(check_runs_here(s));
   if (!s.record) note("the schedule is " + show_source(s));
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
+  const std::string schedule = artifact.info.schedule;
   TW_TRY(const Callable kernel, s.target.is_gpu()
                                     ? on_device(std::move(artifact), s, here.environment.clock)
                                     : on_processor(std::move(artifact), s, here.environment.clock));
@@ -308,7 +312,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const Timed timed, kernel.time(inputs));
   const tuner::Estimate& time = timed.estimate;
-  const Roofline line = line_of(s, time.latency_ns, here.environment.clock);
+  const Roofline line = line_of(s, schedule, time.latency_ns, here.environment.clock);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(print_as_json(s, checked, timed, line));
     return 0;

@@ -62,8 +62,10 @@ Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensio
                               const Surroundings& here, const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
-  TW_TRY(ImportedModel imported, import_model({flags.model, dimensions, constants, flags.left_out},
-                                              flags.place, here, interrupts));
+  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
+  TW_TRY(ImportedModel imported,
+         import_model({flags.model, dimensions, constants, flags.left_out, accuracy}, flags.place,
+                      here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);

@@ -10,6 +10,7 @@
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
+#include "tuner/reference.h"
 
 namespace tw::tools {
 namespace {
@@ -48,6 +49,9 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                              time_text(best.latency_low_ns), time_text(best.latency_high_ns)));
   if (best.status == db::TrialStatus::Unstable) row("disturbed", best.reason);
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
+  if (!o.roofline.algorithm.empty())
+    row("error", fmt::format("{:.1e} of the largest element, at most {:.1e} allowed",
+                             best.verified_error, tuner::tolerance_of(o.job->workload)));
   if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
   if (!o.layer.empty()) row("layer", o.layer);
   if (speed_up(o) > 0)
@@ -172,6 +176,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["model_note"] = o.tuned.progress.model_note;
   json["machine_note"] = o.tuned.progress.machine_note;
   json["memory"] = memory_json(o.roofline);
+  json["algorithm"] = algorithm_json(o.roofline);
   json["failures"] = o.tuned.failures;
   json["artifact"] = o.artifact;
   if (o.unkept) {

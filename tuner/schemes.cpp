@@ -18,6 +18,7 @@
 #include "graph/storage.h"
 #include "runtime/arena.h"
 #include "runtime/model_file.h"
+#include "schedules/nest.h"
 #include "schedules/schedule.h"
 
 namespace tw::tuner {
@@ -519,13 +520,8 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
 
 Result<LayoutChoice> layouts_of_schedule(const dsl::Compute& compute, std::string_view schedule) {
   TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(compute, schedule));
-  std::map<std::string, dsl::Layout> layouts;
-  for (const schedules::Step& step : parsed.steps())
-    if (const auto* set = std::get_if<schedules::SetLayout>(&step)) {
-      TW_TRY(const dsl::Layout layout,
-             dsl::Layout::parse(set->layout, compute.letters_of(set->tensor)));
-      layouts.insert_or_assign(set->tensor, layout);
-    }
+  // Stages that an algorithm made may have layouts too.
+  const std::map<std::string, dsl::Layout>& layouts = parsed.nest().layouts;
   LayoutChoice choice = row_major_choice(compute);
   const auto choose = [&](const std::string& tensor, dsl::Layout& layout) {
     if (const auto found = layouts.find(tensor); found != layouts.end()) layout = found->second;

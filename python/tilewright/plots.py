@@ -521,10 +521,15 @@ def _roof_name(rows, x, y, align="left", **mark):
 
 
 def parse_configuration(text):
-    """The decisions of a record's configuration: {"out.strategy": "cpu_tile", "out.x_tile": "14"}."""
-    decisions = {}
+    """The decisions of a record's configuration: {"out.strategy": "cpu_tile", "out.x_tile": "14"}.
+
+    The algorithm, which comes first where it is not the direct one, is the decision "algorithm"."""
+    decisions = {"algorithm": "direct"}
     for stage_text in filter(None, text.split("; ")):
-        stage, _, rest = stage_text.partition(": ")
+        stage, colon, rest = stage_text.partition(": ")
+        if not colon:
+            decisions["algorithm"] = stage
+            continue
         strategy, *words = rest.split(" ")
         decisions[f"{stage}.strategy"] = strategy
         for word in words:

@@ -135,8 +135,10 @@ class Plots(unittest.TestCase):
 
     def test_configurations(self):
         self.assertEqual(plots.parse_configuration("c: cpu_tile place=1 x=14; out: loops"),
-                         {"c.strategy": "cpu_tile", "c.place": "1", "c.x": "14",
+                         {"algorithm": "direct", "c.strategy": "cpu_tile", "c.place": "1", "c.x": "14",
                           "out.strategy": "loops"})
+        self.assertEqual(plots.parse_configuration("winograd_4; out: loops"),
+                         {"algorithm": "winograd_4", "out.strategy": "loops"})
 
     def test_failures_of_one_reason_are_one_bar(self):
         trials = records.search() + [records.failed(reason=f"element {i} differs by 1e-{i}")

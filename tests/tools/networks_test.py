@@ -416,6 +416,13 @@ class NetworksTest(program.ProgramTest):
         rows = list(csv.DictReader(io.StringIO(self.succeed(*dry, "--format", "csv").out)))
         self.assertEqual([float(row["call_ns"]) for row in rows], [kernel["call_ns"] for kernel in again["kernels"]])
 
+    def test_the_accuracy_is_that_of_each_kernel(self):
+        for accuracy in "fast", "strict":
+            document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--dry-run", "--accuracy", accuracy,
+                                 "--format", "json")
+            operators = [kernel["workload"] for kernel in document["kernels"] if kernel["workload"].startswith("conv2d")]
+            self.assertEqual({workload.split()[-1] for workload in operators}, {accuracy})
+
     def test_compile_only_measures_nothing(self):
         document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--compile-only", "--format", "json")
         self.assertEqual(document["ended"], "from the database")

@@ -11,6 +11,7 @@
 namespace tw::tools {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
@@ -83,6 +84,24 @@ TEST(Roofline, WhatBoundsTheKernelIsSaidFirst) {
                                             Pair("of the peak", "89.5 % of 100.0 GFLOP/s"),
                                             Pair("bandwidth", HasSubstr("1.0 GB/s from L3"))));
   EXPECT_EQ(leading_speed(computes), "89.5 GFLOP/s, 89.5 % of the peak");
+}
+
+TEST(Roofline, OtherAlgorithmsAreNamedAndTheirSpeedIsThatOfTheDirectOne) {
+  const dsl::Workload conv = workload_of("conv2d n=1 c=8 h=8 w=8 k=8 r=3 s=3 pad=1 f32 fast");
+  const Roofline direct = roofline(conv, machine(), 1, 1e3, 100);
+  EXPECT_EQ(with_algorithm(direct, conv.compute, "tw1\nunroll out s").algorithm, "");
+  EXPECT_EQ(algorithm_json(direct), nullptr);
+  const Roofline line =
+      with_algorithm(direct, conv.compute, "tw1\nwinograd out x 4\nwinograd out.m y 2");
+  EXPECT_EQ(line.algorithm, "winograd out x 4, winograd out.m y 2");
+  EXPECT_EQ(line.declared_products, 8 * 8 * 8 * 8 * 9);
+  EXPECT_EQ(line.products, 8 * 8 * (2 * 6) * (4 * 4));
+  EXPECT_EQ(line.gflops(), direct.gflops());
+  EXPECT_THAT(speeds(line), Contains(Pair("speed", "73.7 GFLOP/s as if direct")));
+  EXPECT_THAT(speeds(line), Contains(Pair("algorithm",
+                                          "winograd out x 4, winograd out.m y 2: 33.3 % of the "
+                                          "direct one's products")));
+  EXPECT_EQ(algorithm_json(line)["products"], 12288);
 }
 
 TEST(Roofline, WithoutOperationsThereIsNoSpeedOfThem) {

@@ -98,6 +98,18 @@ TEST(Schemes, LayoutsOfRecordsAreAddedOnce) {
   EXPECT_EQ(texts.back(), "a=NHWC b=NCHW out=NCHW8c");
 }
 
+// Kernels of an algorithm may choose the layouts of the stages that it makes.
+TEST(Schemes, LayoutsOfRecordsAreThoseOfArguments) {
+  const OperatorGroup group =
+      group_of("conv2d n=1 c=8 h=8 w=8 k=8 r=3 s=3 pad=1 f32 fast", {false, true});
+  const auto choice = layouts_of_schedule(
+      group.workload.compute,
+      "tw1\nwinograd out x 4\nprepare out.u\nset_layout out.u ABDC\nset_layout in NHWC");
+  ASSERT_TRUE(choice) << choice.error().message;
+  EXPECT_EQ(choice->inputs[0].to_string("NCHW"), "NHWC");
+  EXPECT_TRUE(choice->outputs[0].is_row_major());
+}
+
 /// The choices of the operator that move nothing: the layout of the result, and the number of
 /// copies.
 std::vector<std::pair<std::string, size_t>> in_place(const graph::Graph& graph,
