@@ -117,7 +117,7 @@ TEST(Algorithms, PointsAreFoundBackFromTheirSteps) {
 void expect_agreement(const Problem& problem, const char* name, double tolerance) {
   const auto space = Space::derive(problem, *parse_target(name));
   ASSERT_TRUE(space) << space.error().message;
-  const int samples = is_nightly() ? 400 : 8;
+  const int samples = cases_of(8, 400);
   Random random(11);
   int legal = 0;
   for (int i = 0; i < samples; ++i) {
@@ -182,6 +182,66 @@ TEST(Algorithms, RandomSchedulesOfExpressionsComputeWhatTheyMean) {
     expect_agreement(problem, target, 2e-3);
   }
 }
+
+/// A small convolution with a stride of 1, some of whose consumers and layouts are chosen by
+/// chance.
+Problem random_convolution(Random& random) {
+  const auto pick = [&](std::vector<std::string> texts) {
+    return texts[static_cast<size_t>(random.below(static_cast<int64_t>(texts.size())))];
+  };
+  const auto extent = [&](int64_t least, int64_t most) {
+    return std::to_string(least + random.below(most - least + 1));
+  };
+  const int64_t channels = 8 + random.below(12);
+  const std::string groups = pick({"", "", " groups=2"});
+  std::string c = std::to_string(channels), k = extent(8, 20);
+  if (!groups.empty())
+    c = std::to_string(2 * channels), k = std::to_string(2 * (4 + random.below(8)));
+  const std::string key =
+      "conv2d n=" + extent(1, 2) + " c=" + c + " h=" + extent(5, 9) + " w=" + extent(5, 9) +
+      " k=" + k + pick({" r=3 s=3", " r=3 s=3", " r=1 s=3", " r=3 s=1", " r=5 s=5", " r=2 s=4"}) +
+      pick({"", " pad_top=1", " pad_left=1 pad_bottom=2", " pad=1"}) + groups +
+      pick({"", "", " bias=1", " bias=1 relu=1", " relu=1"}) + " f32 fast";
+  const auto workload = dsl::parse_workload(key);
+  EXPECT_TRUE(workload) << key << workload.error().message;
+  Problem problem = problem_of(*workload);
+  const bool has_groups = !groups.empty();
+  for (const char* tensor : {"in", "out"})
+    if (const std::string layout = pick({"", "", "NHWC", "NCHW", "NCHW4c"});
+        !layout.empty() && !has_groups)
+      problem.layouts.emplace(tensor, layout);
+  return problem;
+}
+
+class RandomAlgorithms : public testing::TestWithParam<int> {};
+
+// Whole numbers, whose sums are whole: errors beyond a tenth are no rounding.
+TEST_P(RandomAlgorithms, SchedulesOfRandomConvolutionsAgree) {
+  constexpr const char* targets[] = {target, "x86-64-v3", "x86-64-linux-sse4_1"};
+  Random random(static_cast<uint64_t>(GetParam()));
+  const int problems = cases_of(60, 3000);
+  int64_t computed = 0;
+  for (int i = 0; i < problems; ++i) {
+    const Problem problem = random_convolution(random);
+    const auto space = Space::derive(problem, *parse_target(targets[i % 3]));
+    ASSERT_TRUE(space) << space.error().message;
+    for (int s = 0; s < 6; ++s) {
+      const Point point = space->sample(random);
+      const Schedule schedule = space->schedule(point);
+      const auto program = schedule.program(limits_of(space->target()));
+      if (!program) continue;
+      ++computed;
+      const double tolerance = std::clamp(1e3 * space->expected_error(point), 2e-3, 0.1);
+      ASSERT_EQ(disagreement(problem.compute, *program, static_cast<uint64_t>(s), tolerance),
+                std::nullopt)
+          << dsl::to_line(problem.compute) << "\n"
+          << schedule.to_string();
+    }
+  }
+  EXPECT_GT(computed, 4 * problems);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomAlgorithms, testing::Range(1, 5));
 
 }  // namespace
 }  // namespace tw::schedules
