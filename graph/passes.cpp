@@ -122,7 +122,8 @@ class PassRunner {
       TW_RETURN_IF_ERROR(check_not_stopped(options_.stop, "passes"));
       TW_RETURN_IF_ERROR(run(pass));
     }
-    for (Operator& op : passed_.graph.operators) op.workload.accuracy = options_.accuracy;
+    if (options_.accuracy == dsl::Accuracy::Strict)
+      for (Operator& op : passed_.graph.operators) op.workload.accuracy = options_.accuracy;
     return std::move(passed_);
   }
 

@@ -227,6 +227,8 @@ double Space::size() const {
   return sum;
 }
 
+size_t Space::algorithms() const { return state_->branches.size(); }
+
 double Space::weight() const {
   double most = 0;
   for (const auto& branch : state_->branches) most = std::max(most, branch->weight);
@@ -243,7 +245,8 @@ Result<Point> Space::default_point(const StopToken& stop) const {
   Allowance allowance(most_default_points, state_->branches[0]->weight, stop);
   const Limits limits = limits_of(target());
   Random random(1);
-  Point best{std::vector<int>(decisions().size(), 0)};
+  const Point direct{std::vector<int>(decisions().size(), 0)};
+  Point best = direct;
   double best_rate = std::numeric_limits<double>::lowest();
   const auto improves = [&](const Point& point) {
     const double rate = state_->rate(point);
@@ -253,8 +256,7 @@ Result<Point> Space::default_point(const StopToken& stop) const {
     best = point;
     return true;
   };
-  for (int i = 0; i < guesses && !stop.is_stopped(); ++i)
-    improves(sample_in({std::vector<int>(decisions().size(), 0)}, random));
+  for (int i = 0; i < guesses && !stop.is_stopped(); ++i) improves(sample_like(direct, random));
   // Guesses do not come close where there are many knobs, of which the rate says much.
   for (bool moves = state_->can_be_climbed(); moves;) {
     const std::vector<Point> near = neighbours(best);
@@ -269,10 +271,12 @@ Point Space::sample(Random& random) const {
   Point point{std::vector<int>(decisions().size(), 0)};
   if (state_->branches.size() > 1)
     point.choices[0] = static_cast<int>(random.below(state_->count(0)));
-  return sample_in(std::move(point), random);
+  return sample_like(point, random);
 }
 
-Point Space::sample_in(Point point, Random& random) const {
+Point Space::sample_like(const Point& like, Random& random) const {
+  Point point{std::vector<int>(like.choices.size(), 0)};
+  if (state_->branches.size() > 1) point.choices[0] = like.choices[0];
   for (const StageSpace& stage : state_->stages_of(point)) {
     const auto draw = [&] {
       for (size_t d = stage.begin(); d < stage.end(); ++d)

@@ -56,6 +56,8 @@ class Space {
   const std::vector<Knob>& decisions() const;
   /// The number of points, constraints not counted.
   double size() const;
+  /// The number of algorithms, the direct one included.
+  size_t algorithms() const;
 
   /// A good first guess without any measurement, of the direct algorithm: the best of a number of
   /// points that depends on weight() alone.
@@ -69,6 +71,8 @@ class Space {
   double expected_error(const Point& point) const;
   /// Uniform over the points of an algorithm that are allowed, of algorithms uniform too.
   Point sample(Random& random) const;
+  /// Uniform over those of the point's algorithm.
+  Point sample_like(const Point& point, Random& random) const;
   /// Changes one or two decisions by a step or to any value; allowed.
   Point mutate(const Point& point, Random& random) const;
   /// Each decision from one of the two; falls back to `a` when no mixture is allowed.
@@ -103,8 +107,6 @@ class Space {
 
  private:
   struct State;
-  /// A sample of the algorithm of the point.
-  Point sample_in(Point point, Random& random) const;
   /// point_of() in one of the branches.
   std::optional<Point> point_in(size_t branch, const Schedule& schedule,
                                 int most_constructions) const;

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "codegen/command.h"
+#include "schedules/schedule.h"
 #include "tools/gpu_targets.h"
 
 namespace tw::tools {
@@ -23,11 +24,22 @@ using runtime::ModelStep;
 using runtime::ModelTensor;
 using runtime::ModelVariant;
 
-/// The operator of a step's kernel, or "transform" for copies between layouts.
+/// The steps by which a kernel computes by other operations than its operator declares; empty:
+/// none.
+std::string algorithm_of(const runtime::KernelInfo& kernel) {
+  const auto steps = schedules::read_steps(kernel.schedule, "a kernel");
+  return steps ? schedules::algorithm_text(*steps) : "";
+}
+
+/// The operator of a step's kernel, with the algorithm if that is another than the direct one:
+/// "conv2d (winograd)"; or "transform" for copies between layouts.
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
-  const std::string& workload = model.kernels[static_cast<size_t>(step.kernel)].info.workload;
+  const runtime::KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
-  return workload.substr(0, workload.find(' '));
+  const std::string operation = kernel.workload.substr(0, kernel.workload.find(' '));
+  const std::string algorithm = algorithm_of(kernel);
+  if (algorithm.empty()) return operation;
+  return fmt::format("{} ({})", operation, algorithm.substr(0, algorithm.find(' ')));
 }
 
 double total_ns(const ModelVariant& variant) {
@@ -181,6 +193,7 @@ nlohmann::json json_of_step(const ModelFile& model, const ModelVariant& variant,
   return {{"name", step.name},
           {"workload", kernel.workload},
           {"schedule", kernel.schedule},
+          {"algorithm", algorithm_of(kernel)},
           {"threads", step.threads > 0 ? step.threads : model.threads},
           {"predicted_ns", step.predicted_ns},
           {"arguments", arguments}};

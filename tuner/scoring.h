@@ -56,7 +56,7 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 /// The points that predicted_schedule() compares.
 struct PredictionEffort {
   Descent descent;         ///< on GPUs
-  size_t most_points = 0;  ///< of the first proposal of a search, on processors
+  size_t most_points = 0;  ///< an algorithm, of the first proposal of a search, on processors
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.

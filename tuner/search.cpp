@@ -103,17 +103,62 @@ class Evolution : public Search {
                      [](const Tried& a, const Tried& b) { return a.throughput > b.throughput; });
     if (ranked.size() > parents) ranked.resize(parents);
 
-    std::vector<Point> pool;
-    if (history.empty()) {
-      const Result<Point> first = space.default_point(known.stop);
-      if (!first) return {};
-      pool.push_back(*first);
-    }
     // The first pool is larger: nothing has been measured yet that could stand in for it.
     const size_t per_pick =
         space.target().is_gpu() ? std::min(gpu_pool_per_pick, pool_per_pick_) : pool_per_pick_;
     const size_t size =
         std::min(count * per_pick * (history.empty() ? 3 : 1), std::max(known.most_points, count));
+    std::vector<Rated> rated = history.empty()
+                                   ? first_pool(space, known, score, size, random)
+                                   : children(space, known, score, ranked, size, random);
+    if (rated.empty() && known.stop.is_stopped()) return {};
+    const auto part = [&](double share) {
+      if (history.empty()) return size_t{0};
+      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
+    };
+    const bool widens = is_stuck(history, count);
+    const size_t asked = count - part(widens ? widened_random_share : random_share);
+    std::vector<Rated> picked;
+    const std::vector<Rated> seeds = rate(known.seeds, score);
+    add_best(seeds, likely, count / 2, picked);
+    rated.insert(rated.end(), seeds.begin(), seeds.end());
+    add_best(rated, likely, asked - part(hopeful_share), picked);
+    add_best(rated, hopeful, asked, picked);
+    add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count, picked);
+    // A user who stops early has measured what is most likely to be good.
+    sort_by(cautious, picked);
+    std::vector<Point> points;
+    for (Rated& pick : picked) points.push_back(std::move(pick.point));
+    return whole(std::move(points), known.stop);
+  }
+
+ private:
+  /// The default point and samples. Of several algorithms the one that looks best after half of the
+  /// samples has the other half.
+  static std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
+                                       size_t size, Random& random) {
+    const Result<Point> first = space.default_point(known.stop);
+    if (!first) return {};
+    std::vector<Point> pool = {*first};
+    const bool chooses = space.algorithms() > 1;
+    for (const size_t end = chooses ? size / 2 : size;
+         pool.size() < end && !known.stop.is_stopped();)
+      pool.push_back(space.sample(random));
+    std::vector<Rated> rated = rate(std::move(pool), score);
+    if (!chooses || rated.empty()) return rated;
+    sort_by(likely, rated);
+    std::vector<Point> more;
+    for (; more.size() < size - size / 2 && !known.stop.is_stopped();)
+      more.push_back(space.sample_like(rated.front().point, random));
+    for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
+    return rated;
+  }
+
+  /// Changed and crossed points of those that were fastest, best first, and samples.
+  static std::vector<Rated> children(const Space& space, const Known& known, const Score& score,
+                                     const std::vector<Tried>& ranked, size_t size,
+                                     Random& random) {
+    std::vector<Point> pool;
     while (pool.size() < size && !known.stop.is_stopped()) {
       if (ranked.size() < 2 || random.chance(0.25)) {
         pool.push_back(space.sample(random));
@@ -127,28 +172,9 @@ class Evolution : public Search {
       Point child = random.chance(0.4) ? space.cross(draw(), draw(), random) : draw();
       pool.push_back(space.mutate(child, random));
     }
-    const auto part = [&](double share) {
-      if (history.empty()) return size_t{0};
-      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
-    };
-    const bool widens = is_stuck(history, count);
-    const size_t asked = count - part(widens ? widened_random_share : random_share);
-    std::vector<Rated> picked;
-    const std::vector<Rated> seeds = rate(known.seeds, score);
-    add_best(seeds, likely, count / 2, picked);
-    std::vector<Rated> rated = rate(std::move(pool), score);
-    rated.insert(rated.end(), seeds.begin(), seeds.end());
-    add_best(rated, likely, asked - part(hopeful_share), picked);
-    add_best(rated, hopeful, asked, picked);
-    add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count, picked);
-    // A user who stops early has measured what is most likely to be good.
-    sort_by(cautious, picked);
-    std::vector<Point> points;
-    for (Rated& pick : picked) points.push_back(std::move(pick.point));
-    return whole(std::move(points), known.stop);
+    return rate(std::move(pool), score);
   }
 
- private:
   static std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
     std::vector<Point> pool;
     for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
