@@ -41,6 +41,8 @@ namespace tw::dsl {
 /// admits other algorithms (Winograd, split bf16): max |e| <= 2e-5 max |reference| on N(0, 1)
 /// inputs.
 enum class Accuracy { Fast, Strict };
+/// That of `fast` in f32, relative to the largest element.
+inline constexpr double error_of_fast = 2e-5;
 std::string_view to_string(Accuracy accuracy);
 Result<Accuracy> parse_accuracy(std::string_view text);
 

@@ -117,13 +117,13 @@ class PassRunner {
       inputs_ = verification_inputs(passed_.graph);
       TW_TRY(outputs_, outputs_of(passed_.graph, inputs_));
     }
+    take_accuracy();
     for (const Pass& pass : passes()) {
       if (options_.disabled.contains(std::string(pass.name))) continue;
       TW_RETURN_IF_ERROR(check_not_stopped(options_.stop, "passes"));
       TW_RETURN_IF_ERROR(run(pass));
     }
-    if (options_.accuracy == dsl::Accuracy::Strict)
-      for (Operator& op : passed_.graph.operators) op.workload.accuracy = options_.accuracy;
+    take_accuracy();
     return std::move(passed_);
   }
 
@@ -138,6 +138,12 @@ class PassRunner {
     if (const Status valid = validate(passed_.graph); !valid)
       return broken(pass, valid.error().message);
     return options_.verify ? verify(pass) : Status{};
+  }
+
+  /// Passes ask for the class of an operator, and operators that they make may be Fast.
+  void take_accuracy() {
+    if (options_.accuracy == dsl::Accuracy::Fast) return;
+    for (Operator& op : passed_.graph.operators) op.workload.accuracy = options_.accuracy;
   }
 
   Status verify(const Pass& pass) {

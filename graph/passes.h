@@ -37,7 +37,8 @@ struct PassOptions {
   /// Check each pass: the interpreter computes all outputs on random inputs before and after it.
   /// Slow, for tests and small graphs.
   bool verify = false;
-  /// Strict makes all operators strict; Fast leaves each as it is.
+  /// Strict makes all operators strict, so that passes change no rounding; Fast leaves each as it
+  /// is.
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;
   StopToken stop = {};  ///< asked between passes
   /// A clock in seconds, for PassRun::seconds.

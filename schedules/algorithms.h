@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An Algorithm computes a compute by other operations, equal up to rounding: Winograd's for a
-// convolution. It is a list of steps that rewrite the compute, with which a schedule begins, so
-// that its text says which algorithm it uses. A search space is the union of the spaces of the
-// compute as it is declared, called `direct`, and of those that the algorithms make of it
-// (space.h). Measuring decides between them: a result that is too inexact for the accuracy class is
-// `wrong`, and is no result.
+// An Algorithm rewrites a compute so that other operations give the same result up to rounding:
+// winograd_4 makes `winograd out x 4; winograd out.m y 4` of a convolution `out`. A schedule begins
+// with these steps, so that its text says which algorithm it uses. A search space is the union of
+// the spaces of the compute as it is declared, called `direct`, and of those that the algorithms
+// make of it (space.h). Measuring decides between them: a kernel whose error exceeds that of the
+// accuracy class has the status `wrong`.
 //
 // A line of algorithms.def makes a function of algorithms/*.cpp part of every space whose problem
 // allows algorithms. Free functions; thread-safe.

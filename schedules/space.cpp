@@ -57,6 +57,8 @@ struct Space::State {
     for (size_t d = branches.size() > 1 ? 1 : 0; d < point.choices.size(); ++d)
       if (d < own.begin || d >= own.end) point.choices[d] = 0;
   }
+  /// The branch whose algorithm has the same steps.
+  std::optional<size_t> branch_of(const std::vector<Step>& steps) const;
   bool can_be_climbed() const;
   double rate(const Point& point) const;
   void construct(const Point& point, Construction& c) const;
@@ -134,6 +136,13 @@ tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem
 
 }  // namespace
 
+std::optional<size_t> Space::State::branch_of(const std::vector<Step>& steps) const {
+  const std::string wanted = algorithm_text(steps);
+  for (size_t i = 0; i < branches.size(); ++i)
+    if (algorithm_text(branches[i]->plan.prologue.steps()) == wanted) return i;
+  return std::nullopt;
+}
+
 bool Space::State::can_be_climbed() const {
   const std::vector<StageSpace>& stages = branches[0]->stages;
   return std::any_of(stages.begin(), stages.end(), [](const StageSpace& stage) {
@@ -179,6 +188,20 @@ size_t hash(const Point& point) {
   return h;
 }
 
+namespace {
+
+/// The first stage that no strategy matches.
+const StagePlan* unscheduled(const ComputePlan& plan, std::span<const Strategy> strategies) {
+  for (const StagePlan& stage : plan.stages)
+    if (std::none_of(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
+          return strategy.match(plan, stage) != nullptr;
+        }))
+      return &stage;
+  return nullptr;
+}
+
+}  // namespace
+
 Result<Space> Space::derive(const Problem& problem, const Target& target, const StopToken& stop,
                             std::span<const Strategy> strategies) {
   auto state = std::make_shared<State>();
@@ -188,8 +211,10 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
   plans.push_back(std::move(direct));
   if (problem.algorithms)
     for (const Rewritten& rewritten : apply_algorithms(problem.compute, target)) {
-      TW_TRY(ComputePlan plan, plan_stages(problem, target, stop, &rewritten));
-      plans.push_back(std::move(plan));
+      Result<ComputePlan> plan = plan_stages(problem, target, stop, &rewritten);
+      TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
+      // Without an algorithm that cannot be scheduled there are the others.
+      if (plan && !unscheduled(*plan, strategies)) plans.push_back(std::move(*plan));
     }
   if (plans.size() > 1) {
     Knob knob{"algorithm", {}};
@@ -228,6 +253,11 @@ double Space::size() const {
 }
 
 size_t Space::algorithms() const { return state_->branches.size(); }
+
+bool Space::concerns(size_t decision, const Point& point) const {
+  const Branch& own = state_->branch(point.choices);
+  return (decision == 0 && algorithms() > 1) || (decision >= own.begin && decision < own.end);
+}
 
 double Space::weight() const {
   double most = 0;
@@ -382,27 +412,15 @@ Schedule Space::schedule(const Point& point) const {
 
 std::optional<Point> Space::point_of(const Schedule& schedule, int most_constructions) const {
   if (schedule.error()) return std::nullopt;
-  for (size_t i = 0; i < state_->branches.size(); ++i)
-    if (auto point = point_in(i, schedule, most_constructions)) return point;
-  return std::nullopt;
-}
-
-std::optional<Point> Space::point_in(size_t index, const Schedule& schedule,
-                                     int most_constructions) const {
-  const Branch& branch = *state_->branches[index];
-  const std::vector<Step>& first = branch.plan.prologue.steps();
-  const std::vector<Step>& steps = schedule.steps();
-  const auto same = [](const Step& a, const Step& b) {
-    return schedules::to_string(a) == schedules::to_string(b);
-  };
-  if (steps.size() < first.size() || !std::equal(first.begin(), first.end(), steps.begin(), same))
-    return std::nullopt;
+  const std::optional<size_t> index = state_->branch_of(schedule.steps());
+  if (!index) return std::nullopt;
+  const Branch& branch = *state_->branches[*index];
   PointSearch search;
   for (size_t d = 0; d < decisions().size(); ++d)
     search.counts.push_back(d < branch.begin || d >= branch.end ? 1 : state_->count(d));
   const bool has_choice = state_->branches.size() > 1;
   const auto in_branch = [=](std::vector<int> choices) {
-    if (has_choice) choices[0] = static_cast<int>(index);
+    if (has_choice) choices[0] = static_cast<int>(*index);
     return choices;
   };
   search.construct = [this, &branch, in_branch](const std::vector<int>& choices, Trace& trace) {
@@ -415,7 +433,7 @@ std::optional<Point> Space::point_in(size_t index, const Schedule& schedule,
     state_->settle(point);
     return allowed(point);
   };
-  auto found = find_choices(search, steps, most_constructions);
+  auto found = find_choices(search, schedule.steps(), most_constructions);
   if (!found) return std::nullopt;
   Point point{in_branch(std::move(*found))};
   state_->settle(point);
@@ -442,7 +460,10 @@ Result<Point> Space::nearest_point(const Schedule& schedule, const StopToken& st
   for (const Step& step : schedule.steps()) wanted.push_back(schedules::to_string(step));
   std::sort(wanted.begin(), wanted.end());
   Random random(1);
-  Point best = sample(random);
+  Point like{std::vector<int>(decisions().size(), 0)};
+  if (algorithms() > 1)
+    like.choices[0] = static_cast<int>(state_->branch_of(schedule.steps()).value_or(0));
+  Point best = sample_like(like, random);
   size_t most = common_steps(wanted, this->schedule(best));
   const auto improves = [&](const Point& point) {
     const size_t common = common_steps(wanted, this->schedule(point));
@@ -451,7 +472,8 @@ Result<Point> Space::nearest_point(const Schedule& schedule, const StopToken& st
     best = point;
     return true;
   };
-  for (int i = 0; i < nearest_samples && allowance.takes_one(); ++i) improves(sample(random));
+  for (int i = 0; i < nearest_samples && allowance.takes_one(); ++i)
+    improves(sample_like(like, random));
   for (bool moves = true; moves;) {
     moves = false;
     for (const Point& point : neighbours(best)) moves |= allowance.takes_one() && improves(point);

@@ -52,15 +52,18 @@ class Space {
   static Space derive(const dsl::Compute& compute, const Target& target);
 
   const Target& target() const;
-  /// Named "stage.place", "stage.strategy" or "stage.knob", in the order of a point's choices.
+  /// Named "algorithm", "stage.place", "stage.strategy" or "stage.knob", in the order of a point's
+  /// choices. Stages of several algorithms may have one name.
   const std::vector<Knob>& decisions() const;
   /// The number of points, constraints not counted.
   double size() const;
   /// The number of algorithms, the direct one included.
   size_t algorithms() const;
+  /// False of the decisions of other algorithms than the point's, which have no effect on it.
+  bool concerns(size_t decision, const Point& point) const;
 
   /// A good first guess without any measurement, of the direct algorithm: the best of a number of
-  /// points that depends on weight() alone.
+  /// points that depends on the compute alone.
   Point default_point() const;
   /// The same point. Errors as check_not_stopped() where the token stops first.
   Result<Point> default_point(const StopToken& stop) const;
@@ -75,9 +78,10 @@ class Space {
   Point sample_like(const Point& point, Random& random) const;
   /// Changes one or two decisions by a step or to any value; allowed.
   Point mutate(const Point& point, Random& random) const;
-  /// Each decision from one of the two; falls back to `a` when no mixture is allowed.
+  /// Each decision from one of the two; falls back to `a` when no mixture is allowed, as of points
+  /// of two algorithms.
   Point cross(const Point& a, const Point& b, Random& random) const;
-  /// All allowed points that differ in one decision.
+  /// All allowed points of the same algorithm that differ in one decision.
   std::vector<Point> neighbours(const Point& point) const;
   /// Whether the configuration of each stage fits the target (register pressure, shared memory,
   /// unrolled size), and every index that says nothing is 0.
@@ -107,9 +111,6 @@ class Space {
 
  private:
   struct State;
-  /// point_of() in one of the branches.
-  std::optional<Point> point_in(size_t branch, const Schedule& schedule,
-                                int most_constructions) const;
   explicit Space(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };

@@ -234,7 +234,9 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
 
 /// Its latency is the record's; the bandwidth, of this moment where the record is of this machine.
 Roofline line_of(const Selection& s, const tuner::Clock& clock) {
-  if (!s.record) return roofline(s.workload, s.target, s.threads, 0, 0);
+  if (!s.record)
+    return with_algorithm(roofline(s.workload, s.target, s.threads, 0, 0), s.workload.compute,
+                          s.by_hand ? s.by_hand->text : "");
   const Roofline line = roofline(*s.record, s.workload, s.target);
   return s.runs_here ? with_bandwidth(line, s.target, s.threads, clock) : line;
 }

@@ -193,7 +193,7 @@ nlohmann::json json_of_step(const ModelFile& model, const ModelVariant& variant,
   return {{"name", step.name},
           {"workload", kernel.workload},
           {"schedule", kernel.schedule},
-          {"algorithm", algorithm_of(kernel)},
+          {"algorithm_steps", algorithm_of(kernel)},
           {"threads", step.threads > 0 ? step.threads : model.threads},
           {"predicted_ns", step.predicted_ns},
           {"arguments", arguments}};

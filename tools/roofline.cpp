@@ -46,9 +46,10 @@ std::string speed_text(const Roofline& line) {
 }  // namespace
 
 bool Roofline::is_memory_bound() const {
+  const double done = products > 0 ? flops * products / declared_products : flops;
   if (peak_gflops > 0 && level_gb_per_s > 0)
-    return flops / peak_gflops < traffic.bytes() / level_gb_per_s;
-  return flops < low_intensity * traffic.bytes();
+    return done / peak_gflops < traffic.bytes() / level_gb_per_s;
+  return done < low_intensity * traffic.bytes();
 }
 
 Roofline roofline(const dsl::Workload& workload, const Target& target, int threads,
@@ -73,6 +74,7 @@ Roofline with_algorithm(Roofline line, const dsl::Compute& compute, const std::s
   const auto parsed = schedules::parse_schedule(compute, schedule);
   if (!parsed) return line;
   line.algorithm = schedules::algorithm_text(parsed->steps());
+  if (line.algorithm.empty()) return line;
   line.products = products_of(parsed->nest().compute);
   line.declared_products = products_of(compute);
   return line;

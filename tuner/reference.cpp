@@ -237,7 +237,7 @@ Status check_tunable(const dsl::Workload& workload, const Target& target) {
 double tolerance_of(const dsl::Workload& workload) {
   const auto coarsest = coarsest_float(workload.compute);
   if (!coarsest) return 0;
-  double tolerance = workload.accuracy == dsl::Accuracy::Strict ? 4e-6 : 2e-5;
+  double tolerance = workload.accuracy == dsl::Accuracy::Strict ? 4e-6 : dsl::error_of_fast;
   // As many units in the last place as in f32.
   if (*coarsest == Float64) tolerance *= dsl::unit_roundoff(Float64) / dsl::unit_roundoff(Float32);
   for (const std::string& output : workload.compute.outputs) {

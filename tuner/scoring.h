@@ -55,8 +55,10 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 
 /// The points that predicted_schedule() compares.
 struct PredictionEffort {
-  Descent descent;         ///< on GPUs
-  size_t most_points = 0;  ///< an algorithm, of the first proposal of a search, on processors
+  Descent descent;  ///< on GPUs
+  /// For each algorithm, of the first proposal of a search, on processors. The search bounds the
+  /// points of all algorithms together by itself.
+  size_t most_points = 0;
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.

@@ -133,23 +133,24 @@ class Evolution : public Search {
   }
 
  private:
-  /// The default point and samples. Of several algorithms the one that looks best after half of the
-  /// samples has the other half.
+  /// The default point and samples. Of several algorithms the one that is rated best after half of
+  /// the samples has the other half.
   static std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                                        size_t size, Random& random) {
     const Result<Point> first = space.default_point(known.stop);
     if (!first) return {};
     std::vector<Point> pool = {*first};
     const bool chooses = space.algorithms() > 1;
-    for (const size_t end = chooses ? size / 2 : size;
-         pool.size() < end && !known.stop.is_stopped();)
+    const size_t first_samples = chooses ? size / 2 : size;
+    while (pool.size() < first_samples && !known.stop.is_stopped())
       pool.push_back(space.sample(random));
     std::vector<Rated> rated = rate(std::move(pool), score);
-    if (!chooses || rated.empty()) return rated;
+    if (!chooses) return rated;
     sort_by(likely, rated);
     std::vector<Point> more;
-    for (; more.size() < size - size / 2 && !known.stop.is_stopped();)
-      more.push_back(space.sample_like(rated.front().point, random));
+    while (more.size() < size - size / 2 && !known.stop.is_stopped())
+      more.push_back(rated.empty() ? space.sample(random)
+                                   : space.sample_like(rated.front().point, random));
     for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
     return rated;
   }
@@ -216,7 +217,7 @@ class RandomSearch : public Search {
   }
 };
 
-/// Counts through the space, the first decision fastest.
+/// Counts through the space of one algorithm after the other, the first decision fastest.
 class Grid : public Search {
  public:
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
@@ -233,13 +234,19 @@ class Grid : public Search {
   }
 
  private:
+  /// The algorithm, which is the first decision where there are several, changes last.
   void advance(const Space& space) {
-    for (size_t d = 0; d < next_.choices.size(); ++d) {
-      int& choice = next_.choices[d];
-      if (++choice < static_cast<int>(space.decisions()[d].values.size())) return;
-      choice = 0;
-    }
-    done_ = true;
+    const size_t first = space.algorithms() > 1 ? 1 : 0;
+    for (size_t d = first; d < next_.choices.size(); ++d)
+      if (space.concerns(d, next_) && counts_on(space, d)) return;
+    done_ = first == 0 || !counts_on(space, 0);
+  }
+  /// Takes the next value of the decision; false after the last one, when it is the first again.
+  bool counts_on(const Space& space, size_t d) {
+    int& choice = next_.choices[d];
+    if (++choice < static_cast<int>(space.decisions()[d].values.size())) return true;
+    choice = 0;
+    return false;
   }
   Point next_;
   bool done_ = false;

@@ -113,7 +113,9 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
 
 std::unique_ptr<const StageStrategy> cpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
-  if (plan.target.is_gpu() || stage.reduces || !plan.algorithm.empty()) return nullptr;
+  // Stages of algorithms are left to cpu_transform, but for single numbers.
+  const bool is_left = !plan.algorithm.empty() && !plan.stage(stage).axes.empty();
+  if (plan.target.is_gpu() || stage.reduces || is_left) return nullptr;
   return std::make_unique<CpuElementwiseStage>(plan, stage);
 }
 

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage that an algorithm made on a CPU and that does not reduce: a transform, which chooses its
-// expression by indices (a point of Winograd's algorithm, an output in its tile), or a copy of the
-// data with their padding. Loops along these indices are unrolled, so that each copy has one
-// expression and copies share what they read; vectors go along the axis that the stages around the
-// transform have last. The transform along another direction is computed in the innermost loop
-// around the unrolled ones. Loops over strips of the result are tasks, in which the products before
-// it and the transform before these may be computed: their buffers then hold a strip, and stay in
-// L1 or L2.
+// A stage without a reduction on a CPU, in a compute that an algorithm rewrote: a transform, which
+// chooses its expression by indices (a point of Winograd's algorithm, an output in its tile), a
+// copy of the data with their padding, or a consumer of the result. Loops along the choosing
+// indices are unrolled, so that each copy has one expression and copies share what they read.
+// Vectors go along the last axis of the stages that are read.
+//
+//   parallel columns of vectors
+//     parallel n, strips               producers may be computed here: their buffers hold one strip
+//       tiles of the strip, vectors
+//         nested stages                (StagePlan::nested)
+//         unrolled y, x in a tile
+//           vectorized k
+//
+// Only an output has strips and columns.
 
 #include <algorithm>
 #include <cctype>
@@ -16,6 +22,7 @@
 #include "schedules/nest.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategy.h"
+#include "schedules/toom_cook.h"
 
 namespace tw::schedules {
 namespace {
@@ -23,8 +30,12 @@ namespace {
 using dsl::Axis;
 using dsl::Stage;
 
+// The longest axis along which expressions are chosen one by one. Algorithms have at most
+// most_products points; longer ones are a condition that somebody declared.
+constexpr int64_t most_choices = most_products;
+
 struct CpuTransform {
-  int64_t strip = 1;    ///< iterations of the loop over strips, of the axis that is cut into them
+  int64_t strip = 1;    ///< tiles of a strip along strip_axis()
   int64_t columns = 0;  ///< vectors of a strip; 0: all
   int64_t order = 0;    ///< vectors outside (0) or inside (1) of the loops over tiles
   int64_t tasks = 1;    ///< loops that are parallel, of a stage without strips
@@ -33,10 +44,14 @@ struct CpuTransform {
 
 class CpuTransformStage : public Configured<CpuTransform> {
  public:
-  CpuTransformStage(const ComputePlan& compute, const StagePlan& plan)
-      : Configured(compute, plan), lane_(lane_axis()) {
-    note_choices(stage_);
-    for (const std::string& nested : plan.nested) note_choices(*compute.compute.find_stage(nested));
+  CpuTransformStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
+    bodies_ = {&stage_};
+    for (const std::string& nested : plan.nested)
+      bodies_.push_back(compute.compute.find_stage(nested));
+    for (const Stage* stage : bodies_)
+      for (const auto& [axis, count] : choosing_axes(stage->body)) choosing_.emplace(axis, count);
+    lane_ = lane_axis();
+    arguments_ = arguments();
     for (const Axis& axis : stage_.axes)
       if (axis.name != lane_ && !is_unrolled(axis)) outer_.push_back(axis.name);
     if (has_strips()) {
@@ -45,23 +60,19 @@ class CpuTransformStage : public Configured<CpuTransform> {
     }
     add_knob("order", {0, 1}, &CpuTransform::order);
     if (!has_strips()) add_knob("tasks", {1, 2, 3}, &CpuTransform::tasks);
-    if (!arguments().empty()) add_knob("layout", {1, 2}, &CpuTransform::layout);
+    if (!arguments_.empty()) add_knob("layout", {1, 2}, &CpuTransform::layout);
   }
 
  private:
-  /// Nested stages have the stage's names for the axes that they share.
-  void note_choices(const Stage& stage) {
-    for (const auto& [axis, count] : choosing_axes(stage.body)) choosing_.emplace(axis, count);
-  }
-
   bool is_output() const { return compute_.compute.is_output(plan_.name); }
   /// True for the last transform, in whose strips the stages before it may be computed.
   bool has_strips() const { return is_output() && !outer_.empty(); }
 
-  /// True for an axis that is unrolled as a whole.
+  /// True for an axis that is unrolled as a whole: a short one along which expressions are chosen.
   bool is_unrolled(const Axis& axis) const {
     const auto found = choosing_.find(axis.name);
-    return found != choosing_.end() && (found->second == 0 || found->second >= axis.extent);
+    return found != choosing_.end() && axis.extent <= most_choices &&
+           (found->second == 0 || found->second >= axis.extent);
   }
   /// Elements of the axis that are unrolled, in loops over the rest.
   int64_t unrolled_along(const std::string& axis) const {
@@ -69,18 +80,29 @@ class CpuTransformStage : public Configured<CpuTransform> {
     return found == choosing_.end() ? 1 : std::max<int64_t>(found->second, 1);
   }
 
-  /// The last axis of a stage that this one reads, where it is one of this stage; else the last
-  /// axis.
-  std::string lane_axis() const {
-    std::string lane = stage_.axes.back().name;
-    for_each_read(stage_.body, [&](const dsl::Read& read) {
-      if (read.indices.empty() || !compute_.compute.find_stage(read.tensor)) return;
-      if (const dsl::Var* v = read.indices.back().as<dsl::Var>()) lane = v->name;
-    });
-    return lane;
+  bool is_nested(const std::string& stage) const {
+    return std::find(plan_.nested.begin(), plan_.nested.end(), stage) != plan_.nested.end();
+  }
+  bool has_axis(const Stage& stage, const std::string& name) const {
+    return std::any_of(stage.axes.begin(), stage.axes.end(),
+                       [&](const Axis& axis) { return axis.name == name; });
   }
 
-  /// The axis of strips: that of rows where there are rows and columns.
+  /// The last axis of the first stage that this one, or one nested in it, reads from memory, where
+  /// it is one of this stage; else the last axis.
+  std::string lane_axis() const {
+    std::string lane;
+    for (const Stage* stage : bodies_)
+      for_each_read(stage->body, [&](const dsl::Read& read) {
+        if (!lane.empty() || read.indices.empty()) return;
+        if (!compute_.compute.find_stage(read.tensor) || is_nested(read.tensor)) return;
+        const dsl::Var* v = read.indices.back().as<dsl::Var>();
+        if (v && has_axis(stage_, v->name)) lane = v->name;
+      });
+    return lane.empty() ? stage_.axes.back().name : lane;
+  }
+
+  /// The axis of strips: the last but one of three and more (n, y, x), else the last.
   const std::string& strip_axis() const {
     return outer_.size() > 2 ? outer_[outer_.size() - 2] : outer_.back();
   }
@@ -111,9 +133,7 @@ class CpuTransformStage : public Configured<CpuTransform> {
         if (const dsl::Var* v = read.indices[d].as<dsl::Var>(); v && v->name == lane_)
           add(read.tensor, d);
     };
-    for_each_read(stage_.body, add_read);
-    for (const std::string& nested : plan_.nested)
-      for_each_read(compute_.compute.find_stage(nested)->body, add_read);
+    for (const Stage* stage : bodies_) for_each_read(stage->body, add_read);
     return found;
   }
 
@@ -130,7 +150,7 @@ class CpuTransformStage : public Configured<CpuTransform> {
 
   void choose_layouts(const CpuTransform& config, int64_t width, Construction& c) const {
     c.uses(config.layout);
-    for (const auto& [tensor, dimension] : arguments()) {
+    for (const auto& [tensor, dimension] : arguments_) {
       const bool is_blocked =
           config.layout == 1 && width < compute_.compute.shape_of(tensor)[dimension];
       const std::string text = layout_of(tensor, dimension, is_blocked ? width : 0);
@@ -190,31 +210,31 @@ class CpuTransformStage : public Configured<CpuTransform> {
     if (!has_strips()) return tiles.push_back(loop);
     if (axis.name == strip_axis()) {
       c.uses(config.strip);
-      if (config.strip >= c.extent(name, loop)) return strips.push_back(loop);
-      strips.push_back(split_off(c, name, loop, config.strip));
+      if (config.strip < c.extent(name, loop))
+        strips.push_back(split_off(c, name, loop, config.strip));
       return tiles.push_back(loop);
     }
     (axis.name == outer_.back() ? tiles : strips).push_back(loop);
   }
 
-  /// Computes a nested stage in the loop, its choices unrolled and its last axis in vectors.
+  /// Computes a nested stage in the loop, its choices unrolled, in vectors along the same axis.
   void append_nested(const std::string& nested, const std::string& loop, Construction& c) const {
     c.schedule.add(ComputeAt{nested, plan_.name, loop});
     const Stage& stage = *compute_.compute.find_stage(nested);
     const auto choosing = choosing_axes(stage.body);
+    const std::string lane = has_axis(stage, lane_) ? lane_ : stage.axes.back().name;
     Loops loops, unrolled;
-    for (size_t a = 0; a + 1 < stage.axes.size(); ++a) {
-      const std::string& axis = stage.axes[a].name;
-      (choosing.contains(axis) ? unrolled : loops).push_back(axis);
-    }
-    const std::string& lane = stage.axes.back().name;
+    for (const Axis& axis : stage.axes)
+      if (axis.name != lane) (choosing.contains(axis.name) ? unrolled : loops).push_back(axis.name);
     c.schedule.add(Reorder{nested, concat({loops, unrolled, {lane}})});
     c.schedule.add(Vectorize{nested, lane});
     unroll(c, nested, unrolled);
   }
 
-  std::map<std::string, int64_t> choosing_;  // choosing_axes() of the stage and the nested ones
+  std::vector<const Stage*> bodies_;         // the stage and those nested in it
+  std::map<std::string, int64_t> choosing_;  // choosing_axes() of these
   std::string lane_;
+  std::map<std::string, size_t> arguments_;
   Loops outer_;  // axes that are neither lanes nor unrolled as a whole
 };
 

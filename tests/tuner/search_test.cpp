@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -217,6 +218,54 @@ TEST(Search, UnknownNamesGetTheList) {
     EXPECT_NE(made.error().message.find(info.name), std::string::npos);
     EXPECT_TRUE(make_search(info.name)) << info.name;
   }
+}
+
+Space space_of_algorithms() {
+  static const dsl::Workload workload =
+      workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
+  return Space::derive(schedules::problem_of(workload), host_target()).value();
+}
+
+TEST(Search, TheAlgorithmThatIsRatedBestHasHalfOfTheFirstPool) {
+  const Space space = space_of_algorithms();
+  ASSERT_EQ(space.algorithms(), 4u);
+  std::vector<std::string> rated;
+  const Score score = [&](const std::vector<Point>& points) {
+    std::vector<Prediction> scores;
+    for (const Point& point : points) {
+      rated.push_back(space.to_string(point).substr(0, 10));
+      scores.push_back(rated.back() == "winograd_2" ? 2.0 : 1.0);
+    }
+    return scores;
+  };
+  Random random(1);
+  const std::vector<Tried> nothing;
+  const std::vector<Point> picked =
+      (*make_search("evolution"))->propose(space, {nothing, {}}, score, 4, random);
+  ASSERT_EQ(picked.size(), 4u);
+  for (const Point& point : picked)
+    EXPECT_TRUE(space.to_string(point).starts_with("winograd_2")) << space.to_string(point);
+  const auto count = std::count(rated.begin(), rated.end(), "winograd_2");
+  EXPECT_GT(count, std::ssize(rated) / 2);
+  EXPECT_LT(count, std::ssize(rated) * 3 / 4);
+}
+
+// Its steps change decisions of one algorithm only: with those of others it would find nothing.
+TEST(Search, GridCountsThroughTheSpaceOfAnAlgorithm) {
+  const Space space = space_of_algorithms();
+  auto grid = *make_search("grid");
+  Random random(1);
+  const std::vector<Tried> nothing;
+  const Score score = [](const std::vector<Point>& points) {
+    return std::vector<Prediction>(points.size(), 1.0);
+  };
+  std::set<Point> seen;
+  for (int i = 0; i < 5; ++i)
+    for (const Point& point : grid->propose(space, {nothing, {}}, score, 20, random)) {
+      EXPECT_TRUE(space.allowed(point));
+      EXPECT_TRUE(seen.insert(point).second);
+    }
+  EXPECT_EQ(seen.size(), 100u);
 }
 
 }  // namespace
