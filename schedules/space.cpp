@@ -254,6 +254,10 @@ double Space::size() const {
 
 size_t Space::algorithms() const { return state_->branches.size(); }
 
+size_t Space::algorithm_of(const Point& point) const {
+  return algorithms() > 1 ? static_cast<size_t>(point.choices[0]) : 0;
+}
+
 bool Space::concerns(size_t decision, const Point& point) const {
   const Branch& own = state_->branch(point.choices);
   return (decision == 0 && algorithms() > 1) || (decision >= own.begin && decision < own.end);

@@ -59,6 +59,8 @@ class Space {
   double size() const;
   /// The number of algorithms, the direct one included.
   size_t algorithms() const;
+  /// That of the point, in the order in which the space offers them; 0: the direct one.
+  size_t algorithm_of(const Point& point) const;
   /// False of the decisions of other algorithms than the point's, which have no effect on it.
   bool concerns(size_t decision, const Point& point) const;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/text.h"
 
@@ -27,6 +28,9 @@ constexpr double random_share = 0.125, hopeful_share = 0.125;
 // If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
 // model is wrong about it: half of the next batch is drawn at random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
+// Trials of an algorithm, without one that works, after which it is given up.
+constexpr int enough_failures = 4;
+constexpr double illegal = -std::numeric_limits<double>::infinity();
 
 struct Rated {
   Point point;
@@ -73,6 +77,40 @@ void add_best(std::vector<Rated> pool, Merit merit, size_t count, std::vector<Ra
   }
 }
 
+/// For each algorithm of the space whether it is given up: several points of it were tried, and all
+/// of them failed. An algorithm that rounds too much does so with every schedule. The direct
+/// algorithm is never given up.
+std::vector<bool> algorithms_given_up(const Space& space, const std::vector<Tried>& history) {
+  std::vector<int> failures(space.algorithms(), 0);
+  std::vector<bool> works(space.algorithms(), false);
+  works[0] = true;
+  for (const Tried& tried : history) {
+    const size_t algorithm = space.algorithm_of(tried.point);
+    if (tried.throughput > 0) works[algorithm] = true;
+    ++failures[algorithm];
+  }
+  std::vector<bool> given_up;
+  for (size_t i = 0; i < failures.size(); ++i)
+    given_up.push_back(!works[i] && failures[i] >= enough_failures);
+  return given_up;
+}
+
+/// The score, which calls all points of algorithms that are given up illegal.
+Score without_given_up(const Space& space, std::vector<bool> given_up, const Score& score) {
+  return [&space, given_up = std::move(given_up), &score](const std::vector<Point>& points) {
+    std::vector<Point> asked;
+    for (const Point& point : points)
+      if (!given_up[space.algorithm_of(point)]) asked.push_back(point);
+    const std::vector<Prediction> answers = score(asked);
+    std::vector<Prediction> predictions;
+    size_t next = 0;
+    for (const Point& point : points)
+      predictions.push_back(given_up[space.algorithm_of(point)] ? Prediction(illegal)
+                                                                : answers[next++]);
+    return predictions;
+  };
+}
+
 /// The score's word on what is legal and new; all that is counts the same.
 Score legal_only(const Score& score) {
   return [&score](const std::vector<Point>& points) {
@@ -93,9 +131,10 @@ class Evolution : public Search {
  public:
   explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
 
-  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
                              size_t count, Random& random) override {
     const std::vector<Tried>& history = known.history;
+    const Score score = without_given_up(space, algorithms_given_up(space, history), score_of_all);
     std::vector<Tried> ranked;
     for (const Tried& tried : history)
       if (tried.throughput > 0) ranked.push_back(tried);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/search.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -248,6 +249,31 @@ TEST(Search, TheAlgorithmThatIsRatedBestHasHalfOfTheFirstPool) {
   const auto count = std::count(rated.begin(), rated.end(), "winograd_2");
   EXPECT_GT(count, std::ssize(rated) / 2);
   EXPECT_LT(count, std::ssize(rated) * 3 / 4);
+}
+
+// Of an algorithm that rounds too much every schedule is wrong, however fast the model thinks it
+// is.
+TEST(Search, AlgorithmsThatNeverWorkAreGivenUp) {
+  const Space space = space_of_algorithms();
+  const Score score = [&](const std::vector<Point>& points) {
+    std::vector<Prediction> scores;
+    for (const Point& point : points)
+      scores.push_back(static_cast<double>(space.algorithm_of(point)));
+    return scores;
+  };
+  auto evolution = *make_search("evolution");
+  Random random(1);
+  std::vector<Tried> history;
+  std::set<size_t> last;
+  for (int i = 0; i < 6; ++i) {
+    last.clear();
+    for (const Point& point : evolution->propose(space, {history, {}}, score, 4, random)) {
+      last.insert(space.algorithm_of(point));
+      history.push_back({point, space.algorithm_of(point) > 1 ? 0 : 1.0});
+    }
+  }
+  EXPECT_THAT(last, testing::IsSubsetOf({0, 1}));
+  EXPECT_TRUE(last.contains(1));
 }
 
 // Its steps change decisions of one algorithm only: with those of others it would find nothing.
