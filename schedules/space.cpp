@@ -269,8 +269,8 @@ double Space::weight() const {
   return most;
 }
 
-double Space::expected_error(const Point& point) const {
-  return state_->branch(point.choices).plan.expected_error;
+double Space::expected_error(size_t algorithm) const {
+  return state_->branches[algorithm]->plan.expected_error;
 }
 
 Point Space::default_point() const { return default_point(StopToken()).value(); }

@@ -72,8 +72,8 @@ class Space {
   /// Work to construct and lower the schedule of a point, in units of that of a matrix product; at
   /// least 1. Bounds of work are counts of points divided by the weight.
   double weight() const;
-  /// The error to expect of the point's algorithm (Rewritten::expected_error); 0 of the direct one.
-  double expected_error(const Point& point) const;
+  /// The error to expect of an algorithm (Rewritten::expected_error); 0 of the direct one.
+  double expected_error(size_t algorithm) const;
   /// Uniform over the points of an algorithm that are allowed, of algorithms uniform too.
   Point sample(Random& random) const;
   /// Uniform over those of the point's algorithm.

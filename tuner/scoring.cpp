@@ -17,11 +17,6 @@ namespace {
 
 using schedules::Point;
 
-// What is predicted may run without having been verified. The expected error of its algorithm is at
-// most two thirds of what the accuracy class `fast` allows: larger ones are left to searches, which
-// measure them.
-constexpr double most_expected_error = dsl::error_of_fast * 2 / 3;
-
 struct Spelled {
   std::optional<schedules::Schedule> schedule;
   std::string text;
@@ -87,19 +82,12 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-    std::vector<Point> exact;
-    std::vector<size_t> places;
-    for (size_t i = 0; i < points.size(); ++i)
-      if (space.expected_error(points[i]) <= most_expected_error) {
-        exact.push_back(points[i]);
-        places.push_back(i);
-      }
     const auto candidates = candidates_of(
-        space, exact, target, {},
+        space, points, target, {},
         {.kernel_threads = kernel_threads, .workers = 1, .state = problem.state, .stop = stop});
-    for (size_t i = 0; i < exact.size(); ++i)
+    for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
-        predictions[places[i]] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
+        predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return predictions;
   };
   Random random(1);

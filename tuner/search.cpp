@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "dsl/workload.h"
 
 namespace tw::tuner {
 
@@ -30,6 +31,9 @@ constexpr double random_share = 0.125, hopeful_share = 0.125;
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
 // Trials of an algorithm, without one that works, after which it is given up.
 constexpr int enough_failures = 4;
+// The share of the error that the class `fast` allows which may be expected of an algorithm before
+// anything is measured: what is predicted and never measured is not verified either.
+constexpr double most_expected_error = dsl::error_of_fast * 2 / 3;
 constexpr double illegal = -std::numeric_limits<double>::infinity();
 
 struct Rated {
@@ -77,10 +81,10 @@ void add_best(std::vector<Rated> pool, Merit merit, size_t count, std::vector<Ra
   }
 }
 
-/// For each algorithm of the space whether it is given up: several points of it were tried, and all
-/// of them failed. An algorithm that rounds too much does so with every schedule. The direct
-/// algorithm is never given up.
-std::vector<bool> algorithms_given_up(const Space& space, const std::vector<Tried>& history) {
+/// For each algorithm of the space whether it is left alone: several points of it were tried, and
+/// all of them failed, since one that rounds too much does so with every schedule. Before anything
+/// was tried also one whose expected error is near the limit. The direct algorithm never is.
+std::vector<bool> algorithms_left_alone(const Space& space, const std::vector<Tried>& history) {
   std::vector<int> failures(space.algorithms(), 0);
   std::vector<bool> works(space.algorithms(), false);
   works[0] = true;
@@ -89,24 +93,25 @@ std::vector<bool> algorithms_given_up(const Space& space, const std::vector<Trie
     if (tried.throughput > 0) works[algorithm] = true;
     ++failures[algorithm];
   }
-  std::vector<bool> given_up;
+  std::vector<bool> left_alone;
   for (size_t i = 0; i < failures.size(); ++i)
-    given_up.push_back(!works[i] && failures[i] >= enough_failures);
-  return given_up;
+    left_alone.push_back((!works[i] && failures[i] >= enough_failures) ||
+                         (history.empty() && space.expected_error(i) > most_expected_error));
+  return left_alone;
 }
 
-/// The score, which calls all points of algorithms that are given up illegal.
-Score without_given_up(const Space& space, std::vector<bool> given_up, const Score& score) {
-  return [&space, given_up = std::move(given_up), &score](const std::vector<Point>& points) {
+/// The score, which calls all points of algorithms that are left alone illegal.
+Score without(const Space& space, std::vector<bool> left_alone, const Score& score) {
+  return [&space, left_alone = std::move(left_alone), &score](const std::vector<Point>& points) {
     std::vector<Point> asked;
     for (const Point& point : points)
-      if (!given_up[space.algorithm_of(point)]) asked.push_back(point);
+      if (!left_alone[space.algorithm_of(point)]) asked.push_back(point);
     const std::vector<Prediction> answers = score(asked);
     std::vector<Prediction> predictions;
     size_t next = 0;
     for (const Point& point : points)
-      predictions.push_back(given_up[space.algorithm_of(point)] ? Prediction(illegal)
-                                                                : answers[next++]);
+      predictions.push_back(left_alone[space.algorithm_of(point)] ? Prediction(illegal)
+                                                                  : answers[next++]);
     return predictions;
   };
 }
@@ -134,7 +139,7 @@ class Evolution : public Search {
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
                              size_t count, Random& random) override {
     const std::vector<Tried>& history = known.history;
-    const Score score = without_given_up(space, algorithms_given_up(space, history), score_of_all);
+    const Score score = without(space, algorithms_left_alone(space, history), score_of_all);
     std::vector<Tried> ranked;
     for (const Tried& tried : history)
       if (tried.throughput > 0) ranked.push_back(tried);

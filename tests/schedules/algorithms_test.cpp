@@ -231,7 +231,8 @@ TEST_P(RandomAlgorithms, SchedulesOfRandomConvolutionsAgree) {
       const auto program = schedule.program(limits_of(space->target()));
       if (!program) continue;
       ++computed;
-      const double tolerance = std::clamp(1e3 * space->expected_error(point), 2e-3, 0.1);
+      const double tolerance =
+          std::clamp(1e3 * space->expected_error(space->algorithm_of(point)), 2e-3, 0.1);
       ASSERT_EQ(disagreement(problem.compute, *program, static_cast<uint64_t>(s), tolerance),
                 std::nullopt)
           << dsl::to_line(problem.compute) << "\n"

@@ -251,6 +251,27 @@ TEST(Search, TheAlgorithmThatIsRatedBestHasHalfOfTheFirstPool) {
   EXPECT_LT(count, std::ssize(rated) * 3 / 4);
 }
 
+// What nobody measured is not verified.
+TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
+  const dsl::Workload workload =
+      workload_of("conv2d n=1 c=192 h=17 w=17 k=192 r=1 s=7 pad_left=3 pad_right=3 f32 fast");
+  const Space space = Space::derive(schedules::problem_of(workload), host_target()).value();
+  ASSERT_EQ(space.algorithms(), 4u);
+  const Score score = [&](const std::vector<Point>& points) {
+    std::vector<Prediction> scores;
+    for (const Point& point : points)
+      scores.push_back(static_cast<double>(space.algorithm_of(point)));
+    return scores;
+  };
+  const auto best_of = [&](const std::vector<Tried>& history) {
+    Random random(1);
+    return space.algorithm_of(
+        (*make_search("evolution"))->propose(space, {history, {}}, score, 1, random).at(0));
+  };
+  EXPECT_EQ(best_of({}), 1u) << "tiles of 2";
+  EXPECT_EQ(best_of({{space.default_point(), 1.0}}), 3u);
+}
+
 // Of an algorithm that rounds too much every schedule is wrong, however fast the model thinks it
 // is.
 TEST(Search, AlgorithmsThatNeverWorkAreGivenUp) {
