@@ -235,7 +235,7 @@ class NetworksTest(program.ProgramTest):
         self.plan()
         self.assertIn("conv2d", self.succeed("explain", "net.twart").out)
         self.assertRegex(self.succeed("explain", "net.twart", "--dot").out,
-                         r'(?s)\Adigraph .*label="conv2d\\n[^"\\]+\\n[0-9.]+ [mµn]s"')
+                         r'(?s)\Adigraph .*label="conv2d(?: \(winograd\))?\\n[^"\\]+\\n[0-9.]+ [mµn]s"')
         shown = self.succeed("show", "net.twart").out
         self.assertIn("f32[1, 16, 6, 6]", shown)
         document = self.json("show", "net.twart", "--format", "json")
