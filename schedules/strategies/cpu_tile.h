@@ -34,8 +34,8 @@ struct CpuTile {
 
 /// The layouts that a tile begins with: arguments and results follow its loops. The vector axis
 /// comes innermost, the blocked reduction axis around it, and the other dimensions outside in the
-/// order of the loops. `width`: elements of a vector. A stage that is computed inside of another one
-/// (not `is_root`) chooses those of prepared operands alone.
+/// order of the loops. `width`: elements of a vector. A stage that is computed inside of another
+/// one (not `is_root`) chooses those of prepared operands alone.
 void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width,
                     bool is_root);
 
