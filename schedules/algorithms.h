@@ -38,7 +38,7 @@ struct Algorithm {
 
 /// All algorithms but the direct one, in the order in which spaces offer them.
 std::span<const Algorithm> algorithms();
-/// What those that match make of the compute.
+/// The rewritten computes of those that match.
 std::vector<Rewritten> apply_algorithms(const dsl::Compute& compute, const Target& target);
 
 }  // namespace tw::schedules

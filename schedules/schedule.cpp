@@ -182,20 +182,22 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
   return std::move(*schedule);
 }
 
-bool changes_operations(const std::vector<Step>& steps) { return !algorithm_text(steps).empty(); }
-
 std::string algorithm_text(const std::vector<Step>& steps) {
-  std::string text;
+  std::vector<std::string> texts;
   for (const Step& step : steps)
-    if (std::holds_alternative<Winograd>(step))
-      text += (text.empty() ? "" : ", ") + to_string(step);
-  return text;
+    if (std::holds_alternative<Winograd>(step)) texts.push_back(to_string(step));
+  return join(texts, ", ");
 }
 
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source) {
   auto steps = steps_of(sentences_of(text));
   if (!steps) return located(std::move(steps.error()), source);
   return std::move(*steps);
+}
+
+std::string algorithm_text(std::string_view schedule) {
+  const auto steps = read_steps(schedule, "schedule");
+  return steps ? algorithm_text(*steps) : "";
 }
 
 }  // namespace tw::schedules

@@ -147,10 +147,11 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
 /// The steps of text that a person wrote, without applying them. Errors as read_schedule()'s.
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source);
 
-/// True if a step computes by other operations than the compute declares. These round even where
-/// the declared operations are exact: Winograd's transforms multiply by 1/6.
-bool changes_operations(const std::vector<Step>& steps);
-/// Those steps as text, "winograd out x 4, winograd out.m y 4"; empty where there are none.
+/// The steps that compute by other operations than the compute declares, as text: "winograd out x
+/// 4, winograd out.m y 4"; empty where there are none. Such operations round even where the
+/// declared ones are exact: Winograd's transforms multiply by 1/6.
 std::string algorithm_text(const std::vector<Step>& steps);
+/// The same for the text of a schedule; empty, too, for what is no schedule.
+std::string algorithm_text(std::string_view schedule);
 
 }  // namespace tw::schedules

@@ -26,6 +26,7 @@ struct Branch {
   double weight = 1;
 
   explicit Branch(ComputePlan made) : plan(std::move(made)) {}
+  bool has(size_t decision) const { return decision >= begin && decision < end; }
 };
 
 }  // namespace
@@ -34,10 +35,26 @@ struct Space::State {
   Target target;
   std::vector<Knob> decisions;
   std::vector<std::unique_ptr<const Branch>> branches;  ///< the direct one first
+  bool chooses_algorithm = false;                       ///< by the first decision
 
-  /// The first decision chooses the branch where there are several.
+  size_t algorithm_of(std::span<const int> choices) const {
+    return chooses_algorithm ? static_cast<size_t>(choices[0]) : 0;
+  }
+  void choose_algorithm(std::vector<int>& choices, size_t algorithm) const {
+    if (chooses_algorithm) choices[0] = static_cast<int>(algorithm);
+  }
+  /// The point of an algorithm whose other decisions have their first values.
+  Point origin(size_t algorithm) const {
+    Point point{std::vector<int>(decisions.size(), 0)};
+    choose_algorithm(point.choices, algorithm);
+    return point;
+  }
   const Branch& branch(std::span<const int> choices) const {
-    return *branches[branches.size() > 1 ? static_cast<size_t>(choices[0]) : 0];
+    return *branches[algorithm_of(choices)];
+  }
+  /// True for decisions that have an effect in the branch.
+  bool concerns(size_t decision, const Branch& branch) const {
+    return branch.has(decision) || (decision == 0 && chooses_algorithm);
   }
   const std::vector<StageSpace>& stages_of(const Point& point) const {
     return branch(point.choices).stages;
@@ -54,9 +71,11 @@ struct Space::State {
   /// Decisions of other branches have no effect.
   void clear_others(Point& point) const {
     const Branch& own = branch(point.choices);
-    for (size_t d = branches.size() > 1 ? 1 : 0; d < point.choices.size(); ++d)
-      if (d < own.begin || d >= own.end) point.choices[d] = 0;
+    for (size_t d = 0; d < point.choices.size(); ++d)
+      if (!concerns(d, own)) point.choices[d] = 0;
   }
+  /// Adds the space of an algorithm. Unsupported where a stage has no strategy: nothing is added.
+  Status add(ComputePlan plan, const Problem& problem, std::span<const Strategy> strategies);
   /// The branch whose algorithm has the same steps.
   std::optional<size_t> branch_of(const std::vector<Step>& steps) const;
   bool can_be_climbed() const;
@@ -136,6 +155,23 @@ tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem
 
 }  // namespace
 
+Status Space::State::add(ComputePlan plan, const Problem& problem,
+                         std::span<const Strategy> strategies) {
+  auto branch = std::make_unique<Branch>(std::move(plan));
+  branch->begin = decisions.size();
+  for (const StagePlan& stage : branch->plan.stages) {
+    branch->stages.emplace_back(branch->plan, stage, strategies, decisions);
+    if (!branch->stages.back().offers().empty()) continue;
+    decisions.resize(branch->begin);
+    return no_strategy(stage, problem, target);
+  }
+  branch->end = decisions.size();
+  branch->weight = weight_of(branch->plan);
+  if (chooses_algorithm) decisions[0].values.push_back(static_cast<int64_t>(branches.size()));
+  branches.push_back(std::move(branch));
+  return {};
+}
+
 std::optional<size_t> Space::State::branch_of(const std::vector<Step>& steps) const {
   const std::string wanted = algorithm_text(steps);
   for (size_t i = 0; i < branches.size(); ++i)
@@ -188,49 +224,21 @@ size_t hash(const Point& point) {
   return h;
 }
 
-namespace {
-
-/// The first stage that no strategy matches.
-const StagePlan* unscheduled(const ComputePlan& plan, std::span<const Strategy> strategies) {
-  for (const StagePlan& stage : plan.stages)
-    if (std::none_of(strategies.begin(), strategies.end(), [&](const Strategy& strategy) {
-          return strategy.match(plan, stage) != nullptr;
-        }))
-      return &stage;
-  return nullptr;
-}
-
-}  // namespace
-
 Result<Space> Space::derive(const Problem& problem, const Target& target, const StopToken& stop,
                             std::span<const Strategy> strategies) {
   auto state = std::make_shared<State>();
   state->target = target;
+  std::vector<Rewritten> rewritten;
+  if (problem.algorithms) rewritten = apply_algorithms(problem.compute, target);
+  state->chooses_algorithm = !rewritten.empty();
+  if (state->chooses_algorithm) state->decisions.push_back({"algorithm", {}});
   TW_TRY(ComputePlan direct, plan_stages(problem, target, stop));
-  std::vector<ComputePlan> plans;
-  plans.push_back(std::move(direct));
-  if (problem.algorithms)
-    for (const Rewritten& rewritten : apply_algorithms(problem.compute, target)) {
-      Result<ComputePlan> plan = plan_stages(problem, target, stop, &rewritten);
-      TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
-      // Without an algorithm that cannot be scheduled there are the others.
-      if (plan && !unscheduled(*plan, strategies)) plans.push_back(std::move(*plan));
-    }
-  if (plans.size() > 1) {
-    Knob knob{"algorithm", {}};
-    for (size_t i = 0; i < plans.size(); ++i) knob.values.push_back(static_cast<int64_t>(i));
-    state->decisions.push_back(std::move(knob));
-  }
-  for (ComputePlan& plan : plans) {
-    auto branch = std::make_unique<Branch>(std::move(plan));
-    branch->begin = state->decisions.size();
-    for (const StagePlan& stage : branch->plan.stages) {
-      branch->stages.emplace_back(branch->plan, stage, strategies, state->decisions);
-      if (branch->stages.back().offers().empty()) return no_strategy(stage, problem, target);
-    }
-    branch->end = state->decisions.size();
-    branch->weight = weight_of(branch->plan);
-    state->branches.push_back(std::move(branch));
+  TW_RETURN_IF_ERROR(state->add(std::move(direct), problem, strategies));
+  for (const Rewritten& one : rewritten) {
+    Result<ComputePlan> plan = plan_stages(problem, target, stop, &one);
+    TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
+    // An algorithm that cannot be planned or scheduled is left out: there are the others.
+    if (plan) (void)state->add(std::move(*plan), problem, strategies);
   }
   return Space(std::move(state));
 }
@@ -254,13 +262,10 @@ double Space::size() const {
 
 size_t Space::algorithms() const { return state_->branches.size(); }
 
-size_t Space::algorithm_of(const Point& point) const {
-  return algorithms() > 1 ? static_cast<size_t>(point.choices[0]) : 0;
-}
+size_t Space::algorithm_of(const Point& point) const { return state_->algorithm_of(point.choices); }
 
 bool Space::concerns(size_t decision, const Point& point) const {
-  const Branch& own = state_->branch(point.choices);
-  return (decision == 0 && algorithms() > 1) || (decision >= own.begin && decision < own.end);
+  return state_->concerns(decision, state_->branch(point.choices));
 }
 
 double Space::weight() const {
@@ -279,7 +284,7 @@ Result<Point> Space::default_point(const StopToken& stop) const {
   Allowance allowance(most_default_points, state_->branches[0]->weight, stop);
   const Limits limits = limits_of(target());
   Random random(1);
-  const Point direct{std::vector<int>(decisions().size(), 0)};
+  const Point direct = state_->origin(0);
   Point best = direct;
   double best_rate = std::numeric_limits<double>::lowest();
   const auto improves = [&](const Point& point) {
@@ -302,15 +307,13 @@ Result<Point> Space::default_point(const StopToken& stop) const {
 }
 
 Point Space::sample(Random& random) const {
-  Point point{std::vector<int>(decisions().size(), 0)};
-  if (state_->branches.size() > 1)
-    point.choices[0] = static_cast<int>(random.below(state_->count(0)));
-  return sample_like(point, random);
+  const auto count = static_cast<int64_t>(algorithms());
+  const auto algorithm = count > 1 ? static_cast<size_t>(random.below(count)) : 0;
+  return sample_like(state_->origin(algorithm), random);
 }
 
 Point Space::sample_like(const Point& like, Random& random) const {
-  Point point{std::vector<int>(like.choices.size(), 0)};
-  if (state_->branches.size() > 1) point.choices[0] = like.choices[0];
+  Point point = state_->origin(algorithm_of(like));
   for (const StageSpace& stage : state_->stages_of(point)) {
     const auto draw = [&] {
       for (size_t d = stage.begin(); d < stage.end(); ++d)
@@ -421,10 +424,9 @@ std::optional<Point> Space::point_of(const Schedule& schedule, int most_construc
   const Branch& branch = *state_->branches[*index];
   PointSearch search;
   for (size_t d = 0; d < decisions().size(); ++d)
-    search.counts.push_back(d < branch.begin || d >= branch.end ? 1 : state_->count(d));
-  const bool has_choice = state_->branches.size() > 1;
-  const auto in_branch = [=](std::vector<int> choices) {
-    if (has_choice) choices[0] = static_cast<int>(*index);
+    search.counts.push_back(branch.has(d) ? state_->count(d) : 1);
+  const auto in_branch = [this, index](std::vector<int> choices) {
+    state_->choose_algorithm(choices, *index);
     return choices;
   };
   search.construct = [this, &branch, in_branch](const std::vector<int>& choices, Trace& trace) {
@@ -464,9 +466,7 @@ Result<Point> Space::nearest_point(const Schedule& schedule, const StopToken& st
   for (const Step& step : schedule.steps()) wanted.push_back(schedules::to_string(step));
   std::sort(wanted.begin(), wanted.end());
   Random random(1);
-  Point like{std::vector<int>(decisions().size(), 0)};
-  if (algorithms() > 1)
-    like.choices[0] = static_cast<int>(state_->branch_of(schedule.steps()).value_or(0));
+  const Point like = state_->origin(state_->branch_of(schedule.steps()).value_or(0));
   Point best = sample_like(like, random);
   size_t most = common_steps(wanted, this->schedule(best));
   const auto improves = [&](const Point& point) {
@@ -546,13 +546,11 @@ bool parse_stage(std::string_view text, const StageSpace& stage, const std::vect
 
 std::optional<Point> Space::parse(std::string_view text) const {
   const std::vector<std::string> parts = split(text, ';');
-  Point point{std::vector<int>(decisions().size(), 0)};
-  size_t first = 0;
-  for (size_t i = 1; i < state_->branches.size(); ++i)
-    if (trim(parts[0]) == state_->branches[i]->plan.algorithm) {
-      point.choices[0] = static_cast<int>(i);
-      first = 1;
-    }
+  size_t algorithm = 0;
+  for (size_t i = 1; i < algorithms(); ++i)
+    if (trim(parts[0]) == state_->branches[i]->plan.algorithm) algorithm = i;
+  const size_t first = algorithm > 0 ? 1 : 0;
+  Point point = state_->origin(algorithm);
   const std::vector<StageSpace>& stages = state_->stages_of(point);
   if (parts.size() != first + stages.size()) return std::nullopt;
   for (size_t s = 0; s < stages.size(); ++s)

@@ -237,7 +237,7 @@ std::map<std::string, std::string> nested_stages(const Nest& nests) {
 }
 
 /// For each tensor the planned stages that read it, counted from the last one: consumers first.
-/// What a nested stage reads counts as read by its owner.
+/// The reads of a nested stage count as those of its owner.
 std::map<std::string, std::vector<size_t>> reading_nests(
     const Nest& nests, const std::map<std::string, std::string>& nested) {
   std::map<std::string, std::vector<size_t>> readers;

@@ -24,20 +24,13 @@ using runtime::ModelStep;
 using runtime::ModelTensor;
 using runtime::ModelVariant;
 
-/// The steps by which a kernel computes by other operations than its operator declares; empty:
-/// none.
-std::string algorithm_of(const runtime::KernelInfo& kernel) {
-  const auto steps = schedules::read_steps(kernel.schedule, "a kernel");
-  return steps ? schedules::algorithm_text(*steps) : "";
-}
-
 /// The operator of a step's kernel, with the algorithm if that is another than the direct one:
 /// "conv2d (winograd)"; or "transform" for copies between layouts.
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
   const runtime::KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
   const std::string operation = kernel.workload.substr(0, kernel.workload.find(' '));
-  const std::string algorithm = algorithm_of(kernel);
+  const std::string algorithm = schedules::algorithm_text(kernel.schedule);
   if (algorithm.empty()) return operation;
   return fmt::format("{} ({})", operation, algorithm.substr(0, algorithm.find(' ')));
 }
@@ -193,7 +186,7 @@ nlohmann::json json_of_step(const ModelFile& model, const ModelVariant& variant,
   return {{"name", step.name},
           {"workload", kernel.workload},
           {"schedule", kernel.schedule},
-          {"algorithm_steps", algorithm_of(kernel)},
+          {"algorithm_steps", schedules::algorithm_text(kernel.schedule)},
           {"threads", step.threads > 0 ? step.threads : model.threads},
           {"predicted_ns", step.predicted_ns},
           {"arguments", arguments}};

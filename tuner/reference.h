@@ -31,7 +31,7 @@ struct Fill {
   /// Allowed error of each output: |e| <= allowed * max |reference|. 0 where every operation is
   /// exact.
   std::map<std::string, double> allowed;
-  /// Allowed error where the kernel's algorithm rounds (schedules::changes_operations): the
+  /// Allowed error where the kernel's algorithm rounds (schedules::algorithm_text): the
   /// tolerance, also where the declared operations are exact.
   std::map<std::string, double> tolerated;
   /// Outputs on whose way values overflow (dsl/rounding.h).

@@ -102,6 +102,7 @@ std::vector<bool> algorithms_left_alone(const Space& space, const std::vector<Tr
 
 /// The score, which calls all points of algorithms that are left alone illegal.
 Score without(const Space& space, std::vector<bool> left_alone, const Score& score) {
+  if (std::ranges::find(left_alone, true) == left_alone.end()) return score;
   return [&space, left_alone = std::move(left_alone), &score](const std::vector<Point>& points) {
     std::vector<Point> asked;
     for (const Point& point : points)
@@ -155,7 +156,6 @@ class Evolution : public Search {
     std::vector<Rated> rated = history.empty()
                                    ? first_pool(space, known, score, size, random)
                                    : children(space, known, score, ranked, size, random);
-    if (rated.empty() && known.stop.is_stopped()) return {};
     const auto part = [&](double share) {
       if (history.empty()) return size_t{0};
       return static_cast<size_t>(std::lround(static_cast<double>(count) * share));

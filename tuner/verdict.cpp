@@ -26,8 +26,7 @@ double allowed_error(const Reference& reference, Pass pass, const std::string& o
 }
 
 Pass pass_on_integers(const std::string& schedule) {
-  const auto steps = schedules::read_steps(schedule, "kernel");
-  return steps && schedules::changes_operations(*steps) ? Pass::RoundedIntegers : Pass::Integers;
+  return schedules::algorithm_text(schedule).empty() ? Pass::Integers : Pass::RoundedIntegers;
 }
 
 Verdict judge(const std::string& schedule, const std::function<Verdict(Pass pass)>& run,

@@ -8,6 +8,7 @@
 #include "dsl/rounding.h"
 #include "dsl/workload.h"
 #include "schedules/algorithms.h"
+#include "schedules/construction.h"
 #include "schedules/nest.h"
 #include "schedules/toom_cook.h"
 
@@ -33,16 +34,13 @@ constexpr int64_t most_exact_products = 8;
 // correct: F(6, 5) in two directions exceeds it 40 times.
 constexpr double hopeless_error = 5 * dsl::error_of_fast;
 
-/// True if there are `least_products` products for each element that is transformed for them and
-/// for each sum.
-bool pays(const Nest& nest, const std::string& products) {
-  const Stage& product = *nest.compute.find_stage(products);
+/// True if each sum, of `length` products, and each element that is transformed for them has
+/// `least_products` products.
+bool pays(const Compute& compute, const std::string& products, double length) {
   const std::string of = products.substr(0, products.rfind('.'));
-  const double evaluations = dsl::evaluations_of(product);
-  double sums = 1;
-  for (const dsl::Axis& axis : product.axes) sums *= static_cast<double>(axis.extent);
-  return evaluations >= least_products * sums &&
-         evaluations >= least_products * dsl::evaluations_of(*nest.compute.find_stage(of + ".v"));
+  const double transformed = dsl::evaluations_of(*compute.find_stage(of + ".v"));
+  return length >= least_products &&
+         dsl::evaluations_of(*compute.find_stage(products)) >= least_products * transformed;
 }
 
 /// Products of a tile along one direction.
@@ -67,11 +65,12 @@ std::optional<Rewritten> rewritten(const Compute& compute, const Stage& stage, i
     products += ".m";
     ++directions;
   }
-  if (directions == 0 || !pays(schedule.nest(), products)) return std::nullopt;
-  double summed = 1;
-  for (const dsl::Axis& axis : schedule.nest().compute.find_stage(products)->reduction)
-    summed *= static_cast<double>(axis.extent);
-  const double error = error_of_sums * dsl::unit_roundoff(Float32) * std::sqrt(summed) * amplified;
+  if (directions == 0) return std::nullopt;
+  const Compute& made = schedule.nest().compute;
+  const Stage& sums = *made.find_stage(products);
+  const auto length = static_cast<double>(points_of(sums, names_of(sums.reduction)));
+  if (!pays(made, products, length)) return std::nullopt;
+  const double error = error_of_sums * dsl::unit_roundoff(Float32) * std::sqrt(length) * amplified;
   if (error > hopeless_error) return std::nullopt;
   return Rewritten{std::move(schedule), error};
 }

@@ -51,6 +51,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
     for (const Stage* stage : bodies_)
       for (const auto& [axis, count] : choosing_axes(stage->body)) choosing_.emplace(axis, count);
     lane_ = lane_axis();
+    for (size_t i = 1; i < bodies_.size(); ++i)
+      nested_loops_.push_back(loops_of_nested(*bodies_[i]));
     arguments_ = arguments();
     for (const Axis& axis : stage_.axes)
       if (axis.name != lane_ && !is_unrolled(axis)) outer_.push_back(axis.name);
@@ -188,8 +190,7 @@ class CpuTransformStage : public Configured<CpuTransform> {
       c.uses(config.tasks);
       parallelize(c, name, around, static_cast<size_t>(config.tasks));
     }
-    if (!around.empty())
-      for (const std::string& nested : plan_.nested) append_nested(nested, around.back(), c);
+    if (!around.empty()) append_nested(around.back(), c);
     return inside ? Site{} : site_of(c, name);
   }
 
@@ -217,23 +218,37 @@ class CpuTransformStage : public Configured<CpuTransform> {
     (axis.name == outer_.back() ? tiles : strips).push_back(loop);
   }
 
-  /// Computes a nested stage in the loop, its choices unrolled, in vectors along the same axis.
-  void append_nested(const std::string& nested, const std::string& loop, Construction& c) const {
-    c.schedule.add(ComputeAt{nested, plan_.name, loop});
-    const Stage& stage = *compute_.compute.find_stage(nested);
+  /// The loops of a nested stage: others, those over its choices, vectors along the same axis.
+  struct NestedLoops {
+    Loops others, unrolled;
+    std::string lane;
+  };
+  NestedLoops loops_of_nested(const Stage& stage) const {
     const auto choosing = choosing_axes(stage.body);
-    const std::string lane = has_axis(stage, lane_) ? lane_ : stage.axes.back().name;
-    Loops loops, unrolled;
+    NestedLoops loops;
+    loops.lane = has_axis(stage, lane_) ? lane_ : stage.axes.back().name;
     for (const Axis& axis : stage.axes)
-      if (axis.name != lane) (choosing.contains(axis.name) ? unrolled : loops).push_back(axis.name);
-    c.schedule.add(Reorder{nested, concat({loops, unrolled, {lane}})});
-    c.schedule.add(Vectorize{nested, lane});
-    unroll(c, nested, unrolled);
+      if (axis.name != loops.lane)
+        (choosing.contains(axis.name) ? loops.unrolled : loops.others).push_back(axis.name);
+    return loops;
+  }
+
+  /// Computes the nested stages in the loop.
+  void append_nested(const std::string& loop, Construction& c) const {
+    for (size_t i = 0; i < plan_.nested.size(); ++i) {
+      const std::string& nested = plan_.nested[i];
+      const NestedLoops& loops = nested_loops_[i];
+      c.schedule.add(ComputeAt{nested, plan_.name, loop});
+      c.schedule.add(Reorder{nested, concat({loops.others, loops.unrolled, {loops.lane}})});
+      c.schedule.add(Vectorize{nested, loops.lane});
+      unroll(c, nested, loops.unrolled);
+    }
   }
 
   std::vector<const Stage*> bodies_;         // the stage and those nested in it
   std::map<std::string, int64_t> choosing_;  // choosing_axes() of these
   std::string lane_;
+  std::vector<NestedLoops> nested_loops_;  // in the order of StagePlan::nested
   std::map<std::string, size_t> arguments_;
   Loops outer_;  // axes that are neither lanes nor unrolled as a whole
 };

@@ -251,7 +251,7 @@ TEST(Search, TheAlgorithmThatIsRatedBestHasHalfOfTheFirstPool) {
   EXPECT_LT(count, std::ssize(rated) * 3 / 4);
 }
 
-// What nobody measured is not verified.
+// Kernels that nobody measured are not verified.
 TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
   const dsl::Workload workload =
       workload_of("conv2d n=1 c=192 h=17 w=17 k=192 r=1 s=7 pad_left=3 pad_right=3 f32 fast");
@@ -272,7 +272,7 @@ TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
   EXPECT_EQ(best_of({{space.default_point(), 1.0}}), 3u);
 }
 
-// Of an algorithm that rounds too much every schedule is wrong, however fast the model thinks it
+// An algorithm that rounds too much is wrong with every schedule, however fast the model thinks it
 // is.
 TEST(Search, AlgorithmsThatNeverWorkAreGivenUp) {
   const Space space = space_of_algorithms();
