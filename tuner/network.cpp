@@ -42,7 +42,9 @@ struct RoundTasks {
   size_t of_plan = 0;
 };
 
-/// Tasks with distinct workloads. Adding a workload again increases its weight.
+/// Tasks with distinct workloads. Adding a workload again increases its weight. A task whose kernel
+/// was predicted and not measured begins with that kernel, so that tuning never gives a plan whose
+/// kernels are worse than the predicted ones.
 class TaskList {
  public:
   TaskList() = default;
@@ -51,8 +53,10 @@ class TaskList {
     for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].workload.text(), i);
   }
 
-  void add(const dsl::Workload& workload, const std::string& name, double weight) {
-    task(workload, name).weight += weight;
+  void add(const KernelChoice& kernel, const std::string& name, double weight) {
+    TaskSpec& spec = task(kernel.workload, name);
+    spec.weight += weight;
+    if (kernel.is_predicted && kernel.measured_ns <= 0) spec.schedule = kernel.schedule;
   }
   /// Adds the tasks of several lists: the first task of each list, then the second of each, and so
   /// on. A task of several lists gets the largest of its weights, because the lists belong to
@@ -65,6 +69,7 @@ class TaskList {
         ++rest;
         TaskSpec& own = task(list.specs_[i].workload, list.specs_[i].name);
         own.weight = std::max(own.weight, list.specs_[i].weight);
+        own.schedule = list.specs_[i].schedule;
       }
     }
   }
@@ -262,7 +267,7 @@ class NetworkRun {
   Status add_plan(const graph::Plan& plan, Kernels which, TaskList& tasks) const {
     const auto add = [&](const KernelChoice& kernel, const std::string& name, double runs) {
       if (is_finished(kernel.workload)) return;
-      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel.workload, name, runs);
+      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel, name, runs);
     };
     for (const size_t op : operators_by_cost(plan)) {
       const KernelChoice& kernel = costs_->at(op, plan.schemes[op]);
@@ -293,23 +298,29 @@ class NetworkRun {
   Status add_contenders(RoundTasks& round) {
     const size_t most = round.of_plan + round.of_plan / 2 + 1;
     TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
-    TaskList tasks(std::move(round.specs));
+    const size_t room = most - std::min(most, round.specs.size());
     std::map<size_t, size_t> taken;
-    SchemeSet measured_next;
+    std::vector<Contender> chosen;
+    SchemeSet schemes;
     for (const Contender& contender : contenders) {
-      if (tasks.size() >= most) break;
-      if (++taken[contender.group] > most_contenders_of_group) continue;
-      measured_next.emplace(contender.group, contender.scheme);
-      const OperatorGroup& group = costs_->groups()[contender.group];
+      if (chosen.size() >= room) break;
       const dsl::Workload& workload = costs_->kernels(contender.group)[contender.scheme].workload;
+      if (++taken[contender.group] <= most_contenders_of_group && !is_finished(workload)) {
+        chosen.push_back(contender);
+        schemes.emplace(contender.group, contender.scheme);
+      }
+    }
+    // Measured times are compared with full predictions (SchemeCosts).
+    TW_RETURN_IF_ERROR(refine(schemes));
+    TaskList tasks(std::move(round.specs));
+    for (const Contender& contender : chosen) {
+      const std::vector<size_t>& operators = costs_->groups()[contender.group].operators;
       double runs = 0;
-      for (const size_t op : group.operators) runs += costs_->runs_of(op);
-      if (!is_finished(workload))
-        tasks.add(workload, graph_.operators[group.operators.front()].name(), runs);
+      for (const size_t op : operators) runs += costs_->runs_of(op);
+      tasks.add(costs_->kernels(contender.group)[contender.scheme],
+                graph_.operators[operators.front()].name(), runs);
     }
     round.specs = tasks.take();
-    // Measured times are compared with full predictions (SchemeCosts).
-    TW_RETURN_IF_ERROR(refine(measured_next));
     return {};
   }
 

@@ -29,8 +29,9 @@ constexpr double random_share = 0.125, hopeful_share = 0.125;
 // If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
 // model is wrong about it: half of the next batch is drawn at random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
-// Trials of an algorithm, without one that works, after which it is given up.
-constexpr int enough_failures = 4;
+// Trials of an algorithm, without one that works, after which it is given up: one that rounds too
+// much does so with every schedule.
+constexpr int enough_failures = 2;
 // The share of the error that the class `fast` allows which may be expected of an algorithm before
 // anything is measured: what is predicted and never measured is not verified either.
 constexpr double most_expected_error = dsl::error_of_fast * 2 / 3;
@@ -71,34 +72,67 @@ void sort_by(Merit merit, std::vector<Rated>& points) {
   });
 }
 
-/// Adds the best of those that are not there yet, up to a size of `count`.
-void add_best(std::vector<Rated> pool, Merit merit, size_t count, std::vector<Rated>& picked) {
-  sort_by(merit, pool);
-  for (Rated& rated : pool) {
-    if (picked.size() >= count) return;
-    const auto same = [&](const Rated& other) { return other.point == rated.point; };
-    if (std::none_of(picked.begin(), picked.end(), same)) picked.push_back(std::move(rated));
-  }
-}
+/// What the trials say of each algorithm of a space.
+struct Algorithms {
+  /// No point of it is proposed: several were tried, and all of them failed. Before anything was
+  /// tried also one whose expected error is near the limit.
+  std::vector<bool> left_alone;
+  /// A proposal has one point of it at most: its expected error is near the limit, and no trial of
+  /// it has worked yet.
+  std::vector<bool> in_doubt;
+};
 
-/// For each algorithm of the space whether it is left alone: several points of it were tried, and
-/// all of them failed, since one that rounds too much does so with every schedule. Before anything
-/// was tried also one whose expected error is near the limit. The direct algorithm never is.
-std::vector<bool> algorithms_left_alone(const Space& space, const std::vector<Tried>& history) {
-  std::vector<int> failures(space.algorithms(), 0);
+/// The direct algorithm is neither left alone nor in doubt.
+Algorithms judge_algorithms(const Space& space, const std::vector<Tried>& history) {
+  std::vector<int> trials(space.algorithms(), 0);
   std::vector<bool> works(space.algorithms(), false);
   works[0] = true;
   for (const Tried& tried : history) {
     const size_t algorithm = space.algorithm_of(tried.point);
     if (tried.throughput > 0) works[algorithm] = true;
-    ++failures[algorithm];
+    ++trials[algorithm];
   }
-  std::vector<bool> left_alone;
-  for (size_t i = 0; i < failures.size(); ++i)
-    left_alone.push_back((!works[i] && failures[i] >= enough_failures) ||
-                         (history.empty() && space.expected_error(i) > most_expected_error));
-  return left_alone;
+  Algorithms algorithms;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    const bool in_doubt = !works[i] && space.expected_error(i) > most_expected_error;
+    algorithms.in_doubt.push_back(in_doubt);
+    algorithms.left_alone.push_back((!works[i] && trials[i] >= enough_failures) ||
+                                    (history.empty() && in_doubt));
+  }
+  return algorithms;
 }
+
+/// The points of a proposal.
+class Picked {
+ public:
+  Picked(const Space& space, std::vector<bool> algorithms_in_doubt)
+      : space_(space), in_doubt_(std::move(algorithms_in_doubt)) {}
+
+  /// Adds the best of those that are not there yet, up to a size of `count`.
+  void add_best(std::vector<Rated> pool, Merit merit, size_t count) {
+    sort_by(merit, pool);
+    for (Rated& rated : pool) {
+      if (picked_.size() >= count) return;
+      const size_t algorithm = space_.algorithm_of(rated.point);
+      const auto excludes = [&](const Rated& other) {
+        return other.point == rated.point ||
+               (in_doubt_[algorithm] && space_.algorithm_of(other.point) == algorithm);
+      };
+      if (std::ranges::none_of(picked_, excludes)) picked_.push_back(std::move(rated));
+    }
+  }
+  std::vector<Point> take(Merit best_first) && {
+    sort_by(best_first, picked_);
+    std::vector<Point> points;
+    for (Rated& pick : picked_) points.push_back(std::move(pick.point));
+    return points;
+  }
+
+ private:
+  const Space& space_;
+  std::vector<bool> in_doubt_;
+  std::vector<Rated> picked_;
+};
 
 /// The score, which calls all points of algorithms that are left alone illegal.
 Score without(const Space& space, std::vector<bool> left_alone, const Score& score) {
@@ -140,7 +174,8 @@ class Evolution : public Search {
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
                              size_t count, Random& random) override {
     const std::vector<Tried>& history = known.history;
-    const Score score = without(space, algorithms_left_alone(space, history), score_of_all);
+    Algorithms algorithms = judge_algorithms(space, history);
+    const Score score = without(space, std::move(algorithms.left_alone), score_of_all);
     std::vector<Tried> ranked;
     for (const Tried& tried : history)
       if (tried.throughput > 0) ranked.push_back(tried);
@@ -162,18 +197,15 @@ class Evolution : public Search {
     };
     const bool widens = is_stuck(history, count);
     const size_t asked = count - part(widens ? widened_random_share : random_share);
-    std::vector<Rated> picked;
+    Picked picked(space, std::move(algorithms.in_doubt));
     const std::vector<Rated> seeds = rate(known.seeds, score);
-    add_best(seeds, likely, count / 2, picked);
+    picked.add_best(seeds, likely, count / 2);
     rated.insert(rated.end(), seeds.begin(), seeds.end());
-    add_best(rated, likely, asked - part(hopeful_share), picked);
-    add_best(rated, hopeful, asked, picked);
-    add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count, picked);
+    picked.add_best(rated, likely, asked - part(hopeful_share));
+    picked.add_best(rated, hopeful, asked);
+    picked.add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count);
     // A user who stops early has measured what is most likely to be good.
-    sort_by(cautious, picked);
-    std::vector<Point> points;
-    for (Rated& pick : picked) points.push_back(std::move(pick.point));
-    return whole(std::move(points), known.stop);
+    return whole(std::move(picked).take(cautious), known.stop);
   }
 
  private:
