@@ -40,10 +40,11 @@ struct ToomCook {
 /// The largest number of products. The rounding errors of more exceed every accuracy class by far.
 inline constexpr int64_t most_products = 12;
 
-/// The algorithm that interpolates at 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity, of which the
-/// first ones round least. Rows of `filter` and `input` of two points a and -a differ in the signs
-/// of their odd columns, and columns of `output` in those of their odd rows. Requires: outputs >=
-/// 1, taps >= 1, and outputs + taps - 1 <= most_products.
+/// The algorithm that interpolates at 0, at pairs of fractions a and -a, and at infinity. The pairs
+/// depend on the number of products, and are those that round least: 2/3 and 3/2 for 6 products.
+/// Rows of `filter` and `input` of two points a and -a differ in the signs of their odd columns,
+/// and columns of `output` in those of their odd rows. Requires: outputs >= 1, taps >= 1, and
+/// outputs + taps - 1 <= most_products.
 ToomCook toom_cook(int64_t outputs, int64_t taps);
 
 /// The factor by which the rounding errors of the algorithm exceed those of the sum of products as

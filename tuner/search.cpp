@@ -34,7 +34,7 @@ constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share
 constexpr int enough_failures = 2;
 // The share of the error that the class `fast` allows which may be expected of an algorithm before
 // anything is measured: what is predicted and never measured is not verified either.
-constexpr double most_expected_error = dsl::error_of_fast * 2 / 3;
+constexpr double most_expected_error = dsl::error_of_fast * 4 / 5;
 constexpr double illegal = -std::numeric_limits<double>::infinity();
 
 struct Rated {

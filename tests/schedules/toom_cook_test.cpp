@@ -40,28 +40,31 @@ FractionMatrix over(int64_t denominator, const std::vector<std::vector<int64_t>>
   return matrix;
 }
 
-// Lavin and Gray, section 4.1 and 4.3, up to the signs and the order of the points.
-TEST(ToomCook, MatricesAreThoseOfLavinAndGray) {
+// Lavin and Gray, section 4.1, up to the signs and the order of the points.
+TEST(ToomCook, TheSmallestMatricesAreThoseOfLavinAndGray) {
   const ToomCook f2 = toom_cook(2, 3);
   EXPECT_EQ(f2.filter, over(2, {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}}));
   EXPECT_EQ(f2.input, over(1, {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, -1, 0, 1}}));
   EXPECT_EQ(f2.output, over(1, {{1, 1, 1, 0}, {0, 1, -1, 1}}));
+}
+
+// (x^2 - 4/9) (x^2 - 9/4) = x^4 - 97/36 x^2 + 1 is the polynomial of the points.
+TEST(ToomCook, SixProductsInterpolateAtTwoThirdsAndThreeHalves) {
   const ToomCook f4 = toom_cook(4, 3);
-  EXPECT_EQ(f4.filter,
-            over(24, {{6, 0, 0}, {4, 4, 4}, {4, -4, 4}, {1, 2, 4}, {1, -2, 4}, {0, 0, 24}}));
-  EXPECT_EQ(f4.input[0], over(1, {{4, 0, -5, 0, 1, 0}})[0]);
-  EXPECT_EQ(f4.input[5], over(1, {{0, 4, 0, -5, 0, 1}})[0]);
-  EXPECT_EQ(
-      f4.output,
-      over(1,
-           {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}));
+  EXPECT_EQ(f4.input[0], over(36, {{36, 0, -97, 0, 36, 0}})[0]);
+  EXPECT_EQ(f4.input[5], over(36, {{0, 36, 0, -97, 0, 36}})[0]);
+  EXPECT_EQ(f4.output, over(216, {{216, 216, 216, 216, 216, 0},
+                                  {0, 144, -144, 324, -324, 0},
+                                  {0, 96, 96, 486, 486, 0},
+                                  {0, 64, -64, 729, -729, 216}}));
 }
 
 TEST(ToomCook, MoreProductsRoundMore) {
   EXPECT_NEAR(amplification(toom_cook(2, 3)), 1.3, 0.05);
-  EXPECT_NEAR(amplification(toom_cook(4, 3)), 5.6, 0.05);
+  EXPECT_NEAR(amplification(toom_cook(4, 3)), 2.7, 0.05);
   EXPECT_NEAR(amplification(toom_cook(6, 3)), 6.8, 0.05);
-  EXPECT_NEAR(amplification(toom_cook(4, 7)), 71.1, 0.1);
+  EXPECT_NEAR(amplification(toom_cook(4, 7)), 12.8, 0.05);
+  EXPECT_NEAR(amplification(toom_cook(6, 7)), 35.1, 0.05);
 }
 
 TEST(ToomCook, FractionsAreInLowestTerms) {
