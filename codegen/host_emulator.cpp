@@ -493,9 +493,9 @@ class BoxBarrier {
 /// The threads of a block as fibers on stacks of their own.
 class Block {
  public:
-  // Far more than the 4 KiB that a thread of many may keep; a task without threads may keep 256
-  // KiB.
-  static size_t stack_bytes_for(int threads) { return threads == 1 ? 1 << 20 : 64 << 10; }
+  // Far more than the 4 KiB that a thread of many may keep; a task without threads may keep 1
+  // MiB.
+  static size_t stack_bytes_for(int threads) { return threads == 1 ? 2 << 20 : 64 << 10; }
 
   Block(Call* call, void* const* arguments, int threads, unsigned* thread_number, uint8_t poison)
       : call_(call),

@@ -11,7 +11,7 @@ namespace tw::schedules {
 
 struct Limits {
   int64_t unrolled_statements = 2048;  ///< limit of one phase; larger ones compile for seconds
-  int64_t local_bytes = 256 << 10;     ///< stack of one task without threads
+  int64_t local_bytes = 1 << 20;       ///< stack of one task without threads
   int64_t threads = 1024;              ///< threads of one task
   int64_t shared_bytes = 48 << 10;     ///< memory shared by the threads of a task
   int64_t thread_bytes = 4 << 10;      ///< memory of one thread, in registers or on its stack

@@ -6,13 +6,14 @@
 // Vectors go along the last axis of the stages that are read.
 //
 //   parallel columns of vectors
-//     parallel n, strips               producers may be computed here: their buffers hold one strip
+//     parallel n, strips, segments     producers may be computed here: their buffers hold one strip
 //       tiles of the strip, vectors
 //         nested stages                (StagePlan::nested)
 //         unrolled y, x in a tile
 //           vectorized k
 //
-// Only an output has strips and columns.
+// A strip has a number of tiles along the rows, and all of a row or a segment of it. Only an output
+// has strips and columns.
 
 #include <algorithm>
 #include <cctype>
@@ -33,9 +34,13 @@ using dsl::Stage;
 // The longest axis along which expressions are chosen one by one. Algorithms have at most
 // most_products points; longer ones are a condition that somebody declared.
 constexpr int64_t most_choices = most_products;
+// The shortest segment of a row of tiles: more than a register tile. Rows of 24 tiles and more may
+// exceed L2: with 64 channels and 36 points, data and products of 56 tiles take 1 MiB.
+constexpr int64_t least_segment = 12;
 
 struct CpuTransform {
   int64_t strip = 1;    ///< tiles of a strip along strip_axis()
+  int64_t segment = 0;  ///< tiles of a strip along the last axis of tiles; 0: all
   int64_t columns = 0;  ///< vectors of a strip; 0: all
   int64_t order = 0;    ///< vectors outside (0) or inside (1) of the loops over tiles
   int64_t tasks = 1;    ///< loops that are parallel, of a stage without strips
@@ -58,6 +63,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
       if (axis.name != lane_ && !is_unrolled(axis)) outer_.push_back(axis.name);
     if (has_strips()) {
       add_knob("strip", strips(), &CpuTransform::strip);
+      if (const auto lengths = segments(); lengths.size() > 1)
+        add_knob("segment", lengths, &CpuTransform::segment);
       add_knob("columns", {0, 1, 2, 4, 8}, &CpuTransform::columns);
     }
     add_knob("order", {0, 1}, &CpuTransform::order);
@@ -108,10 +115,21 @@ class CpuTransformStage : public Configured<CpuTransform> {
   const std::string& strip_axis() const {
     return outer_.size() > 2 ? outer_[outer_.size() - 2] : outer_.back();
   }
+  int64_t tiles_along(const std::string& axis) const {
+    return ceil_div(extent_of(stage_, axis), unrolled_along(axis));
+  }
+  /// Whole rows of tiles (0), and segments of them of least_segment tiles and more.
+  std::vector<int64_t> segments() const {
+    std::vector<int64_t> lengths = {0};
+    if (strip_axis() == outer_.back()) return lengths;
+    for (int64_t length = ceil_div(tiles_along(outer_.back()), 2); length >= least_segment;
+         length = ceil_div(length, 2))
+      lengths.push_back(length);
+    return lengths;
+  }
   /// Lengths of strips, in iterations: the shortest for each number of strips.
   std::vector<int64_t> strips() const {
-    const int64_t iterations =
-        ceil_div(extent_of(stage_, strip_axis()), unrolled_along(strip_axis()));
+    const int64_t iterations = tiles_along(strip_axis());
     std::vector<int64_t> lengths;
     for (int64_t length = 1; length <= iterations; ++length)
       if (length == 1 || ceil_div(iterations, length) < ceil_div(iterations, length - 1))
@@ -215,7 +233,11 @@ class CpuTransformStage : public Configured<CpuTransform> {
         strips.push_back(split_off(c, name, loop, config.strip));
       return tiles.push_back(loop);
     }
-    (axis.name == outer_.back() ? tiles : strips).push_back(loop);
+    if (axis.name != outer_.back()) return strips.push_back(loop);
+    c.uses(config.segment);
+    if (config.segment > 0 && config.segment < c.extent(name, loop))
+      strips.push_back(split_off(c, name, loop, config.segment));
+    tiles.push_back(loop);
   }
 
   /// The loops of a nested stage: others, those over its choices, vectors along the same axis.

@@ -456,7 +456,7 @@ TEST(Compile, ThreadsMayCompileAtOnce) {
 }
 
 TEST(Compile, TooMuchStackIsUnsupported) {
-  const KernelSpec spec{"large", "tw1", large_local(300), 1};
+  const KernelSpec spec{"large", "tw1", large_local(1100), 1};
   const auto artifacts = compile({&spec, 1}, host_target());
   ASSERT_TRUE(artifacts);
   ASSERT_FALSE((*artifacts)[0]);

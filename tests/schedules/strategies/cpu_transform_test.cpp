@@ -90,6 +90,23 @@ TEST(CpuTransform, TheLongestStripIsTheWholeAxis) {
   EXPECT_THAT(whole, HasSubstr("parallel out k.0.0\nparallel out n\n"));
 }
 
+// The transformed data and the products of a whole row of 56 tiles exceed L2.
+TEST(CpuTransform, LongRowsOfTilesAreCutIntoSegments) {
+  const auto workload =
+      dsl::parse_workload("conv2d n=1 c=64 h=224 w=224 k=64 r=3 s=3 pad=1 f32 fast");
+  const Space space = Space::derive(problem_of(*workload), *parse_target("x86-64-v4")).value();
+  const std::string segments =
+      steps_of(space, configuration("strip=1 segment=14 columns=0 order=1 layout=1"));
+  EXPECT_THAT(segments, HasSubstr("split out x.0 14\n"));
+  EXPECT_THAT(segments, HasSubstr("reorder out n y.0.0 x.0.0 y.0.1 x.0.1 k.0 y.1 x.1 k.1\n"));
+  EXPECT_THAT(segments, HasSubstr("parallel out x.0.0\n"));
+  EXPECT_THAT(segments, HasSubstr("compute_at out.m.m out x.0.0\n"));
+  EXPECT_THAT(segments, HasSubstr("compute_at out.m.v out x.0.0\n"));
+  const std::string rows =
+      steps_of(space, configuration("strip=1 segment=0 columns=0 order=1 layout=1"));
+  EXPECT_THAT(rows, Not(HasSubstr("split out x.0 ")));
+}
+
 // A consumer that reads the convolution twice does not repeat it: the transforms are nested in its
 // loop, and their vectors go along the channels, too.
 TEST(CpuTransform, ChainsOfTransformsAreNestedInTheirLastReader) {
