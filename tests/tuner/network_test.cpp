@@ -106,6 +106,19 @@ TEST_F(Network, KernelsOfThePlanAreTunedCountedAsOftenAsTheyOccur) {
   EXPECT_EQ(tuned->plans[0].kernels[0].measured_ns, 1000);
 }
 
+// A run that is too short to find a better kernel does not make the plan worse.
+TEST_F(Network, TasksBeginWithThePredictedKernelUntilOneIsMeasured) {
+  options_.rounds = 2;
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_GE(work_.rounds.size(), 2u);
+  for (const TaskSpec& task : work_.rounds[0]) EXPECT_FALSE(task.schedule.empty()) << task.name;
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(work_.rounds[1][i].schedule.empty());
+}
+
 TEST_F(Network, ARoundIsLongEnoughForItsTasks) {
   std::vector<double> budgets_s;
   work_.on_round = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& options) {
