@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "runtime/artifact.h"
+#include "schedules/legality.h"
 #include "schedules/program.h"
 
 namespace tw::codegen {
@@ -21,7 +22,7 @@ inline constexpr int64_t codegen_abi = runtime::current_codegen_abi;
 
 /// Stack that the buffers of a task may take: far below the 8 MiB of a thread, so that other uses
 /// of the stack do not matter.
-inline constexpr int64_t max_stack_bytes = 1 << 20;
+inline constexpr int64_t max_stack_bytes = schedules::Limits().local_bytes;
 inline constexpr int64_t buffer_alignment = 64;
 
 struct ScratchLayout {

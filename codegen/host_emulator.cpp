@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "codegen/abi.h"
 #include "codegen/c_prelude.h"
 #include "codegen/command.h"
 #include "runtime/library.h"
@@ -493,9 +494,10 @@ class BoxBarrier {
 /// The threads of a block as fibers on stacks of their own.
 class Block {
  public:
-  // Far more than the 4 KiB that a thread of many may keep; a task without threads may keep 1
-  // MiB.
-  static size_t stack_bytes_for(int threads) { return threads == 1 ? 2 << 20 : 64 << 10; }
+  // Far more than the 4 KiB that a thread of many may keep, and than a task without threads may.
+  static size_t stack_bytes_for(int threads) {
+    return threads == 1 ? 2 * max_stack_bytes : 64 << 10;
+  }
 
   Block(Call* call, void* const* arguments, int threads, unsigned* thread_number, uint8_t poison)
       : call_(call),

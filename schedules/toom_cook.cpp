@@ -18,23 +18,15 @@ using Row = std::vector<Fraction>;
 /// F(6, 7). Points other than 1, 2, 1/2, ... were proposed by Alam, Anderson, Barabasz and Gregg,
 /// Winograd Convolution for Deep Neural Networks: Efficient Point Selection, ACM TECS 21(6), 2022.
 Row pairs_of_points(size_t pairs) {
-  switch (pairs) {
-    case 0:
-      return {};
-    case 1:
-      return {fraction(1)};
-    case 2:
-      return {fraction(2, 3), fraction(3, 2)};
-    case 3:
-      return {fraction(1), fraction(2), fraction(1, 2)};
-    case 4:
-      return {fraction(5, 2), fraction(2, 5), fraction(5, 4), fraction(4, 5)};
-    case 5:
-      return {fraction(1), fraction(5, 2), fraction(2, 5), fraction(4, 3), fraction(3, 4)};
-    default:
-      TW_CHECK(false, "at most most_products");
-      return {};
-  }
+  static const std::vector<Row> of_pairs = {
+      {},
+      {fraction(1)},
+      {fraction(2, 3), fraction(3, 2)},
+      {fraction(1), fraction(2), fraction(1, 2)},
+      {fraction(5, 2), fraction(2, 5), fraction(5, 4), fraction(4, 5)},
+      {fraction(1), fraction(5, 2), fraction(2, 5), fraction(4, 3), fraction(3, 4)}};
+  TW_CHECK(pairs < of_pairs.size(), "at most most_products");
+  return of_pairs[pairs];
 }
 
 /// The finite points: 0, then a and -a of each pair. The last pair may lack its second point.

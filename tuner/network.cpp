@@ -43,8 +43,8 @@ struct RoundTasks {
 };
 
 /// Tasks with distinct workloads. Adding a workload again increases its weight. A task whose kernel
-/// was predicted and not measured begins with that kernel, so that tuning never gives a plan whose
-/// kernels are worse than the predicted ones.
+/// was predicted and not measured begins with that kernel: a short run would replace it by a slower
+/// one.
 class TaskList {
  public:
   TaskList() = default;

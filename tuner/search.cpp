@@ -72,7 +72,7 @@ void sort_by(Merit merit, std::vector<Rated>& points) {
   });
 }
 
-/// What the trials say of each algorithm of a space.
+/// Verdicts of the trials so far on each algorithm of a space.
 struct Algorithms {
   /// No point of it is proposed: several were tried, and all of them failed. Before anything was
   /// tried also one whose expected error is near the limit.

@@ -227,16 +227,12 @@ class CpuTransformStage : public Configured<CpuTransform> {
       return unrolled.push_back(loop);
     }
     if (!has_strips()) return tiles.push_back(loop);
-    if (axis.name == strip_axis()) {
-      c.uses(config.strip);
-      if (config.strip < c.extent(name, loop))
-        strips.push_back(split_off(c, name, loop, config.strip));
-      return tiles.push_back(loop);
-    }
-    if (axis.name != outer_.back()) return strips.push_back(loop);
-    c.uses(config.segment);
-    if (config.segment > 0 && config.segment < c.extent(name, loop))
-      strips.push_back(split_off(c, name, loop, config.segment));
+    const bool is_cut_into_strips = axis.name == strip_axis();
+    if (!is_cut_into_strips && axis.name != outer_.back()) return strips.push_back(loop);
+    const int64_t& length = is_cut_into_strips ? config.strip : config.segment;
+    c.uses(length);
+    if (length > 0 && length < c.extent(name, loop))
+      strips.push_back(split_off(c, name, loop, length));
     tiles.push_back(loop);
   }
 

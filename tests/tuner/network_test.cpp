@@ -38,6 +38,13 @@ class Network : public testing::Test {
                         planned_services(work_, store_));
   }
 
+  /// Makes the cheapest plan that of row-major tensors, with two kernels.
+  void predict_row_major_fastest() {
+    work_.predicted.otherwise = 1e6;
+    work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
+    work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  }
+
   /// Layouts that the cheapest plan asks of an operator.
   static std::string layouts_of(const TunedNetwork& tuned, size_t op) {
     return dsl::print_layouts(tuned.plans[0].kernels[op].workload.layouts);
@@ -94,9 +101,7 @@ TEST_F(Network, RecordsWinOverPredictions) {
 
 TEST_F(Network, KernelsOfThePlanAreTunedCountedAsOftenAsTheyOccur) {
   options_.rounds = 1;
-  work_.predicted.otherwise = 1e6;
-  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
-  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  predict_row_major_fastest();
   const auto tuned = run();
   ASSERT_TRUE(tuned) << tuned.error().message;
   ASSERT_THAT(work_.rounds, SizeIs(1));
@@ -109,9 +114,7 @@ TEST_F(Network, KernelsOfThePlanAreTunedCountedAsOftenAsTheyOccur) {
 // A run that is too short to find a better kernel does not make the plan worse.
 TEST_F(Network, TasksBeginWithThePredictedKernelUntilOneIsMeasured) {
   options_.rounds = 2;
-  work_.predicted.otherwise = 1e6;
-  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
-  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  predict_row_major_fastest();
   const auto tuned = run();
   ASSERT_TRUE(tuned) << tuned.error().message;
   ASSERT_GE(work_.rounds.size(), 2u);
@@ -127,9 +130,7 @@ TEST_F(Network, ARoundIsLongEnoughForItsTasks) {
     budgets_s.push_back(options.budget_s);
     now_ns_ += static_cast<int64_t>(options.budget_s * second);
   };
-  work_.predicted.otherwise = 1e6;
-  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
-  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  predict_row_major_fastest();
   options_.rounds = 3;
   options_.tuning.budget_s = 100;
   ASSERT_TRUE(run());
