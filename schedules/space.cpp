@@ -79,6 +79,9 @@ struct Space::State {
   /// The branch whose algorithm has the same steps.
   std::optional<size_t> branch_of(const std::vector<Step>& steps) const;
   bool can_be_climbed() const;
+  /// For half of the samples whether all stages are computed inside of others, or none: a chain of
+  /// stages stays in the cache only where each of them does.
+  std::optional<int> draw_common_place(const Point& point, Random& random) const;
   double rate(const Point& point) const;
   void construct(const Point& point, Construction& c) const;
 };
@@ -187,6 +190,15 @@ bool Space::State::can_be_climbed() const {
   });
 }
 
+std::optional<int> Space::State::draw_common_place(const Point& point, Random& random) const {
+  const std::vector<StageSpace>& stages = stages_of(point);
+  const auto placeable = std::count_if(stages.begin(), stages.end(), [](const StageSpace& stage) {
+    return stage.place().has_value();
+  });
+  if (placeable < 2 || random.chance(0.5)) return std::nullopt;
+  return random.chance(0.5) ? 1 : 0;
+}
+
 double Space::State::rate(const Point& point) const {
   double sum = 0;
   for (const StageSpace& stage : stages_of(point)) {
@@ -264,6 +276,17 @@ size_t Space::algorithms() const { return state_->branches.size(); }
 
 size_t Space::algorithm_of(const Point& point) const { return state_->algorithm_of(point.choices); }
 
+size_t Space::stages(size_t algorithm) const { return state_->branches[algorithm]->stages.size(); }
+
+bool Space::is_fused(const Point& point) const {
+  bool has_placed = false;
+  for (const StageSpace& stage : state_->stages_of(point)) {
+    if (stage.place() && !stage.is_placed(point.choices)) return false;
+    has_placed |= stage.place().has_value();
+  }
+  return has_placed;
+}
+
 bool Space::concerns(size_t decision, const Point& point) const {
   return state_->concerns(decision, state_->branch(point.choices));
 }
@@ -314,10 +337,12 @@ Point Space::sample(Random& random) const {
 
 Point Space::sample_like(const Point& like, Random& random) const {
   Point point = state_->origin(algorithm_of(like));
+  const std::optional<int> common_place = state_->draw_common_place(point, random);
   for (const StageSpace& stage : state_->stages_of(point)) {
     const auto draw = [&] {
       for (size_t d = stage.begin(); d < stage.end(); ++d)
         point.choices[d] = static_cast<int>(random.below(state_->count(d)));
+      if (stage.place() && common_place) point.choices[*stage.place()] = *common_place;
       return state_->fits(stage, point);
     };
     int draws = 1;

@@ -61,6 +61,10 @@ class Space {
   size_t algorithms() const;
   /// That of the point, in the order in which the space offers them; 0: the direct one.
   size_t algorithm_of(const Point& point) const;
+  /// The number of stages that have decisions under an algorithm; 0: the direct one.
+  size_t stages(size_t algorithm) const;
+  /// True where every stage that may be computed inside of another one is, and there is one.
+  bool is_fused(const Point& point) const;
   /// False of the decisions of other algorithms than the point's, which have no effect on it.
   bool concerns(size_t decision, const Point& point) const;
 

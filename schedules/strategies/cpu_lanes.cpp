@@ -36,19 +36,15 @@ class CpuLanesStage : public Configured<CpuLanes> {
     config.partial = std::min(config.vectors * config.width, length_);
   }
 
-  /// Inside another stage the reduction is not split into lanes.
-  double prior(const CpuLanes&, bool placed) const override { return placed ? -20 : 0; }
-
   Site append_steps(const CpuLanes& config, const Site* inside, Construction& c) const override {
     const std::string& name = plan_.name;
-    compute_at(c, name, inside);
     const Loops outer = names_of(stage_.axes);
+    const bool splits = length_ > config.width && !outer.empty();
+    if (splits) c.uses(config.vectors);
+    if (splits) c.schedule.add(Rfactor{name, plan_.lane_axis, config.partial});
+    compute_at(c, name, inside);
     if (outer.empty()) return inside ? Site{} : site_of(c, name);
-    const bool splits = length_ > config.width && !inside;
-    if (splits) {
-      c.uses(config.vectors);
-      append_partial_results(config, outer, c);
-    }
+    if (splits) append_partial_results(config, outer, c);
     if (stores_another_type(compute_, name)) c.schedule.add(CacheWrite{name, outer.back()});
     if (inside) return {};
     if (splits) c.uses(config.tasks);
@@ -59,7 +55,6 @@ class CpuLanesStage : public Configured<CpuLanes> {
   /// One partial result an element, as vectors in registers.
   void append_partial_results(const CpuLanes& config, const Loops& outer, Construction& c) const {
     const std::string partial = plan_.name + ".rf";
-    c.schedule.add(Rfactor{plan_.name, plan_.lane_axis, config.partial});
     c.schedule.add(ComputeAt{partial, plan_.name, outer.back()});
     std::string lane = plan_.lane_axis + "_rf";
     Loops unrolled;

@@ -101,9 +101,10 @@ class TileSteps {
     split_reduction();
     c_.uses(config_.window_axes);
     const Loops reduction = reduction_order();
-    if (is_root_) c_.uses(config_.tasks);
+    if (is_root_) c_.uses(config_.tasks, config_.strip);
     const size_t depth =
         is_root_ ? std::min(static_cast<size_t>(config_.tasks), tile_.outer.size()) : 0;
+    if (depth > 0) cut_strips(depth - 1);
     order_loops(reduction, depth);
     c_.schedule.add(Vectorize{plan_.name, lane_});
     for (const Loops& loops : {tile_.inner, vector_inner_, unrolled_})
@@ -159,6 +160,17 @@ class TileSteps {
                                       : outer.size() - std::min<size_t>(outer.size(), 1);
     outer.insert(outer.begin() + static_cast<ptrdiff_t>(place), vector_outer_.begin(),
                  vector_outer_.end());
+  }
+
+  /// Cuts an outer loop into strips, for which the stages that are read may be computed together.
+  void cut_strips(size_t place) {
+    std::string& loop = tile_.outer[place];
+    if (config_.strip <= 1 || config_.strip >= c_.extent(plan_.name, loop)) return;
+    std::string inside = loop;
+    const bool is_of_vectors = !vector_outer_.empty() && vector_outer_.front() == loop;
+    loop = split_off(c_, plan_.name, inside, config_.strip);
+    if (is_of_vectors) vector_outer_ = {inside};
+    tile_.outer.insert(tile_.outer.begin() + static_cast<ptrdiff_t>(place) + 1, inside);
   }
 
   /// Blocks outside, windows, and the inside of a block.
@@ -256,10 +268,18 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
     add_knob("layout.in", {0, 1, 2}, &CpuTile::layout_in);
     add_knob("layout.out", {0, 1, 2}, &CpuTile::layout_out);
+    if (hosts_stages()) add_optional_knob("strip", {1, 2, 4, 8}, &CpuTile::strip);
     if (streams_weights()) add_optional_knob("prefetch", {0, 1}, &CpuTile::prefetch);
   }
 
  private:
+  /// Whether stages may be computed in the loops of this one.
+  bool hosts_stages() const {
+    return std::any_of(compute_.stages.begin(), compute_.stages.end(), [&](const StagePlan& stage) {
+      return stage.placeable && stage.owner == plan_.name;
+    });
+  }
+
   /// Whether weights come from memory, and the first tile along the other axes that reads them
   /// would wait for it. From L3 they arrive as fast as they are read: there prefetching gains
   /// nothing.

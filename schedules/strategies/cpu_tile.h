@@ -22,6 +22,7 @@ struct CpuTile {
   int64_t reduction_order = 0;  ///< windows inside of blocks, outside, inside of what is in a block
   int64_t outer_order = 0;      ///< place of the loop over the tile's vectors: see append_steps
   int64_t tasks = 1;            ///< outermost loops that are parallel
+  int64_t strip = 1;            ///< iterations of the innermost parallel loop that share a task
   int64_t prefetch = 0;         ///< 1: the weights of the next tile of vectors are prefetched
   int64_t layout_in = 0;        ///< of inputs: as declared, blocked, innermost
   int64_t layout_out = 0;       ///< of the result and what is read like it
@@ -35,7 +36,7 @@ struct CpuTile {
 /// The layouts that a tile begins with: arguments and results follow its loops. The vector axis
 /// comes innermost, the blocked reduction axis around it, and the other dimensions outside in the
 /// order of the loops. `width`: elements of a vector. A stage that is computed inside of another
-/// one (not `is_root`) chooses those of prepared operands alone.
+/// one (not `is_root`) chooses those of prepared operands, and of inputs that it alone reads.
 void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width,
                     bool is_root);
 

@@ -55,7 +55,7 @@ class LayoutChoice {
   void choose_operand(const dsl::Read& read) {
     const dsl::Input* input = c_.plan().compute.find_input(read.tensor);
     const bool is_prepared = !input && is_kernel_argument(c_.plan().prologue.nest(), read.tensor);
-    if (!is_prepared && !(input && is_root_)) return;
+    if (!is_prepared && !(input && (is_root_ || is_only_reader_of(read.tensor)))) return;
     const bool is_constant = is_prepared || input->constant;
     const std::vector<std::string> axes = axes_of(read);
     const bool uses_vector =
@@ -73,6 +73,12 @@ class LayoutChoice {
       c_.uses(config_.layout_in);
       set(read.tensor, axes, {false, config_.layout_in, width_});
     }
+  }
+
+  bool is_only_reader_of(const std::string& tensor) const {
+    const std::vector<const Stage*> readers = c_.plan().compute.consumers(tensor);
+    return std::all_of(readers.begin(), readers.end(),
+                       [&](const Stage* reader) { return reader->name == stage_.name; });
   }
 
   /// Chooses the layout of the result, or of an argument of its shape.

@@ -255,6 +255,25 @@ TEST(Space, TheDefaultIsLegal) {
   }
 }
 
+// Each of the four stages before the last one has a place of its own.
+TEST(Space, ChainsAreOftenSampledAsAWhole) {
+  const auto workload = dsl::parse_workload("attention b=2 m=48 n=64 d=32 f32 fast");
+  const Space space = space_of(workload->compute);
+  ASSERT_EQ(space.stages(0), 5u);
+  Random random(5);
+  int fused = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Point point = space.sample(random);
+    const std::string text = space.to_string(point);
+    EXPECT_EQ(space.is_fused(point), text.find("place=0") == std::string::npos) << text;
+    fused += space.is_fused(point);
+  }
+  EXPECT_GT(fused, 60);
+  EXPECT_LT(fused, 180);
+  EXPECT_FALSE(space_of(dsl::parse_workload("dense m=8 n=8 k=8 f32 fast")->compute)
+                   .is_fused(Point{std::vector<int>(20, 0)}));
+}
+
 // Packing rows whose elements are used once costs as much as reducing them.
 TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
   for (const char* key :

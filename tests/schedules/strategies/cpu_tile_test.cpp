@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/schedules/agreement.h"
@@ -7,6 +8,8 @@
 
 namespace tw::schedules {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr const char* window =
     "conv2d n=1 c=16 h=14 w=14 k=32 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast";
@@ -36,6 +39,31 @@ parallel out y.0
 parallel out x.0
 parallel out k.0
 )");
+}
+
+TEST(CpuTile, AStripOfTilesSharesTheStagesThatItReads) {
+  const Space space = space_of_workload("attention b=2 m=48 n=64 d=32 f32 fast", "x86-64-v3");
+  const auto configuration = [&](const std::string& strip) {
+    return "mixed: cpu_tile vector=0 vectors=2 tile.batch=1 tile.m=6 tile.d=1 block=64 unroll=1 "
+           "kblock=0 outer_order=1 tasks=2 layout.in=0 layout.out=0" +
+           strip +
+           "; total: cpu_lanes place=1 lanes=1 tasks=1; e: cpu_elementwise place=1 tile=1 "
+           "vectors=1 columns=0 tasks=1; peak: cpu_lanes place=1 lanes=1 tasks=1; score: cpu_tile "
+           "place=1 vector=0 vectors=2 tile.batch=1 tile.m=6 tile.n=1 block=32 unroll=1 kblock=0 "
+           "outer_order=1 tasks=1 layout.in=0 layout.out=0";
+  };
+  const std::string strips = steps_of(space, configuration(" strip=2")),
+                    tiles = steps_of(space, configuration(" strip=1"));
+  EXPECT_THAT(strips, HasSubstr("split mixed m 6\n"));
+  EXPECT_THAT(strips, HasSubstr("split mixed m.0 2\n"));
+  EXPECT_THAT(strips, HasSubstr("reorder mixed batch m.0.0 m.0.1 d.0 n m.1 d.1.0 d.1.1\n"));
+  EXPECT_THAT(strips, HasSubstr("parallel mixed m.0.0\n"));
+  EXPECT_THAT(strips, HasSubstr("compute_at score mixed m.0.0\n"));
+  // Nobody else reads the keys, so that the stage inside chooses their layout.
+  EXPECT_THAT(strips, HasSubstr("set_layout k BND8n\n"));
+  EXPECT_THAT(tiles, HasSubstr("compute_at score mixed m.0\n"));
+  // Configurations of records that are older than strips.
+  EXPECT_EQ(space.parse(configuration("")), space.parse(configuration(" strip=1")));
 }
 
 constexpr const char* streamed = "dense m=128 n=1536 k=1536 f32 fast";
