@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "cost_model/operations.h"
@@ -112,6 +113,7 @@ struct Sums {
 struct Fetched {
   size_t buffer;
   Traffic once{}, again{};
+  bool is_stored = false;  // the phase stores to the buffer
 };
 
 /// Bytes of the cache; a level that the machine lacks has the bytes of the level before.
@@ -673,6 +675,7 @@ class PhaseWalk {
   /// Notes the access's footprint in each loop around it, together with that of other accesses of
   /// the buffer there.
   void touch(const Access& access, size_t buffer) {
+    if (access.is_store) stored_.insert(buffer);
     // A loop's footprint is that of its parent's body where no unrolled loop stands between.
     size_t from = levels_.size() + 1;
     Footprint of_one;
@@ -747,6 +750,7 @@ class PhaseWalk {
       Fetched& fetched = fetched_of(buffer);
       fetched.once[cache] = std::min(bytes, footprint);
       fetched.again[cache] = bytes - fetched.once[cache];
+      fetched.is_stored = stored_.contains(buffer);
       return;
     }
     Node& parent = nodes_[static_cast<size_t>(node.parent)];
@@ -854,6 +858,7 @@ class PhaseWalk {
   std::vector<std::vector<Sums>> block_sums_;
   std::vector<std::vector<Loaded>> block_loads_;
   std::vector<Fetched> fetched_;
+  std::set<size_t> stored_;  // buffers
 };
 
 /// The traffic of phases that run one after the other, call after call, and find in the caches what
@@ -873,6 +878,9 @@ class CallSequence {
         const double cold =
             fetched.buffer < known_.size() ? cold_share(phase, fetched.buffer, cache) : lost;
         traffic[cache] += fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
+        // Lines that were stored to are written back. Memory does one at a time, caches do both.
+        if (fetched.is_stored && cache + 1 == cache_levels)
+          traffic[cache] += (fetched.once[cache] + fetched.again[cache]) * lost;
       }
     return traffic;
   }

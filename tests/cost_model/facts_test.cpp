@@ -277,6 +277,26 @@ TEST(Facts, APhaseFindsWhatTheOneBeforeItLeft) {
   EXPECT_EQ(traffic(0.2, 1), 0);
 }
 
+TEST(Facts, WhatIsStoredAndDoesNotStayInL3IsWrittenBack) {
+  const auto traffic = [](double share_of_l3) {
+    const Target target = avx512();
+    const auto elements =
+        static_cast<int64_t>(share_of_l3 * static_cast<double>(target.machine.caches[2].bytes) / 4 /
+                             16) *
+        16;
+    Program program;
+    program.arguments = {argument("in", {elements}), argument("out", {elements}, true)};
+    const Expr at = var("i") * 16 + var("v");
+    program.phases = {{"copy",
+                       {},
+                       block(nest({{"i", elements / 16}, {"v", 16, LoopKind::Vector}},
+                                  {assign("out", {at}, read("in", {at}, Float32))}))}};
+    return facts_of(program, target).phases[0].traffic[2] / (4.0 * static_cast<double>(elements));
+  };
+  EXPECT_EQ(traffic(0.2), 0);
+  EXPECT_NEAR(traffic(2), 3, 0.01);  // both are fetched, and one is written
+}
+
 /// A row's sum as schedules write it: lanes of partial sums, and then their sum.
 Program sum_of_lanes(LoopKind lanes_loop) {
   Program program;
