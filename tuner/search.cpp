@@ -24,6 +24,9 @@ constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 16;
 // Where chance chooses, the pool only has to hold enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
+// Of the first pool of a space of several stages: a sample is good only where each of its stages
+// is, so half of the pool are descendants of the samples that are rated best.
+constexpr size_t generations = 8;
 // Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
 constexpr double random_share = 0.125, hopeful_share = 0.125;
 // If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
@@ -183,11 +186,11 @@ class Evolution : public Search {
                      [](const Tried& a, const Tried& b) { return a.throughput > b.throughput; });
     if (ranked.size() > parents) ranked.resize(parents);
 
-    // The first pool is larger: nothing has been measured yet that could stand in for it.
     const size_t per_pick =
         space.target().is_gpu() ? std::min(gpu_pool_per_pick, pool_per_pick_) : pool_per_pick_;
     const size_t size =
-        std::min(count * per_pick * (history.empty() ? 3 : 1), std::max(known.most_points, count));
+        std::min(count * per_pick * (history.empty() ? first_pool_factor(space) : 1),
+                 std::max(known.most_points, count));
     std::vector<Rated> rated = history.empty()
                                    ? first_pool(space, known, score, size, random)
                                    : children(space, known, score, ranked, size, random);
@@ -209,46 +212,73 @@ class Evolution : public Search {
   }
 
  private:
+  /// The first pool is larger: nothing has been measured yet that could stand in for it. Each stage
+  /// of a chain has decisions of its own.
+  static size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
+
   /// The default point and samples. Of several algorithms the one that is rated best after half of
-  /// the samples has the other half.
+  /// the pool has the other half. Where a point has several stages, that half descends from the
+  /// points that are rated best.
   static std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                                        size_t size, Random& random) {
     const Result<Point> first = space.default_point(known.stop);
     if (!first) return {};
     std::vector<Point> pool = {*first};
-    const bool chooses = space.algorithms() > 1;
-    const size_t first_samples = chooses ? size / 2 : size;
+    const bool is_one_stage = space.algorithms() == 1 && space.stages(0) == 1;
+    const size_t first_samples = is_one_stage ? size : size / 2;
     while (pool.size() < first_samples && !known.stop.is_stopped())
       pool.push_back(space.sample(random));
     std::vector<Rated> rated = rate(std::move(pool), score);
-    if (!chooses) return rated;
-    sort_by(likely, rated);
-    std::vector<Point> more;
-    while (more.size() < size - size / 2 && !known.stop.is_stopped())
-      more.push_back(rated.empty() ? space.sample(random)
-                                   : space.sample_like(rated.front().point, random));
-    for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
+    const size_t rounds = rated.empty() || is_one_stage ? 0 : generations;
+    for (size_t i = 0; i < rounds && !known.stop.is_stopped(); ++i) {
+      sort_by(likely, rated);
+      const std::vector<Point> ranked = parents_of_generation(space, rated, i % 2 == 1);
+      std::vector<Point> more;
+      while (more.size() < (size - size / 2) / generations)
+        more.push_back(space.stages(space.algorithm_of(ranked.front())) == 1
+                           ? space.sample_like(ranked.front(), random)
+                           : child_of(space, ranked, random));
+      for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
+    }
     return rated;
   }
 
-  /// Changed and crossed points of those that were fastest, best first, and samples.
+  /// The first points of the best one's algorithm; of these only the fused ones, if that is asked
+  /// for and there are any. The fusion of a chain is a gain only where all of its stages are
+  /// scheduled for it, so that its first points lose to others that are a dead end.
+  static std::vector<Point> parents_of_generation(const Space& space,
+                                                  const std::vector<Rated>& rated,
+                                                  bool only_fused) {
+    const size_t algorithm = space.algorithm_of(rated.front().point);
+    std::vector<Point> best, fused;
+    for (const Rated& one : rated) {
+      if (space.algorithm_of(one.point) != algorithm) continue;
+      if (best.size() < parents) best.push_back(one.point);
+      if (fused.size() < parents && space.is_fused(one.point)) fused.push_back(one.point);
+    }
+    return only_fused && !fused.empty() ? fused : best;
+  }
+
+  /// A changed point, or a changed mixture of two. Better parents, which come first, have more: the
+  /// smaller of two draws.
+  static Point child_of(const Space& space, const std::vector<Point>& ranked, Random& random) {
+    const auto draw = [&] {
+      const auto n = static_cast<int64_t>(ranked.size());
+      return ranked[static_cast<size_t>(std::min(random.below(n), random.below(n)))];
+    };
+    const Point child = random.chance(0.4) ? space.cross(draw(), draw(), random) : draw();
+    return space.mutate(child, random);
+  }
+
+  /// Children of the points that were fastest, best first, and samples.
   static std::vector<Rated> children(const Space& space, const Known& known, const Score& score,
                                      const std::vector<Tried>& ranked, size_t size,
                                      Random& random) {
-    std::vector<Point> pool;
-    while (pool.size() < size && !known.stop.is_stopped()) {
-      if (ranked.size() < 2 || random.chance(0.25)) {
-        pool.push_back(space.sample(random));
-        continue;
-      }
-      // Better parents more often: the smaller of two draws.
-      const auto draw = [&] {
-        const auto n = static_cast<int64_t>(ranked.size());
-        return ranked[static_cast<size_t>(std::min(random.below(n), random.below(n)))].point;
-      };
-      Point child = random.chance(0.4) ? space.cross(draw(), draw(), random) : draw();
-      pool.push_back(space.mutate(child, random));
-    }
+    std::vector<Point> fastest, pool;
+    for (const Tried& tried : ranked) fastest.push_back(tried.point);
+    while (pool.size() < size && !known.stop.is_stopped())
+      pool.push_back(fastest.size() < 2 || random.chance(0.25) ? space.sample(random)
+                                                               : child_of(space, fastest, random));
     return rate(std::move(pool), score);
   }
 

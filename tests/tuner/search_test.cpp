@@ -251,6 +251,31 @@ TEST(Search, TheAlgorithmThatIsRatedBestHasHalfOfTheFirstPool) {
   EXPECT_LT(count, std::ssize(rated) * 3 / 4);
 }
 
+// A landscape in which few samples have every stage right.
+TEST(Search, TheFirstProposalForAChainDescendsFromTheBestSamples) {
+  const dsl::Workload workload = workload_of("attention b=2 m=48 n=64 d=32 f32 fast");
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<Tried> nothing;
+  for (const uint64_t seed : {1, 2, 3}) {
+    const Landscape landscape(space, seed);
+    size_t scored = 0;
+    const Score score = [&](const std::vector<Point>& points) {
+      scored += points.size();
+      std::vector<Prediction> scores;
+      for (const Point& point : points) scores.emplace_back(landscape.throughput(point));
+      return scores;
+    };
+    Random random(seed);
+    const std::vector<Point> picked =
+        (*make_search("evolution"))->propose(space, {nothing, {}}, score, 4, random);
+    ASSERT_EQ(picked.size(), 4u);
+    double best_sample = 0;
+    for (size_t i = 0; i < scored; ++i)
+      best_sample = std::max(best_sample, landscape.throughput(space.sample(random)));
+    EXPECT_GT(landscape.throughput(picked[0]), 1.05 * best_sample) << seed;
+  }
+}
+
 // Kernels that nobody measured are not verified.
 TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
   const dsl::Workload workload =
@@ -272,7 +297,9 @@ TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
     return algorithms;
   };
   EXPECT_THAT(algorithms_after({}), testing::Each(2u)) << "tiles of 4";
-  EXPECT_THAT(algorithms_after({{space.default_point(), 1.0}}), testing::ElementsAre(3, 2, 2, 2))
+  // The last one is the best of a few samples.
+  EXPECT_THAT(algorithms_after({{space.default_point(), 1.0}}),
+              testing::ElementsAre(3, 2, 2, testing::Lt(3)))
       << "one with tiles of 6, as long as none has worked";
 }
 
