@@ -179,8 +179,8 @@ TEST(Prefetch, OutsideOfItsBufferIsAnErrorOfTheInterpreter) {
 
 // ---- the search -------------------------------------------------------------------------------
 
-/// Schedules with a prefetch among 40 direct samples of the space of a workload, on x86-64-v4 with an L2
-/// of this size. All of them are legal.
+/// Schedules with a prefetch among 40 direct samples of the space of a workload, on x86-64-v4 with
+/// an L2 of this size. All of them are legal.
 std::vector<Schedule> proposed(const std::string& workload_text, int64_t l2_bytes = 1 << 20) {
   const auto workload = dsl::parse_workload(workload_text);
   EXPECT_TRUE(workload) << workload.error().message;
