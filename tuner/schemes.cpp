@@ -200,6 +200,44 @@ class Offers {
   std::vector<size_t> independent_;  ///< numbers of the inputs with an order of their own
 };
 
+/// The inputs that both factors of a sum of products of two inputs, q[i, d] * k[j, d], read along
+/// the summed axis in their last dimension: no vector of results has neighbours in either.
+std::set<std::string> factors_summed_along_rows(const dsl::Compute& compute) {
+  std::set<std::string> found;
+  for (const dsl::Stage& stage : compute.stages) {
+    const dsl::Binary* product = stage.body.as<dsl::Binary>();
+    if (stage.combine != dsl::Combine::Sum || !product || product->op != dsl::BinaryOp::Mul)
+      continue;
+    const dsl::Read* factors[] = {product->a.as<dsl::Read>(), product->b.as<dsl::Read>()};
+    const bool are_rows = std::ranges::all_of(factors, [&](const dsl::Read* factor) {
+      if (!factor || factor->indices.size() < 2 || !compute.find_input(factor->tensor))
+        return false;
+      const dsl::Var* last = factor->indices.back().as<dsl::Var>();
+      return last && std::ranges::any_of(stage.reduction, [&](const dsl::Axis& axis) {
+               return axis.name == last->name;
+             });
+    });
+    if (are_rows) found.insert({factors[0]->tensor, factors[1]->tensor});
+  }
+  return found;
+}
+
+/// Adds, for each such factor that is not packed ahead, the row-major choice with its last two
+/// dimensions exchanged.
+void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
+  const dsl::Compute& compute = group.workload.compute;
+  const std::set<std::string> factors = factors_summed_along_rows(compute);
+  const LayoutChoice row_major_one = choices.front();
+  for (size_t i = 0; i < compute.inputs.size(); ++i) {
+    if (group.packed_ahead[i] || !factors.contains(compute.inputs[i].name)) continue;
+    std::string letters = dsl::default_letters(static_cast<int>(compute.inputs[i].shape.size()));
+    std::string exchanged = letters;
+    std::swap(exchanged[exchanged.size() - 1], exchanged[exchanged.size() - 2]);
+    choices.push_back(row_major_one);
+    choices.back().inputs[i] = dsl::Layout::parse(exchanged, letters).value();
+  }
+}
+
 LayoutChoice row_major_choice(const dsl::Compute& compute) {
   LayoutChoice choice;
   for (const dsl::Input& input : compute.inputs)
@@ -508,6 +546,7 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
   std::vector<LayoutChoice> choices = Offers(group, machine).all();
   if (!group.transposed.empty()) add_renaming_choices(group, machine, choices);
   if (group.concatenation) add_choices_in_place(group, machine, choices);
+  add_transposed_factors(group, choices);
   const size_t most = choices.size() + most_known_choices;
   for (const LayoutChoice& choice : known) {
     const auto is_same = [&](const LayoutChoice& other) {

@@ -87,6 +87,19 @@ TEST(Schemes, OtherRanksAreRowMajor) {
               ElementsAre("a=MK out=MN"));
 }
 
+// The keys are contiguous along the size of a head, over which scores are sums. With the keys side
+// by side a vector of scores reads a vector of keys.
+TEST(Schemes, FactorsThatAreSummedAlongTheirRowsMayBeTransposed) {
+  const std::string attention = "attention b=6 m=40 n=48 d=64 f32 fast";
+  EXPECT_THAT(offered(group_of(attention, {false, false, false})),
+              ElementsAre("k=BND out=BMD q=BMD v=BND", "k=BND out=BMD q=BDM v=BND",
+                          "k=BDN out=BMD q=BMD v=BND"));
+  EXPECT_THAT(offered(group_of(attention, {false, true, false})),
+              ElementsAre("out=BMD q=BMD v=BND", "out=BMD q=BDM v=BND"));
+  EXPECT_THAT(offered(group_of("batch_matmul b=2 m=8 n=64 k=64 f32 fast", {false, false})),
+              SizeIs(1));
+}
+
 TEST(Schemes, LayoutsOfRecordsAreAddedOnce) {
   const OperatorGroup group = group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false});
   const auto choice = [&](const std::string& schedule) {
