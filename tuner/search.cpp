@@ -229,28 +229,33 @@ class Evolution : public Search {
     while (pool.size() < first_samples && !known.stop.is_stopped())
       pool.push_back(space.sample(random));
     std::vector<Rated> rated = rate(std::move(pool), score);
-    const size_t rounds = rated.empty() || is_one_stage ? 0 : generations;
-    for (size_t i = 0; i < rounds && !known.stop.is_stopped(); ++i) {
+    for (size_t i = 0; !is_one_stage && i < generations && !known.stop.is_stopped(); ++i) {
       sort_by(likely, rated);
       const std::vector<Point> ranked = parents_of_generation(space, rated, i % 2 == 1);
       std::vector<Point> more;
       while (more.size() < (size - size / 2) / generations)
-        more.push_back(space.stages(space.algorithm_of(ranked.front())) == 1
-                           ? space.sample_like(ranked.front(), random)
-                           : child_of(space, ranked, random));
+        more.push_back(next_point(space, ranked, random));
       for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
     }
     return rated;
   }
 
-  /// The first points of the best one's algorithm; of these only the fused ones, if that is asked
-  /// for and there are any. The fusion of a chain is a gain only where all of its stages are
-  /// scheduled for it, so that its first points lose to others that are a dead end.
+  static Point next_point(const Space& space, const std::vector<Point>& ranked, Random& random) {
+    if (ranked.empty()) return space.sample(random);
+    const bool is_chain = space.stages(space.algorithm_of(ranked.front())) > 1;
+    return is_chain ? child_of(space, ranked, random) : space.sample_like(ranked.front(), random);
+  }
+
+  /// The first points of the best one's algorithm; none if no point is legal. If `only_fused`, the
+  /// first ones that are fused, where there are any. The fusion of a chain is a gain only where all
+  /// of its stages are scheduled for it, so that its first points lose to others that are a dead
+  /// end.
   static std::vector<Point> parents_of_generation(const Space& space,
                                                   const std::vector<Rated>& rated,
                                                   bool only_fused) {
-    const size_t algorithm = space.algorithm_of(rated.front().point);
     std::vector<Point> best, fused;
+    if (rated.empty()) return best;
+    const size_t algorithm = space.algorithm_of(rated.front().point);
     for (const Rated& one : rated) {
       if (space.algorithm_of(one.point) != algorithm) continue;
       if (best.size() < parents) best.push_back(one.point);
