@@ -79,8 +79,8 @@ struct Space::State {
   /// The branch whose algorithm has the same steps.
   std::optional<size_t> branch_of(const std::vector<Step>& steps) const;
   bool can_be_climbed() const;
-  /// For half of the samples whether all stages are computed inside of others, or none: a chain of
-  /// stages stays in the cache only where each of them does.
+  /// For half of the direct samples whether all stages are computed inside of others, or none: a
+  /// chain of stages stays in the cache only where each of them does.
   std::optional<int> draw_common_place(const Point& point, Random& random) const;
   double rate(const Point& point) const;
   void construct(const Point& point, Construction& c) const;
@@ -191,6 +191,7 @@ bool Space::State::can_be_climbed() const {
 }
 
 std::optional<int> Space::State::draw_common_place(const Point& point, Random& random) const {
+  if (algorithm_of(point.choices) > 0) return std::nullopt;
   const std::vector<StageSpace>& stages = stages_of(point);
   const auto placeable = std::count_if(stages.begin(), stages.end(), [](const StageSpace& stage) {
     return stage.place().has_value();

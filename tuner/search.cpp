@@ -26,7 +26,7 @@ constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
 // Of the first pool of a space of several stages: a sample is good only where each of its stages
 // is, so half of the pool are descendants of the samples that are rated best.
-constexpr size_t generations = 8;
+constexpr size_t most_generations = 8, least_generation = 48;
 // Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
 constexpr double random_share = 0.125, hopeful_share = 0.125;
 // If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
@@ -217,8 +217,8 @@ class Evolution : public Search {
   static size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
 
   /// The default point and samples. Of several algorithms the one that is rated best after half of
-  /// the pool has the other half. Where a point has several stages, that half descends from the
-  /// points that are rated best.
+  /// the pool has the other half. Where a point has several stages, and the pool is large enough to
+  /// have good parents, that half descends from the points that are rated best.
   static std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                                        size_t size, Random& random) {
     const Result<Point> first = space.default_point(known.stop);
@@ -229,27 +229,31 @@ class Evolution : public Search {
     while (pool.size() < first_samples && !known.stop.is_stopped())
       pool.push_back(space.sample(random));
     std::vector<Rated> rated = rate(std::move(pool), score);
-    for (size_t i = 0; !is_one_stage && i < generations && !known.stop.is_stopped(); ++i) {
+    const size_t rest = size - first_samples;
+    const size_t generations = std::clamp<size_t>(rest / least_generation, 1, most_generations);
+    for (size_t i = 0; i < generations && rest > 0 && !known.stop.is_stopped(); ++i) {
       sort_by(likely, rated);
       const std::vector<Point> ranked = parents_of_generation(space, rated, i % 2 == 1);
       std::vector<Point> more;
-      while (more.size() < (size - size / 2) / generations)
-        more.push_back(next_point(space, ranked, random));
+      while (more.size() < rest / generations)
+        more.push_back(next_point(space, ranked, generations > 1, random));
       for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
     }
     return rated;
   }
 
-  static Point next_point(const Space& space, const std::vector<Point>& ranked, Random& random) {
+  static Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
+                          Random& random) {
     if (ranked.empty()) return space.sample(random);
     const bool is_chain = space.stages(space.algorithm_of(ranked.front())) > 1;
-    return is_chain ? child_of(space, ranked, random) : space.sample_like(ranked.front(), random);
+    return is_chain && descends ? child_of(space, ranked, random)
+                                : space.sample_like(ranked.front(), random);
   }
 
   /// The first points of the best one's algorithm; none if no point is legal. If `only_fused`, the
-  /// first ones that are fused, where there are any. The fusion of a chain is a gain only where all
-  /// of its stages are scheduled for it, so that its first points lose to others that are a dead
-  /// end.
+  /// first direct ones that are fused, where there are any. The fusion of a chain is a gain only
+  /// where all of its stages are scheduled for it, so that its first points lose to others that are
+  /// a dead end.
   static std::vector<Point> parents_of_generation(const Space& space,
                                                   const std::vector<Rated>& rated,
                                                   bool only_fused) {
@@ -261,7 +265,7 @@ class Evolution : public Search {
       if (best.size() < parents) best.push_back(one.point);
       if (fused.size() < parents && space.is_fused(one.point)) fused.push_back(one.point);
     }
-    return only_fused && !fused.empty() ? fused : best;
+    return only_fused && algorithm == 0 && !fused.empty() ? fused : best;
   }
 
   /// A changed point, or a changed mixture of two. Better parents, which come first, have more: the
