@@ -878,7 +878,7 @@ class CallSequence {
         const double cold =
             fetched.buffer < known_.size() ? cold_share(phase, fetched.buffer, cache) : lost;
         traffic[cache] += fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
-        // Lines that were stored to are written back. Memory does one at a time, caches do both.
+        // Lines that were stored to are written back. Memory reads or writes, caches do both.
         if (fetched.is_stored && cache + 1 == cache_levels)
           traffic[cache] += (fetched.once[cache] + fetched.again[cache]) * lost;
       }

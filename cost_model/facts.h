@@ -81,8 +81,8 @@ struct BlockFacts {
 };
 
 /// Bytes moved into a cache level from the one behind it, per kernel call: L1, L2, L3. The call
-/// before left what fits, unless the state of the caches says that it was evicted since. Of L3 also
-/// bytes that are written back to memory.
+/// before left what fits, unless the state of the caches says that it was evicted since. Those
+/// of L3 include what is written back to memory.
 constexpr int cache_levels = 3;
 using Traffic = std::array<double, cache_levels>;
 

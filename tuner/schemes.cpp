@@ -222,22 +222,6 @@ std::set<std::string> factors_summed_along_rows(const dsl::Compute& compute) {
   return found;
 }
 
-/// Adds, for each such factor that is not packed ahead, the row-major choice with its last two
-/// dimensions exchanged.
-void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
-  const dsl::Compute& compute = group.workload.compute;
-  const std::set<std::string> factors = factors_summed_along_rows(compute);
-  const LayoutChoice row_major_one = choices.front();
-  for (size_t i = 0; i < compute.inputs.size(); ++i) {
-    if (group.packed_ahead[i] || !factors.contains(compute.inputs[i].name)) continue;
-    std::string letters = dsl::default_letters(static_cast<int>(compute.inputs[i].shape.size()));
-    std::string exchanged = letters;
-    std::swap(exchanged[exchanged.size() - 1], exchanged[exchanged.size() - 2]);
-    choices.push_back(row_major_one);
-    choices.back().inputs[i] = dsl::Layout::parse(exchanged, letters).value();
-  }
-}
-
 LayoutChoice row_major_choice(const dsl::Compute& compute) {
   LayoutChoice choice;
   for (const dsl::Input& input : compute.inputs)
@@ -246,6 +230,22 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
     choice.outputs.push_back(
         dsl::Layout::row_major(static_cast<int>(compute.shape_of(name).size())));
   return choice;
+}
+
+/// Adds, for each factor that is summed along its rows and not packed ahead, the row-major choice
+/// with its last two dimensions exchanged.
+void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
+  const dsl::Compute& compute = group.workload.compute;
+  const std::set<std::string> factors = factors_summed_along_rows(compute);
+  for (size_t i = 0; i < compute.inputs.size(); ++i) {
+    if (group.packed_ahead[i] || !factors.contains(compute.inputs[i].name)) continue;
+    const std::string letters =
+        dsl::default_letters(static_cast<int>(compute.inputs[i].shape.size()));
+    std::string exchanged = letters;
+    std::swap(exchanged[exchanged.size() - 1], exchanged[exchanged.size() - 2]);
+    choices.push_back(row_major_choice(compute));
+    choices.back().inputs[i] = dsl::Layout::parse(exchanged, letters).value();
+  }
 }
 
 /// The layout of the output under which it is a view of the input's array; nullopt if there is

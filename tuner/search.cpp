@@ -24,8 +24,9 @@ constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 16;
 // Where chance chooses, the pool only has to hold enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
-// Of the first pool of a space of several stages: a sample is good only where each of its stages
-// is, so half of the pool are descendants of the samples that are rated best.
+// A sample of a space of several stages is good only where each of its stages is, so half of the
+// first pool are descendants of the samples that are rated best, in so many generations of so many
+// points.
 constexpr size_t most_generations = 8, least_generation = 48;
 // Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
 constexpr double random_share = 0.125, hopeful_share = 0.125;
@@ -242,6 +243,8 @@ class Evolution : public Search {
     return rated;
   }
 
+  /// A child of the ranked points, or a sample of their algorithm where it has one stage or nothing
+  /// descends; any sample where no point is ranked.
   static Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
                           Random& random) {
     if (ranked.empty()) return space.sample(random);

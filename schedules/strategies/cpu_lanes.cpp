@@ -40,8 +40,10 @@ class CpuLanesStage : public Configured<CpuLanes> {
     const std::string& name = plan_.name;
     const Loops outer = names_of(stage_.axes);
     const bool splits = length_ > config.width && !outer.empty();
-    if (splits) c.uses(config.vectors);
-    if (splits) c.schedule.add(Rfactor{name, plan_.lane_axis, config.partial});
+    if (splits) {  // rfactor comes before all other steps of the stage
+      c.uses(config.vectors);
+      c.schedule.add(Rfactor{name, plan_.lane_axis, config.partial});
+    }
     compute_at(c, name, inside);
     if (outer.empty()) return inside ? Site{} : site_of(c, name);
     if (splits) append_partial_results(config, outer, c);

@@ -273,7 +273,7 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
  private:
-  /// Whether stages may be computed in the loops of this one.
+  /// True where other stages may be computed in the loops of this one.
   bool hosts_stages() const {
     return std::any_of(compute_.stages.begin(), compute_.stages.end(), [&](const StagePlan& stage) {
       return stage.placeable && stage.owner == plan_.name;
