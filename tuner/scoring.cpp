@@ -97,9 +97,7 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
     return space.schedule(preferred).to_string();
   }
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
-  const size_t most_points = effort.most_points > SIZE_MAX / space.algorithms()
-                                 ? SIZE_MAX
-                                 : effort.most_points * space.algorithms();
+  const size_t most_points = effort.most_points + effort.more_points * (space.algorithms() - 1);
   const std::vector<Point> preferred =
       search->propose(space, {{}, {}, stop, most_points}, score, 1, random);
   if (!preferred.empty()) return space.schedule(preferred[0]).to_string();
