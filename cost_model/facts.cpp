@@ -474,15 +474,33 @@ class PhaseWalk {
                    size_t target) {
     double operands = 0;
     for (const dsl::Read* read : operations.reads) {
-      TW_TRY(const size_t buffer, find(read->tensor, read->indices.size()));
-      const Access access = make_access(*known_[buffer].buffer, read->indices, levels_);
-      mark_vectorized(buffer, access);
-      if (is_register(buffer)) continue;
-      operands += add_load(block, site, access, buffer, is_register(target));
-      touch(access, buffer);
+      TW_TRY(const Loads loads, add_read(block, site, *read, target));
+      operands += loads.registers;
+    }
+    // An index that all lanes share lies in a register for addresses.
+    for (const dsl::Read* read : operations.index_reads) {
+      TW_TRY(const Loads loads, add_read(block, site, *read, target));
+      if (loads.how != Pattern::Broadcast) operands += loads.registers;
     }
     block.operand_registers = std::max(block.operand_registers, operands);
     return {};
+  }
+
+  /// Of one operand.
+  struct Loads {
+    Pattern how = Pattern::Broadcast;
+    double registers = 0;  ///< vector registers that hold values for later statements
+  };
+
+  Result<Loads> add_read(BlockFacts& block, const Site& site, const dsl::Read& read,
+                         size_t target) {
+    TW_TRY(const size_t buffer, find(read.tensor, read.indices.size()));
+    const Access access = make_access(*known_[buffer].buffer, read.indices, levels_);
+    mark_vectorized(buffer, access);
+    if (is_register(buffer)) return Loads{};
+    const Loads loads = add_load(block, site, access, buffer, is_register(target));
+    touch(access, buffer);
+    return loads;
   }
 
   void mark_vectorized(size_t buffer, const Access& access) {
@@ -490,10 +508,9 @@ class PhaseWalk {
     if (level && pattern(access, *level) == Pattern::Contiguous) known_[buffer].vectorized = true;
   }
 
-  /// Counts the loads of one operand, each address once a block; returns the registers that hold
-  /// the values for later statements.
-  double add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
-                  bool into_registers) {
+  /// Counts the loads of one operand, each address once a block.
+  Loads add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
+                 bool into_registers) {
     const auto runs = [&](size_t level) { return is_unrolled(level, site); };
     const double of_statement = distinct_elements(access, levels_, runs);
     // Taps of a window are statements of their own where padding cuts some of them. What several
@@ -540,7 +557,7 @@ class PhaseWalk {
     const double loaded = how == Pattern::Contiguous ? addresses * lanes() * share : loads;
     kernel_.loaded_bytes += current().iterations() * loaded * size_of(access);
     const double registers = how == Pattern::Broadcast ? 1 : site.registers;
-    return (hoisted ? of_statement : kept_values(site, access)) * registers;
+    return {how, (hoisted ? of_statement : kept_values(site, access)) * registers};
   }
 
   static double size_of(const Access& access) { return size_bytes(access.buffer->type); }

@@ -97,7 +97,7 @@ class OperationCounter {
   /// Index arithmetic is free (address modes, hoisting); a table that it reads is a load.
   void visit_table_reads(const Expr& index) {
     dsl::for_each(index, [&](const Expr& e) {
-      if (const dsl::Read* r = e.as<dsl::Read>()) operations_.reads.push_back(r);
+      if (const dsl::Read* r = e.as<dsl::Read>()) operations_.index_reads.push_back(r);
     });
   }
 

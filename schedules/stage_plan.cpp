@@ -351,9 +351,31 @@ std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis
   return std::nullopt;
 }
 
-/// Whether `axis` can be the vector axis of a stage: each tensor either ignores it, is contiguous
-/// in it, or is an argument that is not fixed, uses it alone in one dimension and so can be packed.
-/// A result that is fixed has neighbours along the axis at a distance of at most `most_stride`.
+/// Whether lanes of a vector along the axis read different elements. Vectors begin at multiples of
+/// their width, so that all lanes share the quotient by a multiple of it, as in the index of a
+/// block that a vector lies in.
+bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t width) {
+  const auto is_shared = [&](const Expr& e) {
+    const dsl::Binary* b = e.as<dsl::Binary>();
+    const dsl::Var* v = b && b->op == dsl::BinaryOp::Div ? b->a.as<dsl::Var>() : nullptr;
+    const auto divisor = v ? dsl::as_int(b->b) : std::nullopt;
+    return divisor && v->name == axis && *divisor % width == 0;
+  };
+  const auto varies = [&](const Expr& index) {
+    return dsl::uses_var(dsl::transform(index,
+                                        [&](const Expr& e) -> std::optional<Expr> {
+                                          return is_shared(e) ? std::optional(Expr(0))
+                                                              : std::nullopt;
+                                        }),
+                         axis);
+  };
+  return std::any_of(read.indices.begin(), read.indices.end(), varies);
+}
+
+/// Whether `axis` can be the vector axis of a stage: each tensor either has one element for all
+/// lanes of a vector, is contiguous in it, or is an argument that is not fixed, uses it alone in
+/// one dimension and so can be packed. A result that is fixed has neighbours along the axis at a
+/// distance of at most `most_stride`.
 std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
                                          int64_t lanes, const Fixed& fixed, int64_t most_stride) {
   const Stage& stage = nest.stage;
@@ -367,7 +389,7 @@ std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::strin
   for_each_read(stage.body, [&](const dsl::Read& r) {
     const AxisUse use = use_of(r, axis);
     const dsl::Layout* layout = fixed.layout_of(r.tensor);
-    if (use.dimensions == 0 || is_contiguous(r, axis, fixed, width)) return;
+    if (!varies_in_vector(r, axis, width) || is_contiguous(r, axis, fixed, width)) return;
     if (!layout && use.dimensions == 1 && use.contiguous) return;
     const bool is_fixed = fixed.has(r.tensor);
     if (use.dimensions > 1 || !use.packable || is_fixed) possible = false;

@@ -70,6 +70,24 @@ TEST(Facts, RegistersOfTheTile) {
   EXPECT_EQ(hot.spills, 0);
 }
 
+// The row of a block is one index for all lanes, which lies in no vector register.
+TEST(Facts, IndicesThatLanesShareTakeNoVectorRegister) {
+  const auto compute = dsl::parse_compute(
+      "input x: f32[24, 40]\nweight rows: i32[3, 8]\nweight w: f32[8, 48]\nout: f32[i=24, j=48] = "
+      "sum(b=8) x[i, clamp(i64(rows[j / 16, b]), 0, 39)] * w[b, j]");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto schedule = schedules::parse_schedule(
+      *compute,
+      "tw1\nsplit out j 16\nsplit out j.1 8\nsplit out i 6\nreorder out i.0 j.0 b i.1 j.1.0 "
+      "j.1.1\ncache_write out j.0\nvectorize out j.1.1\nunroll out j.1.0\nunroll out i.1");
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const BlockFacts hot = *facts_of(*schedule->program(), avx2()).hot_block();
+  EXPECT_EQ(hot.accumulators, 12);
+  EXPECT_EQ(hot.operand_registers, 2 + 1);  // two vectors of weights, one element of x at a time
+  EXPECT_EQ(hot.instructions.broadcast_loads, 6 + 1);
+  EXPECT_EQ(hot.spills, 0);
+}
+
 TEST(Facts, OrderOfTheUnrolledTileDecidesWhatIsKept) {
   const BlockFacts hot =
       *facts_of(conv({.pixels = 14, .vectors = 2, .vectors_outside = true})).hot_block();

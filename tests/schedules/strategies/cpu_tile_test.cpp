@@ -330,6 +330,33 @@ TEST(CpuTile, MatchesReductionsWithAVectorAxisOnCpus) {
       offers(space_of_workload("gelu rows=64 cols=100 f32 fast", "x86-64-v3"), "cpu_tile"));
 }
 
+std::string sparse_product(int columns) {
+  return fmt::format(
+      "expr fast input x: f32[12, 40]; weight rows: i32[{}, 3]; weight w: f32[3, 48]; "
+      "out: f32[i=12, j=48] = sum(b=3) x[i, clamp(i64(rows[j / {}, b]), 0, 39)] * "
+      "w[b, j]",
+      48 / columns, columns);
+}
+
+// The columns of a block share a row of x: with whole vectors in a block the row is one element.
+TEST(CpuTile, VectorsMayLieInBlocksThatShareAnIndex) {
+  const Space space = space_of_workload(sparse_product(16), "x86-64-v3");
+  const auto point = space.parse(
+      "out: cpu_tile vector=1 vectors=2 tile.i=6 tile.j=1 outer_order=0 tasks=2 layout.in=0 "
+      "layout.out=0");
+  ASSERT_TRUE(point);
+  const Schedule schedule = space.schedule(*point);
+  EXPECT_THAT(schedule.to_string(), HasSubstr("vectorize out j.1.1\n"));
+  const auto program = schedule.program(limits_of(space.target()));
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_THAT(to_string(*program), HasSubstr("rows[j.0, b]"));
+  const Space narrow = space_of_workload(sparse_product(4), "x86-64-v3");
+  Random random(1);
+  for (int i = 0; i < 50; ++i)
+    EXPECT_THAT(narrow.schedule(narrow.sample(random)).to_string(),
+                testing::Not(HasSubstr("vectorize out j")));
+}
+
 // Of two results a depthwise channel, channels last: neighbours along the channels that are read
 // lie two apart in the result.
 TEST(CpuTile, VectorsMayBeStoredElementByElementWhereNoOtherAxisFillsThem) {
