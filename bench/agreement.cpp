@@ -95,17 +95,6 @@ Status check_all(const std::string& name, const dsl::Array& ours, const dsl::Arr
 
 }  // namespace
 
-Result<dsl::Arrays> make_inputs(const dsl::Workload& workload, uint64_t seed) {
-  Random random(seed);
-  dsl::Arrays inputs;
-  for (const dsl::Input& input : workload.compute.inputs) {
-    TW_TRY(dsl::Array array, dsl::Array::make(input.type, input.shape));
-    dsl::fill_normal(array, random);
-    inputs[input.name] = std::move(array);
-  }
-  return inputs;
-}
-
 Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arrays& inputs,
                                   const dsl::Arrays& ours, const dsl::Arrays& peer, int samples,
                                   uint64_t seed) {

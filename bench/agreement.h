@@ -10,9 +10,6 @@
 
 namespace tw::bench {
 
-/// Random inputs: N(0, 1) for float types, small integers for integer types.
-Result<dsl::Arrays> make_inputs(const dsl::Workload& workload, uint64_t seed);
-
 struct Agreement {
   double ours = 0;   ///< our largest error on sampled elements, relative to the largest output
   double peer = 0;   ///< the same for the peer

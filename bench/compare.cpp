@@ -8,6 +8,7 @@
 
 #include "bench/observed.h"
 #include "codegen/backend.h"
+#include "dsl/random_inputs.h"
 #include "tuner/device_lock.h"
 #include "tuner/scratch.h"
 
@@ -143,7 +144,7 @@ Status compare_into(Row& row, const Item& item, const CompareOptions& options,
                                 : build_kernel(item.workload, options.target, options.schedule,
                                                options.tuning.threads, environment));
   row.schedule = found.schedule;
-  TW_TRY(const dsl::Arrays inputs, make_inputs(item.workload, options.seed));
+  TW_TRY(const dsl::Arrays inputs, dsl::random_inputs(item.workload.compute, options.seed));
   const bool rotates = options.cache == CacheState::Cold && options.gpu == nullptr;
   const Setup setup{
       &item.workload,

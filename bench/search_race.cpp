@@ -8,6 +8,7 @@
 #include "bench/observed.h"
 #include "bench/ours.h"
 #include "bench/peer.h"
+#include "dsl/random_inputs.h"
 
 namespace tw::bench {
 namespace {
@@ -147,7 +148,8 @@ Result<SearchRow> race(SearchTask task, const std::vector<const Strategy*>& stra
   row.workload = task.item->workload.key();
   row.threads = task.tuning.threads;
   row.flops = dsl::count_flops(task.item->workload.compute);
-  TW_TRY(const dsl::Arrays inputs, make_inputs(task.item->workload, task.tuning.seed));
+  TW_TRY(const dsl::Arrays inputs,
+         dsl::random_inputs(task.item->workload.compute, task.tuning.seed));
   task.inputs = &inputs;
   std::vector<Searched> searched;
   for (const Strategy* strategy : strategies) {

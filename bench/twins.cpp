@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/affinity.h"
-#include "bench/agreement.h"
 #include "bench/ours.h"
+#include "dsl/random_inputs.h"
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tuner/sampling.h"
@@ -41,7 +41,7 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
          find_kernel(item.workload, call.target, call.tuning(threads), Search::No, store,
                      call.environment, [](const tuner::Progress&) {}));
   TW_TRY(const dsl::Arrays inputs,
-         make_inputs(item.workload, static_cast<uint64_t>(call.flags.seed)));
+         dsl::random_inputs(item.workload.compute, static_cast<uint64_t>(call.flags.seed)));
   const Setup setup{.workload = &item.workload, .inputs = &inputs, .threads = threads};
   const auto pool = std::make_shared<runtime::ThreadPool>(runtime::PoolOptions{.threads = threads});
   TwinRow row;

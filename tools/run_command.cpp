@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/backend.h"
-#include "dsl/interpret.h"
+#include "dsl/random_inputs.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
 #include "tools/gpu_targets.h"
@@ -73,16 +73,6 @@ Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& 
     checked.allowed = std::max(checked.allowed, output.allowed);
   }
   return checked;
-}
-
-Result<dsl::Arrays> random_inputs(const dsl::Compute& compute, Random& random) {
-  dsl::Arrays inputs;
-  for (const dsl::Input& input : compute.inputs) {
-    TW_TRY(dsl::Array array, dsl::Array::make(input.type, input.shape));
-    dsl::fill_normal(array, random);
-    inputs.emplace(input.name, std::move(array));
-  }
-  return inputs;
 }
 
 struct Timed {
@@ -306,8 +296,9 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Callable kernel, s.target.is_gpu()
                                     ? on_device(std::move(artifact), s, here.environment.clock)
                                     : on_processor(std::move(artifact), s, here.environment.clock));
-  Random random(static_cast<uint64_t>(flags.seed));
-  TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
+  const auto seed = static_cast<uint64_t>(flags.seed);
+  Random random(seed);
+  TW_TRY(const dsl::Arrays inputs, dsl::random_inputs(s.workload.compute, seed));
   TW_TRY(const dsl::Arrays outputs, kernel.call(inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const Timed timed, kernel.time(inputs));

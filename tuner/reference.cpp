@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsl/random_inputs.h"
 #include "dsl/rounding.h"
 #include "schedules/schedule.h"
 #include "tuner/sandbox.h"
@@ -306,11 +307,17 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
   Random random(seed);
   Reference reference;
   const bool exact = is_exact(workload.compute);
+  const auto ranges = dsl::index_ranges(workload.compute);
   for (const dsl::Input& input : workload.compute.inputs) {
     TW_TRY(dsl::Array integers, dsl::Array::make(input.type, input.shape));
     dsl::Array normal = integers;
-    fill_integers(integers, random);
-    fill_real(normal, random);
+    if (const auto range = ranges.find(input.name); range != ranges.end()) {
+      fill_indices(integers, range->second, random);
+      fill_indices(normal, range->second, random);
+    } else {
+      fill_integers(integers, random);
+      fill_real(normal, random);
+    }
     reference.integers.inputs[input.name] = std::move(integers);
     reference.normal.inputs[input.name] = std::move(normal);
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dsl/parse.h"
+#include "dsl/random_inputs.h"
 
 namespace tw::bench {
 namespace {
@@ -26,7 +27,7 @@ struct Case {
 
 Case make_case(const std::string& text) {
   Case c{parsed(text), {}, {}};
-  c.inputs = *make_inputs(c.workload, 7);
+  c.inputs = *dsl::random_inputs(c.workload.compute, 7);
   c.exact = *dsl::interpret(c.workload.compute, c.inputs);
   return c;
 }

@@ -7,11 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/agreement.h"
 #include "bench/compare.h"
 #include "bench/vendor_library.h"
 #include "codegen/abi.h"
 #include "dsl/interpret.h"
+#include "dsl/random_inputs.h"
 #include "schedules/schedule.h"
 #include "tests/bench/fake_vendor.h"
 #include "tests/runtime/fake_cuda.h"
@@ -86,7 +86,7 @@ class OnFakeGpu : public testing::Test {
     options.peer = peer;
     options.rounds = 3;
     options.gpu = &setup_;
-    inputs_ = value(make_inputs(item.workload, 1));
+    inputs_ = value(dsl::random_inputs(item.workload.compute, 1));
     const bench::Setup setup{.workload = &item.workload, .inputs = &inputs_, .gpu = &setup_};
     const auto artifact = ours(item, our_us, our_error);
     TW_TRY(const auto contender, make_ours_on_device(artifact, setup));

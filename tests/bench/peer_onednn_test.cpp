@@ -8,6 +8,7 @@
 #include "base/isa.h"
 #include "bench/agreement.h"
 #include "bench/peer.h"
+#include "dsl/random_inputs.h"
 
 namespace tw::bench {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 void expect_same(const std::string& key, int threads, int64_t rotated_bytes) {
   const auto workload = dsl::parse_workload(key);
   ASSERT_TRUE(workload) << workload.error().message;
-  const auto inputs = make_inputs(*workload, 3);
+  const auto inputs = dsl::random_inputs(workload->compute, 3);
   ASSERT_TRUE(inputs);
   const auto expected = dsl::interpret(workload->compute, *inputs);
   ASSERT_TRUE(expected) << expected.error().message;
@@ -43,7 +44,7 @@ TEST(OneDnn, KeepsItsThreadsOrSaysSo) {
   expect_same("dense m=4 n=16 k=16 f32 fast", 1, 0);
   if (!onednn_peer().keeps_threads) GTEST_SKIP() << "[SKIP] this build takes any number";
   const auto workload = dsl::parse_workload("dense m=4 n=16 k=16 f32 fast");
-  const auto inputs = make_inputs(*workload, 3);
+  const auto inputs = dsl::random_inputs(workload->compute, 3);
   const auto forms = onednn_peer().make("", {&*workload, &*inputs, 2, CacheState::Hot, 0});
   ASSERT_FALSE(forms);
   EXPECT_EQ(forms.error().code, ErrorCode::Usage) << forms.error().message;
@@ -86,7 +87,7 @@ TEST(OneDnn, RefusesWhatItDoesNotCompare) {
                           "dense m=4 n=4 k=4 bf16 fast"}) {
     const auto workload = dsl::parse_workload(key);
     ASSERT_TRUE(workload) << workload.error().message;
-    const auto inputs = make_inputs(*workload, 1);
+    const auto inputs = dsl::random_inputs(workload->compute, 1);
     ASSERT_TRUE(inputs);
     const auto forms = onednn_peer().make("", {&*workload, &*inputs, 1, CacheState::Hot, 0});
     ASSERT_FALSE(forms) << key;
