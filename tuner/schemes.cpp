@@ -232,6 +232,14 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
   return choice;
 }
 
+/// The last two dimensions exchanged.
+dsl::Layout exchanged_layout(size_t rank) {
+  const std::string letters = dsl::default_letters(static_cast<int>(rank));
+  std::string exchanged = letters;
+  std::swap(exchanged[rank - 1], exchanged[rank - 2]);
+  return dsl::Layout::parse(exchanged, letters).value();
+}
+
 /// Adds, for each factor that is summed along its rows and not packed ahead, the row-major choice
 /// with its last two dimensions exchanged.
 void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
@@ -239,13 +247,39 @@ void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice
   const std::set<std::string> factors = factors_summed_along_rows(compute);
   for (size_t i = 0; i < compute.inputs.size(); ++i) {
     if (group.packed_ahead[i] || !factors.contains(compute.inputs[i].name)) continue;
-    const std::string letters =
-        dsl::default_letters(static_cast<int>(compute.inputs[i].shape.size()));
-    std::string exchanged = letters;
-    std::swap(exchanged[exchanged.size() - 1], exchanged[exchanged.size() - 2]);
     choices.push_back(row_major_choice(compute));
-    choices.back().inputs[i] = dsl::Layout::parse(exchanged, letters).value();
+    choices.back().inputs[i] = exchanged_layout(compute.inputs[i].shape.size());
   }
+}
+
+/// Whether data say which elements of its rows an input is read at, as products of sparse weights
+/// do.
+bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
+  bool found = false;
+  for (const dsl::Stage& stage : compute.stages)
+    schedules::for_each_read(stage.body, [&](const dsl::Read& read) {
+      if (read.tensor != input || read.indices.size() < 2) return;
+      dsl::for_each(read.indices.back(),
+                    [&](const dsl::Expr& e) { found |= e.as<dsl::Read>() != nullptr; });
+    });
+  return found;
+}
+
+/// Adds the choice in which all matrices are transposed, where elements of rows are gathered: then
+/// vectors along the rows of the result read neighbours, whatever the indices.
+void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
+  const dsl::Compute& compute = group.workload.compute;
+  bool gathers = false;
+  for (size_t i = 0; i < compute.inputs.size(); ++i)
+    gathers |= !group.packed_ahead[i] && gathers_in_rows(compute, compute.inputs[i].name);
+  if (!gathers) return;
+  LayoutChoice choice = row_major_choice(compute);
+  for (size_t i = 0; i < compute.inputs.size(); ++i)
+    if (!group.packed_ahead[i] && compute.inputs[i].shape.size() == 2)
+      choice.inputs[i] = exchanged_layout(2);
+  for (size_t i = 0; i < compute.outputs.size(); ++i)
+    if (compute.shape_of(compute.outputs[i]).size() == 2) choice.outputs[i] = exchanged_layout(2);
+  choices.push_back(std::move(choice));
 }
 
 /// The layout of the output under which it is a view of the input's array; nullopt if there is
@@ -547,6 +581,7 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
   if (!group.transposed.empty()) add_renaming_choices(group, machine, choices);
   if (group.concatenation) add_choices_in_place(group, machine, choices);
   add_transposed_factors(group, choices);
+  add_transposed_gathers(group, choices);
   const size_t most = choices.size() + most_known_choices;
   for (const LayoutChoice& choice : known) {
     const auto is_same = [&](const LayoutChoice& other) {

@@ -166,6 +166,18 @@ Spelled in_canonical_names(const Operator& op) {
   return spelled;
 }
 
+const Read* only_read(const Expr& expr, const std::string& tensor) {
+  const Read* found = nullptr;
+  int count = 0;
+  dsl::for_each(expr, [&](const Expr& node) {
+    const Read* r = node.as<Read>();
+    if (!r || r->tensor != tensor) return;
+    found = r;
+    ++count;
+  });
+  return count == 1 ? found : nullptr;
+}
+
 bool has_reduction(const Compute& compute) {
   return std::ranges::any_of(
       compute.stages, [](const Stage& stage) { return stage.combine != dsl::Combine::None; });

@@ -49,6 +49,9 @@ std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl:
 /// bound to the tensor.
 std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor);
 
+/// The read of the tensor in the expression; nullptr where there is none or several.
+const dsl::Read* only_read(const dsl::Expr& expr, const std::string& tensor);
+
 /// The input of the compute that is bound to a tensor of the graph which the operator reads.
 /// nullopt where it is bound to several.
 std::optional<std::string> input_for(const Operator& op, const std::string& tensor);

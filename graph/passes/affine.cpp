@@ -103,6 +103,12 @@ dsl::Stage without_unit_axes(dsl::Stage stage) {
 
 }  // namespace
 
+bool is_zero(const Expr& part) {
+  if (!part.defined() || dsl::is_zero_bytes(part)) return true;
+  const dsl::Select* s = part.as<dsl::Select>();
+  return s && is_zero(s->a) && is_zero(s->b);
+}
+
 std::optional<Affine> split_affine(const Expr& expr, const std::string& tensor) {
   return AffineSplit(tensor).split(expr);
 }

@@ -17,6 +17,9 @@ struct Affine {
   dsl::Expr scale, shift;
 };
 
+/// Whether a part of it is 0, in every branch of its selects.
+bool is_zero(const dsl::Expr& part);
+
 /// Splits an expression into how it depends on reads of one tensor, whatever their indices, and the
 /// rest. nullopt where it is not affine in them.
 std::optional<Affine> split_affine(const dsl::Expr& expr, const std::string& tensor);

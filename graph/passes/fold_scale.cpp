@@ -44,19 +44,6 @@ struct Product {
   std::vector<size_t> bias_channels;      ///< of `channels`, one for each dimension of the bias
 };
 
-/// The read of the tensor in the expression; nullptr where there are several.
-const Read* only_read(const Expr& expr, const std::string& tensor) {
-  const Read* found = nullptr;
-  int count = 0;
-  dsl::for_each(expr, [&](const Expr& node) {
-    const Read* r = node.as<Read>();
-    if (!r || r->tensor != tensor) return;
-    found = r;
-    ++count;
-  });
-  return count == 1 ? found : nullptr;
-}
-
 class ProductFinder {
  public:
   ProductFinder(const Operator& op, const std::map<std::string, Constant>& constants)
@@ -95,12 +82,6 @@ class ProductFinder {
       return !product_.channels.empty();
     }
     return false;
-  }
-
-  static bool is_zero(const Expr& expr) {
-    if (!expr.defined() || dsl::is_zero_bytes(expr)) return true;
-    const dsl::Select* s = expr.as<dsl::Select>();
-    return s && is_zero(s->a) && is_zero(s->b);
   }
 
   void find_channels(const Read& read) {

@@ -663,6 +663,112 @@ TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
   EXPECT_EQ(after("merge_siblings", graph), operators_of(graph));
 }
 
+// ---- compress_blocks ----------------------------------------------------------------------------
+
+/// Weights of k rows and n columns, of whose blocks of `rows` x `columns` every fifth is kept, one
+/// column of blocks fewer; [n, k] if transposed.
+Constant sparse_weights(int64_t k, int64_t n, int64_t rows, int64_t columns, bool transposed) {
+  dsl::Array array =
+      normal_array(transposed ? std::vector<int64_t>{n, k, 1, 1} : std::vector<int64_t>{k, n}, 3);
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t row = i / rows, column = j / columns;
+      const bool kept = (row + column) % 5 == 0 && (column > 0 || row < 3);
+      if (!kept) array.set_float(transposed ? j * k + i : i * n + j, 0);
+    }
+  return make_constant(std::move(array));
+}
+
+const std::string product_line =
+    "input x: f32[6, 40]\ny = dense(x, w, v) m=6 n=48 k=40 bias=1 relu=1 f32 fast\noutput y\n";
+
+TEST(CompressBlocks, RowsOfSixteenZerosAreLeftOut) {
+  const Graph graph = graph_from(
+      product_line, {{"v", normal_constant({48})}, {"w", sparse_weights(40, 48, 1, 16, false)}});
+  const Graph small = applied("compress_blocks", graph);
+  EXPECT_EQ(
+      operators_of(small),
+      "y = expr(x, w.rows, w.blocks, v) fast input in0: f32[6, 40] @MK; weight in1: i32[3, 8]; "
+      "weight in2: f32[8, 48]; weight in3: f32[48]; t0: f32[m=6, n=48] @MN = sum(r0=8) in0[m, "
+      "max(min(i64(in1[n / 16, r0]), 39), 0)] * in2[r0, n]; out: f32[m=6, n=48] @MN = max(t0[m, n] "
+      "+ in3[n], 0.0)\n");
+  EXPECT_FALSE(small.constants.contains("w"));
+  // The first column of blocks has one, the others eight; after it there are zeros.
+  const dsl::Array& rows = *small.constants.at("w.rows").array;
+  EXPECT_EQ(rows.get_int(0), 0);
+  EXPECT_EQ(rows.get_int(1), 0);
+  EXPECT_EQ(rows.get_int(8), 4);
+  EXPECT_EQ(rows.get_int(9), 9);
+  const dsl::Array& blocks = *small.constants.at("w.blocks").array;
+  const dsl::Array& weights = *graph.constants.at("w").array;
+  EXPECT_EQ(blocks.get({0, 20}), weights.get({4, 20}));
+  EXPECT_EQ(blocks.get({1, 0}), 0);
+}
+
+TEST(CompressBlocks, BlocksOfFourByFourKeepTheirRowsTogether) {
+  const Graph graph = graph_from(
+      product_line, {{"v", normal_constant({48})}, {"w", sparse_weights(40, 48, 4, 4, false)}});
+  const Graph small = applied("compress_blocks", graph);
+  EXPECT_THAT(operators_of(small),
+              HasSubstr("sum(r0=2, r1=4) in0[m, max(min(i64(in1[n / 4, r0]), 9), 0) * 4 + r1] * "
+                        "in2[n, r0, r1]"));
+}
+
+TEST(CompressBlocks, ConvolutionsSumOverTheChannelsThatAreLeft) {
+  const Graph graph = graph_from(
+      "input x: f32[1, 20, 5, 5]\ny = conv2d(x, w) n=1 c=20 h=5 w=5 k=32 r=1 s=1 stride=1 pad=0 "
+      "dilation=1 groups=1 f32 fast\noutput y\n",
+      {{"w", sparse_weights(20, 32, 1, 16, true)}});
+  EXPECT_THAT(
+      after("compress_blocks", graph),
+      HasSubstr(
+          "in0[n, max(min(i64(in1[c / 16, r0]), 19), 0), h + r1, w + r2] * in2[c, r0, r1, r2]"));
+}
+
+TEST(CompressBlocks, PaddedWindowsKeepTheirTaps) {
+  dsl::Array weights = normal_array({16, 12, 3, 3}, 5);
+  for (int64_t i = 0; i < weights.size(); ++i)
+    if (i / 9 % 12 % 4 != 1) weights.set_float(i, 0);
+  const Graph graph = graph_from(
+      "input x: f32[1, 12, 5, 5]\ny = conv2d(x, w) n=1 c=12 h=5 w=5 k=16 r=3 s=3 stride=1 pad=1 "
+      "dilation=1 groups=1 f32 fast\noutput y\n",
+      {{"w", make_constant(std::move(weights))}});
+  EXPECT_THAT(after("compress_blocks", graph), HasSubstr("sum(r0=3, r1=3, r2=3)"));
+}
+
+TEST(CompressBlocks, LeavesWeightsWithFewBlocksOfZeros) {
+  const Constant bias = normal_constant({48});
+  const Graph dense = graph_from(product_line, {{"v", bias}, {"w", normal_constant({40, 48})}});
+  EXPECT_EQ(after("compress_blocks", dense), operators_of(dense));
+  // Nine of ten elements are zero, in no pattern.
+  dsl::Array scattered = normal_array({40, 48}, 9);
+  for (int64_t i = 0; i < scattered.size(); ++i)
+    if (i * 7 % 10 != 0) scattered.set_float(i, 0);
+  const Graph unordered =
+      graph_from(product_line, {{"v", bias}, {"w", make_constant(std::move(scattered))}});
+  EXPECT_EQ(after("compress_blocks", unordered), operators_of(unordered));
+}
+
+TEST(CompressBlocks, LeavesStrictProductsAndWeightsThatAreReadTwice) {
+  const Constant sparse = sparse_weights(40, 48, 1, 16, false);
+  const Graph strict = graph_from(
+      "input x: f32[6, 40]\ny = dense(x, w) m=6 n=48 k=40 f32 strict\noutput y\n", {{"w", sparse}});
+  EXPECT_EQ(after("compress_blocks", strict), operators_of(strict));
+  const Graph twice = graph_from(
+      "input x: f32[6, 40]\ny = expr(x, w) fast input in0: f32[6, 40]; weight in1: f32[40, 48]; "
+      "t0: f32[a=6, b=48] = sum(r0=40) in0[a, r0] * in1[r0, b]; out: f32[a=6, b=48] = "
+      "t0[a, b] + in1[a, b]\noutput y\n",
+      {{"w", sparse}});
+  EXPECT_EQ(after("compress_blocks", twice), operators_of(twice));
+}
+
+TEST(CompressBlocks, WeightsOfZerosAloneLeaveOneBlock) {
+  dsl::Array zeros = dsl::Array::make(Float32, {40, 48}).value();
+  const Graph graph = graph_from(
+      product_line, {{"v", normal_constant({48})}, {"w", make_constant(std::move(zeros))}});
+  EXPECT_THAT(after("compress_blocks", graph), HasSubstr("sum(r0=1)"));
+}
+
 // ---- nest_concatenations ------------------------------------------------------------------------
 
 /// `out` is these tensors of `channels` channels each one after another.

@@ -100,6 +100,17 @@ TEST(Schemes, FactorsThatAreSummedAlongTheirRowsMayBeTransposed) {
               SizeIs(1));
 }
 
+// A row of a sparse product gathers elements, and vectors along rows do where neighbours are in
+// one.
+TEST(Schemes, MatricesOfGatheredRowsMayBeTransposed) {
+  const std::string sparse =
+      "expr fast input x: f32[16, 40]; weight rows: i32[12, 3]; weight w: f32[48, 3]; out: "
+      "f32[i=16, "
+      "j=48] = sum(b=3) x[i, clamp(i64(rows[j / 4, b]), 0, 39)] * w[j, b]";
+  EXPECT_THAT(offered(group_of(sparse, {false, true, true})),
+              ElementsAre("out=AB x=AB", "out=BA x=BA"));
+}
+
 TEST(Schemes, LayoutsOfRecordsAreAddedOnce) {
   const OperatorGroup group = group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false});
   const auto choice = [&](const std::string& schedule) {
