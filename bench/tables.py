@@ -32,6 +32,7 @@ MOST_CALL_SHARE = 0.02  # of a peer's time that may be the cost of a call withou
 # Folders of bench/results: the name of the machine, and what tables say of it.
 MACHINES = {
     "zen4_2_cores": ("Zen 4", "two virtual cores of an AMD Zen 4 server, AVX-512"),
+    "zen3_2_cores": ("Zen 3", "two virtual cores of an AMD Zen 3 server, AVX2"),
     "emerald_rapids_2_cores": ("Emerald Rapids", "two virtual cores of an Intel Emerald Rapids server, "
                                                  "AVX-512"),
     "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
@@ -49,7 +50,9 @@ REMARKS = {
 NETWORKS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "vgg16": "VGG-16",
             "mobilenet_v2": "MobileNetV2", "densenet121": "DenseNet-121",
             "inception_v3": "Inception-v3", "ssd_resnet50": "SSD-ResNet-50, 512x512",
-            "bert_base": "BERT-base encoder, 128 tokens", "squeezenet": "SqueezeNet"}
+            "bert_base": "BERT-base encoder, 128 tokens", "squeezenet": "SqueezeNet",
+            "pruned_1x16": "feed-forward of BERT, 80 % zeros in blocks of 1x16",
+            "pruned_4x4": "feed-forward of BERT, 80 % zeros in blocks of 4x4"}
 STATES = {"hot": "", "cold": "weights from memory",
           "network": "as in a network: weights and outputs in memory, inputs just written"}
 PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "cublas": "cuBLAS", "cudnn": "cuDNN",

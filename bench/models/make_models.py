@@ -21,6 +21,7 @@ from inception import inception_v3
 from mobilenet import mobilenet_v2
 from network import Network
 from planted import disagreeing_branches, mixed_blocks, shared_transforms, three_layouts
+from pruned import feed_forward_1x16, feed_forward_4x4
 from resnet import resnet18, resnet34, resnet50, resnet101, resnet152
 from shufflenet import shufflenet_v2
 from squeezenet import squeezenet
@@ -43,6 +44,8 @@ NETWORKS = {
     "planted_mixed_blocks": mixed_blocks,
     "planted_shared_transforms": shared_transforms,
     "planted_three_layouts": three_layouts,
+    "pruned_1x16": feed_forward_1x16,
+    "pruned_4x4": feed_forward_4x4,
     "resnet18": resnet18,
     "resnet34": resnet34,
     "resnet50": resnet50,

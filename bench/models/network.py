@@ -181,11 +181,17 @@ class Network:
 
     # ---- linear layers -------------------------------------------------------------------------
 
-    def _linear_arrays(self, op, x, shape, fan_in, channels, axis=1, bias=True, **attributes):
+    def _linear_arrays(self, op, x, shape, fan_in, channels, axis=1, bias=True, pruned=None,
+                       **attributes):
         """Weights of a linear node, initialised after He, its bias if it has one, and the value of its
-        output, whose channels are along this axis. With a bias, outputs have mean 0 and variance 1."""
+        output, whose channels are along this axis. With a bias, outputs have mean 0 and variance 1.
+        Of matrices that are pruned, four in five blocks of this shape are zero."""
         name = self._next_name(op)
         weights, biases, value = self._normal(name + ".weight", shape, np.sqrt(2 / fan_in)), None, None
+        if self._runs and pruned:
+            rows, columns = pruned
+            kept = self._random(name + ".kept").random((shape[0] // rows, shape[1] // columns)) < 0.2
+            weights *= np.repeat(np.repeat(kept, rows, 0), columns, 1)
         if self._runs:
             node = helper.make_node(op, ["x", "weights"], ["y"], **attributes)
             value, = run_node(node, {"x": x.value, "weights": weights})
@@ -227,10 +233,12 @@ class Network:
                                             transB=1)
         return self.node("Gemm", [x, *arrays], (x.shape[0], classes), value, transB=1)
 
-    def linear(self, x, features):
-        """A dense layer on the last axis as MatMul and Add."""
+    def linear(self, x, features, pruned=None):
+        """A dense layer on the last axis as MatMul and Add; `pruned` is the shape of the blocks of its
+        weights of which four in five are zero."""
         (weights, biases), value = self._linear_arrays(
-            "MatMul", x, (x.shape[-1], features), x.shape[-1], features, axis=len(x.shape) - 1)
+            "MatMul", x, (x.shape[-1], features), x.shape[-1], features, axis=len(x.shape) - 1,
+            pruned=pruned)
         product = self.node("MatMul", [x, weights], (*x.shape[:-1], features), value)
         return self.node("Add", [product, biases], product.shape, value)
 

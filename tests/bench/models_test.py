@@ -40,6 +40,8 @@ PARAMETERS = {
     "planted_mixed_blocks": 2_430,
     "planted_shared_transforms": 3_954,
     "planted_three_layouts": 36_862,
+    "pruned_1x16": 4_722_432,
+    "pruned_4x4": 4_722_432,
     "resnet18": 11_689_512,
     "resnet34": 21_797_672,
     "resnet50": 25_557_032,
