@@ -327,43 +327,63 @@ namespace {
 /// One dimension of a transposed convolution: input position i adds to the output positions
 /// i * stride + tap * dilation - before.
 ///
-/// Positions z counted from before the padding are stride * q + phase. Tap m of a phase reads the
-/// input at q - step * m with the weight whose tap * dilation is phase + stride * step * m, zero
-/// where there is no such weight. Taps are numbered in reverse, so that the input is read upwards.
+/// Position stride * q + phase of the output, and `before` more, is stride * (q + quotient) +
+/// remainder. It sums the input at q + quotient - step * m times the weight whose tap * dilation is
+/// remainder + stride * step * m, over m for which there is such a weight. The taps of a phase are
+/// the m in reverse, so that the input is read upwards.
 struct Spread {
   int64_t input, kernel, stride, dilation, before, output;
 
-  int64_t phases() const { return std::min(stride, before + output); }
+  int64_t phases() const { return std::min(stride, skipped() + output); }
   bool has_phases() const { return phases() != 1; }
-  int64_t positions() const { return ceil_div(before + output, stride) - first_position(); }
-  int64_t first_position() const { return before / stride; }
-  /// Positions z that are computed before the first one of the output.
-  int64_t cropped_before() const { return before % stride; }
+  int64_t positions() const { return ceil_div(skipped() + output, stride); }
+  /// Positions that are computed before the first one of the output, where the quotient would be no
+  /// sum of axes otherwise.
+  int64_t skipped() const { return stride == 2 ? 0 : before % stride; }
   bool is_cropped() const { return positions() * phases() != output; }
   int64_t step() const { return dilation % stride == 0 ? dilation / stride : 1; }
-  int64_t phase_taps() const {
+  int64_t taps() const {
     return dilation % stride == 0 ? kernel : (kernel - 1) * dilation / stride + 1;
   }
   /// Whether phases have one tap each, which are those of the kernel in their order.
   bool has_one_tap_a_phase() const {
-    return phase_taps() == 1 && phases() == kernel && (dilation == 1 || kernel == 1);
+    return taps() == 1 && phases() == kernel && !is_odd() && (dilation == 1 || kernel == 1);
   }
-  /// What a phase reads of the input.
-  Window window() const {
-    const int64_t reach = step() * (phase_taps() - 1);
-    return {input, phase_taps(), 1, step(), reach - first_position(), 0, positions()};
+
+  /// Of a phase: the remainder of its positions.
+  Expr remainder(const Expr& phase) const { return is_odd() ? Expr(1) - phase : phase; }
+  /// The element of the input that position q of a phase reads at a tap; appends the conditions
+  /// under which there is one, and a tap.
+  Expr source(const Expr& q, const Expr& phase, const Expr& tap,
+              std::vector<Expr>& conditions) const {
+    const int64_t reach = step() * (taps() - 1) - before / stride;
+    const int64_t high = before / stride + positions() - 1 + (is_odd() && has_phases() ? 1 : 0);
+    const Expr quotient = is_odd() ? q + phase : q;
+    const Expr place = quotient + tap * Expr(step()) - Expr(reach);
+    if (reach > 0) conditions.push_back(Expr(0) <= place);
+    if (high >= input) conditions.push_back(place < Expr(input));
+    // The first phases may have a tap more than the others.
+    const int64_t longest = (kernel - 1) % stride;
+    if (dilation == 1 && longest < largest_remainder())
+      conditions.push_back(remainder(phase) <= tap * Expr(stride - 1 - longest) + Expr(longest));
+    return place;
   }
   /// The tap of the kernel that is this one of the phase; appends the conditions under which there
   /// is one.
-  Expr tap(const Expr& phase, const Expr& reversed, std::vector<Expr>& conditions) const {
-    const int64_t pace = stride * step(), last = phase_taps() - 1;
-    const Expr place = phase + (Expr(last) - reversed) * Expr(pace);
+  Expr tap_of_kernel(const Expr& phase, const Expr& tap, std::vector<Expr>& conditions) const {
+    const int64_t pace = stride * step(), last = taps() - 1;
+    const Expr place = remainder(phase) + (Expr(last) - tap) * Expr(pace);
     const Expr found = place / Expr(dilation);
     if (dilation > 1) conditions.push_back(eq(place % Expr(dilation), Expr(0)));
-    if ((phases() - 1 + pace * last) / dilation >= kernel)
+    if ((largest_remainder() + pace * last) / dilation >= kernel)
       conditions.push_back(found < Expr(kernel));
     return found;
   }
+
+ private:
+  /// Phases 0 and 1 have the remainders 1 and 0.
+  bool is_odd() const { return stride == 2 && before % 2 == 1; }
+  int64_t largest_remainder() const { return is_odd() ? 1 : phases() - 1; }
 };
 
 Result<std::vector<Spread>> spreads_of(const Node& node, const Shape& input, const Shape& kernel) {
@@ -436,9 +456,11 @@ struct PhaseLoops {
       const Spread& s = p.spreads[i];
       positions.emplace_back(fmt::format("q{}", i), s.positions());
       phases.emplace_back(fmt::format("p{}", i), s.phases());
-      taps.emplace_back(fmt::format("t{}", i), s.phase_taps());
+      taps.emplace_back(fmt::format("t{}", i), s.taps());
     }
   }
+  /// The axis of phases of a dimension, or the only phase.
+  Expr phase(size_t i) const { return phases[i].extent == 1 ? Expr(0) : Expr(phases[i]); }
   std::vector<Axis> out() const {
     std::vector<Axis> axes = with_group({n}, k);
     for (size_t i = 0; i < positions.size(); ++i) {
@@ -484,8 +506,7 @@ Result<Value> phase_weights(Builder& builder, const Transposed& p, const PhaseLo
   Declaration declaration(builder);
   std::vector<Expr> indices = {channel, loops.k}, conditions;
   for (size_t i = 0; i < p.spreads.size(); ++i) {
-    const Expr phase = p.spreads[i].has_phases() ? Expr(loops.phases[i]) : Expr(0);
-    indices.push_back(p.spreads[i].tap(phase, loops.taps[i], conditions));
+    indices.push_back(p.spreads[i].tap_of_kernel(loops.phase(i), loops.taps[i], conditions));
   }
   const Expr weight = declaration.read(p.weight).read_at(indices);
   const std::string name = builder.fresh_name(p.weight.name + ".phases");
@@ -508,12 +529,14 @@ Status add_phases(Builder& builder, const Transposed& p, const std::string& outp
   TW_TRY(const Value in, reshaped(builder, p.in, in_shape));
   TW_TRY(const Value phased, phase_weights(builder, p, loops));
   TW_TRY(const Value weight, reshaped(builder, phased, extents_of(weight_axes)));
-  std::vector<Window> windows;
-  for (const Spread& s : p.spreads) windows.push_back(s.window());
   Declaration declaration(builder);
   const DType type = p.in.type.dtype;
-  const Expr x = windowed_read(declaration.read(in), at(loops.with_group({loops.n}, loops.c)),
-                               windows, loops.positions, loops.taps, dsl::constant(type, 0));
+  std::vector<Expr> source = at(loops.with_group({loops.n}, loops.c)), conditions;
+  for (size_t i = 0; i < p.spreads.size(); ++i)
+    source.push_back(
+        p.spreads[i].source(loops.positions[i], loops.phase(i), loops.taps[i], conditions));
+  const Expr x = select(all_of(conditions), declaration.read(in).read_at(std::move(source)),
+                        dsl::constant(type, 0));
   const dsl::Reduction total =
       sum(loops.reduction(), wide(x) * wide(declaration.read(weight).read_at(at(weight_axes))));
   if (!p.bias) return declaration.add(reduced(loops.out(), total, type), output);
@@ -533,7 +556,7 @@ Status add_crop(Builder& builder, const Transposed& p, const std::string& whole,
   const std::vector<Axis> axes = axes_of(shape);
   std::vector<Expr> indices = at(axes);
   for (size_t i = 0; i < p.spreads.size(); ++i)
-    indices[2 + i] = indices[2 + i] + Expr(p.spreads[i].cropped_before());
+    indices[2 + i] = indices[2 + i] + Expr(p.spreads[i].skipped());
   Declaration declaration(builder);
   return declaration.add(
       compute("out", axes, declaration.read(builder.value(whole)).read_at(indices)), output);

@@ -574,14 +574,37 @@ TEST(OnnxOperators, TransposedConvolutionsHaveNoGuardsWhereTapsDoNotOverlap) {
     dsl::for_each(stage.body, [](const dsl::Expr& e) { EXPECT_FALSE(e.as<dsl::Select>()); });
 }
 
-TEST(OnnxOperators, TransposedConvolutionsCropWhatPaddingTakes) {
+TEST(OnnxOperators, TransposedConvolutionsOfStrideTwoStartWhereThePaddingEnds) {
   OneNode node("ConvTranspose", 11);
   node.data({1, 1, 3, 3}, counted(9)).constant({1, 1, 4, 4}, counted(16));
   node.set("strides", Extents{2, 2}).set("pads", Extents{1, 1, 1, 1});
   const Graph graph = node.graph();
+  EXPECT_THAT(names_of(graph), ElementsAre("expr", "reshape"));
+  const dsl::Compute& phases = graph.operators[0].workload.compute;
+  EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 1, 3, 2, 3, 2));
+}
+
+// Of windows of 3 one phase has two taps, the other one: the sum leaves out the tap that is not
+// there, so that a third of the products is not computed.
+TEST(OnnxOperators, PhasesOfTransposedConvolutionsHaveTheirOwnTaps) {
+  OneNode node("ConvTranspose", 11);
+  node.data({1, 1, 5}, counted(5)).constant({1, 1, 3}, counted(3));
+  node.set("strides", Extents{2}).set("pads", Extents{1, 1}).set("output_padding", Extents{1});
+  const Graph graph = node.graph();
+  EXPECT_EQ(
+      dsl::to_string(graph.operators[0].workload.compute.stages[0].body),
+      "select(0 <= c + d + r1 - 1 && c + d + r1 - 1 < 5 && 1 - d <= r1, in0[a, r0, c + d + r1 "
+      "- 1], 0.0) * in1[r0, b, r1, d]");
+}
+
+TEST(OnnxOperators, TransposedConvolutionsCropWhatPaddingTakes) {
+  OneNode node("ConvTranspose", 11);
+  node.data({1, 1, 3, 3}, counted(9)).constant({1, 1, 5, 5}, counted(25));
+  node.set("strides", Extents{3, 3}).set("pads", Extents{1, 1, 1, 1});
+  const Graph graph = node.graph();
   EXPECT_THAT(names_of(graph), ElementsAre("expr", "reshape", "expr"));
   const dsl::Compute& phases = graph.operators[0].workload.compute;
-  EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 1, 4, 2, 4, 2));
+  EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 1, 4, 3, 4, 3));
 }
 
 // ---- older opsets ---------------------------------------------------------------------------
