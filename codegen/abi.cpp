@@ -34,9 +34,7 @@ Status check_limits(const schedules::Program& program) {
                   fmt::format("[codegen] phase '{}' has {} tasks, at most {} can be numbered: make "
                               "fewer loops parallel",
                               phase.name, phase.tasks(), std::numeric_limits<int32_t>::max()));
-    int64_t bytes = 0;
-    for (const Buffer& buffer : schedules::local_buffers(*phase.body))
-      bytes += round_up(buffer.bytes(), buffer_alignment);
+    const int64_t bytes = schedules::stack_bytes(*phase.body);
     if (bytes > max_stack_bytes)
       return fail(
           ErrorCode::Unsupported,

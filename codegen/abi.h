@@ -23,7 +23,7 @@ inline constexpr int64_t codegen_abi = runtime::current_codegen_abi;
 /// Stack that the buffers of a task may take: far below the 8 MiB of a thread, so that other uses
 /// of the stack do not matter.
 inline constexpr int64_t max_stack_bytes = schedules::Limits().local_bytes;
-inline constexpr int64_t buffer_alignment = 64;
+inline constexpr int64_t buffer_alignment = schedules::buffer_alignment;
 
 struct ScratchLayout {
   std::vector<int64_t> offsets;  ///< in bytes, one for each scratch buffer

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/integer.h"
 #include "schedules/bounds.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
@@ -234,6 +235,13 @@ int64_t unrolled_statements(const Block& body) {
   return count;
 }
 
+int64_t stack_bytes(const Block& body) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : local_buffers(body))
+    bytes += round_up(buffer.bytes(), buffer_alignment);
+  return bytes;
+}
+
 tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits) {
   return fail(ErrorCode::Invalid,
               fmt::format("[legality] stage '{}' unrolls to more than {} statements", phase,
@@ -254,8 +262,7 @@ Status check_legal(const Program& program, const Limits& limits) {
       TW_RETURN_IF_ERROR(check_threads(phase, limits));
       continue;
     }
-    int64_t bytes = 0;
-    for (const Buffer& buffer : local_buffers(*phase.body)) bytes += buffer.bytes();
+    const int64_t bytes = stack_bytes(*phase.body);
     if (bytes > limits.local_bytes)
       return fail(ErrorCode::Invalid,
                   fmt::format("[legality] stage '{}' keeps {} bytes in a task, at most {}",

@@ -43,6 +43,11 @@ Limits limits_searched(const Target& target);
 /// way (threads.h); sizes are within limits. The error (ErrorCode::Invalid) shows the statement.
 Status check_legal(const Program& program, const Limits& limits = {});
 
+/// Each local buffer of a task begins at a multiple of this.
+inline constexpr int64_t buffer_alignment = 64;
+/// Bytes of the stack that the local buffers of the body take.
+int64_t stack_bytes(const Block& body);
+
 /// The error of a phase that unrolls to more statements than the limits allow.
 tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits);
 

@@ -717,16 +717,33 @@ class Finisher {
   ///
   ///     unroll p in 0..2: v[p] = select(p == 0, a, b)   ->   v[0] = a;  v[1] = b
   void finish(const Loop& loop, Block& result) {
+    const auto begin = dsl::as_int(simplify(loop.begin, bounds_));
+    const auto end = dsl::as_int(simplify(loop.end, bounds_));
+    const bool may_choose = any_choice_ && loop.kind == LoopKind::Unrolled && begin && end;
+    // Most choices show before the body is finished, which then is finished once an iteration only.
+    if (may_choose && is_chosen_by(loop)) return write_out(loop, *begin, *end, result);
     Loop finished = finish(loop);
-    const auto begin = dsl::as_int(finished.begin), end = dsl::as_int(finished.end);
-    if (!begin || !end || !is_chosen_by(finished)) return result.push_back({std::move(finished)});
-    for (int64_t i = *begin; i < *end; ++i) {
+    if (may_choose && is_chosen_by(finished)) return write_out(loop, *begin, *end, result);
+    result.push_back({std::move(finished)});
+  }
+  void write_out(const Loop& loop, int64_t begin, int64_t end, Block& result) {
+    for (int64_t i = begin; i < end; ++i) {
       const auto in_iteration = [&](const Expr& e) {
-        return dsl::substitute(e, loop.variable, Expr(i));
+        return dsl::substitute(chosen(e, loop.variable, i), loop.variable, Expr(i));
       };
       for (Stmt& stmt : finish(map_expressions(*loop.body, in_iteration)))
         result.push_back(std::move(stmt));
     }
+  }
+
+  /// The expression without the alternatives that an iteration does not choose, of which there are
+  /// too many to substitute the variable in all of them.
+  static Expr chosen(const Expr& e, const std::string& variable, int64_t i) {
+    const dsl::Binary* choice = comparison_of(e);
+    const dsl::Var* v = choice ? choice->a.as<dsl::Var>() : nullptr;
+    if (!v || v->name != variable) return e;
+    const dsl::Select& select = *e.as<dsl::Select>();
+    return chosen(i == *dsl::as_int(choice->b) ? select.a : select.b, variable, i);
   }
 
   static const dsl::Binary* comparison_of(const Expr& e) {
@@ -741,10 +758,9 @@ class Finisher {
     return found;
   }
   bool is_chosen_by(const Loop& loop) const {
-    if (!any_choice_ || loop.kind != LoopKind::Unrolled) return false;
     bool found = false;
     const auto look = [&](const Expr& e) {
-      const dsl::Binary* b = comparison_of(e);
+      const dsl::Binary* b = found ? nullptr : comparison_of(e);
       const dsl::Var* v = b ? b->a.as<dsl::Var>() : nullptr;
       found |= v && v->name == loop.variable;
     };
@@ -776,6 +792,7 @@ class Finisher {
   }
 
   Stmt finish(Assign assign) {
+    for (Expr& index : assign.indices) index = simplify(index, bounds_);
     assign.indices = stored(assign.buffer, std::move(assign.indices), false);
     if (assign.guard)
       assign = with_condition(std::move(assign), rewrite_condition(assign.guard->condition));
@@ -844,8 +861,8 @@ class Finisher {
         expr,
         [&](const dsl::Read& r) {
           std::vector<Expr> indices;
-          for (const Expr& index : r.indices) indices.push_back(rewrite(index, speculative));
-          return dsl::read(r.tensor, stored(r.tensor, indices, speculative), r.type);
+          for (const Expr& index : r.indices) indices.push_back(simple(index, speculative));
+          return dsl::read(r.tensor, stored(r.tensor, std::move(indices), speculative), r.type);
         },
         [&](const dsl::Select& s) {
           const Expr condition = rewrite(s.condition, speculative);
@@ -861,17 +878,21 @@ class Finisher {
         },
         [&](const dsl::Const&) { return expr; }, [&](const dsl::Var&) { return expr; });
   }
+  /// An index, simplified by what is known of the loops around.
+  Expr simple(const Expr& index, bool speculative) {
+    return reads_any(index) ? simplify(rewrite(index, speculative), bounds_)
+                            : simplify(index, bounds_);
+  }
   static bool reads_any(const Expr& expr) {
     bool reads = false;
     dsl::for_each(expr, [&](const Expr& e) { reads |= e.as<dsl::Read>() != nullptr; });
     return reads;
   }
 
+  /// Indices of the tensor's storage, from simplified ones.
   std::vector<Expr> stored(const std::string& tensor, std::vector<Expr> indices, bool speculative) {
     const auto shape = shapes_.find(tensor);
-    for (size_t d = 0; d < indices.size(); ++d) {
-      indices[d] = simplify(indices[d], bounds_);
-      if (!speculative || shape == shapes_.end()) continue;
+    for (size_t d = 0; speculative && shape != shapes_.end() && d < indices.size(); ++d) {
       const Expr last(std::max<int64_t>(shape->second[d] - 1, 0));
       indices[d] = simplify(dsl::clamp(indices[d], Expr(0), last), bounds_);
     }

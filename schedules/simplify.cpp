@@ -63,10 +63,13 @@ Expr simplify_division(const Binary& b, const Bounds& bounds) {
   return dsl::binary(b.op, a, Expr(*k));
 }
 
-std::optional<Expr> simplify_comparison(const Expr& condition, const Bounds& bounds) {
+/// Operands first: many are literals then, which need no proof.
+Expr simplify_comparison(const Binary& b, const Bounds& bounds) {
+  const Expr condition = dsl::binary(b.op, simplify(b.a, bounds), simplify(b.b, bounds));
+  if (dsl::as_int(condition)) return condition;
   if (bounds.proves(condition)) return dsl::constant_int(Bool, 1);
   if (bounds.refutes(condition)) return dsl::constant_int(Bool, 0);
-  return std::nullopt;
+  return condition;
 }
 
 /// min(a, b, ...) without the operands that are proved to be no less than another; likewise for the
@@ -130,8 +133,7 @@ Expr simplify_binary(const Expr& expr, const Binary& b, const Bounds& bounds) {
     case BinaryOp::Le:
     case BinaryOp::Eq:
     case BinaryOp::Ne:
-      if (const auto decided = simplify_comparison(expr, bounds)) return *decided;
-      break;
+      return simplify_comparison(b, bounds);
     case BinaryOp::And:
     case BinaryOp::Or:
     case BinaryOp::Pow:

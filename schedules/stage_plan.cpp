@@ -351,8 +351,8 @@ std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis
   return std::nullopt;
 }
 
-/// Whether lanes of a vector along the axis read different elements. Vectors begin at multiples of
-/// their width, so that all lanes share the quotient by a multiple of it, as in the index of a
+/// True where lanes of a vector along the axis read different elements. Vectors begin at multiples
+/// of their width, so that all lanes share the quotient by a multiple of it, as in the index of a
 /// block that a vector lies in.
 bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t width) {
   const auto is_shared = [&](const Expr& e) {

@@ -76,9 +76,9 @@ TEST(Legality, SizesAreLimited) {
   EXPECT_EQ(verdict(unrolled, {.unrolled_statements = 7}),
             "[legality] stage 'out' unrolls to more than 7 statements");
   const Stmt allocated = {Allocate{{"t", Float32, {100}, Scope::Local}, block({store("0")})}};
-  EXPECT_EQ(verdict(allocated, {.local_bytes = 400}), "legal");
-  EXPECT_EQ(verdict(allocated, {.local_bytes = 399}),
-            "[legality] stage 'out' keeps 400 bytes in a task, at most 399");
+  EXPECT_EQ(verdict(allocated, {.local_bytes = 448}), "legal");
+  EXPECT_EQ(verdict(allocated, {.local_bytes = 447}),
+            "[legality] stage 'out' keeps 448 bytes in a task, at most 447");
 }
 
 }  // namespace
