@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 #include <optional>
+#include <utility>
 
 #include "base/integer.h"
 
@@ -18,9 +19,11 @@ int64_t small_integer(DType type, Random& random) {
   return is_signed(type) ? random.below(9) - 4 : random.below(5);
 }
 
-double normal(Random& random) {
+/// Two values of N(0, 1) (Box and Muller).
+std::pair<double, double> two_normal(Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
-  return radius * std::cos(2 * std::numbers::pi * random.unit());
+  const double angle = 2 * std::numbers::pi * random.unit();
+  return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
 double denormal_of(DType type) {
@@ -42,7 +45,7 @@ double special_float(DType type, Random& random) {
     case 4:
       return -0.0;
     default:
-      return normal(random);
+      return two_normal(random).first;
   }
 }
 
@@ -110,7 +113,11 @@ void fill_integers(Array& array, Random& random) {
 
 void fill_normal(Array& array, Random& random) {
   if (!is_float(array.type)) return fill_integers(array, random);
-  for (int64_t i = 0; i < array.size(); ++i) array.set_float(i, normal(random));
+  for (int64_t i = 0; i < array.size(); i += 2) {
+    const auto [first, second] = two_normal(random);
+    array.set_float(i, first);
+    if (i + 1 < array.size()) array.set_float(i + 1, second);
+  }
 }
 
 void fill_special(Array& array, Random& random) {

@@ -27,24 +27,6 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-Result<Predicted> predict_schedule(const dsl::Workload& workload, Precision precision,
-                                   const Target& target, int threads, const StopToken& stop) {
-  const PredictionEffort& effort =
-      precision == Precision::Rough ? effort_of_scheme : effort_of_network;
-  Predicted predicted;
-  TW_TRY(predicted.schedule,
-         predicted_schedule(schedules::problem_of(workload), target, threads, stop, effort));
-  TW_TRY(const schedules::Schedule schedule,
-         schedules::parse_schedule(workload.compute, predicted.schedule));
-  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
-  TW_TRY(predicted.analytic_ns,
-         cost_model::analytic_cost_ns(program, target, threads, workload.state));
-  if (workload.state != dsl::CacheState::Hot) {
-    TW_TRY(predicted.hot_ns, cost_model::analytic_cost_ns(program, target, threads));
-  }
-  return predicted;
-}
-
 /// The key of a copy in the table of copies, such as "f32[1, 64, 8, 8] ABCD ACDB".
 std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
                      const dsl::Layout& to) {
@@ -93,13 +75,6 @@ void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& rat
 }
 
 }  // namespace
-
-Predict predict_for(const Target& target, int threads, StopToken stop) {
-  return [target, threads, stop = std::move(stop)](const dsl::Workload& workload,
-                                                   Precision precision) {
-    return predict_schedule(workload, precision, target, threads, stop);
-  };
-}
 
 SchemeCosts::SchemeCosts(const graph::Graph& graph, CostContext context, Predict predict)
     : graph_(&graph),
@@ -159,14 +134,18 @@ Status SchemeCosts::predict_all() {
   std::vector<std::pair<size_t, size_t>> jobs;
   std::vector<const dsl::Workload*> workloads;
   std::vector<std::vector<Result<Predicted>>> predicted(groups_.size());
+  size_t most = 0;
   for (size_t group = 0; group < groups_.size(); ++group) {
     predicted[group].assign(kernels_[group].size(), Predicted());
-    for (size_t i = 0; i < kernels_[group].size(); ++i) {
-      if (choices_[group][i].moves_nothing) continue;
+    most = std::max(most, kernels_[group].size());
+  }
+  // The first schemes of all groups first: predictions of one group wait for what they share.
+  for (size_t i = 0; i < most; ++i)
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      if (i >= kernels_[group].size() || choices_[group][i].moves_nothing) continue;
       jobs.emplace_back(group, i);
       workloads.push_back(&kernels_[group][i].workload);
     }
-  }
   TW_TRY(auto each, predict_each(workloads, Precision::Rough));
   for (size_t job = 0; job < jobs.size(); ++job)
     predicted[jobs[job].first][jobs[job].second] = std::move(each[job]);

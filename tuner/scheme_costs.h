@@ -27,6 +27,7 @@
 #include "base/target.h"
 #include "db/store.h"
 #include "graph/plan.h"
+#include "tuner/predictor.h"
 #include "tuner/schemes.h"
 
 namespace tw::tuner {
@@ -42,22 +43,6 @@ struct KernelChoice {
   bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
   bool is_rough = false;      ///< Precision::Rough is that of the prediction
 };
-
-/// How many schedules a prediction compares. A network has some ten schemes for each operator, of
-/// which a plan chooses one, so that all are predicted roughly, and those of the plan in full. The
-/// full prediction compares the schedules of the rough one and more, and is never slower.
-enum class Precision { Rough, Full };
-
-/// The schedule that the cost model prefers for a workload and its time in ns; nothing is measured.
-/// Unsupported where no strategy of the target has the layouts that the workload asks for.
-struct Predicted {
-  std::string schedule;
-  double analytic_ns = 0;
-  double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
-};
-using Predict =
-    std::function<Result<Predicted>(const dsl::Workload& workload, Precision precision)>;
-Predict predict_for(const Target& target, int threads, StopToken stop);
 
 /// How schemes and copies that were not measured are costed, against the measured ones.
 enum class Stance {

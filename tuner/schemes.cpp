@@ -252,8 +252,8 @@ void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice
   }
 }
 
-/// Whether data say which elements of its rows an input is read at, as products of sparse weights
-/// do.
+/// True where data are the indices of elements in rows of the input, as in products of sparse
+/// weights.
 bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
   bool found = false;
   for (const dsl::Stage& stage : compute.stages)

@@ -75,31 +75,41 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
                    point ? space.to_string(*point) : ""};
 }
 
-Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
-                                       int kernel_threads, const StopToken& stop,
-                                       const PredictionEffort& effort) {
-  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stop));
-  const cost_model::CostModel model;
-  const Score score = [&](const std::vector<schedules::Point>& points) {
+Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::CacheState state,
+                     const StopToken& stop) {
+  return [&space, kernel_threads, state, stop](const std::vector<Point>& points) {
+    static const cost_model::CostModel model;
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
     const auto candidates = candidates_of(
-        space, points, target, {},
-        {.kernel_threads = kernel_threads, .workers = 1, .state = problem.state, .stop = stop});
+        space, points, space.target(), {},
+        {.kernel_threads = kernel_threads, .workers = 1, .state = state, .stop = stop});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
         predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return predictions;
   };
+}
+
+Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
+                                       int kernel_threads, const StopToken& stop,
+                                       const PredictionEffort& effort) {
+  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stop));
+  return predicted_schedule(space, kernel_threads, problem.state, stop, effort);
+}
+
+Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
+                                       dsl::CacheState state, const StopToken& stop,
+                                       const PredictionEffort& effort) {
+  const Score score = analytic_score(space, kernel_threads, state, stop);
   Random random(1);
-  if (target.is_gpu()) {
+  if (space.target().is_gpu()) {
     TW_TRY(const Point first, space.default_point(stop));
     TW_TRY(const Point preferred, descend(space, {first}, score, effort.descent, random, stop));
     return space.schedule(preferred).to_string();
   }
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
-  const size_t most_points = effort.most_points + effort.more_points * (space.algorithms() - 1);
   const std::vector<Point> preferred =
-      search->propose(space, {{}, {}, stop, most_points}, score, 1, random);
+      search->propose(space, {{}, {}, stop, effort.most_points}, score, 1, random);
   if (!preferred.empty()) return space.schedule(preferred[0]).to_string();
   TW_TRY(const Point first, space.default_point(stop));
   return space.schedule(first).to_string();

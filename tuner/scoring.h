@@ -53,13 +53,15 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
+/// What the cost model thinks of points before anything is learned. On GPUs a point whose registers
+/// are expected to spill counts as illegal. The space must outlive the score.
+Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::CacheState state,
+                     const StopToken& stop);
+
 /// The points that predicted_schedule() compares.
 struct PredictionEffort {
-  Descent descent;  ///< on GPUs
-  /// Of the first proposal of a search, on processors, for a problem that only the direct algorithm
-  /// solves. The search has a bound of its own.
-  size_t most_points = 0;
-  size_t more_points = 0;  ///< for each further algorithm
+  Descent descent;         ///< on GPUs
+  size_t most_points = 0;  ///< of the first proposal of a search, on processors
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.
@@ -68,17 +70,19 @@ inline constexpr PredictionEffort effort_of_kernel{
 /// For each of the many kernels of a network: some tenths of a second on GPUs.
 inline constexpr PredictionEffort effort_of_network{
     .descent = {.samples = 0, .starts = 1, .mutations = 0}, .most_points = SIZE_MAX};
-/// For schemes of which few are chosen. Lowering a point of Winograd's algorithm takes five times
-/// as long as a direct one.
-inline constexpr PredictionEffort effort_of_scheme{
-    .descent = effort_of_network.descent, .most_points = 16, .more_points = 4};
+/// For schemes of which few are chosen. The points on processors are a part of those above.
+inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.descent,
+                                                   .most_points = 16};
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
-/// default of the space where no point that it considers is legal. On GPUs the search is a descent
-/// among points whose registers are not expected to spill. Deterministic. Errors as
-/// Space::derive(), and as check_not_stopped() where the token stopped.
+/// default of the space where no point that it considers is legal. On GPUs the search is a descent.
+/// Deterministic. Errors as Space::derive(), and as check_not_stopped() where the token stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const PredictionEffort& effort = effort_of_kernel);
+/// The same in the space of the problem.
+Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
+                                       dsl::CacheState state, const StopToken& stop,
+                                       const PredictionEffort& effort);
 
 }  // namespace tw::tuner

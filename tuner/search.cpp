@@ -36,8 +36,6 @@ constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share
 // Trials of an algorithm, without one that works, after which it is given up: one that rounds too
 // much does so with every schedule.
 constexpr int enough_failures = 2;
-// The share of the error that the class `fast` allows which may be expected of an algorithm before
-// anything is measured: what is predicted and never measured is not verified either.
 constexpr double most_expected_error = dsl::error_of_fast * 4 / 5;
 constexpr double illegal = -std::numeric_limits<double>::infinity();
 
@@ -98,7 +96,7 @@ Algorithms judge_algorithms(const Space& space, const std::vector<Tried>& histor
   }
   Algorithms algorithms;
   for (size_t i = 0; i < trials.size(); ++i) {
-    const bool in_doubt = !works[i] && space.expected_error(i) > most_expected_error;
+    const bool in_doubt = !works[i] && is_in_doubt(space, i);
     algorithms.in_doubt.push_back(in_doubt);
     algorithms.left_alone.push_back((!works[i] && trials[i] >= enough_failures) ||
                                     (history.empty() && in_doubt));
@@ -371,6 +369,10 @@ class Grid : public Search {
 };
 
 }  // namespace
+
+bool is_in_doubt(const Space& space, size_t algorithm) {
+  return space.expected_error(algorithm) > most_expected_error;
+}
 
 const std::vector<SearchInfo>& searches() {
   static const std::vector<SearchInfo> table = {

@@ -208,7 +208,8 @@ void Task::learn_from_database(const StopToken& stop) {
     model_at_start_.emplace();
     if (!known.samples.empty()) (void)model_at_start_->update(known.samples);
   }
-  run_.learner.learn(std::exchange(known.samples, {}), true, run_.environment.notes);
+  // Trees take tenths of a second, of which each task of a network has a few.
+  run_.learner.learn(std::exchange(known.samples, {}), run_.tasks == 1, run_.environment.notes);
   proposer_.learn(std::move(known));
 }
 

@@ -17,7 +17,7 @@ struct Affine {
   dsl::Expr scale, shift;
 };
 
-/// Whether a part of it is 0, in every branch of its selects.
+/// True where the expression, or a part of an Affine, is 0 in every branch of its selects.
 bool is_zero(const dsl::Expr& part);
 
 /// Splits an expression into how it depends on reads of one tensor, whatever their indices, and the

@@ -58,7 +58,8 @@ std::optional<size_t> position_of(const std::vector<Axis>& axes, const Expr& ind
   return static_cast<size_t>(at - axes.begin());
 }
 
-/// How the stage reads the input as weights, whose longest axis of the reduction is that of rows.
+/// The input as weights of the stage: its longest axis that is summed is that of the rows. nullopt
+/// where the stage reads it in another way.
 std::optional<Weight> as_weight(const Stage& stage, const std::string& input) {
   const Read* read = only_read(stage.body, input);
   if (stage.combine != dsl::Combine::Sum || stage.scan || !read) return std::nullopt;

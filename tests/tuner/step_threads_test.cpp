@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "tuner/sampling.h"
 
 namespace tw::tuner {
 namespace {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Predictions for the kernels of networks: for each of many workloads, which are mostly one compute
+// in several layouts, the schedule that the analytic model prefers, and its time.
+//
+// Points of algorithms other than the direct one have several stages, take five times as long to
+// lower as direct ones, and few of them are good. Those stages depend little on the layouts of
+// inputs and outputs, so that good points are looked for once a compute, with all arrays row-major.
+// Predictions under other layouts begin with these, and look at changes of them.
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "base/stop.h"
+#include "base/target.h"
+#include "dsl/workload.h"
+
+namespace tw::tuner {
+
+/// How many schedules a prediction compares. A network has some ten schemes for each operator, of
+/// which a plan chooses one, so that all are predicted roughly, and those of the plan in full. The
+/// full prediction compares the schedules of the rough one and more, and is never slower.
+enum class Precision { Rough, Full };
+
+/// The schedule that the cost model prefers for a workload and its time in ns; nothing is measured.
+/// Unsupported where no strategy of the target has the layouts that the workload asks for.
+struct Predicted {
+  std::string schedule;
+  double analytic_ns = 0;
+  double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
+};
+using Predict =
+    std::function<Result<Predicted>(const dsl::Workload& workload, Precision precision)>;
+/// Deterministic: what it predicts depends on the workload and the precision alone. Thread-safe;
+/// copies share the points that they found.
+Predict predict_for(const Target& target, int threads, StopToken stop);
+
+}  // namespace tw::tuner
