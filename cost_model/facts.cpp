@@ -477,7 +477,7 @@ class PhaseWalk {
       TW_TRY(const Loads loads, add_read(block, site, *read, target));
       operands += loads.registers;
     }
-    // An index that all lanes share lies in a register for addresses.
+    // An index that all lanes share is in a scalar register.
     for (const dsl::Read* read : operations.index_reads) {
       TW_TRY(const Loads loads, add_read(block, site, *read, target));
       if (loads.how != Pattern::Broadcast) operands += loads.registers;
@@ -486,7 +486,7 @@ class PhaseWalk {
     return {};
   }
 
-  /// Of one operand.
+  /// The loads of one operand.
   struct Loads {
     Pattern how = Pattern::Broadcast;
     double registers = 0;  ///< vector registers that hold values for later statements

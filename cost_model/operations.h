@@ -19,8 +19,8 @@ struct Operations {
   /// before the block.
   double hoisted = 0;
   double useful = 1;  ///< the fraction of evaluations whose product is not a select's constant
-  std::vector<const dsl::Read*> reads;        ///< different ones
-  std::vector<const dsl::Read*> index_reads;  ///< of tables, in the indices of these
+  std::vector<const dsl::Read*> reads;        ///< different reads of values
+  std::vector<const dsl::Read*> index_reads;  ///< reads in indices and in conditions of selects
 
   double flops() const { return 2 * fma + arithmetic + roots + calls + hoisted; }
 };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random values for the inputs of a compute, by which kernels are verified and timed. An integer
-// input whose elements are indices, as the ids of a gather are, takes values between the bounds of
-// what it is an index of: small integers would read the first rows of a table alone, which stay in
-// the cache. Free functions; thread-safe.
+// Random inputs with which kernels are verified and timed. An integer input that is used as an
+// index, such as the ids of a gather, is uniform over the dimension that it indexes; small integers
+// would touch only the first rows, which stay in the cache. Free functions; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -21,8 +20,9 @@ struct IndexRange {
   int64_t first = 0, last = 0;
 };
 
-/// For each integer input that stands in an index: the values by which the indexed dimension is
-/// read inside, as far as sums, multiples, `min` and `max` around the input tell.
+/// For each integer input that is read in an index: the range of the indexed dimension, narrowed by
+/// literal multiples, `min` and `max` around the input. Sums do not narrow it: in `ids + n` the
+/// range is that of the whole sum.
 std::map<std::string, IndexRange> index_ranges(const Compute& compute);
 
 /// Uniform over the range, and over what the array's type can hold of it. Requires: an integer

@@ -189,7 +189,8 @@ const std::vector<Pass>& passes() {
        true},
       {"nest_concatenations", "concatenations read the earlier ones that they contain",
        nest_concatenations},
-      {"compress_blocks", "products read no blocks of zeros, where half of their weights are such",
+      {"compress_blocks",
+       "products with constant weights read the blocks that are not zero, if at most half are left",
        compress_blocks, true},
   };
   return table;

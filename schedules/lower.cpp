@@ -720,7 +720,8 @@ class Finisher {
     const auto begin = dsl::as_int(simplify(loop.begin, bounds_));
     const auto end = dsl::as_int(simplify(loop.end, bounds_));
     const bool may_choose = any_choice_ && loop.kind == LoopKind::Unrolled && begin && end;
-    // Most choices show before the body is finished, which then is finished once an iteration only.
+    // A choice that is visible now is written out at once, so that the body is finished once an
+    // iteration and not once more before.
     if (may_choose && is_chosen_by(loop)) return write_out(loop, *begin, *end, result);
     Loop finished = finish(loop);
     if (may_choose && is_chosen_by(finished)) return write_out(loop, *begin, *end, result);
@@ -736,8 +737,8 @@ class Finisher {
     }
   }
 
-  /// The expression without the alternatives that an iteration does not choose, of which there are
-  /// too many to substitute the variable in all of them.
+  /// The expression with only the alternative that iteration i takes. To substitute the variable in
+  /// all alternatives is slow.
   static Expr chosen(const Expr& e, const std::string& variable, int64_t i) {
     const dsl::Binary* choice = comparison_of(e);
     const dsl::Var* v = choice ? choice->a.as<dsl::Var>() : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A cache of predictions (scheme_costs.h) in a file, so that the next run need not repeat them. A
+// A cache of predictions (predictor.h) in a file, so that the next run need not repeat them. A
 // prediction depends on the workload, the target and its machine, the number of threads and the
 // code that predicts. The file is keyed by the workload and names all others; it is replaced if one
 // of them differs.
@@ -17,7 +17,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "tuner/scheme_costs.h"
+#include "tuner/predictor.h"
 
 namespace tw::tuner {
 

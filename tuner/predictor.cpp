@@ -41,8 +41,11 @@ class Ranking {
   /// Adds those that are legal and new.
   void add(const std::vector<Point>& points) {
     const std::vector<Prediction> predictions = score_(points);
-    for (size_t i = 0; i < points.size(); ++i)
-      if (std::isfinite(predictions[i].mean)) ranked_.push_back({predictions[i].mean, points[i]});
+    for (size_t i = 0; i < points.size(); ++i) {
+      const auto is_known = [&](const Ranked& ranked) { return ranked.point == points[i]; };
+      if (std::isfinite(predictions[i].mean) && std::ranges::none_of(ranked_, is_known))
+        ranked_.push_back({predictions[i].mean, points[i]});
+    }
     std::stable_sort(ranked_.begin(), ranked_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.mean > b.mean; });
   }
@@ -125,7 +128,9 @@ class Predictor {
 
   Result<std::string> best_of_algorithms(const Space& space, const dsl::Workload& workload,
                                          Precision precision) {
-    TW_TRY(const Seeds seeds, seeds_for(workload));
+    // Row-major arrays may be impossible where those that are asked for are not.
+    const Result<Seeds> found = seeds_for(workload);
+    const Seeds seeds = found.value_or(Seeds());
     TW_TRY(const Point first, space.default_point(stop_));
     const Effort& effort = precision == Precision::Rough ? rough_effort : full_effort;
     const Score score = analytic_score(space, threads_, workload.state, stop_);

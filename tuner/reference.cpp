@@ -311,11 +311,11 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
   for (const dsl::Input& input : workload.compute.inputs) {
     TW_TRY(dsl::Array integers, dsl::Array::make(input.type, input.shape));
     dsl::Array normal = integers;
+    // Small integers are also indices before the table and of its first rows.
+    fill_integers(integers, random);
     if (const auto range = ranges.find(input.name); range != ranges.end()) {
-      fill_indices(integers, range->second, random);
       fill_indices(normal, range->second, random);
     } else {
-      fill_integers(integers, random);
       fill_real(normal, random);
     }
     reference.integers.inputs[input.name] = std::move(integers);

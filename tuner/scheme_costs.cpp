@@ -10,11 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "cost_model/analytic.h"
-#include "schedules/schedule.h"
 #include "tuner/device.h"
 #include "tuner/for_each_index.h"
-#include "tuner/scoring.h"
 #include "tuner/tune.h"
 #include "tuner/working_set.h"
 
@@ -139,7 +136,8 @@ Status SchemeCosts::predict_all() {
     predicted[group].assign(kernels_[group].size(), Predicted());
     most = std::max(most, kernels_[group].size());
   }
-  // The first schemes of all groups first: predictions of one group wait for what they share.
+  // Ordered by scheme, then by group: the first prediction of a group finds points that its others
+  // wait for.
   for (size_t i = 0; i < most; ++i)
     for (size_t group = 0; group < groups_.size(); ++group) {
       if (i >= kernels_[group].size() || choices_[group][i].moves_nothing) continue;

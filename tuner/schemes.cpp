@@ -275,11 +275,15 @@ void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice
   if (!gathers) return;
   LayoutChoice choice = row_major_choice(compute);
   for (size_t i = 0; i < compute.inputs.size(); ++i)
-    if (!group.packed_ahead[i] && compute.inputs[i].shape.size() == 2)
-      choice.inputs[i] = exchanged_layout(2);
+    if (const size_t rank = compute.inputs[i].shape.size(); rank >= 2 && !group.packed_ahead[i])
+      choice.inputs[i] = exchanged_layout(rank);
   for (size_t i = 0; i < compute.outputs.size(); ++i)
-    if (compute.shape_of(compute.outputs[i]).size() == 2) choice.outputs[i] = exchanged_layout(2);
-  choices.push_back(std::move(choice));
+    if (const size_t rank = compute.shape_of(compute.outputs[i]).size(); rank >= 2)
+      choice.outputs[i] = exchanged_layout(rank);
+  const auto is_same = [&](const LayoutChoice& other) {
+    return is_same_choice(group, choice, other);
+  };
+  if (std::ranges::none_of(choices, is_same)) choices.push_back(std::move(choice));
 }
 
 /// The layout of the output under which it is a view of the input's array; nullopt if there is

@@ -53,8 +53,8 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
-/// What the cost model thinks of points before anything is learned. On GPUs a point whose registers
-/// are expected to spill counts as illegal. The space must outlive the score.
+/// Scores of points by the analytic model, before anything is learned. On GPUs a point whose
+/// registers are expected to spill counts as illegal. The space must outlive the score.
 Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::CacheState state,
                      const StopToken& stop);
 

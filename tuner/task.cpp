@@ -208,7 +208,8 @@ void Task::learn_from_database(const StopToken& stop) {
     model_at_start_.emplace();
     if (!known.samples.empty()) (void)model_at_start_->update(known.samples);
   }
-  // Trees take tenths of a second, of which each task of a network has a few.
+  // To learn trees takes tenths of a second, and a task of a network has a few of them: there they
+  // are learned when due.
   run_.learner.learn(std::exchange(known.samples, {}), run_.tasks == 1, run_.environment.notes);
   proposer_.learn(std::move(known));
 }

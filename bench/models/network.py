@@ -185,7 +185,7 @@ class Network:
                        **attributes):
         """Weights of a linear node, initialised after He, its bias if it has one, and the value of its
         output, whose channels are along this axis. With a bias, outputs have mean 0 and variance 1.
-        Of matrices that are pruned, four in five blocks of this shape are zero."""
+        Pruned matrices have zeros in four of five blocks of this shape."""
         name = self._next_name(op)
         weights, biases, value = self._normal(name + ".weight", shape, np.sqrt(2 / fan_in)), None, None
         if self._runs and pruned:

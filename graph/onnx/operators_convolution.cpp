@@ -345,12 +345,12 @@ struct Spread {
   int64_t taps() const {
     return dilation % stride == 0 ? kernel : (kernel - 1) * dilation / stride + 1;
   }
-  /// Whether phases have one tap each, which are those of the kernel in their order.
+  /// True if each phase has one tap, and the taps are those of the kernel in order.
   bool has_one_tap_a_phase() const {
     return taps() == 1 && phases() == kernel && !is_odd() && (dilation == 1 || kernel == 1);
   }
 
-  /// Of a phase: the remainder of its positions.
+  /// The remainder of the positions of a phase.
   Expr remainder(const Expr& phase) const { return is_odd() ? Expr(1) - phase : phase; }
   /// The element of the input that position q of a phase reads at a tap; appends the conditions
   /// under which there is one, and a tap.

@@ -19,14 +19,6 @@ using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
 
-std::optional<size_t> axis_number(const std::vector<Axis>& axes, const Expr& index) {
-  const dsl::Var* v = index.as<dsl::Var>();
-  if (!v) return std::nullopt;
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i].name == v->name) return i;
-  return std::nullopt;
-}
-
 /// Literals and axes, these in increasing order.
 bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
   size_t next = 0;
@@ -164,6 +156,14 @@ Spelled in_canonical_names(const Operator& op) {
   for (const dsl::Input& input : spelled.compute.inputs)
     spelled.inputs.push_back(tensors.at(input.name));
   return spelled;
+}
+
+std::optional<size_t> axis_number(const std::vector<Axis>& axes, const Expr& index) {
+  const dsl::Var* v = index.as<dsl::Var>();
+  if (!v) return std::nullopt;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == v->name) return i;
+  return std::nullopt;
 }
 
 const Read* only_read(const Expr& expr, const std::string& tensor) {

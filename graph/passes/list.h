@@ -49,7 +49,8 @@ Result<Graph> fuse_prologues(const Graph& graph);
 /// Convolutions of 1 x 1 that read one tensor and stand side by side in a concatenation are one.
 Result<Graph> merge_siblings(const Graph& graph);
 
-/// No product reads constant weights of which half of the blocks are zero.
+/// Products with constant weights read only the blocks that are not zero, where no column of blocks
+/// keeps more than half.
 Result<Graph> compress_blocks(const Graph& graph);
 
 /// A concatenation that contains all tensors of an earlier one, side by side, reads its result.

@@ -202,7 +202,7 @@ TEST(Rounding, BoundsFunctionsOfRoundedOperands) {
                                           text),
                                x);
     EXPECT_LE(std::fabs(got - rounded.value), rounded.rounding) << text;
-    EXPECT_LT(rounded.rounding, 1e-2) << text;
+    EXPECT_LT(rounded.rounding, 1e-2 * std::max(1.0, std::fabs(rounded.value))) << text;
   }
 }
 

@@ -584,8 +584,8 @@ TEST(OnnxOperators, TransposedConvolutionsOfStrideTwoStartWhereThePaddingEnds) {
   EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 1, 3, 2, 3, 2));
 }
 
-// Of windows of 3 one phase has two taps, the other one: the sum leaves out the tap that is not
-// there, so that a third of the products is not computed.
+// A window of 3 has a phase with two taps and a phase with one. The sum skips the missing tap: a
+// quarter of the products.
 TEST(OnnxOperators, PhasesOfTransposedConvolutionsHaveTheirOwnTaps) {
   OneNode node("ConvTranspose", 11);
   node.data({1, 1, 5}, counted(5)).constant({1, 1, 3}, counted(3));

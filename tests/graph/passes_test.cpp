@@ -665,8 +665,8 @@ TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
 
 // ---- compress_blocks ----------------------------------------------------------------------------
 
-/// Weights of k rows and n columns, of whose blocks of `rows` x `columns` every fifth is kept, one
-/// column of blocks fewer; [n, k] if transposed.
+/// Weights [k, n] in which one of five blocks is kept, and fewer in the first column of blocks;
+/// [n, k, 1, 1] if transposed.
 Constant sparse_weights(int64_t k, int64_t n, int64_t rows, int64_t columns, bool transposed) {
   dsl::Array array =
       normal_array(transposed ? std::vector<int64_t>{n, k, 1, 1} : std::vector<int64_t>{k, n}, 3);
@@ -760,6 +760,15 @@ TEST(CompressBlocks, LeavesStrictProductsAndWeightsThatAreReadTwice) {
       "t0[a, b] + in1[a, b]\noutput y\n",
       {{"w", sparse}});
   EXPECT_EQ(after("compress_blocks", twice), operators_of(twice));
+}
+
+// The rows behind the sum's are no part of it.
+TEST(CompressBlocks, LeavesWeightsThatAreSummedInPart) {
+  const Graph part = graph_from(
+      "input x: f32[6, 32]\ny = expr(x, w) fast input in0: f32[6, 32]; weight in1: f32[40, 48]; "
+      "out: f32[a=6, b=48] = sum(r0=32) in0[a, r0] * in1[r0, b]\noutput y\n",
+      {{"w", sparse_weights(40, 48, 1, 16, false)}});
+  EXPECT_EQ(after("compress_blocks", part), operators_of(part));
 }
 
 TEST(CompressBlocks, WeightsOfZerosAloneLeaveOneBlock) {

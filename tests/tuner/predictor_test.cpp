@@ -43,7 +43,7 @@ TEST(Predictor, TheFullPredictionIsNeverSlower) {
   }
 }
 
-// What workloads of one compute share is found for any of them alike.
+// The shared points do not depend on which workload asked first.
 TEST(Predictor, ItsOrderChangesNothing) {
   const Predict one = predictor(), other = predictor();
   const std::string first = one(convolution("NCHW8c"), Precision::Rough)->schedule;

@@ -100,8 +100,8 @@ TEST(Schemes, FactorsThatAreSummedAlongTheirRowsMayBeTransposed) {
               SizeIs(1));
 }
 
-// A row of a sparse product gathers elements, and vectors along rows do where neighbours are in
-// one.
+// A sparse product gathers elements of a row. With transposed matrices, vectors along the rows of
+// the result read neighbours.
 TEST(Schemes, MatricesOfGatheredRowsMayBeTransposed) {
   const std::string sparse =
       "expr fast input x: f32[16, 40]; weight rows: i32[12, 3]; weight w: f32[48, 3]; out: "
