@@ -42,6 +42,7 @@ MACHINES = {
 REMARKS = {
     "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
     "resnet50_conv_again": "the kernels of the first row, timed again by another process",
+    "network_pruned_1x16_again": "the same from an empty database again",
     "network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
     "network_resnet50_20_s_2_threads": "after 20 s from a database of the other six networks; two earlier "
                                        "runs, whose files were not kept, were slower",
