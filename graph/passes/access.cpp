@@ -158,6 +158,12 @@ Spelled in_canonical_names(const Operator& op) {
   return spelled;
 }
 
+std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
 std::optional<size_t> axis_number(const std::vector<Axis>& axes, const Expr& index) {
   const dsl::Var* v = index.as<dsl::Var>();
   if (!v) return std::nullopt;

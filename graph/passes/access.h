@@ -49,6 +49,9 @@ std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl:
 /// bound to the tensor.
 std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor);
 
+/// The strides of a row-major array, in elements.
+std::vector<int64_t> strides_of(const std::vector<int64_t>& shape);
+
 /// The number of the axis that the index is; nullopt for any other index.
 std::optional<size_t> axis_number(const std::vector<dsl::Axis>& axes, const dsl::Expr& index);
 

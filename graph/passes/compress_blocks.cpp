@@ -102,13 +102,6 @@ std::optional<Weight> find_weight(const Spelled& op,
   return std::nullopt;
 }
 
-/// The strides of a row-major array.
-std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t d = shape.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 bool has_many_zeros(const dsl::Array& array) {
   const int64_t step = std::max<int64_t>(1, array.size() / probes);
   int64_t zeros = 0, seen = 0;

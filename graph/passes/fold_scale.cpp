@@ -195,8 +195,7 @@ Result<std::optional<Factors>> factors_of(const Operator& op, const std::string&
 class ChannelOf {
  public:
   ChannelOf(const std::vector<int64_t>& shape, const std::vector<size_t>& dimensions) {
-    std::vector<int64_t> strides(shape.size(), 1);
-    for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+    const std::vector<int64_t> strides = strides_of(shape);
     for (const size_t dimension : dimensions)
       parts_.push_back({strides[dimension], shape[dimension]});
   }
@@ -293,8 +292,7 @@ class ScaleFolder {
   bool fill_bias(dsl::Array& bias, const Product& product, const Factors& factors) const {
     const dsl::Array* former =
         product.bias ? constants_.at(product.tensors[*product.bias]).array.get() : nullptr;
-    std::vector<int64_t> strides(bias.shape.size(), 1);
-    for (size_t i = bias.shape.size(); i-- > 1;) strides[i - 1] = strides[i] * bias.shape[i];
+    const std::vector<int64_t> strides = strides_of(bias.shape);
     for (int64_t c = 0; c < bias.size(); ++c) {
       const auto channel = static_cast<size_t>(c);
       double value = factors.shift[channel];
