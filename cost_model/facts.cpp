@@ -474,33 +474,33 @@ class PhaseWalk {
                    size_t target) {
     double operands = 0;
     for (const dsl::Read* read : operations.reads) {
-      TW_TRY(const Loads loads, add_read(block, site, *read, target));
-      operands += loads.registers;
+      TW_TRY(const Operand operand, add_read(block, site, *read, target));
+      operands += operand.registers;
     }
     // An index that all lanes share is in a scalar register.
     for (const dsl::Read* read : operations.index_reads) {
-      TW_TRY(const Loads loads, add_read(block, site, *read, target));
-      if (loads.how != Pattern::Broadcast) operands += loads.registers;
+      TW_TRY(const Operand operand, add_read(block, site, *read, target));
+      if (operand.how != Pattern::Broadcast) operands += operand.registers;
     }
     block.operand_registers = std::max(block.operand_registers, operands);
     return {};
   }
 
-  /// The loads of one operand.
-  struct Loads {
+  /// An operand as a block loads it.
+  struct Operand {
     Pattern how = Pattern::Broadcast;
     double registers = 0;  ///< vector registers that hold values for later statements
   };
 
-  Result<Loads> add_read(BlockFacts& block, const Site& site, const dsl::Read& read,
-                         size_t target) {
+  Result<Operand> add_read(BlockFacts& block, const Site& site, const dsl::Read& read,
+                           size_t target) {
     TW_TRY(const size_t buffer, find(read.tensor, read.indices.size()));
     const Access access = make_access(*known_[buffer].buffer, read.indices, levels_);
     mark_vectorized(buffer, access);
-    if (is_register(buffer)) return Loads{};
-    const Loads loads = add_load(block, site, access, buffer, is_register(target));
+    if (is_register(buffer)) return Operand{};
+    const Operand operand = add_load(block, site, access, buffer, is_register(target));
     touch(access, buffer);
-    return loads;
+    return operand;
   }
 
   void mark_vectorized(size_t buffer, const Access& access) {
@@ -509,8 +509,8 @@ class PhaseWalk {
   }
 
   /// Counts the loads of one operand, each address once a block.
-  Loads add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
-                 bool into_registers) {
+  Operand add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
+                   bool into_registers) {
     const auto runs = [&](size_t level) { return is_unrolled(level, site); };
     const double of_statement = distinct_elements(access, levels_, runs);
     // Taps of a window are statements of their own where padding cuts some of them. What several

@@ -717,24 +717,27 @@ class Finisher {
   ///
   ///     unroll p in 0..2: v[p] = select(p == 0, a, b)   ->   v[0] = a;  v[1] = b
   void finish(const Loop& loop, Block& result) {
-    const auto begin = dsl::as_int(simplify(loop.begin, bounds_));
-    const auto end = dsl::as_int(simplify(loop.end, bounds_));
-    const bool may_choose = any_choice_ && loop.kind == LoopKind::Unrolled && begin && end;
+    const bool may_choose = any_choice_ && loop.kind == LoopKind::Unrolled;
     // A choice that is visible now is written out at once, so that the body is finished once an
     // iteration and not once more before.
-    if (may_choose && is_chosen_by(loop)) return write_out(loop, *begin, *end, result);
+    if (may_choose && is_chosen_by(loop) && write_out(loop, result)) return;
     Loop finished = finish(loop);
-    if (may_choose && is_chosen_by(finished)) return write_out(loop, *begin, *end, result);
+    if (may_choose && is_chosen_by(finished) && write_out(loop, result)) return;
     result.push_back({std::move(finished)});
   }
-  void write_out(const Loop& loop, int64_t begin, int64_t end, Block& result) {
-    for (int64_t i = begin; i < end; ++i) {
+  /// Appends the iterations one by one. False for a loop whose ends are no literals.
+  bool write_out(const Loop& loop, Block& result) {
+    const auto begin = dsl::as_int(simplify(loop.begin, bounds_));
+    const auto end = dsl::as_int(simplify(loop.end, bounds_));
+    if (!begin || !end) return false;
+    for (int64_t i = *begin; i < *end; ++i) {
       const auto in_iteration = [&](const Expr& e) {
         return dsl::substitute(chosen(e, loop.variable, i), loop.variable, Expr(i));
       };
       for (Stmt& stmt : finish(map_expressions(*loop.body, in_iteration)))
         result.push_back(std::move(stmt));
     }
+    return true;
   }
 
   /// The expression with only the alternative that iteration i takes. To substitute the variable in

@@ -18,7 +18,7 @@
 
 namespace tw::tuner {
 
-/// How many schedules a prediction compares. A network has some ten schemes for each operator, of
+/// The number of schedules that a prediction compares. A network has some ten schemes for each operator, of
 /// which a plan chooses one, so that all are predicted roughly, and those of the plan in full. The
 /// full prediction compares the schedules of the rough one and more, and is never slower.
 enum class Precision { Rough, Full };

@@ -240,6 +240,15 @@ dsl::Layout exchanged_layout(size_t rank) {
   return dsl::Layout::parse(exchanged, letters).value();
 }
 
+/// Adds a choice that places some tensor differently from all others.
+void add_new(const OperatorGroup& group, const LayoutChoice& choice,
+             std::vector<LayoutChoice>& choices) {
+  const auto is_same = [&](const LayoutChoice& other) {
+    return is_same_choice(group, choice, other);
+  };
+  if (std::ranges::none_of(choices, is_same)) choices.push_back(choice);
+}
+
 /// Adds, for each factor that is summed along its rows and not packed ahead, the row-major choice
 /// with its last two dimensions exchanged.
 void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
@@ -280,10 +289,7 @@ void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice
   for (size_t i = 0; i < compute.outputs.size(); ++i)
     if (const size_t rank = compute.shape_of(compute.outputs[i]).size(); rank >= 2)
       choice.outputs[i] = exchanged_layout(rank);
-  const auto is_same = [&](const LayoutChoice& other) {
-    return is_same_choice(group, choice, other);
-  };
-  if (std::ranges::none_of(choices, is_same)) choices.push_back(std::move(choice));
+  add_new(group, choice, choices);
 }
 
 /// The layout of the output under which it is a view of the input's array; nullopt if there is
@@ -587,12 +593,8 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
   add_transposed_factors(group, choices);
   add_transposed_gathers(group, choices);
   const size_t most = choices.size() + most_known_choices;
-  for (const LayoutChoice& choice : known) {
-    const auto is_same = [&](const LayoutChoice& other) {
-      return is_same_choice(group, choice, other);
-    };
-    if (choices.size() < most && std::ranges::none_of(choices, is_same)) choices.push_back(choice);
-  }
+  for (const LayoutChoice& choice : known)
+    if (choices.size() < most) add_new(group, choice, choices);
   return choices;
 }
 

@@ -93,6 +93,9 @@ struct LayoutChoice {
 ///   other inputs have the layout of the output.
 /// - Where both factors of a product are summed along their last dimensions, as queries and keys of
 ///   attention, either is also offered with its last two dimensions exchanged.
+/// - Where data are the indices of elements in rows, as in products of sparse weights, all arrays
+/// are
+///   also offered with their last two dimensions exchanged.
 /// - Choices in `known` are added if they place some tensor differently from all of these.
 /// - A reshape has only the choices under which it is a view. A transpose has all, and those under
 ///   which it is a view are marked.

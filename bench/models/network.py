@@ -188,11 +188,9 @@ class Network:
         Pruned matrices have zeros in four of five blocks of this shape."""
         name = self._next_name(op)
         weights, biases, value = self._normal(name + ".weight", shape, np.sqrt(2 / fan_in)), None, None
-        if self._runs and pruned:
-            rows, columns = pruned
-            kept = self._random(name + ".kept").random((shape[0] // rows, shape[1] // columns)) < 0.2
-            weights *= np.repeat(np.repeat(kept, rows, 0), columns, 1)
         if self._runs:
+            if pruned:
+                weights *= self._kept_blocks(name, shape, pruned)
             node = helper.make_node(op, ["x", "weights"], ["y"], **attributes)
             value, = run_node(node, {"x": x.value, "weights": weights})
         if self._runs and bias:
@@ -205,6 +203,11 @@ class Network:
         if bias:
             arrays.append(self._array(name + ".bias", (channels,), biases))
         return arrays, value
+
+    def _kept_blocks(self, name, shape, block):
+        """1 in one of five blocks of a matrix, 0 elsewhere."""
+        counts = [extent // length for extent, length in zip(shape, block)]
+        return np.kron(self._random(name + ".kept").random(counts) < 0.2, np.ones(block, np.float32))
 
     def conv(self, x, channels, kernel, stride=1, padding=None, groups=1, bias=True):
         """A convolution; padding keeps the size where none is given."""

@@ -119,21 +119,20 @@ class Blocks {
     is_divided_ = rows % block_.rows == 0 && columns % block_.columns == 0;
     if (!is_divided_) return;
     rows_of_.resize(static_cast<size_t>(columns / block_.columns));
-    std::vector<char> kept(rows_of_.size() * static_cast<size_t>(rows / block_.rows), 0);
+    const int64_t most = rows / block_.rows;
+    std::vector<char> kept(rows_of_.size() * static_cast<size_t>(most), 0);
     const std::vector<int64_t> strides = strides_of(array.shape);
     for (int64_t i = 0; i < array.size(); ++i) {
       if (array.get_float(i) == 0) continue;
       const int64_t row = i / strides[weight.row_dim] % rows / block_.rows;
       const int64_t column = i / strides[weight.column_dim] % columns / block_.columns;
-      kept[static_cast<size_t>(column * (rows / block_.rows) + row)] = 1;
+      kept[static_cast<size_t>(column * most + row)] = 1;
     }
-    for (size_t i = 0; i < kept.size(); ++i) {
-      const auto in_column = static_cast<size_t>(rows / block_.rows);
+    const auto in_column = static_cast<size_t>(most);
+    for (size_t i = 0; i < kept.size(); ++i)
       if (kept[i]) rows_of_[i / in_column].push_back(static_cast<int32_t>(i % in_column));
-    }
     for (const std::vector<int32_t>& rows_of_column : rows_of_)
       depth_ = std::max(depth_, static_cast<int64_t>(rows_of_column.size()));
-    const int64_t most = rows / block_.rows;
     depth_ = std::clamp<int64_t>(round_up(depth_, ceil_div(most, depths)), 1, most);
   }
 
