@@ -406,6 +406,7 @@ Status Model::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) 
 Status Model::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
   if (state_->device) return call(buffers);
   TW_TRY(const size_t variant, state_->variant_of(buffers));
+  const ThreadPool::Awake awake(pool);
   return state_->variants[variant].run({state_->shared, pool, threads}, buffers);
 }
 
@@ -418,6 +419,7 @@ Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool&
     return profile;
   }
   const CallContext context{state_->shared, pool, threads, &profile.steps};
+  const ThreadPool::Awake awake(pool);
   TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(context, buffers));
   return profile;
 }

@@ -37,17 +37,6 @@ void pause_core() {
 #endif
 }
 
-// Returns when `word` is no longer `old`: polls, then sleeps until it is notified.
-uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, int spins) {
-  for (int i = 0; i < spins; ++i) {
-    const uint32_t value = word.load(std::memory_order_acquire);
-    if (value != old) return value;
-    pause_core();
-  }
-  word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
-}
-
 }  // namespace
 
 // Written by the caller before it hands out the slots, read by the workers after.
@@ -146,12 +135,13 @@ struct ForkGuard {
   }
 };
 
-ThreadPool::ThreadPool(const PoolOptions& options) : spins_(std::max(0, options.spins)) {
+ThreadPool::ThreadPool(const PoolOptions& options)
+    : spins_(std::max(0, options.spins)), spins_awake_(std::max(spins_, options.spins_awake)) {
   const std::vector<int> cores = allowed_cores();
   const int usable = host_target().machine.cores;
   threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
   if (threads_ > usable)
-    spins_ = 0;  // a polling thread would occupy the core that another one needs
+    spins_ = spins_awake_ = 0;  // a polling thread would occupy the core that another one needs
   // A quota is time and not places: containers that all pin to their first cores would share those.
   const bool quota = usable < static_cast<int>(cores.size());
   if (options.pin && !quota && threads_ <= usable) cores_ = cores;
@@ -164,11 +154,22 @@ ThreadPool::~ThreadPool() {
   stop_workers();
 }
 
+/// Returns when `word` is no longer `old`: polls, then sleeps until it is notified.
+uint32_t ThreadPool::wait_for_change(const std::atomic<uint32_t>& word, uint32_t old) const {
+  for (int i = 0; i < spins(); ++i) {
+    const uint32_t value = word.load(std::memory_order_acquire);
+    if (value != old) return value;
+    pause_core();
+  }
+  word.wait(old, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
 void* ThreadPool::work(void* argument) {
   Slot& slot = *static_cast<Slot*>(argument);
-  Shared& shared = *slot.pool->shared_;
-  const int spins = slot.pool->spins_;
-  while (wait_for_change(slot.state, Idle, spins) != Stop) {
+  const ThreadPool& pool = *slot.pool;
+  Shared& shared = *pool.shared_;
+  while (pool.wait_for_change(slot.state, Idle) != Stop) {
     if (!slot.exchange(Posted, Claimed)) continue;
     shared.run_share(slot.worker);
     slot.state.store(Idle, std::memory_order_relaxed);  // seen by the caller with the next line
@@ -260,7 +261,7 @@ void ThreadPool::run_together(int workers) {
     shared_->running.fetch_sub(1, std::memory_order_acq_rel);
   }
   for (uint32_t left = shared_->running.load(std::memory_order_acquire); left != 0;)
-    left = wait_for_change(shared_->running, left, spins_);
+    left = wait_for_change(shared_->running, left);
 }
 
 int32_t ThreadPool::run_alone(int64_t tasks, TaskFunction function, void* context) {

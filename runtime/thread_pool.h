@@ -32,6 +32,8 @@ struct PoolOptions {
   bool pin = true;  ///< a worker to a core, where each has one; a failure is a warning
   /// Polls before a waiting thread sleeps, about 20 to 100 us; none where threads exceed cores.
   int spins = 2000;
+  /// The same while an Awake exists, 1 to 5 ms.
+  int spins_awake = 100'000;
 };
 
 class ThreadPool {
@@ -50,6 +52,22 @@ class ThreadPool {
   int32_t parallel_for(int64_t tasks, TaskFunction function, void* context, int threads = 0,
                        Distribution distribution = Distribution::Dynamic);
 
+  /// While one exists, waiting threads poll for longer before they sleep. It bridges the serial
+  /// parts of work that consists of several parallel calls, as a network is: a thread that sleeps
+  /// takes 50 us and more to run again, and its core is then slower for a ms or two. The pool must
+  /// outlive it.
+  class Awake {
+   public:
+    explicit Awake(ThreadPool& pool) : pool_(pool) { pool_.awake_.fetch_add(1, relaxed); }
+    ~Awake() { pool_.awake_.fetch_sub(1, relaxed); }
+    Awake(const Awake&) = delete;
+    Awake& operator=(const Awake&) = delete;
+
+   private:
+    static constexpr auto relaxed = std::memory_order_relaxed;
+    ThreadPool& pool_;
+  };
+
   /// Number of workers pinned to a core, the caller not counted; 0 before the first parallel call.
   int pinned() const { return pinned_.load(std::memory_order_relaxed); }
 
@@ -67,9 +85,13 @@ class ThreadPool {
   void forget_workers();  // called in the child of a fork, where the threads do not exist
   void run_together(int workers);
 
+  int spins() const { return awake_.load(std::memory_order_relaxed) > 0 ? spins_awake_ : spins_; }
+  uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old) const;
+
   int threads_;
-  int spins_;
-  std::vector<int> cores_;  // workers are pinned to these in order; empty: no pinning
+  int spins_, spins_awake_;
+  std::atomic<int> awake_{0};  ///< number of Awakes
+  std::vector<int> cores_;     // workers are pinned to these in order; empty: no pinning
   std::unique_ptr<Shared> shared_;
   std::atomic<int> pinned_{0};
 };

@@ -133,7 +133,7 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
       if (status) status = conversions.call(kernel, pointers, *pool, s.threads);
     };
     TW_TRY(const tuner::Roles roles, tuner::roles_of(kernel, s.workload, buffers));
-    tuner::CacheSweep sweep(s.target.machine);
+    tuner::CacheSweep sweep(s.target.machine, clock);
     const tuner::Run enter = [&] { sweep.enter(s.workload.state, roles, *pool, s.threads); };
     const bool is_hot = s.workload.state == dsl::CacheState::Hot;
     const tuner::Timer timer =

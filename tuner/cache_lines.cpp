@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "base/result.h"
+#include "tuner/meeting.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -42,12 +44,15 @@ void for_each_line(Bytes bytes, const Visit& visit) {
     visit(bytes.data() + at);
 }
 
-/// One task of a sweep.
-int32_t read_lines(void* context, int32_t) noexcept {
-  const auto& other = *static_cast<std::vector<std::byte>*>(context);
-  for (size_t at = 0; at < other.size(); at += line_bytes)
-    (void)*static_cast<const volatile std::byte*>(&other[at]);
-  return 0;
+void read_lines(const std::vector<std::byte>& bytes) {
+  for (size_t at = 0; at < bytes.size(); at += line_bytes)
+    (void)*static_cast<const volatile std::byte*>(&bytes[at]);
+}
+
+/// The part of the bytes that a thread handles.
+Bytes share_of(Bytes bytes, size_t thread, size_t threads) {
+  const size_t from = bytes.size() * thread / threads, to = bytes.size() * (thread + 1) / threads;
+  return bytes.subspan(from, to - from);
 }
 
 }  // namespace
@@ -62,16 +67,31 @@ void rewrite(Bytes bytes) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-CacheSweep::CacheSweep(const Machine& machine)
-    : other_(static_cast<size_t>(sweeps_of_l2 * machine.l2_bytes())) {}
+CacheSweep::CacheSweep(const Machine& machine, Clock clock)
+    : clock_(std::move(clock)), other_(static_cast<size_t>(sweeps_of_l2 * machine.l2_bytes())) {}
 
 void CacheSweep::enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool,
                        int threads) {
   TW_CHECK(state != dsl::CacheState::Hot, "calls that follow each other are hot by themselves");
-  (void)pool.parallel_for(threads, read_lines, &other_, threads, runtime::Distribution::Static);
-  if (state == dsl::CacheState::NetworkMemory)
-    for (const Bytes bytes : roles.constants) evict(bytes);
-  for (const Bytes bytes : roles.activations) rewrite(bytes);
+  struct Work {
+    const std::vector<std::byte>& other;
+    const Roles& roles;
+    bool evicts;
+    size_t threads;
+  } work = {other_, roles, state == dsl::CacheState::NetworkMemory, static_cast<size_t>(threads)};
+  const auto enter_share = [](void* context, int32_t thread) noexcept -> int32_t {
+    const auto& w = *static_cast<const Work*>(context);
+    const auto share = [&](Bytes bytes) {
+      return share_of(bytes, static_cast<size_t>(thread), w.threads);
+    };
+    read_lines(w.other);
+    if (w.evicts)
+      for (const Bytes bytes : w.roles.constants) evict(share(bytes));
+    for (const Bytes bytes : w.roles.activations) rewrite(share(bytes));
+    return 0;
+  };
+  (void)pool.parallel_for(threads, enter_share, &work, threads, runtime::Distribution::Static);
+  if (threads > 1) gather(pool, threads, clock_);
 }
 
 }  // namespace tw::tuner

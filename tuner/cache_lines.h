@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "dsl/cache_state.h"
 #include "runtime/thread_pool.h"
+#include "tuner/clock.h"
 
 namespace tw::tuner {
 
@@ -30,15 +31,17 @@ struct Roles {
 /// Empties the caches of what a kernel left there, on all of its threads.
 class CacheSweep {
  public:
-  /// For a machine with these caches.
-  explicit CacheSweep(const Machine& machine);
+  /// For a machine with these caches. The clock bounds the wait for threads.
+  CacheSweep(const Machine& machine, Clock clock);
 
-  /// Brings the caches into a state other than Hot: reads other data on each of the threads until
-  /// what L1 and L2 held has moved on to L3, evicts the constants if they are to come from memory,
-  /// and writes the activations again.
+  /// Brings the caches into a state other than Hot: each of the threads reads other data until what
+  /// its L1 and L2 held has moved on to L3, evicts its share of the constants if they are to come
+  /// from memory, and writes its share of the activations again, as a kernel before would have.
+  /// Then all of the threads are awake, as between the steps of a network.
   void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
 
  private:
+  Clock clock_;
   std::vector<std::byte> other_;  ///< data that no kernel uses
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/peak.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "tuner/crew.h"
 #include "tuner/loops.h"
+#include "tuner/meeting.h"
 
 namespace tw::tuner {
 namespace {
@@ -30,48 +29,6 @@ double upper_quartile(std::vector<double> rates) {
 
 struct alignas(64) Counter {
   std::atomic<int64_t> calls{0};
-};
-
-/// Threads that wait for each other, each on its core. The first is the caller, who gives up late.
-class Meeting {
- public:
-  Meeting(int threads, const Clock& clock, int64_t until_ns)
-      : clock_(clock), until_ns_(until_ns), cores_(static_cast<size_t>(threads)) {}
-
-  int64_t until_ns() const { return until_ns_; }
-  void open() {
-    arrived_ = 0;
-    is_over_ = false;
-  }
-  void attend(size_t thread) {
-    cores_[thread] = sched_getcpu();
-    arrived_.fetch_add(1, std::memory_order_acq_rel);
-    while (!is_complete() && !is_over_.load(std::memory_order_relaxed))
-      if (thread == 0 && clock_() >= until_ns_) is_over_.store(true, std::memory_order_relaxed);
-  }
-  bool is_complete() const { return arrived_.load(std::memory_order_acquire) == cores_.size(); }
-
-  /// Whether another thread had the caller's core.
-  bool shares_core() const {
-    return std::find(cores_.begin() + 1, cores_.end(), cores_[0]) != cores_.end();
-  }
-  /// Moves the caller to a core that none of the others has, if it may use one. The system is free
-  /// to move it again.
-  bool leave_core() const {
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
-    cpu_set_t free = allowed;
-    for (const int core : cores_) CPU_CLR(static_cast<size_t>(core), &free);
-    return CPU_COUNT(&free) > 0 && sched_setaffinity(0, sizeof free, &free) == 0 &&
-           sched_setaffinity(0, sizeof allowed, &allowed) == 0;
-  }
-
- private:
-  const Clock& clock_;
-  int64_t until_ns_;
-  std::vector<int> cores_;
-  std::atomic<size_t> arrived_{0};
-  std::atomic<bool> is_over_{false};
 };
 
 }  // namespace
@@ -102,24 +59,13 @@ Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns
 }
 
 Gauge::Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target)
-    : pool_(pool), threads_(threads), clock_(std::move(clock)) {
+    : pool_(pool), awake_(pool), threads_(threads), clock_(std::move(clock)) {
   const Loops loops = loops_for(target);
   fma_ = loops.fma;
   flops_ = flops_of(loops);
 }
 
-void Gauge::assemble(int64_t patience_ns) {
-  Meeting meeting(threads_, clock_, clock_() + patience_ns);
-  const auto attend = [](void* context, int32_t thread) noexcept -> int32_t {
-    static_cast<Meeting*>(context)->attend(static_cast<size_t>(thread));
-    return 0;
-  };
-  do {
-    meeting.open();
-    pool_.parallel_for(threads_, attend, &meeting, threads_, runtime::Distribution::Static);
-  } while (meeting.is_complete() && meeting.shares_core() && meeting.leave_core() &&
-           clock_() < meeting.until_ns());
-}
+void Gauge::assemble(int64_t patience_ns) { gather(pool_, threads_, clock_, patience_ns); }
 
 double Gauge::read() {
   constexpr int windows = 3;

@@ -44,9 +44,7 @@ class Gauge {
   Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target = host_target());
   int threads() const { return threads_; }
 
-  /// Returns once all threads run at the same time on cores of their own, or when the patience is
-  /// used up. A thread that has slept does not run before another process on its core has used up
-  /// its time slice, and until then the gauge reads, and kernels are timed, on fewer threads.
+  /// gather() for the threads of the gauge: otherwise it reads, and kernels are timed, on fewer.
   void assemble(int64_t patience_ns);
 
   /// GFLOP/s of f32 multiply-adds on all threads together: the fastest of a few short windows, one
@@ -67,6 +65,7 @@ class Gauge {
     double speed;
   };
   runtime::ThreadPool& pool_;
+  runtime::ThreadPool::Awake awake_;  ///< threads that slept would make readings and timings slow
   int threads_;
   Clock clock_;
   void (*fma_)(volatile float* seed);

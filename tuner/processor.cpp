@@ -123,7 +123,7 @@ class Processor final : public Executor {
   Threads& threads_;
   Clock clock_;
   PackedInputs packed_;
-  CacheSweep sweep_ = CacheSweep(host_target().machine);
+  CacheSweep sweep_ = CacheSweep(host_target().machine, clock_);
   std::unique_ptr<Gauge> gauge_;
   std::unique_ptr<Watch> watch_;  ///< by the gauge
 };

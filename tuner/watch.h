@@ -54,7 +54,7 @@ class NoWatch : public Watch {
   void rest() override {}
 };
 
-/// A watch for kernels that run on the threads of the gauge, which must outlive it. Reads the gauge
+/// A watch for kernels that run on the threads of the gauge, which must outlive it. Warms the cores
 /// once.
 std::unique_ptr<Watch> watch_processor(Gauge& gauge, Clock clock);
 

@@ -128,6 +128,22 @@ TEST(ThreadPool, AFailureIsReportedAndThePoolStaysUsable) {
   EXPECT_TRUE(counts.each_once());
 }
 
+TEST(ThreadPool, ThreadsThatAreKeptAwakeWorkAndSleepAfterwards) {
+  ThreadPool pool({.threads = 3, .spins = 0});
+  std::atomic<int> done = 0;
+  const auto count = [](void* context, int32_t) noexcept -> int32_t {
+    ++*static_cast<std::atomic<int>*>(context);
+    return 0;
+  };
+  for (int i = 0; i < 20; ++i) {
+    const ThreadPool::Awake awake(pool), nested(pool);
+    EXPECT_EQ(pool.parallel_for(5, count, &done), 0);
+    EXPECT_EQ(pool.parallel_for(5, count, &done), 0);
+  }
+  EXPECT_EQ(pool.parallel_for(5, count, &done), 0);
+  EXPECT_EQ(done, 205);
+}
+
 TEST(ThreadPool, ACallFromATaskRunsWithoutDeadlock) {
   struct Nested {
     ThreadPool pool{{.threads = 3}};

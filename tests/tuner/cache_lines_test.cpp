@@ -30,7 +30,7 @@ TEST(CacheLines, AStateIsEnteredWithConstantsThatMustNotBeWritten) {
   activations.poison(Poison::Second);
   ASSERT_TRUE(constants.make_read_only());
   runtime::ThreadPool pool({.threads = 2});
-  CacheSweep sweep{Machine()};
+  CacheSweep sweep(Machine(), monotonic_clock());
   const Roles roles = {.activations = {{activations.data(), activations.size()}},
                        .constants = {{constants.data(), constants.size()}}};
   for (const auto state : {dsl::CacheState::NetworkL3, dsl::CacheState::NetworkMemory})

@@ -23,8 +23,9 @@ class Watched : public testing::Test {
   }
 
   int64_t now_ns_ = 0, step_ns_ = 1000;
+  int slow_looks_ = 0;  ///< looks at the clock after which the machine is fast again
   runtime::ThreadPool pool_{{.threads = 1}};
-  Gauge gauge_{pool_, 1, [this] { return now_ns_ += step_ns_; }};
+  Gauge gauge_{pool_, 1, [this] { return now_ns_ += slow_looks_-- > 0 ? 1430 : step_ns_; }};
   std::unique_ptr<Watch> watch_ = watch_processor(gauge_, [this] { return now_ns_ += step_ns_; });
 };
 
@@ -38,6 +39,13 @@ TEST_F(Watched, Fault74_SlowBeforeOrAfterDoesNot) {
   for (const auto& [before, after] : {std::pair{1430, 1000}, {1000, 1430}, {1430, 1430}})
     EXPECT_EQ(watch_->objection(watch_over(before, after)),
               "the processor ran at 70 % of the speed that it has shown");
+}
+
+TEST_F(Watched, Fault74_ACoreThatHasIdledIsWarmedUpFirst) {
+  (void)watch_over(1000, 1000);
+  slow_looks_ = 40;
+  EXPECT_EQ(watch_->objection(watch_over(1000, 1000)), std::nullopt);
+  EXPECT_LE(slow_looks_, 0);
 }
 
 TEST_F(Watched, Fault74_WhatWasFastIsSlowBesideWhatCameLater) {
