@@ -5,28 +5,51 @@
 
 namespace tw::tuner {
 
-BuildQueue::BuildQueue(Builder& builder, bool overlaps, Begin begin)
-    : builder_(builder), overlaps_(overlaps), begin_(std::move(begin)) {}
+BuildQueue::BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin)
+    : builder_(builder), overlaps_(overlaps), most_(most), begin_(std::move(begin)) {
+  TW_CHECK(most >= 2);
+}
+
+bool BuildQueue::has_room() const {
+  if (overlaps_) return batches_.size() < most_;
+  // While built ones are left, nothing is thought out beside the builder.
+  return built_ == 0 && batches_.size() - begun_ < most_ - 1;
+}
 
 void BuildQueue::push(Batch batch) {
-  TW_CHECK(has_room());
-  waiting_ = std::move(batch);
-  start();
+  TW_CHECK(has_room() && !is_measuring_);
+  batches_.push_back(std::move(batch));
+  begin_waiting();
 }
 
 Batch BuildQueue::pop() {
-  TW_CHECK(building_.has_value());
-  Batch batch = *std::exchange(building_, std::nullopt);
-  batch.built = builder_.finish();
-  if (overlaps_) start();
+  TW_CHECK(begun_ > 0 && !is_measuring_);
+  if (built_ == 0) finish_oldest();
+  while (!overlaps_ && built_ < begun_) finish_oldest();
+  Batch batch = std::move(batches_.front());
+  batches_.pop_front();
+  --built_;
+  --begun_;
+  is_measuring_ = true;
   return batch;
 }
 
-/// Begins to build the batch that waits, unless another is being built.
-void BuildQueue::start() {
-  if (building_ || !waiting_) return;
-  Batch next = *std::exchange(waiting_, std::nullopt);
-  if (begin_(next)) building_ = std::move(next);
+void BuildQueue::resume() {
+  is_measuring_ = false;
+  begin_waiting();
 }
+
+/// Begins to build the batches that wait, without overlap once all before them were measured.
+void BuildQueue::begin_waiting() {
+  if (!overlaps_ && begun_ > 0) return;
+  while (begun_ < batches_.size()) {
+    if (begin_(batches_[begun_]))
+      ++begun_;
+    else
+      batches_.erase(batches_.begin() + static_cast<std::ptrdiff_t>(begun_));
+  }
+}
+
+void BuildQueue::finish_oldest() { batches_[built_++].built = builder_.finish(); }
 
 }  // namespace tw::tuner

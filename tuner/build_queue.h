@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Overlaps building with measuring: while a batch is measured, the next one is built, and the one
-// after it is thought out. Batches leave in the order in which they entered.
+// Overlaps building with measuring: while a batch is measured and others are thought out, the
+// builder works off those that wait. Batches leave in the order in which they entered.
 //
-//   while (queue.has_room()) queue.push(next batch);   // the first begins to be built
-//   Batch built = queue.pop();                         // waits for it; the second begins
+//   while (queue.has_room()) queue.push(next batch);
+//   Batch built = queue.pop();   // waits for it
 //   ... measure it ...
-//   queue.resume();                                    // the second begins here without overlap
+//   queue.resume();
 //
 // With one core for the kernel and one for a builder nothing waits. A kernel that uses every core
-// is measured while nothing is built. Not thread-safe.
+// is measured while nothing is built: then all batches that wait are built together while the next
+// ones are thought out, and measured one after the other. Not thread-safe.
 
+#include <deque>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "tuner/scoring.h"
@@ -37,28 +38,32 @@ class BuildQueue {
   /// Hands a batch to the builder; returns false if nobody wants it any more, which drops it.
   using Begin = std::function<bool(const Batch& batch)>;
 
-  /// The builder must outlive the queue. With `overlaps`, batches are built while others are
-  /// measured.
-  BuildQueue(Builder& builder, bool overlaps, Begin begin);
+  /// The builder must outlive the queue. At most `most` batches are built or wait, without those
+  /// that are measured one after the other. With `overlaps`, batches are built while others are
+  /// measured. Requires: most >= 2.
+  BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin);
 
-  /// A batch may wait for the one that is being built.
-  bool has_room() const { return !waiting_; }
-  bool is_empty() const { return !building_ && !waiting_; }
+  bool has_room() const;
+  bool is_empty() const { return batches_.empty(); }
   /// Requires has_room().
   void push(Batch batch);
   /// Waits until the oldest batch is built, and removes it. Requires that resume() was called since
   /// the last pop(), and !is_empty().
   Batch pop();
   /// Says that the batch of the last pop() has been measured.
-  void resume() { start(); }
+  void resume();
 
  private:
-  void start();
+  void begin_waiting();
+  void finish_oldest();
 
   Builder& builder_;
   const bool overlaps_;
+  const size_t most_;
   const Begin begin_;
-  std::optional<Batch> building_, waiting_;
+  std::deque<Batch> batches_;  ///< built ones, then those that are being built, then waiting ones
+  size_t built_ = 0, begun_ = 0;  ///< number of batches that are built, and that were begun
+  bool is_measuring_ = false;
 };
 
 }  // namespace tw::tuner

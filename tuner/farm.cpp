@@ -178,9 +178,7 @@ double FarmBuilder::limit_s(size_t schedules) const {
 }
 
 Status FarmBuilder::begin(const BuildRequest& request) {
-  needed_ = request.needed;
-  started_ns_ = run_.clock();
-  shares_.clear();
+  Begun begun{.needed = request.needed, .started_ns = run_.clock()};
   const size_t members = std::min(run_.farm.builders, request.schedules.size());
   for (size_t member = 0, next = 0; member < members; ++member) {
     const size_t count = (request.schedules.size() - next) / (members - member);
@@ -191,16 +189,20 @@ Status FarmBuilder::begin(const BuildRequest& request) {
                                        .packs = request.packs});
     job.is_reference = request.is_reference;
     TW_TRY(Share share, hand_over(std::move(job)));
-    shares_.push_back(std::move(share));
+    begun.shares.push_back(std::move(share));
     next += count;
   }
+  begun_.push_back(std::move(begun));
   return {};
 }
 
 std::vector<BuildOutcome> FarmBuilder::finish() {
+  TW_CHECK(!begun_.empty(), "nothing was begun");
+  const Begun begun = std::move(begun_.front());
+  begun_.pop_front();
   std::vector<BuildOutcome> outcomes;
-  for (const Share& share : std::exchange(shares_, {})) {
-    std::vector<BuildOutcome> built = finish(share);
+  for (const Share& share : begun.shares) {
+    std::vector<BuildOutcome> built = finish(share, begun);
     std::ranges::move(built, std::back_inserter(outcomes));
   }
   return outcomes;
@@ -219,11 +221,11 @@ Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
 
 /// Builds a share that was lost with its member once more, on another member. No schedule of a lost
 /// share is to blame.
-std::vector<BuildOutcome> FarmBuilder::finish(const Share& share) {
-  auto outcomes = outcomes_of(share);
+std::vector<BuildOutcome> FarmBuilder::finish(const Share& share, const Begun& begun) {
+  auto outcomes = outcomes_of(share, begun);
   if (!outcomes && !run_.farm.link->lost() && !run_.cancellation.is_requested()) {
     const auto again = hand_over(share.job);
-    if (again) outcomes = outcomes_of(*again);
+    if (again) outcomes = outcomes_of(*again, begun);
   }
   if (outcomes) return std::move(*outcomes);
   BuildOutcome lost{"", db::TrialStatus::Lost, "the builder: " + outcomes.error().message};
@@ -231,8 +233,9 @@ std::vector<BuildOutcome> FarmBuilder::finish(const Share& share) {
   return std::vector<BuildOutcome>(share.schedules, lost);
 }
 
-Result<std::vector<BuildOutcome>> FarmBuilder::outcomes_of(const Share& share) {
-  TW_TRY(const auto reply, run_.wait(share.number, limit_s(share.schedules), started_ns_, needed_));
+Result<std::vector<BuildOutcome>> FarmBuilder::outcomes_of(const Share& share, const Begun& begun) {
+  TW_TRY(const auto reply,
+         run_.wait(share.number, limit_s(share.schedules), begun.started_ns, begun.needed));
   if (!reply) return fail(ErrorCode::TryLater, reply.error().reason);
   return built(*reply, share.schedules);
 }

@@ -12,6 +12,7 @@
 // thread-safe.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,16 +87,20 @@ class FarmBuilder : public Builder {
     size_t schedules = 0;
     FarmJob job = {};
   };
+  /// A request that was begun.
+  struct Begun {
+    Needed needed = Needed::No;
+    int64_t started_ns = 0;
+    std::vector<Share> shares = {};
+  };
   Result<Share> hand_over(FarmJob job) const;
-  std::vector<BuildOutcome> finish(const Share& share);
-  Result<std::vector<BuildOutcome>> outcomes_of(const Share& share);
+  std::vector<BuildOutcome> finish(const Share& share, const Begun& begun);
+  Result<std::vector<BuildOutcome>> outcomes_of(const Share& share, const Begun& begun);
   Result<std::vector<BuildOutcome>> built(const FarmReply& reply, size_t schedules);
   double limit_s(size_t schedules) const;
 
   FarmRun run_;
-  Needed needed_ = Needed::No;
-  int64_t started_ns_ = 0;
-  std::vector<Share> shares_;
+  std::deque<Begun> begun_;  ///< oldest first
   std::string toolchain_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 // A loop whose iterations run on several threads, in any order.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <thread>
@@ -17,8 +18,9 @@ void for_each_index(size_t count, int workers, const F& f) {
   const auto work = [&] {
     for (size_t i = next++; i < count; i = next++) f(i);
   };
+  const size_t useful = std::min(count, static_cast<size_t>(workers));
   std::vector<std::jthread> others;
-  for (int i = 1; i < workers; ++i) others.emplace_back(work);
+  for (size_t i = 1; i < useful; ++i) others.emplace_back(work);
   work();
 }
 

@@ -203,7 +203,7 @@ class NetworkRun {
 
   Status tune() {
     TW_TRY(tuned_.ended, tune_in_rounds());
-    TW_RETURN_IF_ERROR(measure_last_plans());
+    TW_RETURN_IF_ERROR(use_last_share());
     if (interrupted()) tuned_.ended = Ended::Interrupted;
     return {};
   }
@@ -226,15 +226,23 @@ class NetworkRun {
   }
 
   /// Measures kernels that the plans to be built need and no round has measured, a batch of each.
-  Status measure_last_plans() {
+  /// Where there are none, the time that was kept for them is for one more round, if time ended the
+  /// rounds.
+  Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};
       TW_RETURN_IF_ERROR(plan(Stance::Cautious, Stance::Measured));
-      TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
-      if (tasks.specs.empty()) return {};
+      TW_TRY(RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
+      const bool is_measured = tasks.specs.empty();
+      const bool had_no_time =
+          tuned_.ended == Ended::Budget && left_s() - closing_s() < least_round_s;
+      if (is_measured && !had_no_time) return {};
+      if (is_measured) {
+        TW_TRY(tasks, tasks_of_plans(Kernels::All));
+      }
       const int64_t batch = options_.tuning.batch, trials = options_.tuning.trials;
-      TW_TRY([[maybe_unused]] const bool is_worth_more,
-             tune_round(tasks, trials > 0 ? std::min(trials, batch) : batch, left_s()));
+      const int64_t most = is_measured ? trials : trials > 0 ? std::min(trials, batch) : batch;
+      TW_TRY([[maybe_unused]] const bool is_worth_more, tune_round(tasks, most, left_s()));
     }
     return {};
   }

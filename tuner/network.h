@@ -53,8 +53,9 @@ struct NetworkOptions {
   std::function<Result<Workers>(const TuneOptions& tuning)> start_workers = {};
 };
 
-/// Share of the budget that the rounds leave for kernels that the last plan turns out to need;
-/// twice as much if ways of choosing are compared, because their plans have more such kernels.
+/// Share of the budget that the rounds leave for kernels that the last plan turns out to need, and
+/// that one more round uses where it needs none; twice as much if ways of choosing are compared,
+/// because their plans have more such kernels.
 inline constexpr double closing_share = 0.1;
 
 /// Seconds that a round has for each of its tasks at the least, if the budget has them: a shorter

@@ -18,9 +18,10 @@
 
 namespace tw::tuner {
 
-/// The number of schedules that a prediction compares. A network has some ten schemes for each operator, of
-/// which a plan chooses one, so that all are predicted roughly, and those of the plan in full. The
-/// full prediction compares the schedules of the rough one and more, and is never slower.
+/// The number of schedules that a prediction compares. A network has some ten schemes for each
+/// operator, of which a plan chooses one, so that all are predicted roughly, and those of the plan
+/// in full. The full prediction compares the schedules of the rough one and more, and is never
+/// slower.
 enum class Precision { Rough, Full };
 
 /// The schedule that the cost model prefers for a workload and its time in ns; nothing is measured.

@@ -50,10 +50,12 @@ std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
 std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
                                           const cost_model::CostModel& model, int64_t own) {
   std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-  // One thread: builders and the runner work meanwhile.
-  auto candidates = candidates_of(
-      space_, points, space_.target(), seen_,
-      {.kernel_threads = kernel_threads_, .workers = 1, .state = state_, .stop = stop_});
+  // Nothing is timed meanwhile, and builders that work beside this have the lower priority.
+  auto candidates = candidates_of(space_, points, space_.target(), seen_,
+                                  {.kernel_threads = kernel_threads_,
+                                   .workers = host_target().machine.cores,
+                                   .state = state_,
+                                   .stop = stop_});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {

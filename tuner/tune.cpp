@@ -18,6 +18,10 @@ namespace tw::tuner {
 
 namespace {
 
+// Batches that are built or wait. More of one task would be thought out without what is measured
+// meanwhile. A first batch comes with one of its reference.
+constexpr size_t batches_of_one_task = 2, batches_of_many_tasks = 4;
+
 /// Whether candidates can be built while others are measured, without disturbing them.
 bool builds_beside_measuring(const Target& target, int threads) {
   return target.is_gpu() ? codegen::backend_of(target).leaves_processor_idle
@@ -111,6 +115,7 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
          TuningRun::start(options, store, environment, on_progress, std::move(workers)));
   TW_TRY(TaskScheduler scheduler, TaskScheduler::open(tasks, *run));
   BuildQueue queue(*run->workers.builder, builds_beside_measuring(target, options.threads),
+                   tasks.size() == 1 ? batches_of_one_task : batches_of_many_tasks,
                    [&](const Batch& batch) { return scheduler.begin_build(batch); });
   search(scheduler, queue);
   Results results = scheduler.finish();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "codegen/backend.h"
@@ -192,16 +193,17 @@ BuilderPool::BuilderPool(PoolContext context, ProcessOptions program, size_t bui
     : context_(std::move(context)), program_(std::move(program)), members_(builders) {}
 
 Status BuilderPool::begin(const BuildRequest& request) {
-  needed_ = request.needed;
-  started_ns_ = context_.clock();
-  reference_.reset();
-  if (request.is_reference) reference_ = {request.workload, request.schedules};
-  if (reference_ && references_.contains(*reference_)) return {};
+  Begun begun{.needed = request.needed, .started_ns = context_.clock()};
+  if (request.is_reference) begun.reference = {request.workload, request.schedules};
+  if (begun.reference && references_.contains(*begun.reference)) {
+    begun_.push_back(std::move(begun));
+    return {};
+  }
   const std::string target = context_.target.to_string();
+  const std::vector<size_t> members = least_busy();
   size_t next = 0;
-  for (size_t i = 0; i < members_.size() && next < request.schedules.size(); ++i) {
-    TW_CHECK(members_[i].building == 0, "one request at a time");
-    const size_t left = request.schedules.size() - next, idle = members_.size() - i;
+  for (size_t i = 0; i < members.size() && next < request.schedules.size(); ++i) {
+    const size_t left = request.schedules.size() - next, idle = members.size() - i;
     const size_t count = (left + idle - 1) / idle;
     const auto first = request.schedules.begin() + static_cast<ptrdiff_t>(next);
     const BuildJob job{.workload = request.workload,
@@ -209,76 +211,113 @@ Status BuilderPool::begin(const BuildRequest& request) {
                        .schedules = {first, first + static_cast<ptrdiff_t>(count)},
                        .packs = request.packs,
                        .otherwise = request.is_reference && context_.target.is_gpu() ? target : ""};
-    if (const Status status = hand_over(members_[i], job); !status) {
-      give_up();
+    if (const Status status = hand_over(members_[members[i]], job); !status) {
+      give_up(begun);
       return status;
     }
+    begun.members.push_back(members[i]);
     next += count;
   }
+  begun_.push_back(std::move(begun));
   return {};
 }
 
+/// The members, those with the fewest schedules first.
+std::vector<size_t> BuilderPool::least_busy() const {
+  std::vector<size_t> schedules, order(members_.size());
+  for (const Member& member : members_) {
+    size_t& count = schedules.emplace_back(0);
+    for (const BuildJob& job : member.jobs) count += job.schedules.size();
+  }
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t member) { return schedules[member]; });
+  return order;
+}
+
 Status BuilderPool::hand_over(Member& member, const BuildJob& job) {
+  TW_RETURN_IF_ERROR(send(member, job));
+  member.jobs.push_back(job);
+  return {};
+}
+
+Status BuilderPool::send(Member& member, const BuildJob& job) {
   if (!member.process) {
     TW_TRY(member.process, Process::start(program_, context_.clock));
   }
   if (!member.process->running()) TW_RETURN_IF_ERROR(member.process->restart());
-  TW_RETURN_IF_ERROR(member.process->send(encode(Job(job))));
-  member.building = job.schedules.size();
-  member.job = job;
-  return {};
+  return member.process->send(encode(Job(job)));
 }
 
-void BuilderPool::give_up() {
-  for (Member& member : members_)
-    if (std::exchange(member.building, 0) > 0) member.process->kill();
+/// Sends the jobs that a process had when it ended. Where that fails, they are lost.
+void BuilderPool::send_again(Member& member) {
+  if (context_.cancellation.token(Needed::No).is_stopped()) return;
+  for (const BuildJob& job : member.jobs)
+    if (!send(member, job)) return member.process->kill();
 }
 
-Deadline BuilderPool::build_deadline() const {
-  return context_.cancellation.deadline(timeouts_per_build * context_.timeout_s, needed_);
+/// Takes the shares of a request back that could not be handed over whole.
+void BuilderPool::give_up(const Begun& begun) {
+  for (const size_t i : begun.members) {
+    members_[i].jobs.pop_back();
+    members_[i].process->kill();
+    send_again(members_[i]);
+  }
 }
 
 std::vector<BuildOutcome> BuilderPool::finish() {
-  if (!reference_) return finish_members();
-  const auto known = references_.find(*reference_);
-  if (known != references_.end()) return known->second;
-  std::vector<BuildOutcome> outcomes = finish_members();
+  TW_CHECK(!begun_.empty(), "nothing was begun");
+  const Begun begun = std::move(begun_.front());
+  begun_.pop_front();
+  if (!begun.reference) return finish_members(begun);
+  const auto known = references_.find(*begun.reference);
+  if (begun.members.empty() && known != references_.end()) return known->second;
+  std::vector<BuildOutcome> outcomes = finish_members(begun);
   const auto is_built = [](const BuildOutcome& outcome) { return !outcome.artifact.empty(); };
-  if (std::ranges::all_of(outcomes, is_built)) references_.emplace(*reference_, outcomes);
+  if (std::ranges::all_of(outcomes, is_built))
+    references_.insert_or_assign(*begun.reference, outcomes);
   return outcomes;
 }
 
-std::vector<BuildOutcome> BuilderPool::finish_members() {
-  const Deadline deadline = build_deadline();
+std::vector<BuildOutcome> BuilderPool::finish_members(const Begun& begun) {
   std::vector<BuildOutcome> outcomes;
-  for (Member& member : members_) {
-    if (member.building == 0) continue;
-    std::vector<BuildOutcome> built = finish(member, deadline);
+  for (const size_t i : begun.members) {
+    std::vector<BuildOutcome> built = finish(members_[i], begun);
     std::move(built.begin(), built.end(), std::back_inserter(outcomes));
   }
   return outcomes;
 }
 
-/// The outcomes of a member's schedules. Where the builder died, as when memory runs out, it builds
-/// the schedules once more, one by one, so that the culprit alone is blamed.
-std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Deadline& deadline) {
-  const BuildJob all = member.job;
-  Attempt first = attempt(member, deadline);
-  if (!first.repeats) return std::move(first.outcomes);
-  for (size_t i = 0; i < first.outcomes.size(); ++i)
-    if (first.outcomes[i].artifact.empty())
-      first.outcomes[i] = build_alone(member, all, all.schedules[i]);
+/// The outcomes of a member's oldest job. Where the builder died, as when memory runs out, it
+/// builds the schedules once more, one by one, so that the culprit alone is blamed.
+std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun) {
+  const BuildJob job = std::move(member.jobs.front());
+  member.jobs.pop_front();
+  Attempt first = attempt(member, job, begun);
+  if (first.repeats) {
+    member.process->kill();  // it may have begun with the next job
+    for (size_t i = 0; i < first.outcomes.size(); ++i)
+      if (first.outcomes[i].artifact.empty())
+        first.outcomes[i] = build_alone(member, job, job.schedules[i], begun);
+  }
+  if (first.repeats || !member.process->running()) send_again(member);
   return std::move(first.outcomes);
 }
 
-BuilderPool::Attempt BuilderPool::attempt(Member& member, const Deadline& deadline) {
-  const size_t count = std::exchange(member.building, 0);
+BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, const Begun& begun) {
+  const size_t count = job.schedules.size();
+  const int64_t started_ns = std::max(begun.started_ns, member.idle_since_ns);
+  const auto was_busy_until = [&](int64_t ended_ns) {
+    context_.busy->add(started_ns, ended_ns);
+    member.idle_since_ns = ended_ns;
+  };
   // The schedules that a builder had are lost with it.
   const auto lost = [&](const MeasureReply& fault, bool repeats) {
-    context_.busy->add(started_ns_, context_.clock());
+    was_busy_until(context_.clock());
     return Attempt{std::vector<BuildOutcome>(count, outcome_of(fault)), repeats};
   };
-  const Outcome outcome = member.process->receive(deadline);
+  if (!member.process->running()) return lost(blameless_loss("it could not be started"), false);
+  const Outcome outcome = member.process->receive(
+      context_.cancellation.deadline(timeouts_per_build * context_.timeout_s, begun.needed));
   const Reply* reply = std::get_if<Reply>(&outcome);
   if (!reply) {
     const MeasureReply fault = fault_of(outcome);
@@ -288,24 +327,25 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const Deadline& deadli
   }
   BuildReply built;
   const Status decoded = decode(reply->bytes, built);
-  if (!decoded || built.outcomes.size() != count) {
-    member.process->kill();
+  if (!decoded || built.outcomes.size() != count)
     return lost(blameless_loss(decoded ? "an answer to something else" : decoded.error().message),
                 true);
-  }
-  if (member.job.target == context_.target.to_string() && !built.toolchain.empty())
+  if (job.target == context_.target.to_string() && !built.toolchain.empty())
     toolchain_ = built.toolchain;
-  context_.busy->add(started_ns_, std::min(context_.clock(), started_ns_ + to_ns(built.seconds)));
+  was_busy_until(std::min(context_.clock(), started_ns + to_ns(built.seconds)));
   const bool repeats = std::ranges::any_of(
       built.outcomes, [](const BuildOutcome& one) { return one.status == db::TrialStatus::Lost; });
   return {std::move(built.outcomes), repeats};
 }
 
-BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const std::string& schedule) {
+BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const std::string& schedule,
+                                      const Begun& begun) {
   job.schedules = {schedule};
-  if (const Status status = hand_over(member, job); !status)
+  if (const Status status = send(member, job); !status)
     return outcome_of(blameless_loss(status.error().message));
-  return attempt(member, build_deadline()).outcomes[0];
+  Attempt again = attempt(member, job, begun);
+  if (again.repeats) member.process->kill();  // an answer to something else may be followed by more
+  return std::move(again.outcomes[0]);
 }
 
 // ---- the runner -----------------------------------------------------------------------------

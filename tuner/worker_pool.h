@@ -8,6 +8,7 @@
 // directory that only builders may write.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,8 +65,8 @@ struct PoolContext {
   std::string processor = host_target().to_string();
 };
 
-/// Compiles in up to four processes, each of which gets a share of a request. References that were
-/// built are not built again.
+/// Compiles in up to four processes, each of which gets a share of a request, and works off its
+/// shares in order. References that were built are not built again.
 class BuilderPool : public Builder {
  public:
   /// `program` is the command line of a builder; so many are started when there is work.
@@ -80,29 +81,37 @@ class BuilderPool : public Builder {
   using ReferenceKey = std::pair<std::string, std::vector<std::string>>;
   struct Member {
     std::optional<Process> process = {};
-    size_t building = 0;  ///< number of schedules that it has at present
-    BuildJob job = {};    ///< the latest
+    std::deque<BuildJob> jobs = {};  ///< that it has, oldest first
+    int64_t idle_since_ns = 0;       ///< when it had finished the job before these
   };
-  /// The outcomes of a member's schedules. `repeats`: those without a kernel are to be built once
-  /// more, one by one.
+  /// A request that was begun.
+  struct Begun {
+    Needed needed = Needed::No;
+    int64_t started_ns = 0;
+    std::optional<ReferenceKey> reference = {};  ///< where it is of a reference
+    std::vector<size_t> members = {};            ///< that have shares, in the order of schedules
+  };
+  /// The outcomes of a job. `repeats`: those without a kernel are to be built once more, one by
+  /// one.
   struct Attempt {
     std::vector<BuildOutcome> outcomes;
     bool repeats = false;
   };
+  std::vector<size_t> least_busy() const;
   Status hand_over(Member& member, const BuildJob& job);
-  std::vector<BuildOutcome> finish_members();
-  std::vector<BuildOutcome> finish(Member& member, const Deadline& deadline);
-  Attempt attempt(Member& member, const Deadline& deadline);
-  BuildOutcome build_alone(Member& member, BuildJob job, const std::string& schedule);
-  Deadline build_deadline() const;
-  void give_up();
+  Status send(Member& member, const BuildJob& job);
+  void send_again(Member& member);
+  void give_up(const Begun& begun);
+  std::vector<BuildOutcome> finish_members(const Begun& begun);
+  std::vector<BuildOutcome> finish(Member& member, const Begun& begun);
+  Attempt attempt(Member& member, const BuildJob& job, const Begun& begun);
+  BuildOutcome build_alone(Member& member, BuildJob job, const std::string& schedule,
+                           const Begun& begun);
 
   PoolContext context_;
   ProcessOptions program_;
   std::vector<Member> members_;
-  Needed needed_ = Needed::No;             ///< of the latest request
-  int64_t started_ns_ = 0;                 ///< when it began
-  std::optional<ReferenceKey> reference_;  ///< the latest request, where it is of a reference
+  std::deque<Begun> begun_;                                       ///< oldest first
   std::map<ReferenceKey, std::vector<BuildOutcome>> references_;  ///< those that were built
   std::string toolchain_;
 };

@@ -42,17 +42,20 @@ struct BuildRequest {
 class Builder {
  public:
   virtual ~Builder() = default;
-  /// Hands the schedules over and returns at once. Requires: the request before was finished.
+  /// Hands the schedules over and returns at once. Requests may follow each other before the first
+  /// is finished: they are worked off in order. One that fails was not begun.
   virtual Status begin(const BuildRequest& request) = 0;
-  /// Waits for what was begun: one outcome a schedule, in order.
+  /// Waits for the oldest request that was begun and not finished: one outcome a schedule, in
+  /// order. Requires that there is one.
   virtual std::vector<BuildOutcome> finish() = 0;
   /// What compiles kernels for the target, as records name it: "nvrtc-13.0". Empty before the first
   /// outcome, and where there is no compiler.
   virtual std::string toolchain() const = 0;
 };
 
-/// Builds one schedule. Fails where there is no kernel: Invalid for a schedule that does not apply,
-/// TryLater where the builder was lost, Environment for any other reason.
+/// Builds one schedule. Requires that all requests are finished. Fails where there is no kernel:
+/// Invalid for a schedule that does not apply, TryLater where the builder was lost, Environment for
+/// any other reason.
 Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request);
 
 /// The kernel that others are compared with.

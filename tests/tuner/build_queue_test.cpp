@@ -36,8 +36,8 @@ class Queue : public testing::Test {
   }
   static std::string name_of(const Batch& batch) { return batch.candidates[0].schedule; }
 
-  BuildQueue queue(bool overlaps) {
-    return BuildQueue(builder_, overlaps, [this](const Batch& batch) {
+  BuildQueue queue(bool overlaps, size_t most) {
+    return BuildQueue(builder_, overlaps, most, [this](const Batch& batch) {
       events_.push_back((unwanted_ == name_of(batch) ? "drop " : "begin ") + name_of(batch));
       return unwanted_ != name_of(batch);
     });
@@ -63,31 +63,42 @@ class Queue : public testing::Test {
 };
 
 TEST_F(Queue, BuildsTheNextBatchWhileOneIsMeasured) {
-  run(queue(true), {"a", "b", "c"});
-  EXPECT_THAT(events_, ElementsAre("begin a", "finish", "begin b", "measure a", "finish", "begin c",
+  run(queue(true, 2), {"a", "b", "c"});
+  EXPECT_THAT(events_, ElementsAre("begin a", "begin b", "finish", "measure a", "begin c", "finish",
                                    "measure b", "finish", "measure c"));
 }
 
 TEST_F(Queue, WithoutOverlapBuildsTheNextBatchAfterOneIsMeasured) {
-  run(queue(false), {"a", "b", "c"});
+  run(queue(false, 2), {"a", "b", "c"});
   EXPECT_THAT(events_, ElementsAre("begin a", "finish", "measure a", "begin b", "finish",
                                    "measure b", "begin c", "finish", "measure c"));
 }
 
+TEST_F(Queue, WithoutOverlapBuildsAllThatWaitTogether) {
+  run(queue(false, 4), {"a", "b", "c", "d", "e", "f"});
+  EXPECT_THAT(events_,
+              ElementsAre("begin a", "finish", "measure a", "begin b", "begin c", "begin d",
+                          "finish", "finish", "finish", "measure b", "measure c", "measure d",
+                          "begin e", "begin f", "finish", "finish", "measure e", "measure f"));
+}
+
 TEST_F(Queue, HoldsOneBatchBesideTheOneThatIsBuilt) {
-  BuildQueue two = queue(true);
-  EXPECT_TRUE(two.is_empty());
-  two.push(batch("a"));
-  EXPECT_TRUE(two.has_room());
-  two.push(batch("b"));
-  EXPECT_FALSE(two.has_room());
-  EXPECT_THAT(events_, ElementsAre("begin a"));
+  for (const bool overlaps : {true, false}) {
+    events_.clear();
+    BuildQueue two = queue(overlaps, 2);
+    EXPECT_TRUE(two.is_empty());
+    two.push(batch("a"));
+    EXPECT_TRUE(two.has_room());
+    two.push(batch("b"));
+    EXPECT_FALSE(two.has_room());
+    EXPECT_EQ(events_.size(), overlaps ? 2 : 1);
+  }
 }
 
 TEST_F(Queue, DropsWhatNobodyWantsAnyMore) {
   unwanted_ = "b";
-  run(queue(true), {"a", "b", "c"});
-  EXPECT_THAT(events_, ElementsAre("begin a", "finish", "drop b", "measure a", "begin c", "finish",
+  run(queue(true, 2), {"a", "b", "c"});
+  EXPECT_THAT(events_, ElementsAre("begin a", "drop b", "begin c", "finish", "measure a", "finish",
                                    "measure c"));
 }
 

@@ -3,6 +3,7 @@
 // Workers that are tables: a builder whose kernels are no code, and a runner that measures what a
 // test says. With them, tests of the loop start no process.
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,14 +48,16 @@ class FakeBuilder : public Builder {
 
   Status begin(const BuildRequest& request) override {
     work_.events.push_back("begin " + std::to_string(request.schedules.size()));
-    request_ = request;
+    begun_.push_back(request);
     return {};
   }
   std::vector<BuildOutcome> finish() override {
     work_.events.emplace_back("finish");
+    const BuildRequest request = std::move(begun_.front());
+    begun_.pop_front();
     std::vector<BuildOutcome> outcomes;
-    for (const std::string& schedule : request_.schedules) {
-      const std::string name = artifacts_->put(kernel(schedule)).value();
+    for (const std::string& schedule : request.schedules) {
+      const std::string name = artifacts_->put(kernel(request, schedule)).value();
       work_.schedules[name] = schedule;
       outcomes.push_back({name, db::TrialStatus::Ok});
     }
@@ -64,10 +67,10 @@ class FakeBuilder : public Builder {
 
  private:
   /// A kernel that can be read and not be run.
-  runtime::Artifact kernel(const std::string& schedule) const {
-    const dsl::Workload workload = workload_of(request_.workload);
+  runtime::Artifact kernel(const BuildRequest& request, const std::string& schedule) const {
+    const dsl::Workload workload = workload_of(request.workload);
     runtime::Artifact artifact;
-    artifact.info.workload = request_.workload;
+    artifact.info.workload = request.workload;
     artifact.info.schedule = schedule;
     artifact.info.target = work_.target.to_string();
     artifact.info.toolchain = toolchain();
@@ -77,13 +80,13 @@ class FakeBuilder : public Builder {
     for (const schedules::Argument& a : program->arguments)
       artifact.info.arguments.push_back(
           {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
-    artifact.object = request_.packs ? "whole" : "trial";
+    artifact.object = request.packs ? "whole" : "trial";
     return artifact;
   }
 
   std::shared_ptr<const ArtifactStore> artifacts_;
   FakeWork& work_;
-  BuildRequest request_;
+  std::deque<BuildRequest> begun_;
 };
 
 class FakeRunner : public Runner {
