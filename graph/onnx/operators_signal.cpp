@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms as products with tables of cosines and sines that are made at import, windows,
-// and the weights of mel scales.
+// Fourier transforms as products with tables of cosines and sines that are made at import, long
+// ones in two steps; windows, and the weights of mel scales.
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <initializer_list>
 #include <numbers>
 #include <numeric>
+#include <optional>
 
 #include "base/integer.h"
 #include "graph/onnx/declaration.h"
@@ -31,6 +34,11 @@ struct Transform {
   int64_t read() const { return gives_real() ? half() : length; }
   int64_t bins() const { return is_onesided && !is_inverse ? half() : length; }
   int64_t result_parts() const { return gives_real() ? 1 : 2; }
+  /// By which the product n k turns.
+  double angle(int64_t nk) const {
+    const double turn = (is_inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(length);
+    return turn * static_cast<double>(nk % length);
+  }
 };
 
 /// The factor of x[n] in y[k], apart from its phase. One half of a real result's spectrum stands
@@ -39,6 +47,22 @@ double magnitude(const Transform& t, int64_t n) {
   if (!t.is_inverse) return 1;
   const bool is_alone = !t.is_onesided || n == 0 || 2 * n == t.length;
   return (is_alone ? 1.0 : 2.0) / static_cast<double>(t.length);
+}
+
+double size_of(const Transform& t, int64_t n, const std::vector<double>& window) {
+  return magnitude(t, n) * (window.empty() ? 1 : window[static_cast<size_t>(n)]);
+}
+
+/// exp(j angle) * size in a matrix of so many columns: the element `at` and those beside and below
+/// it multiply the parts of an input element, and add up to those of a result.
+void set_rotation(dsl::Array& table, int64_t at, int64_t columns, double angle, double size,
+                  int64_t parts, int64_t result_parts) {
+  const double cosine = size * std::cos(angle), sine = size * std::sin(angle);
+  table.set_float(at, cosine);
+  if (result_parts == 2) table.set_float(at + 1, sine);
+  if (parts == 1) return;
+  table.set_float(at + columns, -sine);
+  if (result_parts == 2) table.set_float(at + columns + 1, cosine);
 }
 
 /// The matrix [samples * parts, bins * result parts] of the transform, with `window` as factors of
@@ -50,25 +74,16 @@ Result<dsl::Array> table_of(const Node& node, const Transform& t, DType type, in
       rows * columns > most_table_elements)
     return node.unsupported(fmt::format("a Fourier transform of {} points", t.length));
   TW_TRY(dsl::Array table, dsl::Array::make(type, {rows, columns}));
-  const double turn = (t.is_inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(t.length);
   for (int64_t n = 0; n < std::min(samples, t.read()); ++n)
-    for (int64_t k = 0; k < t.bins(); ++k) {
-      const double angle = turn * static_cast<double>(k * n % t.length);
-      const double size = magnitude(t, n) * (window.empty() ? 1 : window[static_cast<size_t>(n)]);
-      const double cosine = size * std::cos(angle), sine = size * std::sin(angle);
-      const int64_t at = n * t.parts * columns + k * t.result_parts();
-      table.set_float(at, cosine);
-      if (t.result_parts() == 2) table.set_float(at + 1, sine);
-      if (t.parts == 1) continue;
-      table.set_float(at + columns, -sine);
-      if (t.result_parts() == 2) table.set_float(at + columns + 1, cosine);
-    }
+    for (int64_t k = 0; k < t.bins(); ++k)
+      set_rotation(table, n * t.parts * columns + k * t.result_parts(), columns, t.angle(n * k),
+                   size_of(t, n, window), t.parts, t.result_parts());
   return table;
 }
 
 /// Adds `output`, the product of the rows of `samples` with the table, in the shape `result`.
-Status add_transform(Builder& builder, const Value& samples, dsl::Array table, const Shape& result,
-                     const std::string& output) {
+Status add_product(Builder& builder, const Value& samples, dsl::Array table, const Shape& result,
+                   const std::string& output) {
   const int64_t k = table.shape[0], n = table.shape[1];
   const int64_t m = k == 0 ? 0 : extent_of(samples.type.shape) / k;
   const std::string weights = builder.fresh_name(output + "_table");
@@ -78,6 +93,139 @@ Status add_transform(Builder& builder, const Value& samples, dsl::Array table, c
   TW_RETURN_IF_ERROR(add_named(builder, "dense", {{"m", m}, {"n", n}, {"k", k}}, samples.type.dtype,
                                {rows, builder.value(weights)}, product));
   return add_reshape(builder, builder.value(product), result, output);
+}
+
+// ---- in two steps ---------------------------------------------------------------------------
+
+/// A length as the product of two, by which the transform is many short ones (Cooley and Tukey, An
+/// Algorithm for the Machine Calculation of Complex Fourier Series, 1965). With n = second a + b
+/// and k = c + first d:
+///
+///   z[b, c] = sum(a) exp(-2 pi j n c / length) x[n]
+///   y[k] = sum(b) exp(-2 pi j b d / second) z[b, c]
+struct Factors {
+  int64_t first = 1, second = 1;
+  /// Numbers of d that the bins need.
+  int64_t bins_of_second(const Transform& t) const { return ceil_div(t.bins(), first); }
+};
+
+/// Two steps move the data more often, and their products are small.
+constexpr double least_saving = 0.5;
+
+/// The factors that take the fewest multiplications; nullopt where they save too few, and where
+/// their tables would be too large.
+std::optional<Factors> factors_of(const Transform& t) {
+  if (t.gives_real() || t.length > most_table_elements) return std::nullopt;
+  const auto product = [](std::initializer_list<int64_t> extents) {
+    double product = 1;
+    for (const int64_t extent : extents) product *= static_cast<double>(extent);
+    return product;
+  };
+  std::optional<Factors> best;
+  double least = (1 - least_saving) * product({t.length, t.parts, t.bins(), t.result_parts()});
+  const auto consider = [&](const Factors& f) {
+    const double first = product({t.length, t.parts, 2, f.first});
+    const double second = product({f.first, 2, f.second, 2, f.bins_of_second(t)});
+    if (first + second >= least || first > static_cast<double>(most_table_elements)) return;
+    least = first + second;
+    best = f;
+  };
+  for (int64_t factor = 2; factor * factor <= t.length; ++factor) {
+    if (t.length % factor != 0) continue;
+    consider({factor, t.length / factor});
+    consider({t.length / factor, factor});
+  }
+  return best;
+}
+
+/// The tables [second, first * parts, first * 2] of the first step and [second * 2, bins of second
+/// * 2] of the second one.
+Result<std::array<dsl::Array, 2>> tables_of(const Transform& t, const Factors& f, DType type,
+                                            const std::vector<double>& window) {
+  const int64_t columns = 2 * f.first, last_columns = 2 * f.bins_of_second(t);
+  TW_TRY(dsl::Array first, dsl::Array::make(type, {f.second, f.first * t.parts, columns}));
+  for (int64_t b = 0; b < f.second; ++b)
+    for (int64_t a = 0; a < f.first; ++a)
+      for (int64_t c = 0; c < f.first; ++c) {
+        const int64_t n = f.second * a + b;
+        set_rotation(first, ((b * f.first + a) * t.parts) * columns + 2 * c, columns,
+                     t.angle(n * c), size_of(t, n, window), t.parts, 2);
+      }
+  TW_TRY(dsl::Array second, dsl::Array::make(type, {2 * f.second, last_columns}));
+  for (int64_t b = 0; b < f.second; ++b)
+    for (int64_t d = 0; d < f.bins_of_second(t); ++d)
+      set_rotation(second, 2 * b * last_columns + 2 * d, last_columns, t.angle(f.first * b * d), 1,
+                   2, 2);
+  return std::array{std::move(first), std::move(second)};
+}
+
+Result<Value> add_constant(Builder& builder, const std::string& stem, dsl::Array array) {
+  const std::string name = builder.fresh_name(stem);
+  TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(array)));
+  return builder.value(name);
+}
+
+/// Adds an operator of this value under a name of its own.
+Result<Value> moved(Builder& builder, Declaration& declaration, const std::vector<Axis>& axes,
+                    const Expr& element, const std::string& stem) {
+  const std::string name = builder.fresh_name(stem);
+  TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, element), name));
+  return builder.value(name);
+}
+
+/// As add_transform(), in two steps. Requires: as many samples in a row as the length.
+Status add_in_two_steps(Builder& builder, const Value& samples, const Transform& t,
+                        const Factors& f, const std::vector<double>& window, const Shape& result,
+                        const std::string& output) {
+  const DType type = samples.type.dtype;
+  const int64_t rows = extent_of(samples.type.shape) / (t.length * t.parts);
+  TW_TRY(auto tables, tables_of(t, f, type, window));
+  TW_TRY(const Value first_table, add_constant(builder, output + "_table", std::move(tables[0])));
+  TW_TRY(const Value second_table, add_constant(builder, output + "_table", std::move(tables[1])));
+
+  TW_TRY(const Value x, reshaped(builder, samples, {rows, t.length, t.parts}));
+  Declaration split(builder);
+  const std::vector<Axis> s = axes_of({f.second, rows, f.first, t.parts});
+  const Expr sample = split.read(x)(s[1], Expr(s[2]) * Expr(f.second) + Expr(s[0]), s[3]);
+  TW_TRY(const Value parts, moved(builder, split, s, sample, output + "_split"));
+  TW_TRY(const Value a, reshaped(builder, parts, {f.second, rows, f.first * t.parts}));
+  const std::string z = builder.fresh_name(output + "_first");
+  TW_RETURN_IF_ERROR(
+      add_named(builder, "batch_matmul",
+                {{"b", f.second}, {"m", rows}, {"n", 2 * f.first}, {"k", f.first * t.parts}}, type,
+                {a, first_table}, z));
+
+  TW_TRY(const Value halves, reshaped(builder, builder.value(z), {f.second, rows, f.first, 2}));
+  TW_TRY(const Value turned, transposed(builder, halves, {1, 2, 0, 3}));
+  TW_TRY(const Value b, reshaped(builder, turned, {rows * f.first, 2 * f.second}));
+  const int64_t bins = f.bins_of_second(t);
+  const std::string y = builder.fresh_name(output + "_second");
+  TW_RETURN_IF_ERROR(add_named(builder, "dense",
+                               {{"m", rows * f.first}, {"n", 2 * bins}, {"k", 2 * f.second}}, type,
+                               {b, second_table}, y));
+
+  TW_TRY(const Value last, reshaped(builder, builder.value(y), {rows, f.first, bins, 2}));
+  Declaration join(builder);
+  const std::vector<Axis> o = axes_of({rows, t.bins(), 2});
+  const Expr k(o[1]), first(f.first);
+  TW_TRY(const Value joined,
+         moved(builder, join, o, join.read(last)(o[0], k % first, k / first, o[2]),
+               output + "_joined"));
+  return add_reshape(builder, joined, result, output);
+}
+
+/// Adds `output`, the transform of rows [..., count, parts], in the shape `result`. The elements
+/// are multiplied by `window`, unless it is empty.
+Status add_transform(const Node& node, Builder& builder, const Value& samples, int64_t count,
+                     const Transform& t, const std::vector<double>& window, const Shape& result,
+                     const std::string& output) {
+  const DType type = samples.type.dtype;
+  const bool is_whole = count == t.length && extent_of(samples.type.shape) > 0;
+  const bool keeps_digits = type == Float32 || type == Float64;  // what is between is rounded
+  const auto factors = is_whole && keeps_digits ? factors_of(t) : std::nullopt;
+  if (factors) return add_in_two_steps(builder, samples, t, *factors, window, result, output);
+  TW_TRY(dsl::Array table, table_of(node, t, type, count, window));
+  return add_product(builder, samples, std::move(table), result, output);
 }
 
 /// The real and imaginary part in the last dimension of the signal, 1 or 2.
@@ -126,7 +274,6 @@ Status convert_dft(const Node& node, Builder& builder) {
   const int64_t samples = signal.type.shape[axis];
   TW_TRY(t.length, single(node, 1, t.gives_real() ? 2 * (samples - 1) : samples));
   if (t.length < 1) return node.invalid(fmt::format("a transform of {} points", t.length));
-  TW_TRY(dsl::Array table, table_of(node, t, signal.type.dtype, samples, {}));
   // The transformed dimension comes before the parts, and returns to its place.
   std::vector<size_t> order(signal.type.shape.size());
   std::iota(order.begin(), order.end(), 0);
@@ -137,7 +284,7 @@ Status convert_dft(const Node& node, Builder& builder) {
   result[last] = t.bins();
   result.back() = t.result_parts();
   const std::string name = axis == last ? node.outputs[0] : builder.fresh_name(node.outputs[0]);
-  TW_RETURN_IF_ERROR(add_transform(builder, rows, std::move(table), result, name));
+  TW_RETURN_IF_ERROR(add_transform(node, builder, rows, samples, t, {}, result, name));
   return axis == last ? Status()
                       : add_transpose(builder, builder.value(name), order, node.outputs[0]);
 }
@@ -162,7 +309,6 @@ Status convert_stft(const Node& node, Builder& builder) {
   if (has_window && node.input(2).constant) {
     TW_TRY(window, node.constant_numbers(2));
   }
-  TW_TRY(dsl::Array table, table_of(node, t, signal.type.dtype, t.length, window));
   const int64_t frames = (samples - t.length) / step + 1;
   const std::vector<Axis> o = axes_of({batch, frames, t.length, t.parts});
   Declaration declaration(builder);
@@ -174,7 +320,7 @@ Status convert_stft(const Node& node, Builder& builder) {
   }
   const std::string cut = builder.fresh_name(node.outputs[0] + "_frames");
   TW_RETURN_IF_ERROR(declaration.add(compute("out", o, sample), cut));
-  return add_transform(builder, builder.value(cut), std::move(table),
+  return add_transform(node, builder, builder.value(cut), t.length, t, window,
                        {batch, frames, t.bins(), t.result_parts()}, node.outputs[0]);
 }
 

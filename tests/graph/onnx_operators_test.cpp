@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "base/random.h"
@@ -944,6 +945,89 @@ TEST(OnnxOperators, ErrorsNameTheNode) {
       .data({1, 4, 1}, counted(4))
       .data({1, 3, 1}, counted(3))
       .expect_error(ErrorCode::Invalid, "the weights do not fit");
+}
+
+// ---- Fourier transforms ---------------------------------------------------------------------
+
+/// The transform by its definition, parts last.
+Numbers transform_of(const Numbers& x, int64_t length, int64_t parts, int64_t bins,
+                     bool is_inverse) {
+  Numbers y;
+  for (int64_t k = 0; k < bins; ++k) {
+    double real = 0, imaginary = 0;
+    for (int64_t n = 0; n < length; ++n) {
+      const double angle = (is_inverse ? 2 : -2) * std::numbers::pi *
+                           static_cast<double>(n * k % length) / static_cast<double>(length);
+      const auto at = static_cast<size_t>(n * parts);
+      const double re = x[at], im = parts == 2 ? x[at + 1] : 0;
+      real += re * std::cos(angle) - im * std::sin(angle);
+      imaginary += re * std::sin(angle) + im * std::cos(angle);
+    }
+    const double size = is_inverse ? 1.0 / static_cast<double>(length) : 1;
+    y.insert(y.end(), {size * real, size * imaginary});
+  }
+  return y;
+}
+
+Numbers random_numbers(int64_t count) {
+  Random random(static_cast<uint64_t>(count));
+  Numbers values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(2 * random.unit() - 1);
+  return values;
+}
+
+void expect_near(const Numbers& found, const Numbers& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+// Short ones are one product, lengths with factors two short ones, and primes one again.
+TEST(OnnxOperators, FourierTransformsOfAnyLength) {
+  for (const int64_t length : {1, 12, 120, 127, 150, 400, 512})
+    for (const int64_t parts : {1, 2})
+      for (const bool is_inverse : {false, true}) {
+        const bool is_onesided = parts == 1 && !is_inverse;
+        const int64_t bins = is_onesided ? length / 2 + 1 : length;
+        const Numbers x = random_numbers(length * parts);
+        OneNode node("DFT", 17);
+        node.data({1, length, parts}, x)
+            .set("inverse", int64_t{is_inverse})
+            .set("onesided", int64_t{is_onesided});
+        SCOPED_TRACE(fmt::format("{} {} {}", length, parts, is_inverse));
+        expect_near(node.values(), transform_of(x, length, parts, bins, is_inverse), 1e-4);
+      }
+}
+
+TEST(OnnxOperators, LongFourierTransformsTakeTwoSteps) {
+  const auto has_batches = [](int64_t length) {
+    OneNode node("DFT", 17);
+    node.data({1, length, 1}, random_numbers(length)).set("onesided", int64_t{1});
+    const Graph graph = node.graph();
+    return std::ranges::any_of(graph.operators,
+                               [](const Operator& op) { return op.workload.op == "batch_matmul"; });
+  };
+  EXPECT_TRUE(has_batches(400));
+  EXPECT_FALSE(has_batches(16));
+  EXPECT_FALSE(has_batches(401));
+}
+
+// 3 frames of 160 samples, 100 apart, with a window.
+TEST(OnnxOperators, ShortTimeFourierTransformsOfLongFrames) {
+  const Numbers x = random_numbers(400), window = random_numbers(160);
+  OneNode node("STFT", 17);
+  node.data({1, 400, 1}, x)
+      .constant({}, {100}, Int64)
+      .constant({160}, window)
+      .constant({}, {160}, Int64);
+  Numbers expected;
+  for (int64_t frame = 0; frame < 3; ++frame) {
+    Numbers samples;
+    for (int64_t n = 0; n < 160; ++n)
+      samples.push_back(x[static_cast<size_t>(100 * frame + n)] * window[static_cast<size_t>(n)]);
+    const Numbers bins = transform_of(samples, 160, 1, 81, false);
+    expected.insert(expected.end(), bins.begin(), bins.end());
+  }
+  expect_near(node.values(), expected, 1e-4);
 }
 
 }  // namespace
