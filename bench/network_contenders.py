@@ -6,6 +6,7 @@ order, and a number of threads, and has:
 
     name, version   as they stand in results
     run()           one call, whose outputs stay until the next
+    inputs()        arrays by name, to be written before a call
     outputs()       arrays by name
 
 Arrays are bound once, outside of what is timed.
@@ -26,8 +27,12 @@ class Tilewright:
             raise RuntimeFailure(USAGE, f"[bench] --artifact {artifact}: its arrays have the shapes "
                                         f"{expected}: expected an artifact of this network")
         arrays = {name: aligned(array) for name, array in arrays.items()}
+        self._inputs = {name: arrays[name] for name in inputs}
         self._outputs = {name: arrays[name] for name in outputs}
         self.run = model.bind(list(arrays.values()))
+
+    def inputs(self):
+        return self._inputs
 
     def outputs(self):
         return self._outputs
@@ -55,6 +60,9 @@ class OnnxRuntime:
                 bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         self.run = lambda: session.run_with_iobinding(binding)
 
+    def inputs(self):
+        return self._arrays
+
     def outputs(self):
         return self._outputs
 
@@ -77,6 +85,9 @@ class OpenVino:
             for name, array in arrays.items():
                 request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
         self.run = request.infer
+
+    def inputs(self):
+        return self._arrays
 
     def outputs(self):
         return self._outputs

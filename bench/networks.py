@@ -24,6 +24,7 @@ import onnx
 FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER / "models"))
 
+import first_class  # noqa: E402
 import make_models  # noqa: E402
 from counts import multiply_adds  # noqa: E402
 from network_contenders import PEERS, Tilewright  # noqa: E402
@@ -144,6 +145,12 @@ def peak_of(findings, threads):
     return float(measured[2]) if measured[2] and int(measured[3]) == threads else None
 
 
+def round_trip_of(findings):
+    """Time in ns of a cache line from one core to another and back; None where there is one core."""
+    measured = re.match(r"([0-9.]+) ns for a cache line", findings.get("round trip", ""))
+    return float(measured[1]) if measured else None
+
+
 def processor():
     with open("/proc/cpuinfo") as file:
         names = re.findall(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
@@ -210,10 +217,9 @@ def row_of(network, threads, ours, peer, times, peak):
             "peak_share": gflops / peak if peak else None}
 
 
-def compare(network, options, peak):
+def compare(network, contenders, options, peak):
     """Rows of ours against each peer, and the figures of all. Who computes something else is not
     timed, and has a row with the error."""
-    contenders = contenders_of(network, options)
     errors = [network.error_of(contender.outputs()) for contender in contenders]
     wrong = [{"name": network.name, "threads": options.threads,
               "error": f"{c.name}: outputs differ by {e:.1e} of the largest, more than "
@@ -243,11 +249,12 @@ def document_head(suite, findings):
                         "device": findings.get("machine"), "cores": os.cpu_count()}}
 
 
-def document_of(network, options, findings, rows, figures):
+def document_of(network, options, findings, rows, figures, classes):
     return {**document_head("networks", findings),
             "options": {"rounds": options.rounds, "threads": options.threads, "batch": options.batch,
                         "seed": options.seed, "tolerance": options.tolerance},
             "network": {"name": network.name, "flops": network.flops},
+            **({"first_class": classes} if classes else {}),
             "contenders": figures, "rows": rows}
 
 
@@ -272,9 +279,18 @@ def row_lines(document):
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def round_trip_line(times):
+    """A line on the two times, before and after; none where they were not taken."""
+    if not times or None in times:
+        return []
+    return [f"a cache line goes from one core to another and back in {times[0]:.0f} ns before, "
+            f"{times[1]:.0f} ns after"]
+
+
 def table_of(document):
     network, threads = document["network"], document["options"]["threads"]
     lines = [f"{network['name']}, {network['flops'] / 1e9:.2f} GFLOP, threads: {threads}",
+             *round_trip_line(document["machine"].get("round_trip_ns")),
              f"{'':24}{'fastest ms':>11}{'median ms':>11}{'interval':>19}{'load ms':>9}{'error':>9}"]
     for f in document["contenders"]:
         interval = f"{f['median_low_us'] / 1e3:.3f}-{f['median_high_us'] / 1e3:.3f}"
@@ -289,6 +305,11 @@ def table_of(document):
         lines.append(f"against {row['peer']}: ratio {row['ratio']:.3f} "
                      f"({row['ratio_low']:.3f}-{row['ratio_high']:.3f}), "
                      f"{row['gflops']:.1f} GFLOP/s{share}")
+    classes = document.get("first_class")
+    if classes:
+        lines.append(f"the first class of {classes['images']} images, of which double is clear about "
+                     f"{classes['clear']}, is that of double: " + ", ".join(
+                         f"{name} {count}" for name, count in classes["equal"].items()))
     return "\n".join(lines) + "\n"
 
 
@@ -325,6 +346,8 @@ def parsed(arguments):
     parser.add_argument("--seed", type=int, default=1, help="of the inputs")
     parser.add_argument("--tolerance", type=float, default=1e-4,
                         help="largest error of an output over its largest value")
+    parser.add_argument("--images", type=int, default=0,
+                        help="compare the class that comes first for so many random images, too")
     parser.add_argument("--output", help="write the results as JSON there too")
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.add_argument("--build", type=pathlib.Path, default=FOLDER.parent / "build" / "release",
@@ -333,7 +356,20 @@ def parsed(arguments):
     for name in ("threads", "rounds", "batch"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)}: expected 1 or more")
+    if options.images < 0:
+        parser.error(f"--images {options.images}: expected 0 or more")
     return options
+
+
+def classes_of(network, contenders, options, folder):
+    """first_class.agreement(), or None where no images were asked for."""
+    if options.images == 0:
+        return None
+    if len(network.expected) != 1:
+        raise Failure(f"[bench] --images: {network.name} has {len(network.expected)} outputs: "
+                      "expected one, of classes", code=USAGE)
+    double = first_class.double_contender(network, options, folder)
+    return first_class.agreement(network, contenders, double, options.images, options.seed)
 
 
 def check_installed(peers):
@@ -349,8 +385,14 @@ def run(options):
     pinned(options.threads)
     with tempfile.TemporaryDirectory() as folder:
         network = network_of(options, pathlib.Path(folder))
-        rows, figures = compare(network, options, peak_of(findings, options.threads))
-    document = shortened(document_of(network, options, findings, rows, figures))
+        contenders = contenders_of(network, options)
+        rows, figures = compare(network, contenders, options, peak_of(findings, options.threads))
+        classes = classes_of(network, contenders, options, pathlib.Path(folder))
+    document = shortened(document_of(network, options, findings, rows, figures, classes))
+    if options.threads > 1:
+        # Virtual processors may have moved to cores that lie closer together, or farther apart.
+        document["machine"]["round_trip_ns"] = [round_trip_of(found) for found in
+                                                (findings, findings_of(options.build))]
     if options.output:
         pathlib.Path(options.output).write_text(row_lines(document))
     print(row_lines(document) if options.format == "json" else table_of(document), end="")

@@ -20,6 +20,7 @@
 #include "tools/verbs.h"
 #include "tuner/device.h"
 #include "tuner/peak.h"
+#include "tuner/round_trip.h"
 #include "tuner/sandbox.h"
 
 namespace tw::tools {
@@ -51,6 +52,15 @@ Finding peak(const Target& host, const Surroundings& here) {
     text += fmt::format(", {:.1f} on {}", all->gflops, host.machine.cores);
   }
   return {"peak", text + ", right now"};
+}
+
+Finding round_trip(const Target& host, const Surroundings& here) {
+  if (host.machine.cores < 2) return {"round trip", "there is one core"};
+  const auto ns = tuner::measure_round_trip_ns(here.environment.clock);
+  if (!ns) return failed("round trip", ns.error());
+  return {
+      "round trip",
+      fmt::format("{:.0f} ns for a cache line from one core to another and back, right now", *ns)};
 }
 
 Finding limits() {
@@ -182,6 +192,7 @@ Examination everything(const DoctorFlags& flags, const Surroundings& here) {
       {"cores", fmt::format("{} usable, by affinity and quota", host.machine.cores)}};
   append(findings, machine_findings(host, known, calibrated));
   append(findings, {peak(host, here),
+                    round_trip(host, here),
                     limits(),
                     {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
                     database(store),

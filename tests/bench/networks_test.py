@@ -19,7 +19,8 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
 import network_rounds  # noqa: E402
-import networks  # noqa: E402
+import networks  # noqa: E402, which adds the folder of models to the path
+import first_class  # noqa: E402
 import reference  # noqa: E402
 from network_rounds import (Watch, contention, interleave, median_call, median_of,  # noqa: E402
                             ratios, read_counters)
@@ -302,6 +303,48 @@ class Program(unittest.TestCase):
             self.assertEqual(done.stdout, "")
             self.assertRegex(done.stderr, r"\Atw bench: \[[^\]]+\] [^\n]+\n\Z")
             self.assertIn(words, done.stderr)
+
+
+class Linear:
+    """A contender whose outputs are its inputs times a matrix."""
+
+    def __init__(self, name, matrix):
+        self.name, self._matrix = name, matrix
+        self._input, self._output = np.zeros((1, len(matrix))), np.zeros((1, matrix.shape[1]))
+
+    def inputs(self):
+        return {"x": self._input}
+
+    def outputs(self):
+        return {"y": self._output}
+
+    def run(self):
+        self._output[...] = self._input @ self._matrix
+
+
+class FirstClasses(unittest.TestCase):
+    network = networks.Network("net", None, "", {"x": np.zeros((1, 5), np.float32)}, {})
+
+    def test_equal_networks_agree_and_others_do_not(self):
+        matrix = random(5, 7).astype(np.float64)
+        contenders = [Linear("equal", matrix), Linear("near", matrix + 1e-5), Linear("other", -matrix)]
+        found = first_class.agreement(self.network, contenders, Linear("double", matrix), 40, seed=1)
+        self.assertEqual(found["images"], 40)
+        self.assertGreater(found["clear"], 30)
+        self.assertEqual(found["equal"], {"equal": found["clear"], "near": found["clear"], "other": 0})
+
+    def test_images_that_double_is_not_clear_about_do_not_count(self):
+        matrix = np.ones((5, 7))
+        found = first_class.agreement(self.network, [], Linear("double", matrix), 3, seed=1)
+        self.assertEqual((found["clear"], found["equal"]), (0, {}))
+
+    def test_all_floats_become_double(self):
+        model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", (1, 5))], [("y", None)],
+                         {"w": random(5, 7)})
+        double = first_class.double_model(model)
+        kinds = {value.type.tensor_type.elem_type for value in [*double.graph.input, *double.graph.output]}
+        self.assertEqual(kinds, {TensorProto.DOUBLE})
+        self.assertEqual(double.graph.initializer[0].data_type, TensorProto.DOUBLE)
 
 
 class Peak(unittest.TestCase):

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether networks name the same class first as the network in double does, over many random images.
+
+The evaluator of reference.py takes seconds an image, so that the reference is the network in double,
+compiled by Tilewright without tuning, after it agreed with the evaluator on one image.
+"""
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from network_contenders import Tilewright
+from reference import as_double, in_double, widened
+from runtime_library import RuntimeFailure
+
+# Differences of the two largest outputs below this may be rounding.
+CLEAR_MARGIN = 1e-3
+# The largest error of the network in double, relative to the largest output.
+DOUBLE_TOLERANCE = 1e-9
+WRONG_OUTPUTS = 6  # a tw_status
+
+
+def double_model(model):
+    """The model with constants, inputs and outputs in double."""
+    double = as_double(model)
+    for array in double.graph.initializer:
+        array.CopyFrom(widened(array))
+    graph = double.graph
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    return double
+
+
+def double_contender(network, options, folder):
+    """The network in double, as compiled without measurements, on network.inputs."""
+    path, artifact = folder / "double.onnx", folder / "double.twart"
+    onnx.save(double_model(network.model), path)
+    program = options.build / "tools" / "tilewright"
+    subprocess.run([program, "tune", "--model", path, "--effort", "none", "--threads",
+                    str(options.threads), "--db", folder / "double.db", "--output", artifact],
+                   check=True, stdout=subprocess.DEVNULL)
+    library = options.build / "runtime" / "libtilewright_runtime.so"
+    blank = {name: np.zeros(array.shape) for name, array in network.expected.items()}
+    contender = Tilewright(artifact, in_double(network.inputs), blank, options.threads, library)
+    contender.run()
+    error = network.error_of(contender.outputs())
+    if not error <= DOUBLE_TOLERANCE:
+        raise RuntimeFailure(WRONG_OUTPUTS, f"[bench] the network in double differs by {error:.1e} "
+                                            "from the evaluator")
+    return contender
+
+
+def image(inputs, seed):
+    """Random values for the inputs, the floats of which are N(0, 1); the others stay."""
+    random = np.random.default_rng(seed)
+    return {name: random.standard_normal(array.shape, np.float32)
+            if array.dtype == np.float32 else array for name, array in inputs.items()}
+
+
+def first_classes(contender, inputs):
+    """The index of the largest element in each row of the only output, and by how much it is larger
+    than the next."""
+    for name, array in inputs.items():
+        contender.inputs()[name][...] = array
+    contender.run()
+    output, = contender.outputs().values()
+    rows = output.reshape(-1, output.shape[-1])
+    sorted_rows = np.sort(rows, axis=1)
+    return rows.argmax(axis=1), sorted_rows[:, -1] - sorted_rows[:, -2]
+
+
+def agreement(network, contenders, double, images, seed):
+    """For each contender the number of images whose first class is that of double; only those
+    count that double is clear about."""
+    equal, clear = dict.fromkeys((c.name for c in contenders), 0), 0
+    for i in range(images):
+        inputs = image(network.inputs, [seed, i])
+        expected, margin = first_classes(double, inputs)
+        is_clear = margin > CLEAR_MARGIN
+        clear += int(is_clear.sum())
+        for contender in contenders:
+            classes, _ = first_classes(contender, inputs)
+            equal[contender.name] += int((classes == expected)[is_clear].sum())
+    return {"images": images, "clear": clear, "margin": CLEAR_MARGIN, "equal": equal}

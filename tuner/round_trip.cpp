@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/round_trip.h"
+
+#include <atomic>
+
+#include "tuner/crew.h"
+#include "tuner/sampling.h"
+
+namespace tw::tuner {
+
+Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns) {
+  constexpr int polls = 64;            // of a step, which is called by way of a function object
+  constexpr int64_t warm_up = 10'000;  // passes, in which the threads come to their cores
+  struct alignas(128) Ball {
+    std::atomic<int64_t> passes{0};
+  } ball;
+  const auto pass = [&](size_t thread) {
+    for (int i = 0; i < polls; ++i) {
+      const int64_t passes = ball.passes.load(std::memory_order_acquire);
+      if (passes % 2 != static_cast<int64_t>(thread)) continue;
+      return ball.passes.store(passes + 1, std::memory_order_release);
+    }
+  };
+  Crew crew(2, pass);
+  TW_RETURN_IF_ERROR(crew.start("cores"));
+  while (ball.passes < warm_up) pass(0);
+  const auto passes = [&] { return ball.passes.load(std::memory_order_relaxed); };
+  return 2 / median(crew.rates(passes, clock, budget_ns));
+}
+
+}  // namespace tw::tuner
