@@ -2,10 +2,11 @@
 #pragma once
 // A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
 // inputs and outputs, and the state of the caches when it is called. Together with a Target it
-// decides a search space (space.h). How exact the
-// result must be is no part of it: no order of a sum is known to be too inexact for an accuracy
-// class before it is tried, and a candidate that is has the status `wrong`. A plain value;
-// thread-safe to share.
+// decides a search space (space.h). The accuracy class is no part of it: no order of a sum is known
+// to be too inexact for a class before it is tried, and a candidate that is has the status `wrong`.
+// A plain value; thread-safe to share.
+
+#include <limits>
 
 #include "base/result.h"
 #include "dsl/compute.h"
@@ -21,13 +22,16 @@ struct Problem {
   /// choose the layout of a tensor that is not named here.
   dsl::Layouts layouts = {};
   dsl::CacheState state = dsl::CacheState::Hot;
-  /// Other algorithms than the declared sums may be used (algorithms.h).
+  /// Other algorithms than the declared sums may be used (algorithms.h),
   bool algorithms = false;
+  /// those of which no larger error is to be expected (Rewritten::expected_error).
+  double most_error = std::numeric_limits<double>::infinity();
 };
 
-inline Problem problem_of(const dsl::Workload& workload) {
+inline Problem problem_of(const dsl::Workload& workload,
+                          double most_error = std::numeric_limits<double>::infinity()) {
   return {workload.compute, workload.layouts, workload.state,
-          workload.accuracy == dsl::Accuracy::Fast};
+          workload.accuracy == dsl::Accuracy::Fast, most_error};
 }
 
 /// Invalid if the schedule keeps a tensor in another layout than the problem asks for. Requires:

@@ -243,6 +243,8 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
   state->target = target;
   std::vector<Rewritten> rewritten;
   if (problem.algorithms) rewritten = apply_algorithms(problem.compute, target);
+  std::erase_if(rewritten,
+                [&](const Rewritten& one) { return one.expected_error > problem.most_error; });
   state->chooses_algorithm = !rewritten.empty();
   if (state->chooses_algorithm) state->decisions.push_back({"algorithm", {}});
   TW_TRY(ComputePlan direct, plan_stages(problem, target, stop));

@@ -106,7 +106,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
 /// True where a kernel could be the result: one that was timed, or one that the database has.
 Result<bool> Task::has_something_to_compare() const {
   if (!finalists_.empty() || !disturbed_.empty() || !postponed_.empty() || elsewhere_) return true;
-  TW_TRY(const auto known, run_.best_known(workload()));
+  TW_TRY(const auto known, run_.best_known(spec_));
   return known.has_value();
 }
 
@@ -215,7 +215,7 @@ Status Task::try_unconfirmed() {
 /// built and is correct; returns whether it did. Other hosts with such a device may have another
 /// clock, or be wrong: the database then has what this one says of it, too.
 Result<bool> Task::defend_known() {
-  TW_TRY(const auto known, run_.best_known(workload()));
+  TW_TRY(const auto known, run_.best_known(spec_));
   const bool is_new = known && is_of_device(*known, run_.target) &&
                       known->status == db::TrialStatus::Ok && !is_finalist(known->schedule);
   if (!is_new) return false;
@@ -281,7 +281,7 @@ Result<db::Record> Task::confirm_winner() {
   }
   run_.store_all();
   if (run_.unstored) return winner.record;
-  TW_TRY(const auto known, run_.best_known(workload()));
+  TW_TRY(const auto known, run_.best_known(spec_));
   const bool is_answer = known && is_of_device(*known, run_.target) &&
                          (unusable_.empty() || known->schedule != unusable_) &&
                          known->latency_ns <= db::session_agreement * winner_ns;

@@ -15,6 +15,7 @@
 #include "graph/plan_text.h"
 #include "tuner/contenders.h"
 #include "tuner/host_machine.h"
+#include "tuner/network_error.h"
 #include "tuner/notes.h"
 #include "tuner/prediction_cache.h"
 #include "tuner/worker_pool.h"
@@ -117,7 +118,8 @@ class NetworkRun {
         .target = target_,
         .threads = options_.tuning.threads,
         .stop = environment_.stop(),
-        .tell = [this](size_t done, size_t count) { tell_of_predictions(done, count); }};
+        .tell = [this](size_t done, size_t count) { tell_of_predictions(done, count); },
+        .most_error = services_.most_error};
     TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
     costs_ = std::make_shared<SchemeCosts>(std::move(costs));
     tuned_.predicting_s = elapsed_s();
@@ -372,8 +374,10 @@ class NetworkRun {
     options.budget_s = budget_s;
     options.trials = trials;
     options.builds_winners = false;  // build_model() builds those of the last plan
-    auto results = services_.tune_all(tasks.specs, options,
-                                      [&](Progress progress) { report(progress, before_s); });
+    std::vector<TaskSpec> specs = tasks.specs;
+    for (TaskSpec& spec : specs) spec.most_error = services_.most_error;
+    auto results =
+        services_.tune_all(specs, options, [&](Progress progress) { report(progress, before_s); });
     if (!results && results.error().code != ErrorCode::Interrupted)
       return tl::unexpected(results.error());
     if (results) take_results(tasks, *results);
@@ -478,8 +482,10 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
   const PredictionCache cache = PredictionCache::open(
       options.predictions, predictor_version(machine, options.tuning.threads));
   NetworkServices services;
-  services.predict =
-      cache.remembering(predict_for(machine, options.tuning.threads, environment.stop()));
+  services.most_error = most_error_of_kernels(graph, machine);
+  services.predict = cache.remembering(
+      predict_for(machine, options.tuning.threads, environment.stop(), services.most_error),
+      services.most_error);
   // Workers start with the first round, and keep the references of operators for the others.
   std::optional<Workers> workers;
   services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,

@@ -101,6 +101,8 @@ struct NetworkServices {
       const OnProgress& on_progress)>;
   Predict predict;
   TuneAll tune_all;
+  /// TaskSpec::most_error of all kernels (network_error.h).
+  double most_error = std::numeric_limits<double>::infinity();
 };
 
 /// Plans and tunes the network. Errors: Unsupported if an operator cannot be scheduled; Interrupted

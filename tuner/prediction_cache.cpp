@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -114,10 +115,12 @@ PredictionCache PredictionCache::open(std::string path, std::string version) {
   return PredictionCache(std::move(state));
 }
 
-Predict PredictionCache::remembering(Predict predict) const {
-  return [state = state_, predict = std::move(predict)](const dsl::Workload& workload,
-                                                        Precision precision) -> Result<Predicted> {
-    const std::string text = workload.text();
+Predict PredictionCache::remembering(Predict predict, double most_error) const {
+  const std::string within =
+      std::isfinite(most_error) ? fmt::format(" within {:.3g}", most_error) : "";
+  return [state = state_, predict = std::move(predict), within](
+             const dsl::Workload& workload, Precision precision) -> Result<Predicted> {
+    const std::string text = workload.text() + within;
     {
       const std::lock_guard lock(state->mutex);
       const auto known = state->predictions.find(text);

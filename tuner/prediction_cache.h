@@ -12,6 +12,7 @@
 //
 // Thread-safe.
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,10 @@ class PredictionCache {
   static PredictionCache open(std::string path, std::string version);
 
   /// Answers from the cache, else asks `predict` and remembers its answer, unless it is an error.
-  /// The result may outlive the cache.
-  Predict remembering(Predict predict) const;
+  /// The result may outlive the cache. Predictions under different `most_error` (predict_for()) are
+  /// kept apart.
+  Predict remembering(Predict predict,
+                      double most_error = std::numeric_limits<double>::infinity()) const;
 
   /// Replaces the file, where something was added since it was read. Environment where it cannot be
   /// written.

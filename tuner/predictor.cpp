@@ -98,8 +98,11 @@ dsl::Workload with_row_major_arrays(dsl::Workload workload) {
 
 class Predictor {
  public:
-  Predictor(Target target, int threads, StopToken stop)
-      : target_(std::move(target)), threads_(threads), stop_(std::move(stop)) {}
+  Predictor(Target target, int threads, StopToken stop, double most_error)
+      : target_(std::move(target)),
+        threads_(threads),
+        stop_(std::move(stop)),
+        most_error_(most_error) {}
 
   Result<Predicted> predict(const dsl::Workload& workload, Precision precision) {
     Predicted predicted;
@@ -119,8 +122,12 @@ class Predictor {
   /// Configurations, best first.
   using Seeds = std::vector<std::string>;
 
+  Result<Space> space_of(const dsl::Workload& workload) const {
+    return Space::derive(schedules::problem_of(workload, most_error_), target_, stop_);
+  }
+
   Result<std::string> schedule_of(const dsl::Workload& workload, Precision precision) {
-    TW_TRY(const Space space, Space::derive(schedules::problem_of(workload), target_, stop_));
+    TW_TRY(const Space space, space_of(workload));
     if (space.algorithms() > 1) return best_of_algorithms(space, workload, precision);
     return predicted_schedule(space, threads_, workload.state, stop_,
                               precision == Precision::Rough ? effort_of_scheme : effort_of_network);
@@ -165,7 +172,7 @@ class Predictor {
   }
 
   Result<Seeds> find_seeds(const dsl::Workload& row_major) const {
-    TW_TRY(const Space space, Space::derive(schedules::problem_of(row_major), target_, stop_));
+    TW_TRY(const Space space, space_of(row_major));
     const Score score = analytic_score(space, threads_, row_major.state, stop_);
     Random random(1);
     Ranking ranking(score);
@@ -180,14 +187,15 @@ class Predictor {
   Target target_;
   int threads_;
   StopToken stop_;
+  double most_error_;
   std::mutex mutex_;
   std::map<std::string, std::shared_future<Result<Seeds>>> seeds_;  ///< by row-major workloads
 };
 
 }  // namespace
 
-Predict predict_for(const Target& target, int threads, StopToken stop) {
-  return [predictor = std::make_shared<Predictor>(target, threads, std::move(stop))](
+Predict predict_for(const Target& target, int threads, StopToken stop, double most_error) {
+  return [predictor = std::make_shared<Predictor>(target, threads, std::move(stop), most_error)](
              const dsl::Workload& workload, Precision precision) {
     return predictor->predict(workload, precision);
   };

@@ -9,6 +9,7 @@
 // Predictions under other layouts begin with these, and look at changes of them.
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "base/result.h"
@@ -34,7 +35,9 @@ struct Predicted {
 using Predict =
     std::function<Result<Predicted>(const dsl::Workload& workload, Precision precision)>;
 /// Deterministic: what it predicts depends on the workload and the precision alone. Thread-safe;
-/// copies share the points that they found.
-Predict predict_for(const Target& target, int threads, StopToken stop);
+/// copies share the points that they found. Algorithms of which larger errors than `most_error` are
+/// to be expected are left out.
+Predict predict_for(const Target& target, int threads, StopToken stop,
+                    double most_error = std::numeric_limits<double>::infinity());
 
 }  // namespace tw::tuner

@@ -211,7 +211,7 @@ Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Work
                                                      dsl::CacheState state) const {
   workload.state = state;
   Result<std::optional<db::Record>> record =
-      best_known(store, workload, context_.target, context_.threads);
+      best_known(store, workload, context_.target, context_.threads, context_.most_error);
   // While a server is away the costs stay as they are.
   if (!record && record.error().code == ErrorCode::TryLater) return std::optional<db::Record>();
   return record;

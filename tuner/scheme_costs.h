@@ -16,6 +16,7 @@
 // Not thread-safe; predict() uses threads of its own.
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -58,6 +59,7 @@ struct CostContext {
   /// Called with the number of predictions made and to be made, on the thread that asked for them;
   /// may be empty.
   std::function<void(size_t done, size_t count)> tell = {};
+  double most_error = std::numeric_limits<double>::infinity();  ///< of records that are used
 };
 
 /// Schemes as pairs of a group and the index of one of its schemes.

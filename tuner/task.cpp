@@ -84,7 +84,8 @@ void keep_fastest(std::vector<Finalist>& finalists) {
 Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
   TW_TRY(std::unique_ptr<Search> search, make_search(run.options.search));
   TW_TRY(schedules::Space space,
-         schedules::Space::derive(schedules::problem_of(spec.workload), run.target, run.stop()));
+         schedules::Space::derive(schedules::problem_of(spec.workload, spec.most_error), run.target,
+                                  run.stop()));
   std::unique_ptr<Task> task(new Task(spec, run, std::move(space), std::move(search)));
   if (!spec.schedule.empty()) TW_RETURN_IF_ERROR(task->begin_with_given_schedule());
   return task;
@@ -195,7 +196,7 @@ void Task::learn_from_database(const StopToken& stop) {
       *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
                     &run_.learner.records(), stop, most_in_a_proposal(usual_schedules_per_s),
                     run_.environment.host, run_.environment.notes});
-  const auto best = run_.best_known(workload());
+  const auto best = run_.best_known(spec_);
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
   const auto claim = run_.unconfirmed(workload());
   const bool is_of_other_host = best && *best && (*best)->host != run_.environment.host;
@@ -430,11 +431,11 @@ db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply
   record = db::seal(std::move(record));
 
   digest(candidate, record);
-  if (record.status == TrialStatus::Ok) {
+  if (is_result(record)) {
     finalists_.push_back({artifact, record, pace_.factor()});
     if (progress_.finishing.empty()) run_.enter(TuningRun::Phase::SearchingWithResult);
   }
-  if (record.status == TrialStatus::Unstable && record.latency_ns > 0)
+  if (record.status == TrialStatus::Unstable && record.latency_ns > 0 && is_exact(record))
     disturbed_.push_back({artifact, record, pace_.factor()});
   run_.learner.records().insert(record.hash);
   run_.store_record(record);
@@ -443,7 +444,7 @@ db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply
 
 /// Updates counts, search history and model samples with a trial.
 void Task::digest(const Candidate& candidate, const db::Record& trial) {
-  const bool is_valid = trial.status == TrialStatus::Ok;
+  const bool is_valid = is_result(trial);
   const bool is_timed = db::is_timed(trial);
   counts_.add(trial);
   if (db::proves_nothing(trial.status)) return;

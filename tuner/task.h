@@ -124,6 +124,11 @@ class Task {
     return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
   }
   bool is_guided() const;  ///< true once trials of this run guide its proposals
+  bool is_exact(const db::Record& trial) const { return trial.verified_error <= spec_.most_error; }
+  /// Whether the trial may be the result: it was timed, and is as exact as was asked for.
+  bool is_result(const db::Record& trial) const {
+    return trial.status == db::TrialStatus::Ok && is_exact(trial);
+  }
   int64_t fitting() const;
   Status prepare_runner(Needed needed);
   Status announce_measurements();

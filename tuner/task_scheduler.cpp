@@ -30,7 +30,7 @@ TaskScheduler::TaskScheduler(TuningRun& run)
 Result<TaskScheduler> TaskScheduler::open(const std::vector<TaskSpec>& specs, TuningRun& run) {
   TaskScheduler scheduler(run);
   for (const TaskSpec& spec : specs) {
-    TW_TRY(const auto known, run.best_known(spec.workload));
+    TW_TRY(const auto known, run.best_known(spec));
     scheduler.entries_.push_back({&spec, known.has_value()});
   }
   const auto count = static_cast<double>(specs.size());

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,6 +47,10 @@ struct TaskSpec {
   /// of the space is a parent of later candidates; where it has none, the nearest point is tried
   /// next. Empty: none.
   std::string schedule = {};
+  /// The largest error that the result may have, relative to the largest element; where the
+  /// accuracy class allows less, that counts. Trials with larger errors are stored, and are no
+  /// results.
+  double most_error = std::numeric_limits<double>::infinity();
 };
 
 struct TuneOptions {
@@ -137,9 +142,11 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
 db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
 /// The database's answer to that key, where it is of this device or its model. Else, of the best
 /// schedules that other models and targets with vectors of this length have, the one that the
-/// analytic cost model thinks the fastest here: it is worth a try.
-Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
-                                             const Target& target, int threads);
+/// analytic cost model thinks the fastest here: it is worth a try. Records with larger errors than
+/// `most_error` are passed over.
+Result<std::optional<db::Record>> best_known(
+    db::Store& store, const dsl::Workload& workload, const Target& target, int threads,
+    double most_error = std::numeric_limits<double>::infinity());
 
 /// Builds one schedule and returns the artifact, verified unless `verify` is false or the target is
 /// another machine's. Errors as in tune(); a wrong kernel is Invalid.

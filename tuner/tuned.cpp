@@ -128,9 +128,11 @@ db::Key database_key(const dsl::Workload& workload, const Target& target, int th
 }
 
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
-                                             const Target& target, int threads) {
+                                             const Target& target, int threads, double most_error) {
   // Whoever may write to the database may have stored anything.
   const auto applies = [&](const db::Record& record) -> Status {
+    if (record.verified_error > most_error)
+      return fail(ErrorCode::Invalid, "[tune] its error is larger than asked for");
     TW_TRY(const schedules::Schedule schedule,
            schedules::parse_schedule(workload.compute, record.schedule));
     TW_RETURN_IF_ERROR(schedule.program(schedules::limits_of(target)));

@@ -145,8 +145,9 @@ double TuningRun::expected_gain(double seconds) const {
   return expected_improvement(std::move(searches), seconds);
 }
 
-Result<std::optional<db::Record>> TuningRun::best_known(const dsl::Workload& workload) const {
-  return unless_away(tuner::best_known(*store, workload, target, options.threads));
+Result<std::optional<db::Record>> TuningRun::best_known(const TaskSpec& task) const {
+  return unless_away(
+      tuner::best_known(*store, task.workload, target, options.threads, task.most_error));
 }
 
 Result<std::optional<db::Record>> TuningRun::unconfirmed(const dsl::Workload& workload) const {

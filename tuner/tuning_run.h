@@ -105,7 +105,7 @@ struct TuningRun {
   /// tasks that have begun.
   double expected_gain(double seconds) const;
   /// As tuner::best_known(); none while the database is on a server that cannot be reached.
-  Result<std::optional<db::Record>> best_known(const dsl::Workload& workload) const;
+  Result<std::optional<db::Record>> best_known(const TaskSpec& task) const;
 
   /// The fastest claim of another host for this device that is to be confirmed (db::Doubt).
   Result<std::optional<db::Record>> unconfirmed(const dsl::Workload& workload) const;

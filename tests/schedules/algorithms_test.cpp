@@ -57,6 +57,19 @@ TEST(Algorithms, AreOfferedWhereTheAccuracyClassAllowsThemAndProductsOutnumberTr
   EXPECT_EQ(algorithms_of(space_for(conv, "cuda:sm_90a")), Names{"direct"});
 }
 
+TEST(Algorithms, ThoseThatAreExpectedToBeTooInexactAreLeftOut) {
+  const dsl::Workload workload = dsl::parse_workload(conv).value();
+  const Space all = space_for(conv);
+  ASSERT_EQ(all.algorithms(), 4u);
+  EXPECT_EQ(all.expected_error(0), 0);
+  const double most = all.expected_error(2);
+  ASSERT_LT(all.expected_error(1), most);
+  ASSERT_GT(all.expected_error(3), most);
+  const Space some = Space::derive(problem_of(workload, most), *parse_target(target)).value();
+  EXPECT_EQ(algorithms_of(some), (std::set<std::string>{"direct", "winograd_2", "winograd_4"}));
+  EXPECT_EQ(Space::derive(problem_of(workload, 0), *parse_target(target))->algorithms(), 1u);
+}
+
 TEST(Algorithms, MovesOfTheSearchKeepThem) {
   const Space space = space_for(conv);
   Random random(3);

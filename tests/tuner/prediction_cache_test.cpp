@@ -47,6 +47,15 @@ TEST_F(PredictionCaches, AWorkloadIsPredictedOnceInAllRuns) {
   EXPECT_EQ(cache().remembering(counted())(workload_, Precision::Full)->hot_ns, 1.05);
 }
 
+TEST_F(PredictionCaches, OtherErrorsAreOtherPredictions) {
+  const PredictionCache all = cache();
+  for (int i = 0; i < 2; ++i)
+    for (const double most_error : {1e-5, 7e-6})
+      ASSERT_TRUE(all.remembering(counted(), most_error)(workload_, Precision::Full));
+  EXPECT_EQ(asked_, 2);
+  EXPECT_EQ(predicted_ns(all), 3.1);
+}
+
 TEST_F(PredictionCaches, AFullPredictionReplacesARoughOne) {
   const PredictionCache first = cache();
   EXPECT_EQ(predicted_ns(first, Precision::Rough), 1.1);

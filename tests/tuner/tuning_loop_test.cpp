@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,8 +36,8 @@ class TuningLoop : public testing::Test {
   Result<Tuned> run(const TuneOptions& options) {
     db::Store store = open_store(folder_ / "t.db");
     TW_TRY(std::vector<Result<Tuned>> results,
-           tune_all({{workload_, 1, "", schedule_}}, work_.target, options, store, environment_, {},
-                    fake_workers(folder_, work_)));
+           tune_all({{workload_, 1, "", schedule_, most_error_}}, work_.target, options, store,
+                    environment_, {}, fake_workers(folder_, work_)));
     return std::move(results[0]);
   }
 
@@ -74,7 +75,8 @@ class TuningLoop : public testing::Test {
 
   Folder folder_;
   dsl::Workload workload_ = workload_of(small);
-  std::string schedule_;  ///< that the run begins with
+  std::string schedule_;                                         ///< that the run begins with
+  double most_error_ = std::numeric_limits<double>::infinity();  ///< of the result
   FakeWork work_;
   Environment environment_ = test_environment();
   int64_t now_ns_ = second;
@@ -91,6 +93,23 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->best.toolchain, "fake-1.0");
   EXPECT_EQ(tuned->artifact.object, "whole");
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
+}
+
+TEST_F(TuningLoop, TheResultIsAsExactAsWasAskedFor) {
+  int64_t timed = 0;
+  work_.measure = [&](const MeasureJob&) {
+    const bool is_third = ++timed == 3;
+    MeasureReply reply = timed_reply(is_third ? 1e5 : 1e6 - 1e3 * static_cast<double>(timed));
+    reply.verified_error = is_third ? 1e-5 : 1e-7;
+    return reply;
+  };
+  most_error_ = 5e-6;
+  const auto tuned = run({.trials = 8, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.verified_error, 1e-7);
+  EXPECT_GT(tuned->best.latency_ns, 9e5);
+  // It is a result of the workload all the same, for whoever allows its error.
+  EXPECT_EQ(best().latency_ns, 1e5);
 }
 
 TEST_F(TuningLoop, DoublePrecisionHasHalfOfThePeak) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/network_error.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "schedules/algorithms.h"
+
+namespace tw::tuner {
+
+double most_error_of_kernels(const graph::Graph& graph, const Target& target) {
+  std::map<std::string, bool> has_others;  // by the key of a workload
+  uint64_t count = 0;
+  for (const graph::Operator& op : graph.operators) {
+    if (graph::is_reshape(op) || op.workload.accuracy != dsl::Accuracy::Fast) continue;
+    const auto [known, is_new] = has_others.try_emplace(op.workload.key());
+    if (is_new) known->second = !schedules::apply_algorithms(op.workload.compute, target).empty();
+    if (known->second) ++count;
+  }
+  if (count == 0) return std::numeric_limits<double>::infinity();
+  return error_of_network / std::sqrt(static_cast<double>(std::bit_ceil(count)));
+}
+
+}  // namespace tw::tuner
