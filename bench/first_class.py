@@ -38,9 +38,11 @@ def double_contender(network, options, folder):
     path, artifact = folder / "double.onnx", folder / "double.twart"
     onnx.save(double_model(network.model), path)
     program = options.build / "tools" / "tilewright"
-    subprocess.run([program, "tune", "--model", path, "--effort", "none", "--threads",
-                    str(options.threads), "--db", folder / "double.db", "--output", artifact],
-                   check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([program, "tune", "--model", path, "--effort", "none", "--threads",
+                           str(options.threads), "--db", folder / "double.db", "--output", artifact],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeFailure(done.returncode, f"[bench] the network in double: {done.stderr.strip()}")
     library = options.build / "runtime" / "libtilewright_runtime.so"
     blank = {name: np.zeros(array.shape) for name, array in network.expected.items()}
     contender = Tilewright(artifact, in_double(network.inputs), blank, options.threads, library)
@@ -60,27 +62,28 @@ def image(inputs, seed):
 
 
 def first_classes(contender, inputs):
-    """The index of the largest element in each row of the only output, and by how much it is larger
+    """The index of the largest element of each image in the only output, and by how much it is larger
     than the next."""
     for name, array in inputs.items():
         contender.inputs()[name][...] = array
     contender.run()
     output, = contender.outputs().values()
-    rows = output.reshape(-1, output.shape[-1])
+    rows = output.reshape(output.shape[0], -1)
     sorted_rows = np.sort(rows, axis=1)
     return rows.argmax(axis=1), sorted_rows[:, -1] - sorted_rows[:, -2]
 
 
 def agreement(network, contenders, double, images, seed):
-    """For each contender the number of images whose first class is that of double; only those
-    count that double is clear about."""
-    equal, clear = dict.fromkeys((c.name for c in contenders), 0), 0
-    for i in range(images):
-        inputs = image(network.inputs, [seed, i])
+    """For each contender the number of images whose first class is that of double, among those that
+    double is clear about. Of a network for several images at once, all of them count."""
+    equal, clear, count = dict.fromkeys((c.name for c in contenders), 0), 0, 0
+    while count < images:
+        inputs = image(network.inputs, [seed, count])
         expected, margin = first_classes(double, inputs)
+        count += len(expected)
         is_clear = margin > CLEAR_MARGIN
         clear += int(is_clear.sum())
         for contender in contenders:
             classes, _ = first_classes(contender, inputs)
             equal[contender.name] += int((classes == expected)[is_clear].sum())
-    return {"images": images, "clear": clear, "margin": CLEAR_MARGIN, "equal": equal}
+    return {"images": count, "clear": clear, "margin": CLEAR_MARGIN, "equal": equal}

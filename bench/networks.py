@@ -365,9 +365,6 @@ def classes_of(network, contenders, options, folder):
     """first_class.agreement(), or None where no images were asked for."""
     if options.images == 0:
         return None
-    if len(network.expected) != 1:
-        raise Failure(f"[bench] --images: {network.name} has {len(network.expected)} outputs: "
-                      "expected one, of classes", code=USAGE)
     double = first_class.double_contender(network, options, folder)
     return first_class.agreement(network, contenders, double, options.images, options.seed)
 
@@ -383,16 +380,19 @@ def run(options):
     check_installed(options.peer)
     findings = findings_of(options.build)
     pinned(options.threads)
+    round_trips = [round_trip_of(findings_of(options.build))] if options.threads > 1 else []
     with tempfile.TemporaryDirectory() as folder:
         network = network_of(options, pathlib.Path(folder))
+        if options.images and len(network.expected) != 1:
+            raise Failure(f"[bench] --images: {network.name} has {len(network.expected)} outputs: "
+                          "expected one, of classes", code=USAGE)
         contenders = contenders_of(network, options)
         rows, figures = compare(network, contenders, options, peak_of(findings, options.threads))
         classes = classes_of(network, contenders, options, pathlib.Path(folder))
     document = shortened(document_of(network, options, findings, rows, figures, classes))
     if options.threads > 1:
         # Virtual processors may have moved to cores that lie closer together, or farther apart.
-        document["machine"]["round_trip_ns"] = [round_trip_of(found) for found in
-                                                (findings, findings_of(options.build))]
+        document["machine"]["round_trip_ns"] = [*round_trips, round_trip_of(findings_of(options.build))]
     if options.output:
         pathlib.Path(options.output).write_text(row_lines(document))
     print(row_lines(document) if options.format == "json" else table_of(document), end="")

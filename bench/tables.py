@@ -38,12 +38,13 @@ MACHINES = {
     "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
 }
 
-# Facts about a run that its JSON does not hold.
+# Facts about a run that its JSON does not hold, by the name of the file, with its folder where those
+# of other machines are of other runs.
 REMARKS = {
     "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
     "resnet50_conv_again": "the kernels of the first row, timed again by another process",
     "network_pruned_1x16_again": "the same from an empty database again",
-    "network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
+    "zen5_2_cores/network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
     "network_resnet50_20_s_2_threads": "after 20 s from a database of the other six networks; two earlier "
                                        "runs, whose files were not kept, were slower",
 }
@@ -54,6 +55,8 @@ NETWORKS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "vgg16": "VGG-16",
             "bert_base": "BERT-base encoder, 128 tokens", "squeezenet": "SqueezeNet",
             "pruned_1x16": "feed-forward of BERT, 80 % zeros in blocks of 1x16",
             "pruned_4x4": "feed-forward of BERT, 80 % zeros in blocks of 4x4"}
+# Networks that are no part of a mean: the peers multiply their zeros.
+APART = ("pruned_1x16", "pruned_4x4")
 STATES = {"hot": "", "cold": "weights from memory",
           "network": "as in a network: weights and outputs in memory, inputs just written"}
 PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "cublas": "cuBLAS", "cudnn": "cuDNN",
@@ -219,7 +222,7 @@ def peer_name(document):
 
 def kernel_title(document):
     options = document.json["options"]
-    remarks = [STATES[options["cache"]], REMARKS.get(document.name, "")]
+    remarks = [STATES[options["cache"]], remark_on(document)]
     if options.get("budget_s"):
         remarks.append(f"{options['budget_s']:g} s of tuning a row")
     return ", ".join(filter(None, [f"`{document.json['suite']}`", *remarks]))
@@ -285,9 +288,17 @@ def peers_of(document):
             for row in document.json["rows"] if objection(row, document) is None}
 
 
+def remark_on(document):
+    return REMARKS.get(f"{document.machine}/{document.name}", REMARKS.get(document.name, ""))
+
+
+def is_of_mean(document):
+    return "20_s" not in document.name and document.json["network"]["name"] not in APART
+
+
 def network_title(document):
     name = document.json["network"]["name"]
-    return ", ".join(filter(None, [NETWORKS[name], REMARKS.get(document.name, "")]))
+    return ", ".join(filter(None, [NETWORKS[name], remark_on(document)]))
 
 
 def networks(documents):
@@ -305,7 +316,7 @@ def networks(documents):
         cells = []
         for name in ("onnxruntime", "openvino"):
             cells.append(peers[name][1].text(3) if name in peers else "-")
-            if name in peers and "20_s" not in document.name:
+            if name in peers and is_of_mean(document):
                 means.setdefault((document.machine_name, threads), {}).setdefault(name, []).append(
                     peers[name][1].value)
         table.rows.append([document.machine_name, network_title(document), str(threads),
@@ -318,7 +329,8 @@ def networks(documents):
     table.notes.append("Peers: " + ", ".join(
         f"{PEERS[text.split()[0]]} {text.split()[1]}" for text in sorted(versions)) +
         ". Rounds of networks are not watched for other processes, so that none is refused; the interval "
-        "alone says how steady they were. The geometric mean has no row of a second budget.")
+        "alone says how steady they were. The geometric mean has no row of a second budget, "
+        "and no pruned network.")
     return table
 
 
@@ -603,7 +615,7 @@ def network_cell(documents, machine, peer):
     ratios = []
     for document in network_documents(documents):
         if (document.machine == machine and document.json["options"]["threads"] == 1
-                and "20_s" not in document.name):
+                and is_of_mean(document)):
             peers = peers_of(document)
             if peer in peers:
                 ratios.append(peers[peer])
@@ -615,7 +627,7 @@ def network_cell(documents, machine, peer):
 
 
 def overview(documents):
-    machines = sorted({d.machine for d in kernel_documents(documents)})
+    machines = sorted({d.machine for d in kernel_documents(documents) + network_documents(documents)})
     names = [next(d.machine_name for d in documents if d.machine == m) for m in machines]
     table = Table(["time of the other / ours", *names])
     for title, suite in (("convolutions of ResNet-50", "resnet50_conv"),

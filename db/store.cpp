@@ -222,11 +222,11 @@ bool answers(const Record& record, const Key& key) {
 
 bool is_answer(Store::State& state, const Record& record, const Key& key, const Accept& accepts) {
   if (!answers(record, key)) return false;
-  const Status accepted = accepts ? accepts(record) : Status();
+  const Result<bool> accepted = accepts ? accepts(record) : true;
   if (!accepted)
     state.say(fmt::format("{}: record {:.16} of session '{}' is left out: {}", state.path,
                           record.hash, record.session, accepted.error().message));
-  return accepted.has_value();
+  return accepted.value_or(false);
 }
 
 // Where the record that `best` names is damaged or not accepted: the best of the rest of its group.

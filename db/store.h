@@ -84,9 +84,10 @@ struct Key {
   std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
 };
 
-/// Why a record that would be the answer is none, as its schedule cannot be built here: on_message
-/// hears it, and the next best record is asked.
-using Accept = std::function<Status(const Record& record)>;
+/// Whether a record that would be the answer is one; where it is not, the next best record is
+/// asked. An error says why it cannot be, as its schedule cannot be built here: on_message hears
+/// it.
+using Accept = std::function<Result<bool>(const Record& record)>;
 
 enum class Order {
   Oldest,   ///< as they were stored

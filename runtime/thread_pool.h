@@ -32,7 +32,7 @@ struct PoolOptions {
   bool pin = true;  ///< a worker to a core, where each has one; a failure is a warning
   /// Polls before a waiting thread sleeps, about 20 to 100 us; none where threads exceed cores.
   int spins = 2000;
-  /// The same while an Awake exists, 1 to 5 ms.
+  /// Polls before a waiting thread sleeps while an Awake exists, 1 to 5 ms.
   int spins_awake = 100'000;
 };
 
@@ -52,10 +52,10 @@ class ThreadPool {
   int32_t parallel_for(int64_t tasks, TaskFunction function, void* context, int threads = 0,
                        Distribution distribution = Distribution::Dynamic);
 
-  /// While one exists, waiting threads poll for longer before they sleep. It bridges the serial
-  /// parts of work that consists of several parallel calls, as a network is: a thread that sleeps
-  /// takes 50 us and more to run again, and its core is then slower for a ms or two. The pool must
-  /// outlive it.
+  /// An Awake makes the waiting threads poll for longer before they sleep, as long as it exists. It
+  /// bridges the serial parts of work that consists of several parallel calls, as a network is: a
+  /// thread that sleeps takes 50 us and more to run again, and its core is then slower for a ms or
+  /// two. The pool must outlive it. In the child of a fork those of the parent stay in force.
   class Awake {
    public:
     explicit Awake(ThreadPool& pool) : pool_(pool) { pool_.awake_.fetch_add(1, relaxed); }

@@ -22,9 +22,9 @@ struct Problem {
   /// choose the layout of a tensor that is not named here.
   dsl::Layouts layouts = {};
   dsl::CacheState state = dsl::CacheState::Hot;
-  /// Other algorithms than the declared sums may be used (algorithms.h),
+  /// Other algorithms than the declared sums may be used (algorithms.h).
   bool algorithms = false;
-  /// those of which no larger error is to be expected (Rewritten::expected_error).
+  /// Algorithms of which a larger error is to be expected are left out (Rewritten::expected_error).
   double most_error = std::numeric_limits<double>::infinity();
 };
 

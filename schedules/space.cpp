@@ -36,6 +36,7 @@ struct Space::State {
   std::vector<Knob> decisions;
   std::vector<std::unique_ptr<const Branch>> branches;  ///< the direct one first
   bool chooses_algorithm = false;                       ///< by the first decision
+  double most_error = 0;
 
   size_t algorithm_of(std::span<const int> choices) const {
     return chooses_algorithm ? static_cast<size_t>(choices[0]) : 0;
@@ -241,6 +242,7 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
                             std::span<const Strategy> strategies) {
   auto state = std::make_shared<State>();
   state->target = target;
+  state->most_error = problem.most_error;
   std::vector<Rewritten> rewritten;
   if (problem.algorithms) rewritten = apply_algorithms(problem.compute, target);
   std::erase_if(rewritten,
@@ -303,6 +305,8 @@ double Space::weight() const {
 double Space::expected_error(size_t algorithm) const {
   return state_->branches[algorithm]->plan.expected_error;
 }
+
+double Space::most_error() const { return state_->most_error; }
 
 Point Space::default_point() const { return default_point(StopToken()).value(); }
 

@@ -38,9 +38,9 @@ class BuildQueue {
   /// Hands a batch to the builder; returns false if nobody wants it any more, which drops it.
   using Begin = std::function<bool(const Batch& batch)>;
 
-  /// The builder must outlive the queue. At most `most` batches are built or wait, without those
-  /// that are measured one after the other. With `overlaps`, batches are built while others are
-  /// measured. Requires: most >= 2.
+  /// The builder must outlive the queue. With `overlaps`, batches are built while others are
+  /// measured, and the queue holds `most` batches. Without, `most` - 1 batches wait while as many
+  /// are built. Requires: most >= 2.
   BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin);
 
   bool has_room() const;

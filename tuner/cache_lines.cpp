@@ -90,6 +90,7 @@ void CacheSweep::enter(dsl::CacheState state, const Roles& roles, runtime::Threa
     for (const Bytes bytes : w.roles.activations) rewrite(share(bytes));
     return 0;
   };
+  if (threads > 1) gather(pool, threads, clock_);
   (void)pool.parallel_for(threads, enter_share, &work, threads, runtime::Distribution::Static);
   if (threads > 1) gather(pool, threads, clock_);
 }

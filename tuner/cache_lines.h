@@ -36,8 +36,9 @@ class CacheSweep {
 
   /// Brings the caches into a state other than Hot: each of the threads reads other data until what
   /// its L1 and L2 held has moved on to L3, evicts its share of the constants if they are to come
-  /// from memory, and writes its share of the activations again, as a kernel before would have.
-  /// Then all of the threads are awake, as between the steps of a network.
+  /// from memory, and writes its share of the activations again, as a kernel before would have. All
+  /// threads are gathered before and after (meeting.h), and are awake as between the steps of a
+  /// network.
   void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
 
  private:

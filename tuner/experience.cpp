@@ -12,6 +12,7 @@
 #include "codegen/abi.h"
 #include "schedules/schedule.h"
 #include "tuner/device.h"
+#include "tuner/network_error.h"
 
 namespace tw::tuner {
 namespace {
@@ -142,6 +143,11 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int th
   return own;
 }
 
+/// Whether the trial could be the result of the run.
+bool is_result(const Question& q, const Known& trial) {
+  return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
+}
+
 void recall_own(db::Store& store, const Question& q, Experience& out) {
   std::vector<db::Record> records;
   note_unread(
@@ -160,7 +166,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
     if (is_enough(q, out)) continue;
     add_sample(*q.workload, trial, q.target, q, out);
-    if (!is_usable(trial) || out.parents.size() == most_parents) continue;
+    if (!is_result(q, trial) || out.parents.size() == most_parents) continue;
     if (const auto point = point_of(q, record))
       out.parents.push_back({*point, throughput_of(record)});
   }
@@ -170,7 +176,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   });
   for (const Known& trial : group)
     if (!db::proves_nothing(trial.record.status))
-      out.latencies_ns.push_back(is_usable(trial) ? trial.record.latency_ns : 0);
+      out.latencies_ns.push_back(is_result(q, trial) ? trial.record.latency_ns : 0);
 }
 
 /// The trials of a place that is not that of the run.

@@ -36,6 +36,8 @@ struct Question {
   /// proves wrong is tried here again. Empty: schedules that are proven wrong are not tried.
   std::string host = {};
   Notes* notes = nullptr;  ///< gets a note where reading fails; may be null
+  /// TaskSpec::most_error: trials with larger errors are no parents and no latencies to be beaten.
+  double most_error = std::numeric_limits<double>::infinity();
 };
 
 struct Experience {

@@ -223,7 +223,8 @@ Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
 /// share is to blame.
 std::vector<BuildOutcome> FarmBuilder::finish(const Share& share, const Begun& begun) {
   auto outcomes = outcomes_of(share, begun);
-  if (!outcomes && !run_.farm.link->lost() && !run_.cancellation.is_requested()) {
+  const bool is_stopped = run_.cancellation.token(begun.needed).is_stopped();
+  if (!outcomes && !run_.farm.link->lost() && !is_stopped) {
     const auto again = hand_over(share.job);
     if (again) outcomes = outcomes_of(*again, begun);
   }

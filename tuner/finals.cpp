@@ -180,8 +180,7 @@ Result<Retrial> Task::try_again(const db::Record& known) {
   if (!used_its_trials() && (!is_own || reply->status != TrialStatus::Ok)) {
     const Candidate candidate{{}, known.schedule, 0, {}, known.configuration};
     db::Record trial = add_trial(candidate, *reply, built->artifact);
-    if (trial.status == TrialStatus::Ok)
-      finalist = {built->artifact, std::move(trial), pace_.factor()};
+    if (is_result(trial)) finalist = {built->artifact, std::move(trial), pace_.factor()};
   }
   if (reply->status == TrialStatus::Ok || reply->status == TrialStatus::Unstable)
     return Retrial{std::move(finalist)};

@@ -37,6 +37,7 @@ struct BuildOutcome {
   std::string code = {};      ///< codegen::code_hash of the kernel
   bool otherwise = false;     ///< the kernel is for the job's other target
   bool blameless = false;     ///< of a Lost outcome, as MeasureReply::blameless
+  double build_s = 0;         ///< its part of BuildReply::seconds, where that is known
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;  ///< one a schedule, in order

@@ -243,8 +243,10 @@ class NetworkRun {
         TW_TRY(tasks, tasks_of_plans(Kernels::All));
       }
       const int64_t batch = options_.tuning.batch, trials = options_.tuning.trials;
+      if (tasks.specs.empty()) return {};
       const int64_t most = is_measured ? trials : trials > 0 ? std::min(trials, batch) : batch;
       TW_TRY([[maybe_unused]] const bool is_worth_more, tune_round(tasks, most, left_s()));
+      if (is_measured) return {};
     }
     return {};
   }

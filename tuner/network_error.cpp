@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/network_error.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "schedules/algorithms.h"
+#include "schedules/schedule.h"
 
 namespace tw::tuner {
 
@@ -23,6 +25,15 @@ double most_error_of_kernels(const graph::Graph& graph, const Target& target) {
   }
   if (count == 0) return std::numeric_limits<double>::infinity();
   return error_of_network / std::sqrt(static_cast<double>(std::bit_ceil(count)));
+}
+
+bool is_exact_enough(const dsl::Workload& workload, const db::Record& record, double most_error) {
+  if (record.verified_error <= most_error) return true;
+  const auto is_narrow = [&](const std::string& output) {
+    return size_bytes(workload.compute.find_stage(output)->type) < size_bytes(Float32);
+  };
+  return schedules::algorithm_text(record.schedule).empty() ||
+         std::ranges::any_of(workload.compute.outputs, is_narrow);
 }
 
 }  // namespace tw::tuner

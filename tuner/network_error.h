@@ -4,19 +4,25 @@
 // 2e-5, and in a network of a hundred convolutions such errors add up to ten times as much.
 
 #include "base/target.h"
+#include "db/record.h"
+#include "dsl/workload.h"
 #include "graph/graph.h"
 
 namespace tw::tuner {
 
-/// The error that those of all kernels together may have, as the root of the sum of their squares,
-/// by which independent errors add up. What the output shows of it depends on the network: the
-/// standing ones show it one to two times.
+/// The root of the sum of the squares of the errors that the kernels of a network may have: so
+/// independent errors add up. The outputs of Inception-v3 show about twice that.
 inline constexpr double error_of_network = 5e-5;
 
-/// The largest error of a kernel, relative to its largest element, by which the operators that have
-/// another algorithm than the direct one (schedules/algorithms.h) may have errors that add up to
-/// error_of_network. Infinite where there are none. Their number counts as the next power of 2, so
-/// that networks share predictions. Thread-safe.
+/// The largest error that each of n kernels may have, relative to its largest element, so that the
+/// root of the sum of the squares is at most error_of_network. n is the number of operators that
+/// have another algorithm than the direct one (schedules/algorithms.h), rounded up to a power of 2,
+/// so that networks share predictions. Infinite where there are none. Thread-safe.
 double most_error_of_kernels(const graph::Graph& graph, const Target& target);
+
+/// Whether a record of the workload has no larger error than `most_error`. True of the direct
+/// algorithm, and where an output is narrower than f32: it is rounded far more when it is stored.
+/// The accuracy class is the bound of these. Thread-safe.
+bool is_exact_enough(const dsl::Workload& workload, const db::Record& record, double most_error);
 
 }  // namespace tw::tuner

@@ -44,7 +44,8 @@ class Gauge {
   Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target = host_target());
   int threads() const { return threads_; }
 
-  /// gather() for the threads of the gauge: otherwise it reads, and kernels are timed, on fewer.
+  /// Gathers the threads of the gauge (meeting.h). Without that, readings and timings are of fewer
+  /// threads.
   void assemble(int64_t patience_ns);
 
   /// GFLOP/s of f32 multiply-adds on all threads together: the fastest of a few short windows, one

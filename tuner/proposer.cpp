@@ -50,7 +50,7 @@ std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
 std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
                                           const cost_model::CostModel& model, int64_t own) {
   std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-  // Nothing is timed meanwhile, and builders that work beside this have the lower priority.
+  // Nothing is timed meanwhile.
   auto candidates = candidates_of(space_, points, space_.target(), seen_,
                                   {.kernel_threads = kernel_threads_,
                                    .workers = host_target().machine.cores,

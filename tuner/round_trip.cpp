@@ -10,7 +10,7 @@ namespace tw::tuner {
 
 Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns) {
   constexpr int polls = 64;            // of a step, which is called by way of a function object
-  constexpr int64_t warm_up = 10'000;  // passes, in which the threads come to their cores
+  constexpr int64_t warm_up = 10'000;  // passes, in which the threads come to cores of their own
   struct alignas(128) Ball {
     std::atomic<int64_t> passes{0};
   } ball;
@@ -23,9 +23,13 @@ Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns) {
   };
   Crew crew(2, pass);
   TW_RETURN_IF_ERROR(crew.start("cores"));
-  while (ball.passes < warm_up) pass(0);
+  const int64_t until_ns = clock() + budget_ns;
+  while (ball.passes < warm_up && clock() < until_ns) pass(0);
   const auto passes = [&] { return ball.passes.load(std::memory_order_relaxed); };
-  return 2 / median(crew.rates(passes, clock, budget_ns));
+  const double rate = median(crew.rates(passes, clock, budget_ns));
+  if (rate > 0) return 2 / rate;
+  return fail(ErrorCode::TryLater,
+              "[cores] two threads did not run at the same time: the machine is busy");
 }
 
 }  // namespace tw::tuner

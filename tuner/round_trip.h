@@ -13,8 +13,8 @@
 namespace tw::tuner {
 
 /// Time in ns in which a cache line goes from one core to another and back, on two threads where
-/// the system puts them. Takes budget_ns. Environment when the system refuses a thread. Requires
-/// two usable cores.
+/// the system puts them. Takes twice budget_ns at most. Environment when the system refuses a
+/// thread, TryLater where the two never ran at the same time. Requires two usable cores.
 Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns = 20'000'000);
 
 }  // namespace tw::tuner

@@ -36,7 +36,8 @@ constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share
 // Trials of an algorithm, without one that works, after which it is given up: one that rounds too
 // much does so with every schedule.
 constexpr int enough_failures = 2;
-constexpr double most_expected_error = dsl::error_of_fast * 4 / 5;
+// Errors that are measured are up to a quarter larger than those that are expected.
+constexpr double share_of_expected_error = 0.8;
 constexpr double illegal = -std::numeric_limits<double>::infinity();
 
 struct Rated {
@@ -371,7 +372,8 @@ class Grid : public Search {
 }  // namespace
 
 bool is_in_doubt(const Space& space, size_t algorithm) {
-  return space.expected_error(algorithm) > most_expected_error;
+  const double allowed = std::min(dsl::error_of_fast, space.most_error());
+  return space.expected_error(algorithm) > share_of_expected_error * allowed;
 }
 
 const std::vector<SearchInfo>& searches() {

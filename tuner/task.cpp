@@ -94,8 +94,9 @@ Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
 Status Task::begin_with_given_schedule() {
   TW_TRY(const schedules::Schedule given,
          schedules::parse_schedule(workload().compute, spec_.schedule));
-  TW_TRY(Candidate first, candidate_of(given, proposer_.space(), schedules::problem_of(workload()),
-                                       run_.options.threads));
+  TW_TRY(Candidate first,
+         candidate_of(given, proposer_.space(), schedules::problem_of(workload(), spec_.most_error),
+                      run_.options.threads));
   std::optional<Point> nearest;
   if (first.configuration.empty()) {
     TW_TRY(nearest, proposer_.space().nearest_point(given, run_.stop()));
@@ -168,8 +169,9 @@ Status Task::prepare(const Batch& reference) {
                       : built.status == TrialStatus::Lost  ? ErrorCode::TryLater
                                                            : ErrorCode::Environment,
                       fmt::format("[tune] the reference kernel cannot be built: {}", built.reason));
+  const double before_s = run_.budget.elapsed_s();
   TW_TRY(reference_ns_, run_.workers.runner->prepare(workload().text(), reference_, Needed::No));
-  reference_s_ += run_.budget.elapsed_s();
+  reference_s_ = built.build_s + run_.budget.elapsed_s() - before_s;
   // On a device the default schedule is another one, which nobody measures.
   if (!run_.target.is_gpu()) progress_.untuned_ns = reference_ns_;
   TW_RETURN_IF_ERROR(prepare_runner(Needed::No));
@@ -195,7 +197,7 @@ void Task::learn_from_database(const StopToken& stop) {
   Experience known = warm_start(
       *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
                     &run_.learner.records(), stop, most_in_a_proposal(usual_schedules_per_s),
-                    run_.environment.host, run_.environment.notes});
+                    run_.environment.host, run_.environment.notes, spec_.most_error});
   const auto best = run_.best_known(spec_);
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
   const auto claim = run_.unconfirmed(workload());
@@ -283,7 +285,6 @@ Status Task::begin_build(const Batch& batch) {
   if (batch.is_reference()) {
     report();
     TW_RETURN_IF_ERROR(check_tunable(workload(), run_.target));
-    reference_s_ = -run_.budget.elapsed_s();
     TW_TRY(std::string schedule, reference_schedule());
     return run_.workers.builder->begin({.workload = key_,
                                         .schedules = {std::move(schedule)},
@@ -447,9 +448,11 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   const bool is_valid = is_result(trial);
   const bool is_timed = db::is_timed(trial);
   counts_.add(trial);
+  if (is_timed && !is_exact(trial)) counts_.add_failure("its error is larger than asked for");
   if (db::proves_nothing(trial.status)) return;
   if (candidate.point.choices.size() == proposer_.space().decisions().size())
-    fresh_points_.push_back({candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0});
+    fresh_points_.push_back(
+        {candidate.point, is_timed && is_exact(trial) ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = candidate.features;
   sample.throughput = throughput_of(trial.latency_ns);

@@ -15,6 +15,7 @@
 
 #include "tuner/build_queue.h"
 #include "tuner/gain.h"
+#include "tuner/network_error.h"
 #include "tuner/pace.h"
 #include "tuner/proposer.h"
 #include "tuner/trial_counts.h"
@@ -124,7 +125,9 @@ class Task {
     return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
   }
   bool is_guided() const;  ///< true once trials of this run guide its proposals
-  bool is_exact(const db::Record& trial) const { return trial.verified_error <= spec_.most_error; }
+  bool is_exact(const db::Record& trial) const {
+    return is_exact_enough(workload(), trial, spec_.most_error);
+  }
   /// Whether the trial may be the result: it was timed, and is as exact as was asked for.
   bool is_result(const db::Record& trial) const {
     return trial.status == db::TrialStatus::Ok && is_exact(trial);

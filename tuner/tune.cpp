@@ -72,7 +72,7 @@ Results all_from_database(const std::vector<TaskSpec>& tasks, const Target& targ
                           const Environment& environment) {
   Results known;
   for (const TaskSpec& task : tasks)
-    known.push_back(from_database(task.workload, target, options, store, environment));
+    known.push_back(from_database(task, target, options, store, environment));
   return known;
 }
 
@@ -121,7 +121,7 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
   Results results = scheduler.finish();
   for (size_t i = 0; i < tasks.size(); ++i) {
     if (!scheduler.never_began(i)) continue;
-    auto known = from_database(tasks[i].workload, target, options, store, environment);
+    auto known = from_database(tasks[i], target, options, store, environment);
     if (known) results[i] = std::move(known);
   }
   return results;

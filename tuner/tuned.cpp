@@ -16,6 +16,7 @@
 #include "schedules/schedule.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
+#include "tuner/network_error.h"
 
 namespace tw::tuner {
 namespace {
@@ -73,11 +74,11 @@ std::optional<db::Record> fastest_predicted(std::vector<db::Record> records,
 
 }  // namespace
 
-Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
-                            const TuneOptions& options, db::Store& store,
-                            const Environment& environment) {
+Result<Tuned> from_database(const TaskSpec& task, const Target& target, const TuneOptions& options,
+                            db::Store& store, const Environment& environment) {
+  const dsl::Workload& workload = task.workload;
   const int threads = options.threads;
-  TW_TRY(const auto known, best_known(store, workload, target, threads));
+  TW_TRY(const auto known, best_known(store, workload, target, threads, task.most_error));
   if (!known)
     return fail(ErrorCode::NoCandidate,
                 fmt::format("[tune] the database has no kernel of '{}' for this "
@@ -130,13 +131,12 @@ db::Key database_key(const dsl::Workload& workload, const Target& target, int th
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads, double most_error) {
   // Whoever may write to the database may have stored anything.
-  const auto applies = [&](const db::Record& record) -> Status {
-    if (record.verified_error > most_error)
-      return fail(ErrorCode::Invalid, "[tune] its error is larger than asked for");
+  const auto applies = [&](const db::Record& record) -> Result<bool> {
+    if (!is_exact_enough(workload, record, most_error)) return false;
     TW_TRY(const schedules::Schedule schedule,
            schedules::parse_schedule(workload.compute, record.schedule));
     TW_RETURN_IF_ERROR(schedule.program(schedules::limits_of(target)));
-    return {};
+    return true;
   };
   db::Key key = database_key(workload, target, threads);
   TW_TRY(std::optional<db::Record> best, store.best(key, applies));

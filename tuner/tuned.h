@@ -10,8 +10,7 @@ namespace tw::tuner {
 
 /// The best kernel that the database knows; compiled if options.builds_winners. NoCandidate where
 /// it knows none.
-Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
-                            const TuneOptions& options, db::Store& store,
-                            const Environment& environment);
+Result<Tuned> from_database(const TaskSpec& task, const Target& target, const TuneOptions& options,
+                            db::Store& store, const Environment& environment);
 
 }  // namespace tw::tuner

@@ -21,8 +21,8 @@ constexpr double least_speed = 0.90;
 /// A reading at most this old serves as the one before the next timing.
 constexpr int64_t fresh_ns = 200'000;
 
-/// The clock of a core that has idled for some ms is 18 to 30 % lower for the next 1 to 2 ms in
-/// which it works. So many readings, of 20 to 70 us each, are as long.
+/// A core that has idled for some ms has a clock that is 18 to 30 % lower for the next 1 to 2 ms of
+/// work. A reading takes 20 to 70 us, so that this many take longer than that.
 constexpr int most_warming_readings = 100;
 
 constexpr auto rest_time = std::chrono::milliseconds(4);

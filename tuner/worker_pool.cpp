@@ -235,32 +235,40 @@ std::vector<size_t> BuilderPool::least_busy() const {
 }
 
 Status BuilderPool::hand_over(Member& member, const BuildJob& job) {
-  TW_RETURN_IF_ERROR(send(member, job));
   member.jobs.push_back(job);
+  Status status = send_waiting(member);
+  if (!status) member.jobs.pop_back();
+  return status;
+}
+
+/// Starts the process where none runs. A new one has no jobs.
+Status BuilderPool::start(Member& member) {
+  if (member.process && member.process->running()) return {};
+  member.sent = 0;
+  if (member.process) return member.process->restart();
+  TW_TRY(member.process, Process::start(program_, context_.clock));
   return {};
 }
 
-Status BuilderPool::send(Member& member, const BuildJob& job) {
-  if (!member.process) {
-    TW_TRY(member.process, Process::start(program_, context_.clock));
-  }
-  if (!member.process->running()) TW_RETURN_IF_ERROR(member.process->restart());
-  return member.process->send(encode(Job(job)));
+/// Sends the jobs that the process does not have, in their order.
+Status BuilderPool::send_waiting(Member& member) {
+  TW_RETURN_IF_ERROR(start(member));
+  for (; member.sent < member.jobs.size(); ++member.sent)
+    TW_RETURN_IF_ERROR(member.process->send(encode(Job(member.jobs[member.sent]))));
+  return {};
 }
 
-/// Sends the jobs that a process had when it ended. Where that fails, they are lost.
-void BuilderPool::send_again(Member& member) {
-  if (context_.cancellation.token(Needed::No).is_stopped()) return;
-  for (const BuildJob& job : member.jobs)
-    if (!send(member, job)) return member.process->kill();
+/// Ends the process, whose jobs then wait for another one.
+void BuilderPool::stop(Member& member) {
+  member.process->kill();
+  member.sent = 0;
 }
 
-/// Takes the shares of a request back that could not be handed over whole.
+/// Takes back the shares of a request that could not be handed over whole.
 void BuilderPool::give_up(const Begun& begun) {
   for (const size_t i : begun.members) {
     members_[i].jobs.pop_back();
-    members_[i].process->kill();
-    send_again(members_[i]);
+    stop(members_[i]);
   }
 }
 
@@ -288,18 +296,27 @@ std::vector<BuildOutcome> BuilderPool::finish_members(const Begun& begun) {
 }
 
 /// The outcomes of a member's oldest job. Where the builder died, as when memory runs out, it
-/// builds the schedules once more, one by one, so that the culprit alone is blamed.
+/// builds the schedules once more, one by one, so that the culprit alone is blamed. Jobs that wait
+/// are sent to the new process, unless the run was stopped.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun) {
+  const auto is_stopped = [&] { return context_.cancellation.token(begun.needed).is_stopped(); };
+  // A process that could not be started before is tried again. Where it cannot, the job is lost.
+  if (member.sent == 0 && !is_stopped()) (void)send_waiting(member);
   const BuildJob job = std::move(member.jobs.front());
   member.jobs.pop_front();
+  if (member.sent == 0)
+    return std::vector<BuildOutcome>(job.schedules.size(),
+                                     outcome_of(blameless_loss("it could not be started")));
+  --member.sent;
   Attempt first = attempt(member, job, begun);
   if (first.repeats) {
-    member.process->kill();  // it may have begun with the next job
+    stop(member);  // it may have begun with the next job
     for (size_t i = 0; i < first.outcomes.size(); ++i)
       if (first.outcomes[i].artifact.empty())
         first.outcomes[i] = build_alone(member, job, job.schedules[i], begun);
   }
-  if (first.repeats || !member.process->running()) send_again(member);
+  if (!member.process->running()) member.sent = 0;
+  if (!is_stopped()) (void)send_waiting(member);
   return std::move(first.outcomes);
 }
 
@@ -315,7 +332,6 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
     was_busy_until(context_.clock());
     return Attempt{std::vector<BuildOutcome>(count, outcome_of(fault)), repeats};
   };
-  if (!member.process->running()) return lost(blameless_loss("it could not be started"), false);
   const Outcome outcome = member.process->receive(
       context_.cancellation.deadline(timeouts_per_build * context_.timeout_s, begun.needed));
   const Reply* reply = std::get_if<Reply>(&outcome);
@@ -333,6 +349,8 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
   if (job.target == context_.target.to_string() && !built.toolchain.empty())
     toolchain_ = built.toolchain;
   was_busy_until(std::min(context_.clock(), started_ns + to_ns(built.seconds)));
+  for (BuildOutcome& outcome : built.outcomes)
+    outcome.build_s = built.seconds / static_cast<double>(count);
   const bool repeats = std::ranges::any_of(
       built.outcomes, [](const BuildOutcome& one) { return one.status == db::TrialStatus::Lost; });
   return {std::move(built.outcomes), repeats};
@@ -341,10 +359,11 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
 BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const std::string& schedule,
                                       const Begun& begun) {
   job.schedules = {schedule};
-  if (const Status status = send(member, job); !status)
-    return outcome_of(blameless_loss(status.error().message));
+  Status status = start(member);
+  if (status) status = member.process->send(encode(Job(job)));
+  if (!status) return outcome_of(blameless_loss(status.error().message));
   Attempt again = attempt(member, job, begun);
-  if (again.repeats) member.process->kill();  // an answer to something else may be followed by more
+  if (again.repeats) stop(member);  // an answer to something else may be followed by more
   return std::move(again.outcomes[0]);
 }
 

@@ -81,15 +81,16 @@ class BuilderPool : public Builder {
   using ReferenceKey = std::pair<std::string, std::vector<std::string>>;
   struct Member {
     std::optional<Process> process = {};
-    std::deque<BuildJob> jobs = {};  ///< that it has, oldest first
-    int64_t idle_since_ns = 0;       ///< when it had finished the job before these
+    std::deque<BuildJob> jobs = {};  ///< not finished, oldest first
+    size_t sent = 0;                 ///< number of jobs that the present process has
+    int64_t idle_since_ns = 0;       ///< when the job before these was finished
   };
   /// A request that was begun.
   struct Begun {
     Needed needed = Needed::No;
     int64_t started_ns = 0;
-    std::optional<ReferenceKey> reference = {};  ///< where it is of a reference
-    std::vector<size_t> members = {};            ///< that have shares, in the order of schedules
+    std::optional<ReferenceKey> reference = {};  ///< nullopt: the request is for candidates
+    std::vector<size_t> members = {};            ///< one a share, in the order of schedules
   };
   /// The outcomes of a job. `repeats`: those without a kernel are to be built once more, one by
   /// one.
@@ -99,8 +100,9 @@ class BuilderPool : public Builder {
   };
   std::vector<size_t> least_busy() const;
   Status hand_over(Member& member, const BuildJob& job);
-  Status send(Member& member, const BuildJob& job);
-  void send_again(Member& member);
+  Status start(Member& member);
+  Status send_waiting(Member& member);
+  static void stop(Member& member);
   void give_up(const Begun& begun);
   std::vector<BuildOutcome> finish_members(const Begun& begun);
   std::vector<BuildOutcome> finish(Member& member, const Begun& begun);

@@ -3,6 +3,7 @@
 // ones in two steps; windows, and the weights of mel scales.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <initializer_list>
@@ -34,7 +35,7 @@ struct Transform {
   int64_t read() const { return gives_real() ? half() : length; }
   int64_t bins() const { return is_onesided && !is_inverse ? half() : length; }
   int64_t result_parts() const { return gives_real() ? 1 : 2; }
-  /// By which the product n k turns.
+  /// The angle of the product n k.
   double angle(int64_t nk) const {
     const double turn = (is_inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(length);
     return turn * static_cast<double>(nk % length);
@@ -105,7 +106,7 @@ Status add_product(Builder& builder, const Value& samples, dsl::Array table, con
 ///   y[k] = sum(b) exp(-2 pi j b d / second) z[b, c]
 struct Factors {
   int64_t first = 1, second = 1;
-  /// Numbers of d that the bins need.
+  /// The number of values of d that the bins need.
   int64_t bins_of_second(const Transform& t) const { return ceil_div(t.bins(), first); }
 };
 
@@ -126,7 +127,8 @@ std::optional<Factors> factors_of(const Transform& t) {
   const auto consider = [&](const Factors& f) {
     const double first = product({t.length, t.parts, 2, f.first});
     const double second = product({f.first, 2, f.second, 2, f.bins_of_second(t)});
-    if (first + second >= least || first > static_cast<double>(most_table_elements)) return;
+    const double table = product({2, f.second, 2, f.bins_of_second(t)});
+    if (first + second >= least || std::max(first, table) > most_table_elements) return;
     least = first + second;
     best = f;
   };
@@ -165,9 +167,9 @@ Result<Value> add_constant(Builder& builder, const std::string& stem, dsl::Array
   return builder.value(name);
 }
 
-/// Adds an operator of this value under a name of its own.
-Result<Value> moved(Builder& builder, Declaration& declaration, const std::vector<Axis>& axes,
-                    const Expr& element, const std::string& stem) {
+/// Adds an operator that computes the element, under a name of its own.
+Result<Value> computed(Builder& builder, Declaration& declaration, const std::vector<Axis>& axes,
+                       const Expr& element, const std::string& stem) {
   const std::string name = builder.fresh_name(stem);
   TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, element), name));
   return builder.value(name);
@@ -187,7 +189,7 @@ Status add_in_two_steps(Builder& builder, const Value& samples, const Transform&
   Declaration split(builder);
   const std::vector<Axis> s = axes_of({f.second, rows, f.first, t.parts});
   const Expr sample = split.read(x)(s[1], Expr(s[2]) * Expr(f.second) + Expr(s[0]), s[3]);
-  TW_TRY(const Value parts, moved(builder, split, s, sample, output + "_split"));
+  TW_TRY(const Value parts, computed(builder, split, s, sample, output + "_split"));
   TW_TRY(const Value a, reshaped(builder, parts, {f.second, rows, f.first * t.parts}));
   const std::string z = builder.fresh_name(output + "_first");
   TW_RETURN_IF_ERROR(
@@ -209,8 +211,8 @@ Status add_in_two_steps(Builder& builder, const Value& samples, const Transform&
   const std::vector<Axis> o = axes_of({rows, t.bins(), 2});
   const Expr k(o[1]), first(f.first);
   TW_TRY(const Value joined,
-         moved(builder, join, o, join.read(last)(o[0], k % first, k / first, o[2]),
-               output + "_joined"));
+         computed(builder, join, o, join.read(last)(o[0], k % first, k / first, o[2]),
+                  output + "_joined"));
   return add_reshape(builder, joined, result, output);
 }
 

@@ -31,5 +31,19 @@ TEST(NetworkError, OfTheDirectAlgorithmIsNotBounded) {
       std::isinf(most_error_of_kernels(two_convolutions(), parse_target("cuda:sm_90a").value())));
 }
 
+TEST(NetworkError, ConcernsOtherAlgorithmsAndOutputsThatKeepTheirDigits) {
+  const dsl::Workload conv = dsl::parse_workload(small_conv).value();
+  const dsl::Workload narrow =
+      dsl::parse_workload("conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 f16 fast").value();
+  db::Record record;
+  record.verified_error = 1e-5;
+  record.schedule = "tw1\nsplit out k 4\n";
+  EXPECT_TRUE(is_exact_enough(conv, record, 1e-6));
+  record.schedule = "tw1\nwinograd conv x 4\n";
+  EXPECT_FALSE(is_exact_enough(conv, record, 1e-6));
+  EXPECT_TRUE(is_exact_enough(conv, record, 1e-5));
+  EXPECT_TRUE(is_exact_enough(narrow, record, 1e-6));
+}
+
 }  // namespace
 }  // namespace tw::tuner

@@ -213,6 +213,15 @@ TEST_F(Network, RoundsShareTheBudget) {
   EXPECT_THAT(budgets, Each(testing::DoubleNear((1 - closing_share) * 100 / 3, 1e-6)));
 }
 
+// All trials are made in the first round, which takes the whole budget.
+TEST_F(Network, NoRoundIsWithoutTasks) {
+  options_.tuning.trials = 4;
+  work_.on_round = [&](const auto&, const TuneOptions&) { now_ns_ += 96 * second; };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  for (const auto& tasks : work_.rounds) EXPECT_FALSE(tasks.empty());
+}
+
 // The only round finds the kernel of its plan so slow that the next plan has another one, which is
 // known, and copies that nobody has measured.
 TEST_F(Network, KernelsThatTheLastPlanTurnsOutToNeedAreMeasured) {

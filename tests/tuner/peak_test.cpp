@@ -7,8 +7,6 @@
 #include <atomic>
 #include <limits>
 
-#include "tuner/round_trip.h"
-
 namespace tw::tuner {
 namespace {
 
@@ -134,14 +132,6 @@ TEST(Gauge, OneReadingTooFastSaysLittle) {
     (void)gauge.read();
   }
   EXPECT_DOUBLE_EQ(gauge.undisturbed(), usual);
-}
-
-TEST(RoundTrip, IsLongerThanACallAndShorterThanATimeSlice) {
-  if (host_target().machine.cores < 2) GTEST_SKIP() << "[SKIP] one core";
-  const auto ns = measure_round_trip_ns(monotonic_clock());
-  ASSERT_TRUE(ns) << ns.error().message;
-  EXPECT_GT(*ns, 1);
-  EXPECT_LT(*ns, 1e6);
 }
 
 }  // namespace

@@ -263,17 +263,24 @@ TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
   }
 }
 
-TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
-  const schedules::Schedule plain(workload_.compute);
+/// Three schedules of the workload, and a code generator that aborts where it meets the second one.
+std::vector<std::string> schedules_with_culprit(const dsl::Workload& workload,
+                                                const Folder& folder) {
+  const schedules::Schedule plain(workload.compute);
   std::vector<std::string> different;
   for (int64_t factor = 2; factor <= 4; ++factor)
-    different.push_back(plain.split(workload_.compute.stages[0].name, "m", factor).to_string());
+    different.push_back(plain.split(workload.compute.stages[0].name, "m", factor).to_string());
   // A program's prefix, the first member of its entry, names workload and schedule.
   plant_code_generator(
-      folder_, fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
-                           "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
-                           sizeof(codegen::NamedProgram),
-                           short_hash(workload_.key() + "\n" + different[1])));
+      folder,
+      fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
+                  "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
+                  sizeof(codegen::NamedProgram), short_hash(workload.key() + "\n" + different[1])));
+  return different;
+}
+
+TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
+  const std::vector<std::string> different = schedules_with_culprit(workload_, folder_);
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
   auto workers = start_workers(host_target(), 1, 1, environment, 10);
@@ -285,6 +292,39 @@ TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
   EXPECT_EQ(built[1].status, TrialStatus::CompileError);
   EXPECT_THAT(built[1].reason, HasSubstr("SIGABRT"));
   EXPECT_EQ(built[2].status, TrialStatus::Ok) << built[2].reason;
+}
+
+// One builder has all of them when it dies.
+TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
+  const std::vector<std::string> different = schedules_with_culprit(workload_, folder_);
+  Environment environment = test_environment();
+  environment.code_generator = folder_.path();
+  Target target = host_target();
+  target.machine.cores = 2;
+  auto workers = start_workers(target, 1, 1, environment, 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  Builder& builder = *workers->builder;
+  const BuildRequest reference{
+      .workload = workload_.key(), .schedules = {plain(workload_)}, .is_reference = true};
+  ASSERT_TRUE(builder.begin(reference));
+  for (const std::string& schedule : different)
+    ASSERT_TRUE(builder.begin({.workload = workload_.key(), .schedules = {schedule}}));
+  ASSERT_TRUE(builder.begin(reference));
+  const BuildOutcome first = builder.finish().at(0);
+  EXPECT_EQ(first.status, TrialStatus::Ok) << first.reason;
+  for (size_t i = 0; i < different.size(); ++i) {
+    const BuildOutcome outcome = builder.finish().at(0);
+    if (i == 1) {
+      EXPECT_EQ(outcome.status, TrialStatus::CompileError);
+      EXPECT_THAT(outcome.reason, HasSubstr("SIGABRT"));
+      continue;
+    }
+    ASSERT_EQ(outcome.status, TrialStatus::Ok) << outcome.reason;
+    const auto artifact = workers->artifacts->load(outcome.artifact, host_target());
+    ASSERT_TRUE(artifact) << artifact.error().message;
+    EXPECT_EQ(artifact->info.schedule, different[i]);
+  }
+  EXPECT_EQ(builder.finish().at(0).artifact, first.artifact);
 }
 
 TEST_F(WorkerPool, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
