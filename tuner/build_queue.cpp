@@ -24,6 +24,7 @@ void BuildQueue::push(Batch batch) {
 
 Batch BuildQueue::pop() {
   TW_CHECK(begun_ > 0 && !is_measuring_);
+  waited_for_.clear();
   if (built_ == 0) finish_oldest();
   while (!overlaps_ && built_ < begun_) finish_oldest();
   Batch batch = std::move(batches_.front());
@@ -50,6 +51,10 @@ void BuildQueue::begin_waiting() {
   }
 }
 
-void BuildQueue::finish_oldest() { batches_[built_++].built = builder_.finish(); }
+void BuildQueue::finish_oldest() {
+  Batch& batch = batches_[built_++];
+  batch.built = builder_.finish();
+  waited_for_.push_back(share_of(batch));
+}
 
 }  // namespace tw::tuner

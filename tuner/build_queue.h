@@ -33,6 +33,13 @@ struct Batch {
   bool is_reference() const { return candidates.empty(); }
 };
 
+/// The task of a batch and its number of candidates; none of a reference.
+struct Share {
+  Task* task = nullptr;
+  size_t candidates = 0;
+};
+inline Share share_of(const Batch& batch) { return {batch.task, batch.candidates.size()}; }
+
 class BuildQueue {
  public:
   /// Hands a batch to the builder; returns false if nobody wants it any more, which drops it.
@@ -52,6 +59,8 @@ class BuildQueue {
   Batch pop();
   /// Says that the batch of the last pop() has been measured.
   void resume();
+  /// Those whose builds the last pop() waited for.
+  const std::vector<Share>& waited_for() const { return waited_for_; }
 
  private:
   void begin_waiting();
@@ -64,6 +73,7 @@ class BuildQueue {
   std::deque<Batch> batches_;  ///< built ones, then those that are being built, then waiting ones
   size_t built_ = 0, begun_ = 0;  ///< number of batches that are built, and that were begun
   bool is_measuring_ = false;
+  std::vector<Share> waited_for_;
 };
 
 }  // namespace tw::tuner

@@ -10,8 +10,8 @@
 
 namespace tw::tuner {
 
-/// The root of the sum of the squares of the errors that the kernels of a network may have: so
-/// independent errors add up. The outputs of Inception-v3 show about twice that.
+/// The bound of the root of the sum of the squares of the kernels' errors in a network. Independent
+/// errors add up in this way.
 inline constexpr double error_of_network = 5e-5;
 
 /// The largest error that each of n kernels may have, relative to its largest element, so that the

@@ -151,10 +151,16 @@ void TaskScheduler::attempt(const Task& task, const std::function<Status()>& wor
   if (!status) note_failure(entry, status.error());
 }
 
-void TaskScheduler::charge(const Batch& batch) {
+void TaskScheduler::charge(const std::vector<Share>& shares) {
+  if (shares.empty()) return;
   const double now_s = run_->budget.elapsed_s();
   const double taken_s = now_s - std::exchange(charged_until_s_, now_s);
-  if (!batch.is_reference()) batch.task->charge(taken_s);
+  double count = 0;
+  for (const Share& share : shares)
+    count += static_cast<double>(std::max<size_t>(share.candidates, 1));
+  for (const Share& share : shares)
+    if (share.candidates > 0)
+      share.task->charge(taken_s * static_cast<double>(share.candidates) / count);
 }
 
 Result<Tuned> TaskScheduler::finish(Entry& entry, double seconds) {

@@ -28,8 +28,9 @@ class TaskScheduler {
   bool begin_build(const Batch& batch);
   /// Does some work of the task, unless it has failed before. An error ends the task.
   void attempt(const Task& task, const std::function<Status()>& work);
-  /// Charges the time since the last charge to the task of the batch; a reference costs nothing.
-  void charge(const Batch& batch);
+  /// Charges the time since the last charge to the tasks of these batches, by their numbers of
+  /// candidates. The part of a reference, which counts as one, is charged to nobody.
+  void charge(const std::vector<Share>& shares);
   /// The finals of all tasks, in the order of the specs.
   std::vector<Result<Tuned>> finish();
   /// Whether the budget ended before the task's turn.

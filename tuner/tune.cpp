@@ -49,6 +49,7 @@ void search(TaskScheduler& scheduler, BuildQueue& queue) {
     if (queue.is_empty()) return;
 
     const Batch built = queue.pop();
+    scheduler.charge(queue.waited_for());
     Task& task = *built.task;
     scheduler.attempt(task, [&]() -> Status {
       if (built.is_reference()) return task.prepare(built);
@@ -60,7 +61,7 @@ void search(TaskScheduler& scheduler, BuildQueue& queue) {
       return {};
     });
     task.learn();
-    scheduler.charge(built);
+    scheduler.charge({share_of(built)});
     queue.resume();
   }
 }

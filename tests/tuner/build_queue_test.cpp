@@ -82,6 +82,24 @@ TEST_F(Queue, WithoutOverlapBuildsAllThatWaitTogether) {
                           "begin e", "begin f", "finish", "finish", "measure e", "measure f"));
 }
 
+TEST_F(Queue, SaysWhoseBuildsWereWaitedFor) {
+  const auto counts = [](const BuildQueue& queue) {
+    std::vector<size_t> found;
+    for (const Share& share : queue.waited_for()) found.push_back(share.candidates);
+    return found;
+  };
+  BuildQueue two = queue(false, 4);
+  for (const char* name : {"a", "b", "c"}) two.push(batch(name));
+  (void)two.pop();
+  EXPECT_THAT(counts(two), ElementsAre(1));
+  two.resume();
+  (void)two.pop();
+  EXPECT_THAT(counts(two), ElementsAre(1, 1));
+  two.resume();
+  (void)two.pop();
+  EXPECT_THAT(counts(two), ElementsAre());
+}
+
 TEST_F(Queue, HoldsOneBatchBesideTheOneThatIsBuilt) {
   for (const bool overlaps : {true, false}) {
     events_.clear();

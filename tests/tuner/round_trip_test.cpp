@@ -3,20 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/cores.h"
 
 namespace tw::tuner {
 namespace {
 
-// A clock that moves slower makes the same passes of the ball faster.
-TEST(RoundTrip, IsTimedByTheClock) {
+TEST(RoundTrip, IsATimeOrTheMachineIsBusy) {
   if (usable_cores() < 2) GTEST_SKIP() << "[SKIP] one core";
-  const Clock real = monotonic_clock();
-  const auto ns = measure_round_trip_ns(real);
-  const auto in_thousandths = measure_round_trip_ns([&] { return real() / 1000; }, 20'000);
-  if (!ns || !in_thousandths) GTEST_SKIP() << "[SKIP] the machine is busy";
-  EXPECT_GT(*ns, 0);
-  EXPECT_LT(*in_thousandths, *ns);
+  const auto ns = measure_round_trip_ns(monotonic_clock());
+  if (ns) {
+    EXPECT_GT(*ns, 0);
+    EXPECT_TRUE(std::isfinite(*ns));
+  } else {
+    EXPECT_EQ(ns.error().code, ErrorCode::TryLater);
+  }
 }
 
 TEST(RoundTrip, Fault48_AThreadThatDoesNotComeIsWaitedForAsLongAsTheBudgetLasts) {
