@@ -84,9 +84,8 @@ struct Key {
   std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
 };
 
-/// Whether a record that would be the answer is one; where it is not, the next best record is
-/// asked. An error says why it cannot be, as its schedule cannot be built here: on_message hears
-/// it.
+/// False for a record that the caller passes over; the next best record is asked then. An error
+/// says why it cannot be the answer, as its schedule cannot be built here: on_message hears it.
 using Accept = std::function<Result<bool>(const Record& record)>;
 
 enum class Order {

@@ -143,7 +143,7 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int th
   return own;
 }
 
-/// Whether the trial could be the result of the run.
+/// True if the trial could be the result of the run.
 bool is_result(const Question& q, const Known& trial) {
   return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
 }

@@ -29,7 +29,7 @@ class Meeting {
   }
   bool is_complete() const { return arrived_.load(std::memory_order_acquire) == cores_.size(); }
 
-  /// Whether another thread had the caller's core.
+  /// True if another thread had the caller's core.
   bool shares_core() const {
     return std::find(cores_.begin() + 1, cores_.end(), cores_[0]) != cores_.end();
   }

@@ -227,27 +227,28 @@ class NetworkRun {
     return Ended::Budget;
   }
 
-  /// Measures kernels that the plans to be built need and no round has measured, a batch of each.
-  /// Where there are none, the time that was kept for them is for one more round, if time ended the
-  /// rounds.
+  /// Measures kernels that the plans to be built need and no round has measured, a batch of each,
+  /// and spends what is left of the time once there are none.
   Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};
       TW_RETURN_IF_ERROR(plan(Stance::Cautious, Stance::Measured));
-      TW_TRY(RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
-      const bool is_measured = tasks.specs.empty();
-      const bool had_no_time =
-          tuned_.ended == Ended::Budget && left_s() - closing_s() < least_round_s;
-      if (is_measured && !had_no_time) return {};
-      if (is_measured) {
-        TW_TRY(tasks, tasks_of_plans(Kernels::All));
-      }
+      TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
+      if (tasks.specs.empty()) return spend_rest();
       const int64_t batch = options_.tuning.batch, trials = options_.tuning.trials;
-      if (tasks.specs.empty()) return {};
-      const int64_t most = is_measured ? trials : trials > 0 ? std::min(trials, batch) : batch;
-      TW_TRY([[maybe_unused]] const bool is_worth_more, tune_round(tasks, most, left_s()));
-      if (is_measured) return {};
+      TW_TRY([[maybe_unused]] const bool is_worth_more,
+             tune_round(tasks, trials > 0 ? std::min(trials, batch) : batch, left_s()));
     }
+    return {};
+  }
+
+  /// Makes one more round, if the rounds ended because their time did.
+  Status spend_rest() {
+    if (tuned_.ended != Ended::Budget || left_s() - closing_s() >= least_round_s) return {};
+    TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::All));
+    if (tasks.specs.empty()) return {};
+    TW_TRY([[maybe_unused]] const bool is_worth_more,
+           tune_round(tasks, options_.tuning.trials, left_s()));
     return {};
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How exact the kernels of a network have to be. A kernel of the class `fast` may have an error of
+// The bound of the errors of a network's kernels. A kernel of the class `fast` may have an error of
 // 2e-5, and in a network of a hundred convolutions such errors add up to ten times as much.
 
 #include "base/target.h"
@@ -20,7 +20,7 @@ inline constexpr double error_of_network = 5e-5;
 /// so that networks share predictions. Infinite where there are none. Thread-safe.
 double most_error_of_kernels(const graph::Graph& graph, const Target& target);
 
-/// Whether a record of the workload has no larger error than `most_error`. True of the direct
+/// True if a record of the workload has no larger error than `most_error`. True of the direct
 /// algorithm, and where an output is narrower than f32: it is rounded far more when it is stored.
 /// The accuracy class is the bound of these. Thread-safe.
 bool is_exact_enough(const dsl::Workload& workload, const db::Record& record, double most_error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How far two cores are apart: threads that work on one kernel read what the other one wrote.
+// The distance of two cores. Threads that work on one kernel read what the other one wrote.
 // Virtual processors may lie on cores with a cache in common at one moment, and on others at the
 // next. On a Zen 3 that was seen to change within minutes: round trips of 100 ns became 490, and a
 // network on two threads took 46 ms instead of 39, while each core by itself was as fast as before.

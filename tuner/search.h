@@ -55,8 +55,8 @@ class Search {
                                                 Random& random) = 0;
 };
 
-/// True if the expected error of the algorithm is close to the limit of the class `fast`. Such an
-/// algorithm is left out until a trial was measured, since predictions alone are not verified.
+/// True if the expected error of the algorithm is close to the limit of `fast`, or of the problem
+/// (Problem::most_error). It is left out until a trial was measured: predictions are not verified.
 bool is_in_doubt(const schedules::Space& space, size_t algorithm);
 
 /// Names with one line each, for the command line: blind, evolution, grid, random.

@@ -128,7 +128,7 @@ class Task {
   bool is_exact(const db::Record& trial) const {
     return is_exact_enough(workload(), trial, spec_.most_error);
   }
-  /// Whether the trial may be the result: it was timed, and is as exact as was asked for.
+  /// True if the trial may be the result: it was timed, and is as exact as was asked for.
   bool is_result(const db::Record& trial) const {
     return trial.status == db::TrialStatus::Ok && is_exact(trial);
   }

@@ -349,8 +349,7 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
   if (job.target == context_.target.to_string() && !built.toolchain.empty())
     toolchain_ = built.toolchain;
   was_busy_until(std::min(context_.clock(), started_ns + to_ns(built.seconds)));
-  for (BuildOutcome& outcome : built.outcomes)
-    outcome.build_s = built.seconds / static_cast<double>(count);
+  for (BuildOutcome& one : built.outcomes) one.build_s = built.seconds / static_cast<double>(count);
   const bool repeats = std::ranges::any_of(
       built.outcomes, [](const BuildOutcome& one) { return one.status == db::TrialStatus::Lost; });
   return {std::move(built.outcomes), repeats};

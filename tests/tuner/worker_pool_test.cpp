@@ -38,6 +38,18 @@ class WorkerPool : public testing::Test {
     return outcome ? outcome->artifact : "";
   }
 
+  /// Workers with the code generator that plant_code_generator() leaves in the folder, for a kernel
+  /// on one thread of so many cores.
+  Workers planted_workers(int cores = host_target().machine.cores) const {
+    Environment environment = test_environment();
+    environment.code_generator = folder_.path();
+    Target target = host_target();
+    target.machine.cores = cores;
+    auto workers = start_workers(target, 1, 1, environment, 10);
+    if (!workers) throw std::runtime_error(workers.error().message);
+    return std::move(*workers);
+  }
+
   Folder folder_;
   dsl::Workload workload_ = workload_of(small);
 };
@@ -216,20 +228,15 @@ TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
   // Of five schedules one builder gets three, which are too many for it.
   plant_code_generator(folder_,
                        "count == 3 && access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
-  Environment environment = test_environment();
-  environment.code_generator = folder_.path();
-  Target target = host_target();
-  target.machine.cores = 3;
-  auto workers = start_workers(target, 1, 1, environment, 10);
-  ASSERT_TRUE(workers) << workers.error().message;
+  const Workers workers = planted_workers(3);
   const schedules::Schedule plain(workload_.compute);
   std::vector<std::string> different;
   for (int64_t factor = 2; factor <= 6; ++factor)
     different.push_back(plain.split(workload_.compute.stages[0].name, "m", factor).to_string());
   const auto statuses = [&] {
-    EXPECT_TRUE(workers->builder->begin({.workload = workload_.key(), .schedules = different}));
+    EXPECT_TRUE(workers.builder->begin({.workload = workload_.key(), .schedules = different}));
     std::vector<TrialStatus> found;
-    for (const BuildOutcome& outcome : workers->builder->finish()) found.push_back(outcome.status);
+    for (const BuildOutcome& outcome : workers.builder->finish()) found.push_back(outcome.status);
     return found;
   };
   EXPECT_THAT(statuses(), testing::Each(TrialStatus::Ok));
@@ -281,12 +288,9 @@ std::vector<std::string> schedules_with_culprit(const dsl::Workload& workload,
 
 TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
   const std::vector<std::string> different = schedules_with_culprit(workload_, folder_);
-  Environment environment = test_environment();
-  environment.code_generator = folder_.path();
-  auto workers = start_workers(host_target(), 1, 1, environment, 10);
-  ASSERT_TRUE(workers) << workers.error().message;
-  ASSERT_TRUE(workers->builder->begin({.workload = workload_.key(), .schedules = different}));
-  const std::vector<BuildOutcome> built = workers->builder->finish();
+  const Workers workers = planted_workers();
+  ASSERT_TRUE(workers.builder->begin({.workload = workload_.key(), .schedules = different}));
+  const std::vector<BuildOutcome> built = workers.builder->finish();
   ASSERT_EQ(built.size(), 3u);
   EXPECT_EQ(built[0].status, TrialStatus::Ok) << built[0].reason;
   EXPECT_EQ(built[1].status, TrialStatus::CompileError);
@@ -297,13 +301,8 @@ TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
 // One builder has all of them when it dies.
 TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
   const std::vector<std::string> different = schedules_with_culprit(workload_, folder_);
-  Environment environment = test_environment();
-  environment.code_generator = folder_.path();
-  Target target = host_target();
-  target.machine.cores = 2;
-  auto workers = start_workers(target, 1, 1, environment, 10);
-  ASSERT_TRUE(workers) << workers.error().message;
-  Builder& builder = *workers->builder;
+  const Workers workers = planted_workers(2);
+  Builder& builder = *workers.builder;
   const BuildRequest reference{
       .workload = workload_.key(), .schedules = {plain(workload_)}, .is_reference = true};
   ASSERT_TRUE(builder.begin(reference));
@@ -320,7 +319,7 @@ TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
       continue;
     }
     ASSERT_EQ(outcome.status, TrialStatus::Ok) << outcome.reason;
-    const auto artifact = workers->artifacts->load(outcome.artifact, host_target());
+    const auto artifact = workers.artifacts->load(outcome.artifact, host_target());
     ASSERT_TRUE(artifact) << artifact.error().message;
     EXPECT_EQ(artifact->info.schedule, different[i]);
   }
@@ -329,15 +328,11 @@ TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
 
 TEST_F(WorkerPool, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
   plant_code_generator(folder_, "access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
-  Environment environment = test_environment();
-  environment.code_generator = folder_.path();
-  auto workers = start_workers(host_target(), 1, 1, environment, 10);
-  ASSERT_TRUE(workers) << workers.error().message;
+  const Workers workers = planted_workers();
   const std::string plain = schedules::Schedule(workload_.compute).to_string();
   const auto build = [&] {
-    EXPECT_TRUE(
-        workers->builder->begin({.workload = workload_.key(), .schedules = {plain, plain}}));
-    return workers->builder->finish();
+    EXPECT_TRUE(workers.builder->begin({.workload = workload_.key(), .schedules = {plain, plain}}));
+    return workers.builder->finish();
   };
   EXPECT_EQ(build()[1].status, TrialStatus::Ok);
   std::ofstream(folder_ / "broken") << "now";
