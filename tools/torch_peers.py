@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times PyTorch's softmax, layer norm and attention on a GPU, for tools/gpu_session.
+
+    torch_peers.py NAME OP SHAPE DTYPE [NAME OP SHAPE DTYPE]...
+    torch_peers.py softmax_bf16 softmax rows=8192,cols=4096 bf16
+
+Prints {"softmax_bf16": microseconds, ...}. A CUDA graph holds 20 calls; the median of 7 replays counts.
+"""
+
+import json
+import statistics
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print("{}")
+    print("torch_peers: PyTorch is missing: softmax, layer norm and attention have no peer", file=sys.stderr)
+    sys.exit(0)
+
+CALLS, REPLAYS = 20, 7
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+def call_of(op, sizes, dtype):
+    """A call of PyTorch, and the shape of its result."""
+    def random(*shape):
+        return torch.randn(*shape, device="cuda", dtype=dtype)
+
+    if op == "attention":
+        query, key, value = (random(1, sizes["b"], sizes[rows], sizes["d"]) for rows in ("m", "n", "n"))
+        return lambda: F.scaled_dot_product_attention(query, key, value), query.shape
+    rows = random(sizes["rows"], sizes["cols"])
+    if op == "softmax":
+        return lambda: torch.softmax(rows, 1), rows.shape
+    scale, shift = random(sizes["cols"]), random(sizes["cols"])
+    return lambda: F.layer_norm(rows, (sizes["cols"],), scale, shift), rows.shape
+
+
+def graph_of(call):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(CALLS):
+                call()
+    return graph
+
+
+def replay_us(graph):
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    graph.replay()
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) * 1e3
+
+
+def call_us(call):
+    graph = graph_of(call)
+    replay_us(graph)  # the first one uploads it
+    return statistics.median(replay_us(graph) for _ in range(REPLAYS)) / CALLS
+
+
+def main():
+    if not torch.cuda.is_available():
+        sys.exit("torch_peers: PyTorch finds no GPU")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    times_us = {}
+    for name, op, shape, dtype in zip(*[iter(sys.argv[1:])] * 4):
+        sizes = {key: int(value) for key, value in (pair.split("=") for pair in shape.split(","))}
+        call, expected = call_of(op, sizes, DTYPES[dtype])
+        if call().shape != expected:
+            sys.exit(f"torch_peers: {name}: shape {tuple(call().shape)}, expected {tuple(expected)}")
+        times_us[name] = call_us(call)
+    print(json.dumps(times_us))
+
+
+if __name__ == "__main__":
+    main()
