@@ -11,6 +11,7 @@
 #include "dsl/random_inputs.h"
 #include "tuner/device_lock.h"
 #include "tuner/scratch.h"
+#include "tuner/trial_record.h"
 
 namespace tw::bench {
 namespace {
@@ -114,7 +115,7 @@ Status time_forms(const Item& item, Contender& ours, std::vector<std::unique_ptr
            TW_TRY(row.versus, interleave(ours, *peer, rounds, clock));
            return {};
          }));
-  row.peak_gflops = seen.peak_gflops;
+  row.peak_gflops = tuner::peak_for(item.workload, options.target, seen.peak_gflops);
   // On a processor disturbed rounds have been repeated, unless all were disturbed.
   if (options.gpu != nullptr)
     row.disturbed = seen.disturbed;

@@ -96,12 +96,15 @@ double mean_of_logs(double sum, int64_t count) {
   return count > 0 ? std::exp(sum / static_cast<double>(count)) : 0;
 }
 
-/// The line on the peak of a GPU, which is the same for all rows.
+/// The line on the peak of a GPU, which is the same for all rows of one type.
 std::string peak_line(const Target& gpu, const std::vector<Row>& rows) {
   double peak = 0;
   for (const Row& row : rows) peak = std::max(peak, row.peak_gflops);
   if (peak == 0) return "";
-  return fmt::format("{}: {:.0f} GFLOP/s of f32 multiply-adds\n", gpu.cpu, peak);
+  return fmt::format(
+      "{}: {:.0f} GFLOP/s of multiply-adds, the measured peak of f32 times the "
+      "speed of the tensor cores\n",
+      gpu.cpu, peak);
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ inline constexpr int64_t tile_part = 2;
 inline constexpr int64_t warpgroup_warps = 4, warpgroup_rows = 64, most_warpgroup_columns = 256;
 /// Largest number of contiguous neighbours in an MN-major factor.
 inline constexpr int64_t most_mn_neighbours = 64;
+/// Input error that counts as exact for f32: its last bits.
+inline constexpr double exact_input_error = 0x1p-20;
 
 std::span<const TensorTile> tensor_tiles();
 /// The tile of that name; null if there is none.

@@ -244,7 +244,7 @@ Roofline line_of(const Selection& s, const std::string& schedule, double latency
   const auto peak = tuner::measure_f32_peak(s.threads, clock);
   if (!peak) note(peak.error().message);
   Roofline line = roofline(s.workload, s.target, s.threads, latency_ns,
-                           peak ? tuner::peak_for(s.workload, peak->gflops) : 0);
+                           peak ? tuner::peak_for(s.workload, s.target, peak->gflops) : 0);
   line = with_algorithm(std::move(line), s.workload.compute, schedule);
   return with_bandwidth(std::move(line), s.target, s.threads, clock);
 }

@@ -86,7 +86,7 @@ Result<db::Record> try_schedule(const dsl::Workload& workload, std::string_view 
   TW_TRY(const Target machine, runner.machine());
   db::Record record =
       trial_record(workload, machine, threads, built.workers.builder->toolchain(), schedule, reply,
-                   peak_for(workload, std::max(peak, reply.peak_gflops)));
+                   peak_for(workload, machine, std::max(peak, reply.peak_gflops)));
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
 }

@@ -184,7 +184,7 @@ Status Task::prepare_runner(Needed needed) {
   TW_RETURN_IF_ERROR(run_.workers.runner->prepare(workload().text(), reference_, needed));
   const auto peak = run_.workers.runner->peak_gflops();
   if (peak)
-    progress_.peak_gflops = peak_for(workload(), *peak);
+    progress_.peak_gflops = peak_for(workload(), run_.target, *peak);
   else if (!run_.stop().is_stopped())
     return tl::unexpected<Error>(peak.error());
   return {};
@@ -421,7 +421,7 @@ db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply
   db::Record record =
       trial_record(workload(), run_.target, run_.options.threads, run_.workers.builder->toolchain(),
                    candidate.schedule, reply,
-                   std::max(progress_.peak_gflops, peak_for(workload(), reply.peak_gflops)));
+                   std::max(progress_.peak_gflops, peak_for(workload(), run_.target, reply.peak_gflops)));
   record.configuration = candidate.configuration;
   record.program_version = run_.environment.program_version;
   record.host = reply.host.empty() ? run_.environment.host : reply.host;

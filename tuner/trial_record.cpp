@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "codegen/abi.h"
+#include "schedules/legality.h"
+#include "schedules/tensor_tiles.h"
 #include "tuner/device.h"
 #include "tuner/host_machine.h"
 
@@ -20,12 +22,35 @@ double most_gb_per_s(const Machine& machine, int threads) {
          (core.loads_per_cycle + core.stores_per_cycle);
 }
 
+/// Multiply-adds of the target's tensor cores a cycle against those of its f32 lanes, for sums of
+/// products of the workload's inputs; at least 1.
+double tensor_speed(const dsl::Workload& workload, const Target& target) {
+  const dsl::Compute& compute = workload.compute;
+  const bool sums = std::ranges::any_of(
+      compute.stages, [](const dsl::Stage& stage) { return !stage.reduction.empty(); });
+  if (!target.machine.gpu || !sums) return 1;
+  const Gpu& gpu = *target.machine.gpu;
+  const schedules::Limits limits = schedules::limits_of(target);
+  double most = 1;
+  for (const schedules::TensorTile& tile : schedules::tensor_tiles()) {
+    const bool multiplies = std::ranges::any_of(
+        compute.inputs, [&](const dsl::Input& input) { return input.type == tile.operand; });
+    if (!multiplies || tile.input_error > schedules::exact_input_error ||
+        !schedules::has_tile(tile, limits.gpu_architecture, limits.architecture_specific))
+      continue;
+    const double fma = gpu.tensor_fma * size_bytes(Float16) / size_bytes(tile.operand) /
+                       tile.instructions * (tile.is_of_warpgroup ? gpu.warpgroup_speed : 1);
+    most = std::max(most, fma / gpu.fma_lanes);
+  }
+  return most;
+}
+
 }  // namespace
 
-double peak_for(const dsl::Workload& workload, double f32_gflops) {
+double peak_for(const dsl::Workload& workload, const Target& target, double f32_gflops) {
   const bool in_f64 = std::ranges::any_of(
       workload.compute.stages, [](const dsl::Stage& stage) { return stage.type == Float64; });
-  return in_f64 ? f32_gflops / 2 : f32_gflops;
+  return in_f64 ? f32_gflops / 2 : f32_gflops * tensor_speed(workload, target);
 }
 
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,

@@ -11,9 +11,11 @@
 
 namespace tw::tuner {
 
-/// Peak GFLOP/s of multiply-adds for the workload, given that for f32. It is half of that where a
-/// stage is f64, of which a vector holds half as many; kernels compute narrower floats as f32.
-double peak_for(const dsl::Workload& workload, double f32_gflops);
+/// Peak GFLOP/s of multiply-adds for the workload on the target, given the measured one for f32. It
+/// is half of that where a stage is f64, of which a vector holds half as many. Processors compute
+/// narrower floats as f32. On a GPU whose tensor cores multiply the inputs' type, the peak is
+/// theirs: the measured one times the ratio of both rates in the machine's description.
+double peak_for(const dsl::Workload& workload, const Target& target, double f32_gflops);
 
 /// What was run, where, and what came of it: `toolchain` is what the builder named
 /// (BuildReply), `peak_gflops` is that of peak_for(). The caller adds provenance and seals it.

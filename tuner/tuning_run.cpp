@@ -132,11 +132,18 @@ Error TuningRun::no_candidate_in_time() const {
 
 void TuningRun::store_record(const db::Record& record) {
   if (const Status status = recorder.add(record); !status) unstored = status.error();
+  tell_refused();
 }
 
 void TuningRun::store_all() {
   const Status status = recorder.flush();
   unstored = status ? std::optional<Error>() : status.error();
+  tell_refused();
+}
+
+void TuningRun::tell_refused() {
+  for (; refused < recorder.stored().quarantined; ++refused)
+    note(environment.notes, NoteKind::RecordRefused, "no measurement gives such a record");
 }
 
 double TuningRun::expected_gain(double seconds) const {

@@ -101,6 +101,8 @@ struct TuningRun {
   void store_record(const db::Record& record);
   /// Stores the records that are in memory, and sets or clears `unstored`.
   void store_all();
+  /// Notes the records that the database has kept aside since the last time.
+  void tell_refused();
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
   /// tasks that have begun.
   double expected_gain(double seconds) const;
@@ -122,6 +124,7 @@ struct TuningRun {
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
   std::optional<Error> unstored = {};   ///< reason for which the latest records are in memory only
+  int64_t refused = 0;                  ///< records that the database keeps aside, as was told
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
   Progress shown = {};                  ///< the latest report
 };

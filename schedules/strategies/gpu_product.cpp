@@ -20,8 +20,6 @@ constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
 // Smallest number of terms in a part of a split reduction; for fewer, storing a partial sum costs
 // more than it saves.
 constexpr int64_t least_split_terms = 64;
-// Input error that counts as exact for f32: its last bits.
-constexpr double exact_input_error = 0x1p-20;
 
 bool has_copy_engine(const Target& target) {
   return target.architecture == Architecture::Cuda && gpu_architecture(target) >= tma_architecture;

@@ -26,12 +26,27 @@ TEST(TrialRecord, SaysWhatTheWorkloadMovesAndWhatTheMachineCan) {
 
 TEST(TrialRecord, ThePeakForDoublePrecisionIsHalfOfThatForSingle) {
   const auto peak = [](const char* workload) {
-    return peak_for(dsl::parse_workload(workload).value(), 100);
+    return peak_for(dsl::parse_workload(workload).value(), host_target(), 100);
   };
   EXPECT_EQ(peak("dense m=4 n=4 k=4 f32 fast"), 100);
   EXPECT_EQ(peak("dense m=4 n=4 k=4 bf16 fast"), 100);
   EXPECT_EQ(peak("dense m=4 n=4 k=4 f64 fast"), 50);
   EXPECT_EQ(peak("argmax rows=4 cols=4 f64 fast"), 50);  // its result is i64
+}
+
+// Records far above a peak are refused, and tensor cores have sixteen times the rate of f32.
+TEST(TrialRecord, ThePeakOfAGpuIsThatOfItsTensorCoresWhereTheyMultiplyTheInputs) {
+  const auto peak = [](const char* workload, const char* target) {
+    return peak_for(dsl::parse_workload(workload).value(), parse_target(target).value(), 100);
+  };
+  const Gpu gpu = *gpu_machine("sm_90a")->gpu;
+  const double by_warps = 100 * gpu.tensor_fma / gpu.fma_lanes;
+  EXPECT_DOUBLE_EQ(peak("dense m=4 n=4 k=4 bf16 fast", "cuda:sm_90"), by_warps);
+  EXPECT_DOUBLE_EQ(peak("dense m=4 n=4 k=4 bf16 fast", "cuda:sm_90a"),
+                   by_warps * gpu.warpgroup_speed);
+  EXPECT_DOUBLE_EQ(peak("dense m=4 n=4 k=4 f32 fast", "cuda:sm_90a"), by_warps / 6);
+  EXPECT_DOUBLE_EQ(peak("dense m=4 n=4 k=4 bf16 fast", "cuda:sm_75"), 100);
+  EXPECT_DOUBLE_EQ(peak("add_relu n=4 c=4 h=4 w=4 bf16 fast", "cuda:sm_90a"), 100);
 }
 
 // A roof that nobody knows would doubt true measurements.
