@@ -45,35 +45,4 @@ Status check_limits(const schedules::Program& program) {
   return {};
 }
 
-namespace {
-
-/// The sum without parentheses.
-Expr plus(const Expr& sum, const Expr& term) {
-  const auto* b = term.as<dsl::Binary>();
-  if (b && b->op == dsl::BinaryOp::Add) return plus(plus(sum, b->a), b->b);
-  if (b && b->op == dsl::BinaryOp::Sub) return plus(sum, b->a) - b->b;
-  return sum + term;
-}
-
-/// x / n * n + x % n is x: how the loops of a fused one are numbered.
-Expr joined(const Expr& outer, int64_t n, const Expr& inner) {
-  const auto* quotient = outer.as<dsl::Binary>();
-  const auto* remainder = inner.as<dsl::Binary>();
-  if (quotient && remainder && quotient->op == dsl::BinaryOp::Div &&
-      remainder->op == dsl::BinaryOp::Mod && dsl::is_int(quotient->b, n) &&
-      dsl::is_int(remainder->b, n) && dsl::equal(quotient->a, remainder->a))
-    return quotient->a;
-  return plus(outer * Expr(n), inner);
-}
-
-}  // namespace
-
-Expr linear_index(const Buffer& buffer, const std::vector<Expr>& indices) {
-  TW_CHECK(indices.size() == buffer.extents.size(), "an access has an index a dimension");
-  Expr linear = 0;
-  for (size_t i = 0; i < indices.size(); ++i)
-    linear = joined(linear, buffer.extents[i], indices[i]);
-  return linear;
-}
-
 }  // namespace tw::codegen

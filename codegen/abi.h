@@ -40,8 +40,4 @@ std::string preparation_prefix(const std::string& prefix);
 /// stack.
 Status check_limits(const schedules::Program& program);
 
-/// buffer[indices] as one index into its elements, unsimplified but for fused loops.
-schedules::Expr linear_index(const schedules::Buffer& buffer,
-                             const std::vector<schedules::Expr>& indices);
-
 }  // namespace tw::codegen

@@ -94,6 +94,8 @@ class CPrinter {
   const std::string& identifier(const std::string& name);
   /// Buffers are named apart from variables: "x" may be both.
   const std::string& buffer_identifier(const std::string& name);
+  /// The value of an element that is given by its text.
+  static Text loaded(DType type, const std::string& element);
   bool is_touched(const std::string& buffer) const { return touched_.contains(buffer); }
 
   const schedules::Program& program_;
@@ -110,7 +112,6 @@ class CPrinter {
  private:
   void choose_index_type();
 
-  static Text loaded(DType type, const std::string& element);
   static std::string stored(DType type, const Text& value);
   Text as_float(const Expr& expr);
 

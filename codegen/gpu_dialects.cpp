@@ -87,13 +87,16 @@ std::string cuda_zeroed(DType type, int64_t lanes, const std::string& to) {
   return fmt::format("*({0}*)&{1} = {{}};", cuda_vector(type, lanes), to);
 }
 
-std::string cuda_packed(DType type, const std::vector<std::string>& values, const std::string& to) {
-  std::vector<std::string> pairs;
-  for (size_t i = 0; i < values.size(); i += 2)
-    pairs.push_back(fmt::format("tw_pack_{}({}, {})", to_string(type), values[i], values[i + 1]));
+std::string cuda_stored(DType type, const std::vector<std::string>& values, const std::string& to) {
+  std::vector<std::string> words = values;
+  if (size_bytes(type) == 2) {
+    words.clear();
+    for (size_t i = 0; i < values.size(); i += 2)
+      words.push_back(fmt::format("tw_pack_{}({}, {})", to_string(type), values[i], values[i + 1]));
+  }
   const std::string vector = cuda_vector(type, static_cast<int64_t>(values.size()));
-  if (pairs.size() == 1) return fmt::format("*({}*)&{} = {};", vector, to, pairs[0]);
-  return fmt::format("*({}*)&{} = {{{}}};", vector, to, fmt::join(pairs, ", "));
+  if (words.size() == 1) return fmt::format("*({}*)&{} = {};", vector, to, words[0]);
+  return fmt::format("*({}*)&{} = {{{}}};", vector, to, fmt::join(words, ", "));
 }
 
 // ---- OpenCL C -------------------------------------------------------------------------------
@@ -125,11 +128,12 @@ std::string opencl_zeroed(DType type, int64_t lanes, const std::string& to) {
                      to);
 }
 
-std::string opencl_packed(DType type, const std::vector<std::string>& values,
+std::string opencl_stored(DType type, const std::vector<std::string>& values,
                           const std::string& to) {
   std::vector<std::string> rounded;
   for (const std::string& value : values)
-    rounded.push_back(fmt::format("tw_to_{}({})", to_string(type), value));
+    rounded.push_back(size_bytes(type) == 2 ? fmt::format("tw_to_{}({})", to_string(type), value)
+                                            : value);
   return fmt::format("vstore{0}(({1}{0})({2}), 0, &{3});", rounded.size(),
                      storage_type(type, opencl_spelling), fmt::join(rounded, ", "), to);
 }
@@ -154,7 +158,7 @@ constexpr DialectRow cuda = {.spelling = cuda_spelling,
                              .vector_type = cuda_vector,
                              .copied = cuda_copied,
                              .zeroed = cuda_zeroed,
-                             .packed = cuda_packed};
+                             .stored = cuda_stored};
 constexpr DialectRow opencl = {.spelling = opencl_spelling,
                                .block_number = "get_group_id(0)",
                                .thread_number = "get_local_id(0)",
@@ -175,7 +179,7 @@ constexpr DialectRow opencl = {.spelling = opencl_spelling,
                                .vector_type = nullptr,
                                .copied = opencl_copied,
                                .zeroed = opencl_zeroed,
-                               .packed = opencl_packed};
+                               .stored = opencl_stored};
 
 }  // namespace
 

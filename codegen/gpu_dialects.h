@@ -50,11 +50,11 @@ struct DialectRow {
   /// Type of a register that holds a vector, with members x, y, z and w, which can be stored one by
   /// one. Null: vectors are accessed by functions only.
   std::string (*vector_type)(DType type, int64_t lanes);
-  /// Vector accesses, of elements given by their first. `packed` stores f32 values, one a lane,
-  /// rounded to 16-bit floats of the type.
+  /// Vector accesses, of elements given by their first. `stored` stores a value for each lane: f32
+  /// values are rounded where the type is a 16-bit float.
   std::string (*copied)(DType type, int64_t lanes, const std::string& to, const std::string& from);
   std::string (*zeroed)(DType type, int64_t lanes, const std::string& to);
-  std::string (*packed)(DType type, const std::vector<std::string>& values, const std::string& to);
+  std::string (*stored)(DType type, const std::vector<std::string>& values, const std::string& to);
 };
 
 const DialectRow& row_of(GpuDialect dialect);

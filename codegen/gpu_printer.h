@@ -70,7 +70,9 @@ class KernelPrinter : CPrinter {
   // Each prints a vector loop as accesses of several elements at once; false: it is no such loop.
   bool print_vectors(const schedules::Loop& loop, int indent);
   bool print_scatter(const schedules::Loop& loop, int indent);
-  bool print_packed(const schedules::Loop& loop, int indent);
+  bool print_vector_store(const schedules::Loop& loop, int indent);
+  void print_lanes(const VectorStore& store, int indent);
+  void hold_lanes(const VectorStore::Load& load, std::vector<std::string>& loads);
   std::optional<VectorAccess> vector_access_of(const schedules::Loop& loop) const;
   VectorBuffer vector_buffer(const std::string& name) const;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 #include "codegen/gpu_printer.h"
@@ -40,7 +41,8 @@ void KernelPrinter::print_loop(const Loop& loop, int indent) {
   if (plan_.runs_warpgroups && is_warpgroup_tiles(loop))
     return print_awaited(issue_tiles(loop, indent), indent);
   if (loop.kind == LoopKind::Vector &&
-      (print_vectors(loop, indent) || print_scatter(loop, indent) || print_packed(loop, indent)))
+      (print_vectors(loop, indent) || print_scatter(loop, indent) ||
+       print_vector_store(loop, indent)))
     return;
   if (loop.tile && dialect_.has_tensor_tiles)
     return print_tile(*schedules::tensor_nest(loop, *nest_), indent);
@@ -64,30 +66,28 @@ std::string KernelPrinter::pragma_of(const Loop& loop) const {
   return fmt::format("#pragma unroll {}", is_row_loop(loop) ? loads_in_flight : 1);
 }
 
-/// True for an innermost loop of a thread that reads global memory and does not fill shared
-/// memory, as those over rows. Partly unrolled, the loads of several iterations are in flight.
+/// True for a loop that reads global memory whose iterations are a few assignments of a thread, as
+/// those over rows: an innermost loop, or one around a nest of threads. Partly unrolled, the loads
+/// of several iterations are in flight.
 bool KernelPrinter::is_row_loop(const Loop& loop) const {
   if (loop.kind != LoopKind::Serial && loop.kind != LoopKind::Reduce) return false;
   const auto end = dsl::as_int(loop.end);
   if (loop.pipeline || (end && *end < loads_in_flight)) return false;
-  bool reads_global = false, is_plain = true;
-  const auto see = [&](const Stmt& stmt) {
-    const Assign* assign = stmt.as<Assign>();
-    is_plain &= assign && buffer(assign->buffer).scope != Scope::Shared;
-    if (!assign) return;
-    schedules::for_each_read(assign->value, [&](const dsl::Read& read) {
-      reads_global |= is_global(buffer(read.tensor).scope);
+  bool reads_global = false;
+  const std::function<bool(const Block&)> is_plain = [&](const Block& body) {
+    return std::ranges::all_of(body, [&](const Stmt& stmt) {
+      if (const Loop* inner = stmt.as<Loop>())
+        return (inner->kind == LoopKind::Vector || inner->kind == LoopKind::Thread) &&
+               is_plain(*inner->body);
+      const Assign* assign = stmt.as<Assign>();
+      if (!assign || assign->asynchronous) return false;
+      schedules::for_each_read(assign->value, [&](const dsl::Read& read) {
+        reads_global |= is_global(buffer(read.tensor).scope);
+      });
+      return true;
     });
   };
-  for (const Stmt& stmt : *loop.body) {
-    const Loop* vector = stmt.as<Loop>();
-    if (!vector || vector->kind != LoopKind::Vector) {
-      see(stmt);
-    } else {
-      for (const Stmt& inner : *vector->body) see(inner);
-    }
-  }
-  return is_plain && reads_global;
+  return is_plain(*loop.body) && reads_global;
 }
 
 /// The slot is a second loop counter. With a remainder in its place NVRTC 13.0 cannot prove that
@@ -190,35 +190,35 @@ bool KernelPrinter::print_scatter(const Loop& loop, int indent) {
   return true;
 }
 
-/// A store of 16-bit floats to memory that others see, as stores of pairs or more. Where lanes have
-/// conditions of their own and not all of them hold, the elements are stored one by one:
+/// A store of computed values to memory that others see, as one store. The values of neighbours
+/// that all lanes read come from vector loads. Where lanes have conditions of their own and not all
+/// of them hold, the elements are stored one by one:
 ///   if ((i < 7) && (i + 1 < 7)) {
-///     *(unsigned*)&c[i] = tw_pack_bf16(acc[0], acc[1]);
+///     const float2 tw_v0 = *(const float2*)&a[i];
+///     *(unsigned*)&c[i] = tw_pack_bf16(tw_v0.x + 1, tw_v0.y + 1);
 ///   } else {
-///     if (i < 7) { c[i] = tw_to_bf16(acc[0]); }
-///     if (i + 1 < 7) { c[i + 1] = tw_to_bf16(acc[1]); }
+///     if (i < 7) { c[i] = tw_to_bf16(a[i] + 1); }
+///     if (i + 1 < 7) { c[i + 1] = tw_to_bf16(a[i + 1] + 1); }
 ///   }
-bool KernelPrinter::print_packed(const Loop& loop, int indent) {
+bool KernelPrinter::print_vector_store(const Loop& loop, int indent) {
   const auto store =
-      find_packed_store(loop, [&](const std::string& name) { return vector_buffer(name); });
+      find_vector_store(loop, [&](const std::string& name) { return vector_buffer(name); });
   if (!store) return false;
   const Buffer& b = buffer(store->assigns[0].buffer);
   if (!is_global(b.scope) && !plan_.is_shared(b.name)) return false;
-  std::vector<std::string> values, conditions;
-  for (const Assign& lane : store->assigns) values.push_back(before_rounding(b.type, lane.value));
+  std::vector<std::string> conditions;
   for (const Expr& condition : store->conditions) conditions.push_back(value(condition));
   if (store->needs_loop) {
     line(indent, "#pragma unroll");
     line(indent++, for_head(loop, store->lanes) + " {");
   }
-  const std::string packed = dialect_.packed(b.type, values, element(b, store->to));
   if (conditions.empty()) {
-    line(indent, packed);
+    print_lanes(*store, indent);
   } else {
     line(indent, conditions.size() == 1
                      ? fmt::format("if ({}) {{", conditions[0])
                      : fmt::format("if (({})) {{", fmt::join(conditions, ") && (")));
-    line(indent + 1, packed);
+    print_lanes(*store, indent + 1);
   }
   if (conditions.size() > 1) {
     line(indent, "} else {");
@@ -228,6 +228,51 @@ bool KernelPrinter::print_packed(const Loop& loop, int indent) {
   if (!conditions.empty()) line(indent, "}");
   if (store->needs_loop) line(indent - 1, "}");
   return true;
+}
+
+/// The loads and the store of all lanes. The text names an element of a loaded vector where an
+/// expression reads it.
+void KernelPrinter::print_lanes(const VectorStore& store, int indent) {
+  const size_t held_before = held_.size();
+  std::vector<std::string> loads;
+  for (const VectorStore::Load& load : store.loads)
+    if (is_global(buffer(load.buffer).scope) || plan_.is_shared(load.buffer))
+      hold_lanes(load, loads);
+  const Buffer& b = buffer(store.assigns[0].buffer);
+  std::vector<std::string> values;
+  for (const Assign& lane : store.assigns) values.push_back(before_rounding(b.type, lane.value));
+  held_.resize(held_before);
+  const std::string stored = dialect_.stored(b.type, values, element(b, store.to));
+  as_vectors_.insert(b.name);
+  if (loads.empty()) return line(indent, stored);
+  line(indent, "{");
+  for (const std::string& load : loads) line(indent + 1, load);
+  line(indent + 1, stored);
+  line(indent, "}");
+}
+
+/// Appends the loads of a vector, of at most 16 bytes each, and holds the elements' names.
+void KernelPrinter::hold_lanes(const VectorStore::Load& load, std::vector<std::string>& loads) {
+  if (!dialect_.vector_type) return;
+  constexpr int64_t most_bytes = 16, word_bytes = 4;
+  const Buffer& b = buffer(load.buffer);
+  const int64_t bytes = size_bytes(b.type), lanes = std::ssize(load.reads);
+  const int64_t in_one = std::min(lanes, most_bytes / bytes);
+  const std::string type = dialect_.vector_type(b.type, in_one);
+  const std::string first = element(b, load.from);
+  as_vectors_.insert(b.name);
+  for (int64_t i = 0; i < lanes; ++i) {
+    const int64_t lane = i % in_one;
+    if (lane == 0)
+      loads.push_back(fmt::format("const {0} tw_v{1} = ((const {0}*)&{2})[{3}];", type,
+                                  loads.size(), first, i / in_one));
+    std::string name = fmt::format("tw_v{}", loads.size() - 1);
+    if (in_one * bytes > word_bytes) name += fmt::format(".{}", "xyzw"[lane * bytes / word_bytes]);
+    if (const int64_t shift = lane * bytes % word_bytes * 8; shift > 0)
+      name = fmt::format("({} >> {})", name, shift);
+    if (bytes < word_bytes) name = fmt::format("({})({})", storage_type(b.type), name);
+    held_.emplace_back(load.reads[static_cast<size_t>(i)], loaded(b.type, name).text);
+  }
 }
 
 std::optional<VectorAccess> KernelPrinter::vector_access_of(const Loop& loop) const {

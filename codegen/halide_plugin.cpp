@@ -193,8 +193,8 @@ HExpr exp2_f64(const HExpr& x) {
   return polynomial(inside - whole, series) * Halide::reinterpret(x.type(), exponent);
 }
 
-/// A negative base has powers with whole exponents only. NaN is chosen among bits, as LLVM may assume
-/// that a chosen float is a number.
+/// A negative base has powers with whole exponents only. NaN is chosen among bits, as LLVM may
+/// assume that a chosen float is a number.
 HExpr pow_f32(const HExpr& x, const HExpr& y) {
   const Halide::Type wide = Halide::Float(64), word = Halide::UInt(32);
   const HExpr magnitude =

@@ -189,13 +189,47 @@ std::optional<VectorAccess> with_lanes(const Assign& assign, const Loop& loop, i
   return vectors;
 }
 
-std::optional<PackedStore> packed_lanes(const Assign& assign, const If* branch, const Loop& loop,
-                                        int64_t count, const Buffers& buffer) {
+/// Calls visit(read) for each read that the expression makes whatever its values are: none in the
+/// alternatives of a selection, and none in an index.
+void for_each_certain_read(const Expr& expr, const std::function<void(const Expr& read)>& visit) {
+  dsl::visit(
+      expr, [&](const dsl::Read&) { visit(expr); },
+      [&](const dsl::Select& s) { for_each_certain_read(s.condition, visit); },
+      [&](const dsl::Unary& u) { for_each_certain_read(u.a, visit); },
+      [&](const dsl::Cast& c) { for_each_certain_read(c.a, visit); },
+      [&](const dsl::Binary& b) {
+        for_each_certain_read(b.a, visit);
+        for_each_certain_read(b.b, visit);
+      },
+      [](const dsl::Const&) {}, [](const dsl::Var&) {});
+}
+
+std::vector<VectorStore::Load> loads_of(const Assign& assign, const Lanes& lanes, int64_t count,
+                                        const Buffers& buffer) {
+  std::vector<VectorStore::Load> loads;
+  for_each_certain_read(assign.value, [&](const Expr& expr) {
+    const auto& read = *expr.as<dsl::Read>();
+    const int64_t bytes = size_bytes(buffer(read.tensor).buffer.type);
+    if (bytes != 2 && bytes != 4) return;
+    const Expr first_read = dsl::substitute(expr, lanes.at(Expr(0)));
+    const auto is_it = [&](const auto& load) { return dsl::equal(load.reads[0], first_read); };
+    if (std::ranges::any_of(loads, is_it)) return;
+    const auto from = lanes.first(buffer(read.tensor), read.indices);
+    if (!from) return;
+    VectorStore::Load& load = loads.emplace_back(VectorStore::Load{read.tensor, *from, {}});
+    for (int64_t i = 0; i < count; ++i)
+      load.reads.push_back(dsl::substitute(expr, lanes.at(Expr(i))));
+  });
+  return loads;
+}
+
+std::optional<VectorStore> store_lanes(const Assign& assign, const If* branch, const Loop& loop,
+                                       int64_t count, const Buffers& buffer) {
   const auto lanes = Lanes::of(loop, count);
   if (!lanes) return std::nullopt;
   const auto to = lanes->first(buffer(assign.buffer), assign.indices);
   if (!to) return std::nullopt;
-  PackedStore packed{count, lanes->needs_loop(), *to, {}, {}};
+  VectorStore store{count, lanes->needs_loop(), *to, {}, {}, {}};
   const auto condition = [&](const Expr& of_lane) {
     return dsl::substitute(branch->condition, lanes->at(of_lane));
   };
@@ -204,10 +238,11 @@ std::optional<PackedStore> packed_lanes(const Assign& assign, const If* branch, 
     Assign of_lane = assign;
     of_lane.indices = dsl::substitute(assign.indices, lanes->at(Expr(i)));
     of_lane.value = dsl::substitute(assign.value, lanes->at(Expr(i)));
-    packed.assigns.push_back(std::move(of_lane));
-    if (branch && (i == 0 || !is_shared)) packed.conditions.push_back(condition(Expr(i)));
+    store.assigns.push_back(std::move(of_lane));
+    if (branch && (i == 0 || !is_shared)) store.conditions.push_back(condition(Expr(i)));
   }
-  return packed;
+  store.loads = loads_of(assign, *lanes, count, buffer);
+  return store;
 }
 
 }  // namespace
@@ -252,7 +287,7 @@ std::optional<VectorAccess> find_vector_access(
   return std::nullopt;
 }
 
-std::optional<PackedStore> find_packed_store(
+std::optional<VectorStore> find_vector_store(
     const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
   const auto only = [](const schedules::Block& body) {
     return body.size() == 1 ? &body.front() : nullptr;
@@ -266,10 +301,12 @@ std::optional<PackedStore> find_packed_store(
     return std::nullopt;
   const DType type = buffer(assign->buffer).buffer.type;
   const auto* read = assign->value.as<dsl::Read>();
-  if ((type != Float16 && type != BFloat16) || (read && buffer(read->tensor).buffer.type == type))
-    return std::nullopt;
-  for (int64_t lanes = 8; lanes > 1; lanes /= 2)
-    if (auto packed = packed_lanes(*assign, branch, loop, lanes, buffer)) return packed;
+  if (read && buffer(read->tensor).buffer.type == type) return std::nullopt;
+  const bool is_narrow = type == Float16 || type == BFloat16;
+  const bool is_word = (type == Float32 || type == Int32) && assign->value.type() == type;
+  if (!is_narrow && !is_word) return std::nullopt;
+  for (int64_t lanes = 16 / size_bytes(type); lanes > 1; lanes /= 2)
+    if (auto store = store_lanes(*assign, branch, loop, lanes, buffer)) return store;
   return std::nullopt;
 }
 

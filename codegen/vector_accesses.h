@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Finds vector loops that can be vector loads and stores of a GPU: dense copies, fills with zeros
-// and stores of 16-bit floats, at addresses that are proved to be aligned, i.e. multiples of the
+// and stores of computed values, at addresses that are proved to be aligned, i.e. multiples of the
 // number of lanes. Thread-safe.
 
 #include <cstdint>
@@ -41,9 +41,9 @@ std::optional<VectorAccess> find_vector_access(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
 
-/// `vector v in 0..4: to[..., v] = f16(...)`, whose values are computed one by one and stored
-/// together; the assignment may be under a condition.
-struct PackedStore {
+/// `vector v in 0..4: to[..., v] = f(from[..., v], ...)`, whose values are computed one by one and
+/// stored together; the assignment may be under a condition.
+struct VectorStore {
   int64_t lanes = 0;
   bool needs_loop = false;          ///< loop over the variable in steps of `lanes`
   std::vector<schedules::Expr> to;  ///< indices of the first lane
@@ -51,11 +51,18 @@ struct PackedStore {
   std::vector<schedules::Assign> assigns;
   /// The condition of each lane: none if there is no condition, one if it is the same for all.
   std::vector<schedules::Expr> conditions;
+  /// A read of neighbours, aligned to the size of all its lanes, that every lane makes.
+  struct Load {
+    std::string buffer;
+    std::vector<schedules::Expr> from;   ///< indices of the first lane
+    std::vector<schedules::Expr> reads;  ///< the read of each lane, as it is in its assignment
+  };
+  std::vector<Load> loads;
 };
 
 /// The widest stores, of at most 16 bytes, that are proved to be dense and aligned; nullopt if the
-/// loop does not store 16-bit floats, or copies them.
-std::optional<PackedStore> find_packed_store(
+/// loop is a copy, or stores elements that have neither 16 nor 32 bits.
+std::optional<VectorStore> find_vector_store(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
 

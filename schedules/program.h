@@ -267,4 +267,7 @@ Block with_branches(const Block& body);
 /// Every buffer that the body allocates, in order of appearance.
 std::vector<Buffer> local_buffers(const Block& body);
 
+/// buffer[indices] as one index into its elements, unsimplified but for fused loops.
+Expr linear_index(const Buffer& buffer, const std::vector<Expr>& indices);
+
 }  // namespace tw::schedules

@@ -131,8 +131,77 @@ class Touched {
   std::map<std::string, std::vector<Use>> uses_;
 };
 
+int64_t count_barriers(const Block& body) {
+  int64_t count = 0;
+  for_each(body, [&](const Stmt& stmt) { count += stmt.as<Barrier>() != nullptr; });
+  return count;
+}
+
+/// True if the indices differ between any two iterations of the loops: each loop's variable is in
+/// one index, in which its multiples exceed what the variables with smaller factors add up to.
+bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*>& loops) {
+  std::set<std::string> told;
+  for (const Expr& index : indices) {
+    std::vector<std::pair<int64_t, const Loop*>>
+        steps;  // factors, with the loops of their variables
+    for (const Affine::Term& term : to_affine(index).terms) {
+      const auto* v = term.atom.as<dsl::Var>();
+      for (const Loop* loop : loops) {
+        if (!dsl::uses_var(term.atom, loop->variable)) continue;
+        if (!v || !dsl::as_int(loop->begin) || !dsl::as_int(loop->end)) return false;
+        steps.emplace_back(std::abs(term.coefficient), loop);
+      }
+    }
+    std::ranges::sort(steps, {}, [](const auto& step) { return step.first; });
+    int64_t reach = 0;  // the largest difference that smaller steps make
+    for (const auto& [factor, loop] : steps) {
+      if (factor <= reach || !told.insert(loop->variable).second) return false;
+      reach += factor * (*dsl::as_int(loop->end) - *dsl::as_int(loop->begin) - 1);
+    }
+  }
+  return told.size() == loops.size();
+}
+
+/// Finds the buffers of which no element is accessed twice: one statement alone accesses them, by
+/// storing another element in each iteration of the loops around it.
+class OnceStored {
+ public:
+  static std::set<std::string> find(const Block& body) {
+    OnceStored finder;
+    finder.see(body);
+    std::set<std::string> names;
+    for (const auto& [name, is_once] : finder.found_)
+      if (is_once) names.insert(name);
+    return names;
+  }
+
+ private:
+  void see(const Block& body) {
+    for (const Stmt& stmt : body) {
+      const Assign* assign = stmt.as<Assign>();
+      for_each_access(stmt, [&](const BufferAccess& access) {
+        const bool stores_others = access.is_store && assign && !assign->guard &&
+                                   assign->combine == dsl::Combine::None &&
+                                   tells_apart(access.indices, loops_);
+        const auto [known, is_first] = found_.try_emplace(access.buffer, stores_others);
+        if (!is_first) known->second = false;
+      });
+      const Loop* loop = stmt.as<Loop>();
+      if (loop) loops_.push_back(loop);
+      if (const Block* inner = body_of(stmt)) see(*inner);
+      if (loop) loops_.pop_back();
+    }
+  }
+
+  std::vector<const Loop*> loops_;     // around the statement
+  std::map<std::string, bool> found_;  // whether all accesses so far store an element once
+};
+
 class BarrierPlacer {
  public:
+  /// `unordered`: buffers whose accesses need no order.
+  explicit BarrierPlacer(std::set<std::string> unordered) : unordered_(std::move(unordered)) {}
+
   Block run(const Block& body) {
     Block result;
     for (const Stmt& stmt : body) {
@@ -141,7 +210,7 @@ class BarrierPlacer {
         result.push_back(stmt);
       } else if (concerns_all(stmt)) {
         before(touched_by_head(stmt), result);
-        result.push_back(inside(stmt));
+        result.push_back(inside(stmt, result));
       } else {
         Touched touched;
         gather(stmt, touched);
@@ -173,10 +242,11 @@ class BarrierPlacer {
     passed_ = true;
   }
 
-  /// Places barriers inside of a statement around nests, which all threads execute.
-  Stmt inside(const Stmt& stmt) {
+  /// Places barriers inside of a statement around nests, which all threads execute, and before it,
+  /// at the end of `before`.
+  Stmt inside(const Stmt& stmt, Block& before) {
     return schedules::visit(
-        stmt, [&](const Loop& loop) { return inside(loop, stmt); },
+        stmt, [&](const Loop& loop) { return inside(loop, stmt, before); },
         [&](const If& branch) {
           const Touched entered = since_;
           const bool passed = passed_;
@@ -190,26 +260,47 @@ class BarrierPlacer {
 
   Stmt inside(const Allocate& allocate, const Stmt& stmt) {
     const Buffer& buffer = allocate.buffer;
-    if (is_own(buffer.scope)) own_.insert(buffer.name);
+    if (is_own(buffer.scope)) unordered_.insert(buffer.name);
     if (!buffer.extents.empty()) slots_[buffer.name] = buffer.extents[0];
     return with_body(stmt, block(run(*allocate.body)));
   }
 
-  /// Places barriers inside of a loop. The last accesses of an iteration may conflict with the
-  /// first ones of the next.
-  Stmt inside(const Loop& loop, const Stmt& stmt) {
+  /// Places barriers inside of a loop. Where what was accessed before the loop takes further
+  /// barriers in it, one before the loop takes their place, which is passed once.
+  Stmt inside(const Loop& loop, const Stmt& stmt, Block& before) {
     const Touched entered = since_;
     const bool passed = passed_;
+    Touched touched;
+    gather(stmt, touched);
+    std::optional<BarrierPlacer> hoisted;
+    if (entered.conflicts(touched)) hoisted = *this;
+    Block body = inside_after(entered, loop);
+    if (hoisted) {
+      Block own = hoisted->inside_after({}, loop);
+      if (count_barriers(own) < count_barriers(body)) {
+        before.push_back({Barrier{}});
+        *this = *std::move(hoisted);
+        leave({}, true);
+        return with_body(stmt, block(std::move(own)));
+      }
+    }
+    leave(entered, passed);
+    return with_body(stmt, block(std::move(body)));
+  }
+
+  /// The loop's body with barriers, where `entered` was accessed since the last barrier before the
+  /// loop. The last accesses of an iteration may conflict with the first ones of the next.
+  Block inside_after(const Touched& entered, const Loop& loop) {
     around_.insert(loop.variable);
     passed_ = false;
+    since_ = entered;
     (void)run(*loop.body);
     since_ = before_next(loop);
     since_.add(entered);
-    Stmt result = with_body(stmt, block(run(*loop.body)));
+    Block body = run(*loop.body);
     around_.erase(loop.variable);
     since_.leave(loop.variable);
-    leave(entered, passed);
-    return result;
+    return body;
   }
 
   /// Leaves a loop or condition, whose body may not have run.
@@ -258,7 +349,7 @@ class BarrierPlacer {
   }
 
   void gather(const BufferAccess& access, Touched& touched) const {
-    if (own_.contains(access.buffer)) return;
+    if (unordered_.contains(access.buffer)) return;
     touched.touch(access.buffer, slot_of(access.buffer, access.indices), access.is_store);
   }
 
@@ -278,16 +369,10 @@ class BarrierPlacer {
 
   Touched since_;        ///< accesses since the last barrier
   bool passed_ = false;  ///< true if the innermost loop or condition has passed a barrier
-  std::set<std::string> own_;
+  std::set<std::string> unordered_;       ///< buffers that need no barrier
   std::map<std::string, int64_t> slots_;  ///< extents of first dimensions of buffers
   std::set<std::string> around_;          ///< variables of loops that all threads execute
 };
-
-int64_t count_barriers(const Block& body) {
-  int64_t count = 0;
-  for_each(body, [&](const Stmt& stmt) { count += stmt.as<Barrier>() != nullptr; });
-  return count;
-}
 
 // ---- conditions -----------------------------------------------------------------------------
 
@@ -611,7 +696,7 @@ int64_t thread_bytes(const Block& body) {
   return bytes;
 }
 
-Block place_barriers(const Block& body) { return BarrierPlacer().run(body); }
+Block place_barriers(const Block& body) { return BarrierPlacer(OnceStored::find(body)).run(body); }
 
 Block mark_uniform(const Block& body) { return UniformMarker().run(body); }
 

@@ -31,7 +31,10 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
         "threads",
         powers(points_of(stage_, axes_), warp_threads, compute_.target.machine.gpu->block_threads),
         &GpuElementwise::threads);
-    add_knob("together", {1, 2, 4}, &GpuElementwise::vector);
+    add_knob("together",
+             size_bytes(stage_.type) == 2 ? std::vector<int64_t>{1, 2, 4, 8}
+                                          : std::vector<int64_t>{1, 2, 4},
+             &GpuElementwise::vector);
     if (axes_.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);
     if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::unrolled_axes);
   }
@@ -40,7 +43,12 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
  private:
   double prior(const GpuElementwise& config, bool placed) const override {
     if (axes_.empty()) return placed;
-    return placed - std::abs(std::log2(static_cast<double>(config.threads) / 128));
+    // A thread loads and stores a vector at once, if the vector is aligned.
+    const int64_t neighbours =
+        config.rows == 1 ? extent_of(stage_, axes_.back()) : points_of(stage_, axes_);
+    const double vectors =
+        neighbours % config.vector == 0 ? std::log2(static_cast<double>(config.vector)) : -10.0;
+    return placed + vectors / 2 - std::abs(std::log2(static_cast<double>(config.threads) / 128));
   }
 
   Site append_steps(const GpuElementwise& config, const Site* inside,

@@ -660,7 +660,7 @@ TEST(GpuEmitter, OneThreadDoesWhatStandsOutsideOfNests) {
   const std::string text = text_of(program);
   EXPECT_THAT(text, HasSubstr(R"(  if (thread == 0) {
     s[0] = in[3];
-    #pragma unroll 1
+    #pragma unroll 4
     for (int k = 0; k < 8; ++k) {
       s[0] += in[k];
     }
@@ -822,10 +822,11 @@ std::vector<GpuCase> rounding_stores() {
 
 TEST(GpuEmitter, RoundedVectorsArePacked) {
   EXPECT_THAT(text_of(rounding_store(BFloat16, 2, 2)),
-              HasSubstr("*(unsigned*)&out[t * 2] = tw_pack_bf16(in[t * 2] * 257.0f + bias[0], "
-                        "in[t * 2 + 1] * 257.0f + bias[1]);"));
+              HasSubstr("*(unsigned*)&out[t * 2] = tw_pack_bf16(tw_v0.x * 257.0f + tw_v1.x, "
+                        "tw_v0.y * 257.0f + tw_v1.y);"));
   EXPECT_THAT(text_of(rounding_store(Float16, 4, 4)),
-              HasSubstr("*(uint2*)&out[t * 4] = {tw_pack_f16(in[t * 4] * 2049.0f + bias[0], "));
+              AllOf(HasSubstr("const float4 tw_v0 = ((const float4*)&in[t * 4])[0];"),
+                    HasSubstr("*(uint2*)&out[t * 4] = {tw_pack_f16(tw_v0.x * 2049.0f + ")));
   EXPECT_THAT(text_of(rounding_store(BFloat16, 8, 8)), HasSubstr("*(uint4*)&out[t * 8] = {"));
   EXPECT_THAT(text_of(rounding_store(BFloat16, 16, 16)), HasSubstr("v < 16; v += 8"));
   EXPECT_THAT(text_of(rounding_store(BFloat16, 6, 4)), HasSubstr("v < 4; v += 2"));
@@ -840,12 +841,16 @@ TEST(GpuEmitter, RoundedVectorsArePacked) {
 TEST(GpuEmitter, ConditionsOfPackedStores) {
   // All four lanes have the condition of the first.
   EXPECT_THAT(text_of(rounding_store(BFloat16, 4, 4, 0, 12)),
-              AllOf(HasSubstr("if (t * 4 < 12) {\n      *(uint2*)&out[t * 4] = "),
-                    Not(HasSubstr("} else {"))));
+              AllOf(HasSubstr("if (t * 4 < 12) {\n      {\n        const float4 tw_v0"),
+                    HasSubstr("        *(uint2*)&out[t * 4] = "), Not(HasSubstr("} else {"))));
   // One of two lanes may have it: each is tested.
   EXPECT_THAT(text_of(rounding_store(BFloat16, 2, 2, 0, 7)), HasSubstr(R"(
     if ((t * 2 < 7) && (t * 2 + 1 < 7)) {
-      *(unsigned*)&out[t * 2] = tw_pack_bf16(in[t * 2] * 257.0f + bias[0], in[t * 2 + 1] * 257.0f + bias[1]);
+      {
+        const float2 tw_v0 = ((const float2*)&in[t * 2])[0];
+        const float2 tw_v1 = ((const float2*)&bias[0])[0];
+        *(unsigned*)&out[t * 2] = tw_pack_bf16(tw_v0.x * 257.0f + tw_v1.x, tw_v0.y * 257.0f + tw_v1.y);
+      }
     } else {
       if (t * 2 < 7) {
         out[t * 2] = tw_to_bf16(in[t * 2] * 257.0f + bias[0]);
@@ -855,6 +860,49 @@ TEST(GpuEmitter, ConditionsOfPackedStores) {
       }
     }
 )"));
+}
+
+/// out[i] = f(in[i]), where i = t * stride + v, for v < lanes, by threads t; f takes an element.
+Program computing_store(DType type, int64_t stride, int64_t lanes,
+                        const std::function<Expr(const Expr& element, const Expr& i)>& f) {
+  const Expr t = var("t"), i = t * stride + var("v");
+  const int64_t size = 4 * stride + lanes;
+  return single_phase(
+      {argument("in", type, {size}, false), argument("out", Float32, {size}, true)}, {},
+      {threads("z", size, {assign("out", {var("z")}, dsl::constant(Float32, 5))}), barrier,
+       threads("t", 4,
+               {vector("v", lanes, {assign("out", {i}, f(dsl::read("in", {i}, type), i))})})});
+}
+
+TEST(GpuEmitter, ComputedVectorsAreLoadedAndStoredAtOnce) {
+  const auto add = [](const Expr& element, const Expr&) {
+    return dsl::cast(Float32, element) + dsl::constant(Float32, 1);
+  };
+  EXPECT_THAT(text_of(computing_store(Float32, 4, 4, add)),
+              AllOf(HasSubstr("const float4 tw_v0 = ((const float4*)&in[t * 4])[0];"),
+                    HasSubstr("*(float4*)&out[t * 4] = {tw_v0.x + 1.0f, tw_v0.y + 1.0f, ")));
+  EXPECT_THAT(text_of(computing_store(Float32, 6, 6, add)), HasSubstr("*(float2*)&out["));
+  EXPECT_THAT(text_of(computing_store(BFloat16, 4, 4, add)),
+              HasSubstr("tw_from_bf16((unsigned short)((tw_v0.x >> 16)))"));
+  EXPECT_THAT(text_of(computing_store(Float32, 4, 4, add), GpuDialect::OpenCl),
+              HasSubstr("vstore4((float4)(in[t * 4] + 1.0f, "));
+  std::vector<GpuCase> cases;
+  for (const DType type : {Float32, Float16, BFloat16})
+    for (const auto& [stride, lanes] :
+         {std::pair{2, 2}, {4, 4}, {5, 4}, {6, 6}, {8, 8}, {16, 16}}) {
+      const Program program = computing_store(type, stride, lanes, add);
+      cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+    }
+  expect_emulation_agrees(cases);
+}
+
+// An element beyond the end would be read.
+TEST(GpuEmitter, WhatOnlySomeLanesReadIsNotLoadedAtOnce) {
+  const auto chosen = [](const Expr& element, const Expr& i) {
+    return dsl::select(i < Expr(3), element, dsl::constant(Float32, 2));
+  };
+  const std::string text = text_of(computing_store(Float32, 4, 4, chosen));
+  EXPECT_THAT(text, AllOf(HasSubstr("*(float4*)&out[t * 4] = {"), Not(HasSubstr("tw_v0"))));
 }
 
 // Elements that are a thread's own stay in registers.

@@ -149,6 +149,31 @@ TEST(Threads, ALoopMeetsItsNextIteration) {
   EXPECT_EQ(count_barriers(place_barriers(body)), 2);
 }
 
+/// Threads read what thread 0 stores, in each iteration of a loop, and store elements of `out`.
+Block rows_of_outputs(const char* index) {
+  return {allocate("s", 1, Scope::Shared,
+                   {store("s", "0"),
+                    {Loop{"i", Expr(0), Expr(3), LoopKind::Serial,
+                          block({threads("t", 8, {copy("out", index, element("s", "0"))})})}}})};
+}
+
+TEST(Threads, ABarrierThatOnlyTheFirstIterationNeedsStandsBeforeTheLoop) {
+  const Block placed = place_barriers(rows_of_outputs("i * 8 + t"));
+  const Block& inside = *placed[0].as<Allocate>()->body;
+  ASSERT_EQ(inside.size(), 3u);
+  EXPECT_TRUE(inside[1].as<Barrier>());
+  EXPECT_EQ(count_barriers(placed), 1);
+  EXPECT_EQ(thread_verdict(placed), "legal");
+}
+
+TEST(Threads, ElementsThatMayBeStoredTwiceAreStoredInOrder) {
+  for (const char* index : {"i * 7 + t", "t", "i * 8 + t / 2"}) {
+    const Block placed = place_barriers(rows_of_outputs(index));
+    const auto* loop = placed[0].as<Allocate>()->body->back().as<Loop>();
+    EXPECT_EQ(count_barriers(*loop->body), 1) << index;
+  }
+}
+
 TEST(Threads, WhatOneReadsNeedsNone) {
   const Block body = {threads("t", 8, {copy("out", "t", element("in", "t"))}),
                       threads("u", 8, {copy("more", "u", element("in", "7 - u"))})};

@@ -65,7 +65,7 @@ k_p0(const float* __restrict__ a, const float* __restrict__ b, float* c, unsigne
         for (int a_c_m_1_1_1_0 = 0; a_c_m_1_1_1_0 < 2; ++a_c_m_1_1_1_0) {
           #pragma unroll 1
           for (int a_c_k_1_0 = 0; a_c_k_1_0 < 2; ++a_c_k_1_0) {
-            #pragma unroll 1
+            #pragma unroll 4
             for (int a_c_k_1_1 = 0; a_c_k_1_1 < 8; ++a_c_k_1_1) {
               a_c[((((a_c_k_1_0 * 2 + a_c_m_1_0) * 2 + a_c_m_1_1_0) * 2 + a_c_m_1_1_1_0) * 8 + a_c_m_1_1_1_1) * 8 + a_c_k_1_1] = a[(m_0 * 64 + a_c_m_1_0 * 32 + a_c_m_1_1_0 * 16 + a_c_m_1_1_1_0 * 8 + a_c_m_1_1_1_1) * 96 + k_0 * 16 + a_c_k_1_0 * 8 + a_c_k_1_1];
             }
@@ -80,7 +80,7 @@ k_p0(const float* __restrict__ a, const float* __restrict__ b, float* c, unsigne
       for (int b_c_n_1_0 = 0; b_c_n_1_0 < 2; ++b_c_n_1_0) {
         #pragma unroll 1
         for (int b_c_k_1_0 = 0; b_c_k_1_0 < 2; ++b_c_k_1_0) {
-          #pragma unroll 1
+          #pragma unroll 4
           for (int b_c_k_1_1 = 0; b_c_k_1_1 < 8; ++b_c_k_1_1) {
             b_c[(((b_c_k_1_0 * 2 + b_c_n_1_0) * 4 + b_c_n_1_1_0) * 2 + b_c_n_1_1_1) * 8 + b_c_k_1_1] = b[(k_0 * 16 + b_c_k_1_0 * 8 + b_c_k_1_1) * 48 + n_0 * 16 + b_c_n_1_0 * 8 + b_c_n_1_1_0 * 2 + b_c_n_1_1_1];
           }
