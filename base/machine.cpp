@@ -190,10 +190,11 @@ struct GpuRow {
 // The architectures of CUDA are those that CUDA 13 compiles for. Threads, blocks, registers and
 // shared memory: CUDA's programming guide, "Technical Specifications per Compute Capability". Sizes
 // and clocks: the white papers of a large chip of each (TU102, A100, GA102, Orin, AD102, H200,
-// B200, GB202). DRAM: 0.9 of the data sheet's, what copies reach (4.3 of 4.8 TB/s on an H200).
+// B200, GB202). DRAM: 0.9 of the data sheet's, what copies reach (4.2 of 4.8 TB/s on an H200).
 // Tensor: summed in f32, as the white papers say; by mma.sync an H100 reaches about 0.62 of its
 // peak (arXiv 2402.13499), and Blackwell no more than that; by wgmma an H100 reaches 0.99. L2:
-// about 32 bytes a cycle and multiprocessor, of 64 nominal. Latencies, which are the defaults of
+// about 32 bytes a cycle and multiprocessor, of 64 nominal; of sm_90 as measured on an H200, by
+// reads of 16 to 32 MiB. Latencies, which are the defaults of
 // Gpu: from Ampere and Hopper under micro-benchmarks (arXiv 2402.13499, 2208.11174). "opencl" is a
 // middling chip, with blocks of 256 threads, which every device of OpenCL 1.2 that matters takes.
 constexpr GpuRow gpu_rows[] = {
@@ -204,7 +205,7 @@ constexpr GpuRow gpu_rows[] = {
     {"sm_86",  false,  86,    84, 1.70, 128,  256, 1536, 16, 100 * KiB,  99 * KiB, 128 * KiB,   6 * MiB, 3000,  840, 1024},
     {"sm_87",  false,  87,    16, 1.30, 128,  512, 1536, 16, 164 * KiB, 163 * KiB, 192 * KiB,   4 * MiB,  600,  180, 1024},
     {"sm_89",  false,  89,   142, 2.40, 128,  512, 1536, 24, 100 * KiB,  99 * KiB, 128 * KiB,  96 * MiB, 5000,  860, 1024},
-    {"sm_90",  true,   90,   132, 1.75, 128, 1270, 2048, 32, 228 * KiB, 227 * KiB, 256 * KiB,  50 * MiB, 5600, 4300, 1024},
+    {"sm_90",  true,   90,   132, 1.75, 128, 1270, 2048, 32, 228 * KiB, 227 * KiB, 256 * KiB,  50 * MiB, 7600, 4200, 1024},
     {"sm_100", true,  100,   148, 1.85, 128, 1270, 2048, 32, 228 * KiB, 227 * KiB, 256 * KiB, 126 * MiB, 8000, 7000, 1024},
     {"sm_120", true,  120,   170, 2.40, 128,  256, 1536, 24, 100 * KiB,  99 * KiB, 128 * KiB,  96 * MiB, 8000, 1600, 1024},
     {"opencl", false,   0,    32, 1.50, 128,    0, 1024, 16,  64 * KiB,  32 * KiB, 128 * KiB,   4 * MiB, 1500,  400,  256},

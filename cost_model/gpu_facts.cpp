@@ -594,7 +594,7 @@ class GpuPhaseWalk {
     const WarpAccess warp = look_at(buffer, indices, bytes, conditions);
     const double size = size_bytes(buffer.type);
     const double count = elements * size / static_cast<double>(bytes) * turns * warp.executed;
-    for (const Expr& index : indices) s.instructions.integer += divisions(index) * turns;
+    s.instructions.integer += divisions(schedules::linear_index(buffer, indices)) * turns;
     lanes_ += s.executions * s.warps * count * warp.lanes;
     slots_ += s.executions * s.warps * count * warp_threads;
     if (is_global(buffer.scope)) {
@@ -754,24 +754,37 @@ class GpuPhaseWalk {
         raise(iterations[use.loops[i]], use.access.buffer, use.footprints[i]);
     std::map<const Loop*, double> working_sets;
     for (const auto& [loop, bytes] : iterations) working_sets[loop] = sum(bytes);
+    ByBuffer of_block;
+    for (const GlobalUse& use : uses_)
+      if (!use.access.is_store) raise(of_block, use.access.buffer, use.footprints.back());
+    const bool stays = sum(of_block) <= l1_of_block();
     ByBuffer fetched;  // by one block, of loads
     for (const GlobalUse& use : uses_) {
       if (use.access.is_store) {
         facts_.l2_bytes += facts_.blocks * use.requested;
-      } else {
-        fetched[use.access.buffer] += std::min(use.requested, into_l1(use, working_sets));
+        continue;
       }
+      const double bytes = std::min(use.requested, into_l1(use, working_sets));
+      // Where all that the block reads fits, another statement finds it in L1.
+      if (stays)
+        raise(fetched, use.access.buffer, bytes);
+      else
+        fetched[use.access.buffer] += bytes;
     }
     facts_.l2_bytes += facts_.blocks * sum(fetched);
     find_dram_traffic(fetched);
   }
 
+  /// A block's part of L1.
+  double l1_of_block() const {
+    return static_cast<double>(target_.machine.l1_bytes()) / std::max(1.0, facts_.resident) -
+           facts_.shared_bytes - reserved_shared_bytes;
+  }
+
   /// Traffic into L1, by the rule of the CPU's caches: if the data of an iteration fits, the part
   /// that the next iteration shares with it hits.
   double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const {
-    const double resident = std::max(1.0, facts_.resident);
-    const double capacity = static_cast<double>(target_.machine.l1_bytes()) / resident -
-                            facts_.shared_bytes - reserved_shared_bytes;
+    const double capacity = l1_of_block();
     double bytes = use.footprints.front();
     for (size_t i = 0; i < use.loops.size(); ++i) {
       const bool fits = working_sets.at(use.loops[i]) <= capacity;
