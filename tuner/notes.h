@@ -30,7 +30,8 @@ namespace tw::tuner {
   X(PredictionIllegal, "prediction_illegal",                                                      \
     "the schedule that the cost model prefers is illegal, and the default one takes its place")   \
   X(CacheUnwritten, "cache_unwritten", "predictions are not kept for the next run")               \
-  X(RecordRefused, "record_refused", "the database keeps a trial aside, which `db quarantine` lists") \
+  X(RecordRefused, "record_refused",                                                              \
+    "the database keeps a trial aside, which `db quarantine` lists")                              \
   X(LostTrial, "lost_trial", "a candidate was lost with its worker, and is not counted as tried") \
   X(ModelDoubtful, "model_doubtful",                                                              \
     "the model was imported, though not all of it is as it should be")                            \
