@@ -43,12 +43,14 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
  private:
   double prior(const GpuElementwise& config, bool placed) const override {
     if (axes_.empty()) return placed;
+    const double by_threads = -std::abs(std::log2(static_cast<double>(config.threads) / 128));
+    if (!stage_.reduction.empty()) return placed + by_threads;
     // A thread loads and stores a vector at once, if the vector is aligned.
     const int64_t neighbours =
         config.rows == 1 ? extent_of(stage_, axes_.back()) : points_of(stage_, axes_);
     const double vectors =
         neighbours % config.vector == 0 ? std::log2(static_cast<double>(config.vector)) : -10.0;
-    return placed + vectors / 2 - std::abs(std::log2(static_cast<double>(config.threads) / 128));
+    return placed + by_threads + vectors / 2;
   }
 
   Site append_steps(const GpuElementwise& config, const Site* inside,

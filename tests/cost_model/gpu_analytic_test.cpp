@@ -83,14 +83,14 @@ TEST(GpuAnalytic, ProducersAndLargeBlocksSpeedUpLargeProducts) {
 
 TEST(GpuAnalytic, CopiesRunAtTheSpeedOfMemory) {
   const double dram = 2.0 * (256 << 20) / gpu().machine.gpu->dram_gbps;
-  for (const int64_t together : {1, 4}) {
-    EXPECT_GT(gpu_cost(copy(64 << 20, together)), dram);
-    EXPECT_LT(gpu_cost(copy(64 << 20, together)), 1.25 * dram);
-  }
+  EXPECT_GT(gpu_cost(copy(64 << 20, 4)), dram);
+  EXPECT_LT(gpu_cost(copy(64 << 20, 4)), 1.25 * dram);
+  // Four times as many blocks start no faster: on an H200 this one takes 2.5 times as long.
+  EXPECT_GT(gpu_cost(copy(64 << 20, 1)), 1.4 * dram);
 }
 
 TEST(GpuAnalytic, UncoalescedReadsCost) {
-  EXPECT_GT(gpu_cost(transposed_copy(8192)), 2 * gpu_cost(copy(64 << 20)));
+  EXPECT_GT(gpu_cost(transposed_copy(8192)), 2 * gpu_cost(copy(64 << 20, 4)));
 }
 
 TEST(GpuAnalytic, BankConflictsCost) {
