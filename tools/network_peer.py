@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks a tuned network on a GPU and times it beside PyTorch's, for tools/gpu_session.
+
+    network_peer.py TILEWRIGHT MODEL.onnx NETWORK.twart NAME
+
+The result on random data must be that of ONNX Runtime on the processor. NAME is also torchvision's name of
+the network. The peer is its best form of four: f32 without TF32, with and without channels last, each also
+with batch normalizations folded into the convolutions, in a CUDA graph. Both are timed by turns, five times.
+Prints JSON: times in us, their ratio, and the largest error as a part of the largest result.
+"""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime
+import torch
+import torchvision
+from torch.fx.experimental import optimization
+
+ROUNDS, REPLAYS, MOST_ERROR = 5, 30, 2e-3
+
+
+def inputs_of(session):
+    random = np.random.default_rng(1)
+    return {item.name: random.standard_normal(item.shape).astype(np.float32) for item in session.get_inputs()}
+
+
+def largest_error(program, model, network, folder):
+    """The difference from ONNX Runtime's result, as a part of the largest element."""
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    inputs = inputs_of(session)
+    command = [program, "run", network]
+    for name, array in inputs.items():
+        np.save(folder / f"{name}.npy", array)
+        command += ["--input", f"{name}={folder / f'{name}.npy'}"]
+    (output,) = session.get_outputs()
+    subprocess.run([*command, "--output", f"{output.name}={folder / 'result.npy'}"], check=True,
+                   stdout=subprocess.DEVNULL)
+    (expected,) = session.run([output.name], inputs)
+    return float(np.abs(np.load(folder / "result.npy") - expected).max() / np.abs(expected).max())
+
+
+def our_us(program, network):
+    shown = subprocess.run([program, "run", network, "--format", "json"], check=True, capture_output=True, text=True)
+    return json.loads(shown.stdout)["latency_ns"] / 1e3
+
+
+def graph_of(network, image):
+    stream = torch.cuda.Stream()
+    with torch.no_grad(), torch.cuda.stream(stream):
+        for _ in range(5):
+            network(image)
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            network(image)
+    return graph
+
+
+def replay_us(graph):
+    times = []
+    for _ in range(REPLAYS):
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        before.record()
+        graph.replay()
+        after.record()
+        torch.cuda.synchronize()
+        times.append(before.elapsed_time(after) * 1e3)
+    return statistics.median(times)
+
+
+def forms_of(name):
+    """CUDA graphs of the network by form, each with what it reads."""
+    side = 299 if name == "inception_v3" else 224
+    graphs = {}
+    for layout, memory_format in (("NCHW", torch.contiguous_format), ("NHWC", torch.channels_last)):
+        for folding, fold in (("", lambda network: network), (", folded", optimization.fuse)):
+            network = fold(getattr(torchvision.models, name)(weights=None).eval()).cuda()
+            network = network.to(memory_format=memory_format)
+            image = torch.randn(1, 3, side, side, device="cuda").to(memory_format=memory_format)
+            graphs[layout + folding] = graph_of(network, image), network, image
+    return graphs
+
+
+def main():
+    program, model, network, name = sys.argv[1:]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    with tempfile.TemporaryDirectory() as folder:
+        error = largest_error(program, model, network, pathlib.Path(folder))
+    if not error <= MOST_ERROR:
+        sys.exit(f"network_peer: the result differs from ONNX Runtime's by {error:.1e} of its largest element")
+    graphs = forms_of(name)
+    forms_us = {form: replay_us(graph) for form, (graph, *_) in graphs.items()}
+    best = min(forms_us, key=forms_us.get)
+    rounds = [(our_us(program, network), replay_us(graphs[best][0])) for _ in range(ROUNDS)]
+    ratios = sorted(peer / ours for ours, peer in rounds)
+    print(json.dumps({"rows": [{
+        "name": name, "error_ours": error, "peer": f"PyTorch {torch.__version__}, {best}", "peer_forms_us": forms_us,
+        "ours_us": statistics.median(ours for ours, _ in rounds), "peer_us": statistics.median(p for _, p in rounds),
+        "ratio": statistics.median(ratios), "ratio_low": ratios[0], "ratio_high": ratios[-1],
+        "device": torch.cuda.get_device_name()}]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
