@@ -174,7 +174,7 @@ Result<Row> compare(const Item& item, const CompareOptions& options,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress) {
   Row row;
   row.name = item.name;
-  row.workload = item.workload.key();
+  row.workload = item.workload.text();
   row.count = item.count;
   row.threads = options.tuning.threads;
   row.flops = dsl::count_flops(item.workload.compute);

@@ -74,6 +74,8 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"target", Text{&f.target}, "host, or a GPU of this machine: cuda, cuda:sm_90a"},
       {"batch", Text{&f.batch}, "images of a suite's convolutions: 1,32,128"},
       {"dtype", Choice{&f.dtype, {"f32", "f16", "bf16"}}, "of a suite's arrays"},
+      {"layout", Texts{&f.layouts},
+       "how our kernels keep an input or output, TENSOR=LAYOUT (in=NHWC); may be repeated"},
       {"graphs", Switch{&f.graphs}, "of GPUs: submit calls as CUDA graphs"},
       {"schedule",
        Path{&f.schedule},
@@ -139,9 +141,13 @@ Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item
   constexpr int64_t most_images = 4096;
   TW_TRY(const std::vector<int64_t> batches, counts_of("batch", flags.batch, most_images));
   TW_TRY(const DType dtype, parse_dtype(flags.dtype));
+  TW_TRY(const dsl::Layouts layouts, dsl::parse_layouts(join(flags.layouts, " ")));
   std::vector<Item> all;
   for (const int64_t batch : batches) {
     TW_TRY(std::vector<Item> some, variants(items, batch, dtype));
+    for (Item& item : some) {
+      TW_TRY(item.workload, dsl::with_layouts(std::move(item.workload), layouts));
+    }
     std::move(some.begin(), some.end(), std::back_inserter(all));
   }
   return all;
@@ -346,7 +352,7 @@ Result<int> run_database(const Call& call) {
 
 /// Adds the flags that only comparisons accept to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
-  for (const char* flag : {"target", "batch", "dtype", "graphs", "schedule"})
+  for (const char* flag : {"target", "batch", "dtype", "layout", "graphs", "schedule"})
     excludes.emplace_back(flag);
   return excludes;
 }

@@ -28,6 +28,7 @@ struct Flags {
   std::string state = "hot";  ///< a CacheState
   std::string target = "host";
   std::string batch = "1", dtype = "f32";  ///< batch and type of a suite's workloads
+  std::vector<std::string> layouts;        ///< of a suite's workloads, "in=NHWC"
   bool graphs = false;
   std::string schedule;  ///< file with the schedule of the only row
   int64_t rounds = 10, seed = 1;

@@ -153,7 +153,7 @@ Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
     return fail(ErrorCode::NoCandidate,
                 fmt::format("[bench] the database has no kernel of '{}' for {} threads: tune it "
                             "first, as --tune missing does where there is that flag",
-                            workload.key(), options.threads));
+                            workload.text(), options.threads));
   if (known && search != Search::More)
     return build_kernel(workload, target, known->schedule, options.threads, environment);
   TW_TRY(tuner::Tuned tuned,

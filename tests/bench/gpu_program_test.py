@@ -72,6 +72,13 @@ class GpuBench(unittest.TestCase):
         self.assertIn("n=32", rows[1]["workload"])
         self.assertIn("bf16", rows[1]["workload"])
 
+    def test_layouts_are_asked_of_our_kernels(self):
+        self.with_a_gpu(["libcudnn.so.9"])
+        conv = ["--suite", "resnet50_conv", "--only", "r04", "--tune", "no", "--format", "json"]
+        done = self.run_program(*conv, "--layout", "in=NHWC", "--layout", "out=NHWC")
+        self.assertIn("{in=NHWC out=NHWC}", json.loads(done.stdout)["rows"][0]["error"])
+        self.fails_in_one_line(self.run_program(*conv, "--layout", "image=NHWC"), 2, "image")
+
     def test_what_has_no_meaning_on_a_gpu_is_refused(self):
         self.with_a_gpu(["libcublas.so.13"])
         for arguments, words in ((["--state", "network"], "hot or cold"), (["--threads", "2"], "from 1 to 1"),
