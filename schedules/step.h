@@ -196,7 +196,8 @@ struct CacheRead {
 /// that one iteration of `loop` uses, into a buffer with a dimension for each of the `loops`, which
 /// are all the loops inside of `loop` that the operand depends on. A product has operands 1 and 2,
 /// any other term is operand 1. The buffer holds the neutral element where a tail or padding leaves
-/// nothing to read, so a reduction whose operands are all staged accumulates without guards.
+/// nothing to read, so a reduction whose operands are all staged accumulates without guards. For
+/// results beyond the end it may hold other elements of a padded tensor.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;

@@ -53,7 +53,8 @@ std::optional<Digit> as_digit(const Expr& expr, BinaryOp op) {
   return k && *k > 0 ? std::optional(Digit{b->a, *k}) : std::nullopt;
 }
 
-/// The expression as one quotient: x / 3 / 4 -> x / 12, x / 3 + y -> (x + y * 3) / 3.
+/// The expression as one quotient: x / 3 / 4 -> x / 12, x / 3 + y -> (x + y * 3) / 3, and both:
+/// x / 3 / 4 + y -> (x + y * 12) / 12.
 std::optional<Digit> as_quotient(const Expr& expr) {
   if (const auto outer = as_digit(expr, BinaryOp::Div)) {
     const auto inner = as_quotient(outer->x);
@@ -66,7 +67,9 @@ std::optional<Digit> as_quotient(const Expr& expr) {
     Affine rest = sum, x = to_affine(inner->x);
     rest.add(term.atom, -1);
     x.add(rest, inner->k);
-    return Digit{to_expr(x), inner->k};
+    const Digit sum{to_expr(x), inner->k};
+    const auto nested = as_quotient(sum.x);
+    return nested ? Digit{nested->x, nested->k * sum.k} : sum;
   }
   return std::nullopt;
 }
@@ -80,18 +83,23 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
                      [&](const Affine::Term& term) { return term.coefficient % k == 0; });
 }
 
-/// Joins digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n). True
-/// if it joined two.
-bool join_digits(Affine& affine) {
+/// Joins digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n). The
+/// number x may be a quotient itself. Of the two digits one uses a loop of the box, if there are
+/// loops. True if it joined two.
+bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   for (const Affine::Term& low : affine.terms) {
     const auto last = as_digit(low.atom, BinaryOp::Mod);
     if (!last) continue;
+    const Digit number = as_quotient(last->x).value_or(Digit{last->x, 1});
     for (const Affine::Term& high : affine.terms) {
       if (high.coefficient != low.coefficient * last->k) continue;
+      if (loops && !uses_any(low.atom, *loops) && !uses_any(high.atom, *loops)) continue;
       const auto next = as_digit(high.atom, BinaryOp::Mod);
       const auto first = as_quotient(next ? next->x : high.atom);
-      if (!first || first->k != last->k || !are_congruent(first->x, last->x, last->k)) continue;
-      const Expr joined = next ? first->x % Expr(last->k * next->k) : first->x;
+      if (!first || first->k != number.k * last->k || !are_congruent(first->x, number.x, first->k))
+        continue;
+      const Expr whole = number.k == 1 ? first->x : first->x / Expr(number.k);
+      const Expr joined = next ? whole % Expr(last->k * next->k) : whole;
       const int64_t a = low.coefficient;
       const Expr low_atom = low.atom, high_atom = high.atom;
       affine.add(low_atom, -a);
@@ -114,9 +122,10 @@ class AffineForms {
  public:
   explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
 
-  /// Splits an affine form; nullopt if it is not linear in the loops of the box.
+  /// Splits an affine form; nullopt if it is not linear in the loops of the box. Digits of other
+  /// loops are left apart, as those of an index in a condition are.
   std::optional<BoxForm> split(Affine affine) const {
-    while (join_digits(affine)) {
+    while (join_digits(affine, &loops_)) {
     }
     BoxForm split;
     split.rest.constant = affine.constant;
@@ -353,6 +362,8 @@ class CopyFinder {
   Status place_box() {
     Affine rest = base_;
     for (const Dimension& d : dimensions_) rest.add(d.first, -d.stride);
+    while (join_digits(rest)) {
+    }
     std::vector<Dimension*> by_stride;
     for (Dimension& d : dimensions_) by_stride.push_back(&d);
     std::ranges::sort(by_stride, std::greater<>(), &Dimension::stride);

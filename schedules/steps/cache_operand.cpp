@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "schedules/bounds.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {
@@ -56,6 +57,46 @@ Result<std::vector<NestLoop>> operand_loops(const StageNest& stage, const CacheO
   return loops;
 }
 
+/// True if all elements that the expression reads exist for the iterations of the stage's loops for
+/// which the conditions hold.
+bool reads_inside(const Nest& nest, const StageNest& stage, const Expr& value,
+                  const std::vector<Expr>& conditions) {
+  Bounds bounds;
+  for (const NestLoop& loop : stage.loops)
+    bounds.push_loop(loop.variable, Expr(0), Expr(loop.extent));
+  for (const Expr& condition : conditions) bounds.push_condition(condition);
+  bool inside = true;
+  for_each_read(value, [&](const dsl::Read& r) {
+    const std::vector<int64_t> shape = nest.compute.shape_of(r.tensor);
+    for (size_t d = 0; d < shape.size(); ++d)
+      inside = inside && bounds.proves_inside(r.indices[d], shape[d]);
+  });
+  return inside;
+}
+
+/// Removes guards that are true for all results, of a value that is read under `condition`, if they
+/// are not needed to stay inside of the value's tensors. Where they fail the buffer then holds
+/// elements that no result uses:
+///
+///     in[y + r - 1] if y < 14 && 0 <= y + r - 1 && y + r - 1 < 14
+///  -> in[y + r - 1] if 0 <= y + r - 1 && y + r - 1 < 14
+void drop_guards_of_padding(const Nest& nest, const StageNest& stage, const Expr& value,
+                            const Expr& condition, std::vector<Expr>& guards) {
+  const auto is_of_results = [&](const Expr& guard) {
+    return std::none_of(stage.loops.begin(), stage.loops.end(), [&](const NestLoop& loop) {
+      return loop.reduction && dsl::uses_var(guard, loop.variable);
+    });
+  };
+  for (size_t i = guards.size(); i > 0; --i) {
+    if (!is_of_results(guards[i - 1])) continue;
+    std::vector<Expr> others = guards;
+    others.erase(others.begin() + static_cast<ptrdiff_t>(i) - 1);
+    others.push_back(condition);
+    if (reads_inside(nest, stage, value, others))
+      guards.erase(guards.begin() + static_cast<ptrdiff_t>(i) - 1);
+  }
+}
+
 }  // namespace
 
 Status apply(Nest& nest, const CacheOperand& s) {
@@ -82,19 +123,21 @@ Status apply(Nest& nest, const CacheOperand& s) {
     inside.insert(stage->loops[i].variable);
   for (const NestLoop& loop : loops) inside.erase(loop.variable);
   std::vector<Expr> zero_filled_guards;
-  Expr exists = dsl::constant_int(Bool, 1);
   for (const Expr& guard : stage->guards) {
     const auto used = variables_of(guard);
     if (std::any_of(used.begin(), used.end(), [&](const auto& v) { return inside.contains(v); }))
       continue;
-    exists = exists && guard;
     zero_filled_guards.push_back(guard);
   }
+  std::vector<Expr> conditions = zero_filled_guards;
   if (const dsl::Select* select = held.as<dsl::Select>();
       select && dsl::equal(select->b, neutral)) {
-    exists = exists && select->condition;
+    drop_guards_of_padding(nest, *stage, select->a, select->condition, conditions);
+    conditions.push_back(select->condition);
     held = select->a;
   }
+  Expr exists = dsl::constant_int(Bool, 1);
+  for (const Expr& condition : conditions) exists = exists && condition;
   if (!dsl::is_int(exists, 1)) held = dsl::select(exists, held, neutral);
 
   Stage copy;

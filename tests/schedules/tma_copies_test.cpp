@@ -162,6 +162,67 @@ TEST(BulkCopies, FusedPixelsAreOneDimension) {
             "a, 47/1/16 i*y*x.0 * 16 % 32, 48/32/4 i*y*x.0 * 16 / 32 * 16");
 }
 
+/// A 3 x 3 convolution of padded images of 6 by 6 pixels, in rectangles of `rows` by `columns` of
+/// both images; the taps and the blocks of channels are one loop.
+Schedule padded_pixels(int64_t rows, int64_t columns) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[2, 6, 6, 16]
+weight w: f32[8, 3, 3, 16]
+c: f32[i=2, y=6, x=6, n=8] = sum(r=3, s=3, k=16) select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && x + s - 1 < 6, a[i, y + r - 1, x + s - 1, k], 0.0) * w[n, r, s, k])");
+  EXPECT_TRUE(compute) << compute.error().message;
+  const std::vector<std::string> names = {"i.1*y.1*x.1.0.0", "i.1*y.1*x.1.0.1", "i.1*y.1*x.1.1"};
+  return Schedule(*compute)
+      .split("c", "i", 2)
+      .split("c", "y", rows)
+      .split("c", "x", columns)
+      .split("c", "k", 8)
+      .reorder("c", {"i.0", "y.0", "x.0", "i.1", "y.1", "x.1", "r", "s", "k.0", "n", "k.1"})
+      .fuse("c", "i.0", "y.0")
+      .fuse("c", "i.0*y.0", "x.0")
+      .fuse("c", "i.1", "y.1")
+      .fuse("c", "i.1*y.1", "x.1")
+      .fuse("c", "r", "s")
+      .fuse("c", "r*s", "k.0")
+      .split("c", "i.1*y.1*x.1", 8)
+      .reorder("c", {"i.0*y.0*x.0", "r*s*k.0", "i.1*y.1*x.1.0", "i.1*y.1*x.1.1", "n", "k.1"})
+      .cache_write("c", "i.0*y.0*x.0")
+      .cache_operand("c", 1, "r*s*k.0", {"i.1*y.1*x.1.0", "i.1*y.1*x.1.1", "k.1"})
+      .cache_operand("c", 2, "r*s*k.0", {"n", "k.1"})
+      .fuse("a@c", "i.1*y.1*x.1.0", "i.1*y.1*x.1.1")
+      .split("a@c", "i.1*y.1*x.1.0*i.1*y.1*x.1.1", columns)
+      .split("a@c", "i.1*y.1*x.1.0*i.1*y.1*x.1.1.0", rows)
+      .pipeline("a@c", 2)
+      .pipeline("w@c", 2)
+      .bulk("a@c")
+      .bulk("w@c")
+      .parallel("c", "i.0*y.0*x.0")
+      .bind("c", "i.1*y.1*x.1.0")
+      .bind("c", "i.1*y.1*x.1.1")
+      .bind("c", "n");
+}
+
+TEST(BulkCopies, PixelsOfPaddedImagesAreRectangles) {
+  // The first tap begins before the image. Later copies may begin before it in x.
+  EXPECT_THAT(boxes_of(padded_pixels(2, 2)),
+              testing::ElementsAre("a, 16/1/8 0, 6/16/2 i.0*y.0*x.0 % 3 * 2 - 1, "
+                                   "6/96/2 i.0*y.0*x.0 / 3 * 2 - 1, 2/576/2 0",
+                                   "w, 144/1/8 0, 8/144/8 0",
+                                   "a, 16/1/8 (r*s*k.0 + 1) % 2 * 8, "
+                                   "6/16/2 i.0*y.0*x.0 % 3 * 2 + (r*s*k.0 + 1) / 2 % 3 - 1, "
+                                   "6/96/2 i.0*y.0*x.0 / 3 * 2 + (r*s*k.0 + 1) / 2 / 3 - 1, "
+                                   "2/576/2 0",
+                                   "w, 144/1/8 r*s*k.0 * 8 + 8, 8/144/8 0"));
+}
+
+TEST(BulkCopies, RectanglesMayReachOutsideOfImages) {
+  // Four does not divide six, and digits of rows of three warps do not divide those of rectangles.
+  for (const auto& [rows, columns] : {std::pair(4, 4), std::pair(2, 4), std::pair(4, 2)}) {
+    const auto boxes = boxes_of(padded_pixels(rows, columns));
+    ASSERT_EQ(boxes.size(), 4u);
+    EXPECT_THAT(boxes[2], HasSubstr(fmt::format("6/16/{} ", columns)));
+    EXPECT_THAT(boxes[2], HasSubstr(fmt::format("6/96/{} ", rows)));
+  }
+}
+
 TEST(BulkCopies, RandomProductsAgree) {
   std::map<size_t, int> ranks;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
