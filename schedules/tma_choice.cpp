@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "schedules/affine.h"
 #include "schedules/nest.h"
@@ -16,11 +18,15 @@ namespace {
 /// Strides of an element's address, in elements, for each axis of the stage with an extent above 1.
 using Strides = std::map<std::string, int64_t>;
 
+/// Layouts by tensor; tensors without one are row-major.
+using Layouts = std::map<std::string, dsl::Layout>;
+
 /// Address of a read's element in memory; nullopt if the layout of its tensor splits a dimension.
-std::optional<Affine> address_of(const dsl::Read& read, const ComputePlan& compute) {
-  const std::vector<int64_t> shape = compute.compute.shape_of(read.tensor);
-  const auto layout = compute.layouts.find(read.tensor);
-  if (layout == compute.layouts.end()) return linear_address(shape, read.indices);
+std::optional<Affine> address_of(const dsl::Read& read, const dsl::Compute& compute,
+                                 const Layouts& layouts) {
+  const std::vector<int64_t> shape = compute.shape_of(read.tensor);
+  const auto layout = layouts.find(read.tensor);
+  if (layout == layouts.end()) return linear_address(shape, read.indices);
   std::vector<Expr> indices;
   for (const dsl::Layout::Part& part : layout->second.parts()) {
     if (part.factor != 0) return std::nullopt;
@@ -30,7 +36,6 @@ std::optional<Affine> address_of(const dsl::Read& read, const ComputePlan& compu
 }
 
 std::optional<Strides> strides_of(const Affine& address, const dsl::Stage& stage) {
-  if (address.constant != 0) return std::nullopt;
   Strides strides;
   for (const Affine::Term& term : address.terms) {
     const auto* axis = term.atom.as<dsl::Var>();
@@ -57,34 +62,147 @@ std::optional<int64_t> fused_stride(const Strides& strides, const dsl::Stage& st
   return stride;
 }
 
+/// An operand that is an element of memory, or zero where `condition` fails.
+struct Operand {
+  const dsl::Read* read = nullptr;
+  Expr condition = dsl::constant_int(Bool, 1);
+  DType type = Float32;
+};
+
+Operand operand_of(const dsl::Stage& stage, size_t operand) {
+  const Expr factor = unwidened(operands_of(stage)[operand]);
+  const dsl::Select* select = factor.as<dsl::Select>();
+  if (!select) return {factor.as<dsl::Read>(), dsl::constant_int(Bool, 1), factor.type()};
+  if (!dsl::is_zero_bytes(select->b)) return {};
+  return {select->a.as<dsl::Read>(), select->condition, factor.type()};
+}
+
+class Chooser {
+ public:
+  Chooser(const dsl::Stage& stage, const StagePlan& plan, size_t operand, Operand of,
+          Strides strides)
+      : stage_(stage),
+        plan_(plan),
+        side_(long_axes(operand == 0 ? plan.product.rows : plan.product.columns)),
+        operand_(std::move(of)),
+        strides_(std::move(strides)) {
+    for (const dsl::Axis& axis : stage.reduction)
+      if (axis.extent > 1 && axis.name != plan.main_reduction) others_.push_back(axis.name);
+  }
+
+  /// The choice for an operand that is a matrix: its rows have one stride.
+  TmaChoice matrix() const {
+    const auto rows = fused_stride(strides_, stage_, side_);
+    if (!rows || !has_whole_units(others_)) return {};
+    const int64_t term = stride_along(plan_.main_reduction);
+    if (term == 1 && is_whole_unit(*rows)) return {TmaNeighbours::Terms};
+    if (*rows == 1 && is_whole_unit(term)) return {TmaNeighbours::Rows};
+    return {};
+  }
+
+  /// The choice for an operand whose axes are dimensions of the box, and which may be padded.
+  TmaChoice rectangle() const {
+    const size_t dimensions = 1 + side_.size() + (others_.empty() ? 0 : 1);
+    if (dimensions > most_tma_dimensions || stride_along(plan_.main_reduction) != 1 ||
+        !has_whole_units(others_) || !has_whole_units(side_))
+      return {};
+    for (const std::string& axis : side_)
+      if (stride_along(axis) == 0) return {};
+    const auto padded = padded_axes();
+    if (!padded) return {};
+    TmaChoice choice{TmaNeighbours::Terms};
+    for (const std::string& axis : side_)
+      choice.axes.push_back({axis, padded->contains(axis) ? least_padded_tile : 1});
+    return choice;
+  }
+
+  bool batches_are_whole_units() const { return has_whole_units(plan_.product.batch); }
+
+ private:
+  // Padding bounds a dimension of the box, and programs have no loops of one iteration.
+  static constexpr int64_t least_padded_tile = 2;
+
+  std::vector<std::string> long_axes(const std::vector<std::string>& axes) const {
+    std::vector<std::string> result;
+    for (const std::string& axis : axes)
+      if (extent_of(stage_, axis) > 1) result.push_back(axis);
+    return result;
+  }
+
+  int64_t stride_along(const std::string& axis) const {
+    const auto found = strides_.find(axis);
+    return found == strides_.end() ? 0 : found->second;
+  }
+  bool is_whole_unit(int64_t stride) const {
+    return stride > 0 && stride * size_bytes(operand_.type) % engine_bytes == 0;
+  }
+  /// True if the strides of those axes that address the operand are multiples of 16 bytes.
+  bool has_whole_units(const std::vector<std::string>& axes) const {
+    return std::ranges::all_of(axes, [&](const std::string& axis) {
+      return !strides_.contains(axis) || is_whole_unit(stride_along(axis));
+    });
+  }
+
+  /// The axes that the condition bounds from both sides, as padding does; nullopt if it is anything
+  /// else than such bounds.
+  std::optional<std::set<std::string>> padded_axes() const {
+    const Constraints constraints = split_condition(operand_.condition);
+    if (!constraints.opaque.empty()) return std::nullopt;
+    std::set<std::string> below, above;
+    for (const Affine& at_least_zero : constraints.affine) {
+      std::string bounded;
+      int64_t coefficient = 0;
+      for (const Affine::Term& term : at_least_zero.terms) {
+        const auto* axis = term.atom.as<dsl::Var>();
+        if (!axis) return std::nullopt;
+        if (extent_of(stage_, axis->name) == 1 || std::ranges::count(others_, axis->name) > 0)
+          continue;
+        if (!bounded.empty() || std::ranges::count(side_, axis->name) == 0) return std::nullopt;
+        bounded = axis->name;
+        coefficient = term.coefficient;
+      }
+      if (coefficient != 1 && coefficient != -1) return std::nullopt;
+      if (!(coefficient > 0 ? below : above).insert(bounded).second) return std::nullopt;
+    }
+    return below == above ? std::optional(below) : std::nullopt;
+  }
+
+  const dsl::Stage& stage_;
+  const StagePlan& plan_;
+  const std::vector<std::string> side_;  ///< axes of the operand alone
+  const Operand operand_;
+  const Strides strides_;
+  std::vector<std::string> others_;  ///< axes of the reduction but for the main one
+};
+
 }  // namespace
 
-TmaNeighbours tma_neighbours(const ComputePlan& compute, const StagePlan& plan, size_t operand) {
+TmaChoice tma_choice(const ComputePlan& compute, const StagePlan& plan, size_t operand,
+                     const Layouts& layouts) {
   const dsl::Stage& stage = compute.stage(plan);
-  const Expr factor = unwidened(operands_of(stage)[operand]);
-  const auto* read = factor.as<dsl::Read>();
-  if (!read) return TmaNeighbours::None;
-  const auto address = address_of(*read, compute);
+  const Operand of = operand_of(stage, operand);
+  if (!of.read || plan.main_reduction.empty()) return {};
+  const auto address = address_of(*of.read, compute.compute, layouts);
   const auto strides = address ? strides_of(*address, stage) : std::nullopt;
-  if (!strides) return TmaNeighbours::None;
-  std::vector<std::string> terms;
-  for (const dsl::Axis& axis : stage.reduction)
-    if (axis.extent > 1) terms.push_back(axis.name);
-  const auto rows =
-      fused_stride(*strides, stage, operand == 0 ? plan.product.rows : plan.product.columns);
-  if (!rows || terms.size() != 1 || terms[0] != plan.main_reduction) return TmaNeighbours::None;
-  const auto is_multiple = [&](int64_t stride) {
-    return stride > 0 && stride * size_bytes(factor.type()) % engine_bytes == 0;
-  };
-  for (const std::string& axis : plan.product.batch) {
-    const auto found = strides->find(axis);
-    if (found != strides->end() && !is_multiple(found->second)) return TmaNeighbours::None;
-  }
-  const auto term = strides->find(terms[0]);
-  if (term == strides->end()) return TmaNeighbours::None;
-  if (term->second == 1 && is_multiple(*rows)) return TmaNeighbours::Terms;
-  if (*rows == 1 && is_multiple(term->second)) return TmaNeighbours::Rows;
-  return TmaNeighbours::None;
+  if (!strides) return {};
+  const Chooser chooser(stage, plan, operand, of, *strides);
+  if (!chooser.batches_are_whole_units()) return {};
+  const bool is_matrix = address->constant == 0 && dsl::is_int(of.condition, 1);
+  const TmaChoice matrix = is_matrix ? chooser.matrix() : TmaChoice{};
+  return matrix.neighbours != TmaNeighbours::None ? matrix : chooser.rectangle();
+}
+
+ChosenLayout layout_along_terms(const ComputePlan& compute, const StagePlan& plan, size_t operand) {
+  const Operand of = operand_of(compute.stage(plan), operand);
+  const dsl::Input* input = of.read ? compute.compute.find_input(of.read->tensor) : nullptr;
+  if (!input || !input->constant || compute.layouts.contains(input->name) ||
+      compute.compute.consumers(input->name).size() != 1)
+    return {};
+  const std::string letters = compute.compute.letters_of(input->name);
+  std::string text, last;
+  for (size_t d = 0; d < letters.size(); ++d)
+    (dsl::uses_var(of.read->indices[d], plan.main_reduction) ? last : text) += letters[d];
+  return last.size() == 1 ? ChosenLayout{input->name, text + last} : ChosenLayout{};
 }
 
 }  // namespace tw::schedules

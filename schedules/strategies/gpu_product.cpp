@@ -30,12 +30,39 @@ bool are_rows_last(const StagePlan& plan) {
   return std::find(rows.begin(), rows.end(), plan.contiguous) != rows.end();
 }
 
+/// True if the reduction is one loop before it is blocked. Boxes have terms of one axis.
+bool is_fused(const ProductFacts& facts, const GpuProduct& config) {
+  return config.fused == 1 && !(facts.other_terms > 1 && has_boxes(config));
+}
+
 /// Extent of the reduction loop that is blocked; that of one part if the reduction is split.
 int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
-  if (config.fused == 1) return facts.terms / config.split;
+  if (is_fused(facts, config)) return facts.terms / config.split;
   const std::string& main = facts.plan.main_reduction;
   return main.empty() ? facts.stage.reduction.back().extent
                       : extent_of(facts.stage, main) / config.split;
+}
+
+/// Largest sensible extent of a box along an axis: the first power of two that covers it.
+int64_t most_tile(const ProductFacts& facts, const TmaChoice::Axis& axis) {
+  return powers(extent_of(facts.stage, axis.name), axis.least_tile, most_tma_iterations).back();
+}
+
+/// True if the tiles of axes that are tiled one by one make up a block.
+bool tiles_fit(const ProductFacts& facts, const GpuProduct& config, size_t side) {
+  const GpuProduct::Side& chosen = config.sides[side];
+  const std::vector<TmaChoice::Axis>& axes = facts.box_axes[side];
+  if (!chosen.is_box || axes.empty()) return true;
+  int64_t points = 1;
+  for (size_t i = 0; i < axes.size(); ++i) points *= chosen.tiles[i];
+  return points == chosen.block && chosen.tiles[0] >= axes[0].least_tile &&
+         chosen.tiles[0] <= most_tile(facts, axes[0]);
+}
+
+/// Iterations of the loop at which operands are copied.
+int64_t trips(const ProductFacts& facts, const GpuProduct& config) {
+  const int64_t blocks = ceil_div(config.length, config.kblock);
+  return has_boxes(config) ? blocks * facts.other_terms : blocks;
 }
 
 /// True if operands that TMA copies are boxes of whole 16-byte units.
@@ -43,6 +70,8 @@ bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.copies == by_threads) return true;
   if (config.stages <= 1) return false;
   if (config.split > 1) return false;  // parts may begin at unaligned addresses
+  for (size_t side = 0; side < product_sides; ++side)
+    if (!tiles_fit(facts, config, side)) return false;
   for (size_t side = 0; side < product_sides; ++side) {
     const GpuProduct::Side& chosen = config.sides[side];
     if (facts.boxes[side] != TmaNeighbours::Rows) continue;
@@ -73,10 +102,30 @@ ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned, Usab
       most_block(tensor_tile_for(of, planned, true) ? 256 : 128),
       operands(operands_of(stage)) {
   if (!has_copy_engine(of.target)) return;
+  std::map<std::string, dsl::Layout> layouts = of.layouts;
+  const auto choose = [&](size_t side) {
+    TmaChoice choice = tma_choice(of, planned, side, layouts);
+    const bool can_use = choice.neighbours == TmaNeighbours::Rows
+                             ? usable.rows
+                             : usable.terms && (usable.axes || choice.axes.empty());
+    if (!can_use) return;
+    boxes[side] = choice.neighbours;
+    box_axes[side] = std::move(choice.axes);
+  };
+  for (size_t side = 0; side < product_sides; ++side) choose(side);
+  // The weights of a convolution are packed for its pixels.
   for (size_t side = 0; side < product_sides; ++side) {
-    const TmaNeighbours neighbours = tma_neighbours(of, planned, side);
-    if (neighbours == TmaNeighbours::Rows ? usable.rows : usable.terms) boxes[side] = neighbours;
+    if (boxes[side] != TmaNeighbours::None || box_axes[1 - side].empty()) continue;
+    const ChosenLayout chosen = layout_along_terms(of, planned, side);
+    if (chosen.tensor.empty()) continue;
+    layouts.insert_or_assign(
+        chosen.tensor,
+        dsl::Layout::parse(chosen.text, of.compute.letters_of(chosen.tensor)).value());
+    choose(side);
+    if (boxes[side] != TmaNeighbours::None) box_layouts[side] = chosen;
   }
+  if (!planned.main_reduction.empty())
+    other_terms = terms / extent_of(stage, planned.main_reduction);
 }
 
 const Loops& ProductFacts::axes(size_t side) const {
@@ -104,13 +153,31 @@ const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& p
   return nullptr;
 }
 
+bool has_boxes(const GpuProduct& config) {
+  return std::ranges::any_of(config.sides, &GpuProduct::Side::is_box);
+}
+
 void complete_product(const ProductFacts& facts, GpuProduct& config) {
-  config.length = blocked_extent(facts, config);
   for (size_t side = 0; side < product_sides; ++side) {
     GpuProduct::Side& chosen = config.sides[side];
     config.blocks[side] = ceil_div(facts.extents[side], chosen.block);
     chosen.is_box = config.copies != by_threads && facts.boxes[side] != TmaNeighbours::None;
+    const std::vector<TmaChoice::Axis>& axes = facts.box_axes[side];
+    if (axes.empty()) continue;
+    chosen.tiles[0] = chosen.block;
+    for (size_t i = 1; i < axes.size(); ++i) chosen.tiles[0] /= chosen.tiles[i];
+    chosen.tiles[0] = std::max<int64_t>(chosen.tiles[0], 1);
+    if (chosen.is_box) config.blocks[side] = boxes_of(facts, config, side);
   }
+  config.length = blocked_extent(facts, config);
+}
+
+int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t side) {
+  int64_t boxes = 1;
+  for (size_t i = 0; i < facts.box_axes[side].size(); ++i)
+    boxes *=
+        ceil_div(extent_of(facts.stage, facts.box_axes[side][i].name), config.sides[side].tiles[i]);
+  return boxes;
 }
 
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
@@ -122,7 +189,7 @@ bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
   const Gpu& limits = *facts.compute.target.machine.gpu;
   if (config.blocks[facts.outer()] % config.raster != 0) return false;
   if (config.split > 1 && config.length < least_split_terms) return false;
-  if (config.stages > 1 && config.stages > ceil_div(config.length, config.kblock)) return false;
+  if (config.stages > 1 && config.stages > trips(facts, config)) return false;
   return boxes_fit(facts, config) && producers_fit(facts, config) &&
          config.threads <= limits.block_threads && config.sums <= most_sums &&
          config.shared_bytes <= limits.block_shared_bytes;
@@ -183,16 +250,55 @@ void ProductSteps::order_axes() {
                                          facts_.axes(product_columns), reduction_})});
 }
 
+void ProductSteps::set_layouts() {
+  for (size_t side = 0; side < product_sides; ++side) {
+    const ChosenLayout& chosen = facts_.box_layouts[side];
+    if (chosen.tensor.empty()) continue;
+    c_.uses(product_.copies);
+    if (product_.sides[side].is_box) c_.schedule.add(SetLayout{chosen.tensor, chosen.text});
+  }
+}
+
+std::string ProductSteps::split_side(size_t side, std::string& loop) {
+  const GpuProduct::Side& chosen = product_.sides[side];
+  const std::vector<TmaChoice::Axis>& axes = facts_.box_axes[side];
+  if (!axes.empty()) c_.uses(product_.copies);
+  c_.uses(chosen.block);
+  if (!chosen.is_box || axes.empty()) {
+    loop = fuse_all(c_, name_, facts_.axes(side));
+    return split_off(loop, chosen.block);
+  }
+  for (const int64_t& tile : chosen.tiles) c_.uses(tile);
+  // n y x -> n.0 y.0 x.0 n.1 y.1 x.1 -> one loop over rectangles and one over their pixels.
+  Loops outside, inside;
+  for (std::string axis : facts_.axes(side)) {
+    const auto at = std::ranges::find(axes, axis, &TmaChoice::Axis::name);
+    if (at != axes.end()) {
+      outside.push_back(split_off(axis, chosen.tiles[static_cast<size_t>(at - axes.begin())]));
+      inside.push_back(axis);
+    } else {
+      outside.push_back(axis);
+    }
+  }
+  c_.schedule.add(Reorder{name_, concat({outside, inside})});
+  const std::string block = fuse_all(c_, name_, outside);
+  loop = fuse_all(c_, name_, inside);
+  return block;
+}
+
 std::string ProductSteps::split_blocks(int64_t block) {
+  if (facts_.other_terms > 1) c_.uses(product_.copies);
   c_.uses(product_.fused);
   outside_ = reduction_;
   std::string loop = outside_.back();
   outside_.pop_back();
-  if (product_.fused == 1) {
+  if (is_fused(facts_, product_)) {
     loop = fuse_all(c_, name_, reduction_);
     outside_.clear();
   }
   outside_.push_back(split_off(loop, block));
+  if (facts_.other_terms > 1 && outside_.size() > 1 && has_boxes(product_))
+    outside_ = {fuse_all(c_, name_, outside_)};
   return loop;
 }
 

@@ -19,6 +19,7 @@
 #include "schedules/strategy.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/tma_choice.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 
@@ -37,6 +38,9 @@ inline constexpr int64_t pad_words = 4, word_bytes = 4;
 /// A term that outweighs all other terms of a stage's prior.
 inline constexpr double far_better = 100;
 
+/// Largest number of axes that are tiled one by one: the dimensions of a box, but for the terms.
+inline constexpr size_t most_box_axes = most_tma_dimensions - 1;
+
 /// Values of `copies`: what copies the operands to shared memory. TMA copies those operands that
 /// the strategy can use as boxes, and threads copy the others.
 enum ProductCopies : int64_t {
@@ -48,18 +52,23 @@ enum ProductCopies : int64_t {
 /// The part of the configuration that strategies for products share.
 struct GpuProduct {
   struct Side {
-    int64_t block = 8;    ///< rows, or columns, of a block of threads
-    int64_t copy = 0;     ///< kind of copy by threads; values are the strategy's
-    int64_t pad = 0;      ///< padding words between rows in shared memory, of copies by threads
+    int64_t block = 8;  ///< rows, or columns, of a block of threads
+    int64_t copy = 0;   ///< kind of copy by threads; values are the strategy's
+    int64_t pad = 0;    ///< padding words between rows in shared memory, of copies by threads
+    /// Extents of the boxes along the axes that are tiled one by one (ProductFacts::box_axes). The
+    /// first one is computed: what remains of the block.
+    std::array<int64_t, most_box_axes> tiles = {1, 1, 1, 1};
     bool is_box = false;  ///< computed: TMA copies the operand
   };
   std::array<Side, product_sides> sides;
   int64_t stages = 1;           ///< blocks of the reduction in shared memory at once
   int64_t copies = by_threads;  ///< a ProductCopies
   int64_t unroll = 1;           ///< unroll factor within a block of the reduction
-  int64_t fused = 0;            ///< 1: the reduction is fused to one loop before it is blocked
-  int64_t raster = 1;           ///< number of neighbouring blocks of the outer side (rasterization)
-  int64_t split = 1;            ///< parts of the main reduction, each with sums of its own
+  /// 1: the reduction is fused to one loop before it is blocked. If TMA copies an operand and there
+  /// are several axes of the reduction, the loops outside of its blocks are fused instead.
+  int64_t fused = 0;
+  int64_t raster = 1;  ///< number of neighbouring blocks of the outer side (rasterization)
+  int64_t split = 1;   ///< parts of the main reduction, each with sums of its own
   // Computed from these members, partly by the strategy:
   int64_t length = 1;  ///< extent of the reduction loop that is blocked
   std::array<int64_t, product_sides> blocks = {1, 1};  ///< blocks of threads along each side
@@ -70,9 +79,9 @@ struct GpuProduct {
 };
 
 /// The boxes that a strategy can use in shared memory: those that are contiguous along the
-/// reduction, and those that are contiguous across it.
+/// reduction, those that are contiguous across it, and those whose axes are tiled one by one.
 struct UsableBoxes {
-  bool terms = true, rows = true;
+  bool terms = true, rows = true, axes = false;
 };
 
 /// Facts about the structure of a product, the same for every configuration.
@@ -95,6 +104,14 @@ struct ProductFacts {
   /// For each operand, how TMA can copy it; None if the target has no TMA, or if the strategy
   /// cannot use the copy.
   std::array<TmaNeighbours, product_sides> boxes = {TmaNeighbours::None, TmaNeighbours::None};
+  /// For each operand that TMA can copy, the axes that are then tiled one by one; empty if they are
+  /// fused to one loop.
+  std::array<std::vector<TmaChoice::Axis>, product_sides> box_axes;
+  /// For each operand, the layout in which TMA can copy it, if its own is free.
+  std::array<ChosenLayout, product_sides> box_layouts;
+  /// Number of blocks of the main reduction that follow each other in one loop if TMA copies an
+  /// operand: the terms of the other axes.
+  int64_t other_terms = 1;
 };
 
 /// The tensor tile that computes the stage as exactly as the stage's type does; null if the target
@@ -102,8 +119,12 @@ struct ProductFacts {
 const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
                                   bool is_of_warpgroup);
 
-/// Computes `length`, `blocks` and `is_box`.
+/// True if TMA copies an operand.
+bool has_boxes(const GpuProduct& config);
+/// Computes `length`, `blocks`, `is_box` and the first of the `tiles`.
 void complete_product(const ProductFacts& facts, GpuProduct& config);
+/// Number of boxes that cover a side whose axes are tiled one by one.
+int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t side);
 /// Bytes of shared memory of a block whose pipeline stages have `stage_bytes` bytes each.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
 /// True if the order of blocks divides their number, parts of a split reduction are long enough,
@@ -152,6 +173,17 @@ class ProductStrategy : public Configured<Config> {
       this->add_knob("copies", {by_threads, by_tma}, &Config::copies);
   }
   void add_unroll() { this->add_knob("unroll", {1, 2, 4, 8}, &Config::unroll); }
+  /// Adds the knobs of boxes whose axes are tiled one by one.
+  void add_box_axes() {
+    for (size_t side = 0; side < product_sides; ++side)
+      for (size_t i = 1; i < facts_.box_axes[side].size(); ++i) {
+        const TmaChoice::Axis& axis = facts_.box_axes[side][i];
+        this->add_knob(
+            "box." + axis.name,
+            powers(extent_of(facts_.stage, axis.name), axis.least_tile, most_tma_iterations),
+            [side, i](Config& c) -> int64_t& { return c.sides[side].tiles[i]; });
+      }
+  }
   /// Adds the knobs of the order of blocks, which every product has after its own knobs.
   void add_order() {
     if (facts_.stage.reduction.size() > 1) this->add_knob("fused", {0, 1}, &Config::fused);
@@ -172,10 +204,15 @@ class ProductSteps {
  protected:
   ProductSteps(Construction& c, const ProductFacts& facts, const GpuProduct& config);
 
+  /// Gives operands that TMA copies the layouts that this needs.
+  void set_layouts();
   /// Orders the axes for blocking: batches, rows, columns, reduction.
   void order_axes();
+  /// Splits a side into a loop over blocks, which it returns, and one in a block, `loop`.
+  std::string split_side(size_t side, std::string& loop);
   /// Splits blocks of `block` terms off the innermost loop of the reduction, or off the fused
-  /// reduction; sets `outside_` and returns the loop within a block.
+  /// reduction; sets `outside_` and returns the loop within a block. If TMA copies an operand, the
+  /// loops outside are fused to one, whose iterations a pipeline can overlap.
   std::string split_blocks(int64_t block);
   /// Returns the loops over blocks of threads. A few blocks of the outer side are next to each
   /// other, so that blocks which run at the same time also share data of the inner side.

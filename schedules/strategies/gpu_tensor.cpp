@@ -2,6 +2,7 @@
 #include "schedules/strategies/gpu_tensor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/integer.h"
 #include "schedules/nest.h"
@@ -42,6 +43,7 @@ class TensorSteps : ProductSteps {
       : ProductSteps(c, facts, config), config_(config), tile_(tile) {}
 
   void append() {
+    set_layouts();
     order_axes();
     const size_t outer_side = facts_.outer(), inner_side = facts_.inner();
     const TensorSide outer = split_rows(outer_side), inner = split_columns(inner_side);
@@ -77,10 +79,8 @@ class TensorSteps : ProductSteps {
  private:
   TensorSide split_side(size_t side, int64_t extent, std::string& loop) {
     const int64_t &block = config_.sides[side].block, &warps = config_.warps[side];
-    loop = fuse_all(c_, name_, facts_.axes(side));
     TensorSide result;
-    c_.uses(block);
-    result.block = split_off(loop, block);
+    result.block = ProductSteps::split_side(side, loop);
     c_.uses(warps);
     if (warps > 1) result.warps = {split_off(loop, block / warps)};
     if (block / warps > extent) result.tiles = {split_off(loop, extent)};
@@ -189,7 +189,12 @@ class TensorSteps : ProductSteps {
   }
 
   void copy_box(size_t side, const std::string& operand, const Loops& rows) {
-    fuse_all(c_, operand, rows);
+    std::string row = fuse_all(c_, operand, rows);
+    // Rows of axes that are tiled one by one lie in shared memory as a box of these axes does.
+    const GpuProduct::Side& chosen = config_.sides[side];
+    for (size_t i = facts_.box_axes[side].size(); i > 1; --i)
+      if (chosen.tiles[i - 1] > 1)
+        row = schedules::split_off(c_, operand, row, chosen.tiles[i - 1]);
     if (tile_.is_of_warpgroup || keeps_rows(side))
       fuse_all(c_, operand, concat({steps_, {depth_}}));
   }
@@ -263,12 +268,29 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
          product_fits(facts, config);
 }
 
+/// A penalty for boxes that reach outside of the image or are larger than a block, and a slight one
+/// for those that are not close to eight by eight neighbours. It does not depend on what copies, so
+/// that climbing finds good boxes before it lets TMA copy them.
+double box_penalty(const ProductFacts& facts, const GpuTensor& config, size_t side) {
+  const size_t axes = facts.box_axes[side].size();
+  if (axes == 0) return 0;
+  const GpuProduct::Side& chosen = config.sides[side];
+  int64_t points = 1;
+  for (size_t i = 0; i < axes; ++i) points *= chosen.tiles[i];
+  const auto covered = static_cast<double>(boxes_of(facts, config, side) * points);
+  double penalty = 8 * std::log2(covered / static_cast<double>(facts.extents[side])) -
+                   preference(points, static_cast<double>(chosen.block), 8);
+  for (size_t i = 1; i < axes; ++i) penalty -= preference(chosen.tiles[i], 8, 0.1);
+  return penalty;
+}
+
 double tensor_prior(const ProductFacts& facts, const GpuTensor& config) {
   double score = product_prior(facts, config);
   score += preference(config.stages, 2.5, 1) + preference(config.unroll, 4, 0.25);
   for (size_t side = 0; side < product_sides; ++side) {
     const bool along = reduces_along_memory(facts, side);
     score -= config.sides[side].copy != (along ? copy_terms : copy_across);
+    score -= box_penalty(facts, config, side);
   }
   return score;
 }
@@ -276,7 +298,8 @@ double tensor_prior(const ProductFacts& facts, const GpuTensor& config) {
 GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan,
                                const TensorTile& tile)
     : ProductStrategy(compute, plan,
-                      {.rows = !tile.is_of_warpgroup || has_mn_major(tile, most_mn_neighbours)}),
+                      {.rows = !tile.is_of_warpgroup || has_mn_major(tile, most_mn_neighbours),
+                       .axes = tile.is_of_warpgroup}),
       tile_(tile) {
   for (size_t side = 0; side < product_sides; ++side)
     add_side_knob("warps", side, {1, 2, 4},
@@ -287,6 +310,7 @@ GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan
     add_copy(side, {copy_one, copy_terms, copy_across});
   }
   add_pipeline();
+  add_box_axes();
   add_unroll();
   add_order();
 }

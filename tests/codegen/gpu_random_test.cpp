@@ -19,6 +19,7 @@
 #include "tests/nightly.h"
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
+#include "tests/schedules/random_box_convolution.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_constants.h"
 #include "tests/schedules/random_problem.h"
@@ -362,6 +363,38 @@ TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
   expect_nvrtc_compiles(*nvrtc, cases_with_layouts(201, 12, "cuda:sm_80"));
 }
 
+/// Convolutions whose pixels TMA copies as rectangles. What they compute is what the workload
+/// means; the interpreter of programs would take minutes.
+std::vector<GpuCase> box_convolutions(uint64_t first_seed, int64_t count) {
+  std::vector<GpuCase> cases;
+  for (uint64_t seed = first_seed; seed < first_seed + static_cast<uint64_t>(count); ++seed) {
+    Random random(seed);
+    const auto [workload, schedule] = schedules::random_box_convolution(random);
+    const Target target = *parse_target("cuda:sm_90a");
+    GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, workload.key(), schedule.to_string()),
+              .program = schedule.program(schedules::limits_of(target)).value(),
+              .slack = 1e-2};
+    const dsl::Arrays inputs = schedules::exact_inputs(workload.compute, seed);
+    const auto outputs = dsl::interpret(workload.compute, inputs);
+    EXPECT_TRUE(outputs) << c.title << outputs.error().message;
+    for (const auto& argument : c.program.arguments) {
+      const std::string& name = argument.buffer.name;
+      if (argument.is_output)
+        c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
+      else
+        c.inputs[name] = schedules::packed(argument, inputs.at(name));
+    }
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+TEST(BoxConvolutions, AgreeOnTheEmulator) {
+  const int64_t count = cases_of(20, 400);
+  for (int64_t done = 0; done < count && !testing::Test::HasFailure(); done += batch)
+    expect_emulation_agrees(box_convolutions(1 + static_cast<uint64_t>(done), batch));
+}
+
 TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(due(mn_major_cases(), 2)); }
 
 /// Blocks of 128 by 256 by producers, four stages, with tails: what is fastest on sm_90a. The
@@ -398,6 +431,10 @@ void expect_hopper_agrees(std::vector<GpuCase> (*make_cases)()) {
 }
 
 TEST(Producers, LargeBlocksAgreeOnCuda) { expect_hopper_agrees(large_blocks_by_producers); }
+
+TEST(BoxConvolutions, AgreeOnCuda) {
+  expect_hopper_agrees([] { return box_convolutions(1001, batch); });
+}
 
 TEST(MnMajor, ProductsAgreeOnCuda) { expect_hopper_agrees(mn_major_cases); }
 

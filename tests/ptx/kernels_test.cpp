@@ -19,6 +19,7 @@
 #include "tests/runtime/fake_cuda.h"
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
+#include "tests/schedules/random_box_convolution.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_rounded_product.h"
 #include "tests/schedules/random_tensor_product.h"
@@ -182,6 +183,11 @@ GpuCase rounded_case(uint64_t seed) {
   const auto [workload, schedule] = schedules::random_rounded_product(random);
   return case_of(workload.key(), workload.compute, schedule, seed, 1e-2);
 }
+GpuCase box_convolution_case(uint64_t seed) {
+  Random random(seed);
+  const auto [workload, schedule] = schedules::random_box_convolution(random);
+  return case_of(workload.key(), workload.compute, schedule, seed, 1e-2);
+}
 
 class PtxKernels : public testing::Test {
  protected:
@@ -209,6 +215,7 @@ TEST_F(PtxKernels, OfTensorCoresAgree) { run(tensor_core_case, 1, 24); }
 TEST_F(PtxKernels, OfTheCopyEngineAgree) { run(tma_case, 1, 24); }
 TEST_F(PtxKernels, OfWarpgroupsAgree) { run(warpgroup_case, 1, 6); }
 TEST_F(PtxKernels, OfRoundedProductsAgree) { run(rounded_case, 1, 16); }
+TEST_F(PtxKernels, OfBoxConvolutionsAgree) { run(box_convolution_case, 1, cases_of(4, 40)); }
 TEST_F(PtxKernels, OfMnMajorFactorsAgree) {
   std::vector<GpuCase> cases;
   for (const schedules::MnMajorProduct& p : due(schedules::mn_major_products(), 2))

@@ -83,11 +83,13 @@ class Sass : public testing::Test {
     const Target target = *parse_target("cuda:sm_90a");
     const auto workload = dsl::parse_workload(key);
     ASSERT_TRUE(workload) << workload.error().message;
-    const auto space = schedules::Space::derive(workload->compute, target);
-    const auto point = schedules::changed(space, space.default_point(), changes);
-    ASSERT_TRUE(point && space.allowed(*point));
-    schedule_ = space.schedule(*point).to_string();
-    const auto program = space.schedule(*point).program(schedules::limits_of(target));
+    const auto space =
+        schedules::Space::derive(schedules::Problem{workload->compute, workload->layouts}, target);
+    ASSERT_TRUE(space) << space.error().message;
+    const auto point = schedules::changed(*space, space->default_point(), changes);
+    ASSERT_TRUE(point && space->allowed(*point));
+    schedule_ = space->schedule(*point).to_string();
+    const auto program = space->schedule(*point).program(schedules::limits_of(target));
     ASSERT_TRUE(program) << program.error().message;
     const auto code = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
     ASSERT_TRUE(code) << code.error().message;
@@ -152,6 +154,23 @@ TEST_F(Sass, SpecialisedProductsCopyInBulkAndMoveRegisters) {
   EXPECT_EQ(count("USETMAXREG"), 2);
   EXPECT_EQ(count("LDGSTS"), 0);
   EXPECT_GE(count("SYNCS"), 4);
+  expect_no_spills();
+}
+
+// A 3 x 3 convolution of an image whose channels are last, as the search begins with it: a pair of
+// waits for a copy and for its end encloses the instructions of 64 terms.
+TEST_F(Sass, ConvolutionsCopyBothOperandsInBulk) {
+  ASSERT_NO_FATAL_FAILURE(compile_default(
+      "conv2d n=32 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 bf16 fast "
+      "{in=NHWC out=NHWC}",
+      {}));
+  EXPECT_NE(schedule_.find("\nbulk in@conv"), std::string::npos) << schedule_;
+  EXPECT_NE(schedule_.find("\nbulk w@conv"), std::string::npos) << schedule_;
+  EXPECT_EQ(count("UTMALDG.4D"), 2) << schedule_;  // pixels: first copies, and those in the loop
+  EXPECT_EQ(count("UTMALDG.2D"), 2) << schedule_;
+  EXPECT_EQ(count("HGMMA.64x64x16.F32.BF16"), 4) << schedule_;
+  EXPECT_EQ(count("WARPGROUP.DEPBAR"), 1) << schedule_;
+  EXPECT_EQ(count("LDGSTS") + count("LDG.E"), 0) << schedule_;
   expect_no_spills();
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "schedules/threads.h"
 #include "schedules/tma_copies.h"
 #include "tests/schedules/agreement.h"
+#include "tests/schedules/random_box_convolution.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/spaces.h"
 
@@ -248,6 +250,114 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   EXPECT_EQ(boxes_in("conv2d", "n=2 c=64 h=14 w=14 k=64 r=1 s=1"), "w");
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1 stride=2"), "w");
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
+}
+
+/// The operands of a convolution of bf16 that TMA copies in some of 200 samples, sorted.
+std::string boxes_in_convolution(std::string_view shape, std::string_view layouts,
+                                 const std::string& target = "cuda:sm_90a",
+                                 std::string_view type = "bf16") {
+  const auto workload =
+      dsl::parse_workload(fmt::format("conv2d {} {} fast {{{}}}", shape, type, layouts));
+  EXPECT_TRUE(workload) << workload.error().message;
+  const auto space =
+      Space::derive(Problem{workload->compute, workload->layouts}, *parse_target(target));
+  EXPECT_TRUE(space) << space.error().message;
+  Random random(1);
+  std::set<std::string> operands;
+  for (int i = 0; i < 200; ++i)
+    for (const std::string& operand : tma_operands(space->schedule(space->sample(random))))
+      operands.insert(operand.substr(0, operand.find('@')));
+  return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
+}
+
+TEST(GpuSpaceOfProducts, PixelsWhoseChannelsAreLastAreBoxes) {
+  const char* const padded = "n=2 c=64 h=14 w=14 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1";
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC"), "in w");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NCHW"), "in w");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC w=OHWI"), "in w");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC w=HWIO"), "in w");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC w=OIHW"), "in");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NCHW out=NCHW"), "");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NCHW8c out=NHWC"), "");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC", "cuda:sm_80"), "");
+  EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC", "cuda:sm_90a", "f32"), "");
+  // Pixels of 120 bytes.
+  EXPECT_EQ(boxes_in_convolution("n=2 c=60 h=14 w=14 k=64 r=3 s=3 stride=1 pad=1 dilation=1 "
+                                 "groups=1",
+                                 "in=NHWC out=NHWC"),
+            "");
+  // Without padding pixels may be several apart; with padding on one side they have two bounds from
+  // above.
+  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=15 w=15 k=64 r=3 s=3 stride=2 pad=0 dilation=1 "
+                                 "groups=1",
+                                 "in=NHWC out=NHWC"),
+            "in w");
+  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=28 w=28 k=64 r=1 s=1 stride=2 pad=0 dilation=1 "
+                                 "groups=1",
+                                 "in=NHWC out=NHWC"),
+            "in w");
+  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=14 w=14 k=64 r=3 s=3 stride=1 pad=1 pad_top=0 "
+                                 "dilation=1 groups=1",
+                                 "in=NHWC out=NHWC"),
+            "");
+  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=14 w=14 k=64 r=3 s=3 stride=2 pad=1 dilation=1 "
+                                 "groups=1",
+                                 "in=NHWC out=NHWC"),
+            "");
+}
+
+TEST(GpuSpaceOfProducts, ConvolutionsBeginWithRectanglesOfPixels) {
+  struct Layer {
+    int64_t channels, extent;
+  };
+  const Target target = *parse_target("cuda:sm_90a");
+  for (const Layer& l : {Layer{64, 56}, {128, 28}, {256, 14}, {512, 7}}) {
+    const auto workload = dsl::parse_workload(
+        fmt::format("conv2d n=32 c={0} h={1} w={1} k={0} r=3 s=3 stride=1 pad=1 dilation=1 "
+                    "groups=1 bf16 fast {{in=NHWC out=NHWC}}",
+                    l.channels, l.extent));
+    ASSERT_TRUE(workload) << workload.error().message;
+    const Space space =
+        Space::derive(Problem{workload->compute, workload->layouts}, target).value();
+    const Schedule schedule = space.schedule(space.default_point());
+    const std::string steps = schedule.to_string();
+    EXPECT_EQ(tma_operands(schedule).size(), 2u) << steps;
+    EXPECT_NE(steps.find(" wgmma_m64k16_bf16"), steps.npos) << steps;
+    EXPECT_NE(steps.find("\nspecialise "), steps.npos) << steps;
+    EXPECT_NE(steps.find("\nset_layout w OHWI"), steps.npos) << steps;
+    // The rectangles cover the pixels but for those of 7 x 7, of which 8 x 8 are computed.
+    const auto program = schedule.program(limits_of(target));
+    ASSERT_TRUE(program) << program.error().message;
+    const int64_t rows = value_of(space, space.default_point(), "block.rows"),
+                  columns = value_of(space, space.default_point(), "block.columns");
+    const int64_t covered = l.extent == 7 ? 8 : l.extent;
+    EXPECT_EQ(program->phases[0].tasks() * rows * columns, 32 * covered * covered * l.channels);
+  }
+}
+
+TEST(GpuSpaceOfProducts, BoxConvolutionsAreFoundBack) {
+  for (const char* layouts : {"in=NHWC out=NHWC", "in=NHWC out=NCHW w=HWIO"}) {
+    const auto workload = dsl::parse_workload(
+        fmt::format("conv2d n=2 c=64 h=14 w=14 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 "
+                    "bf16 fast {{{}}}",
+                    layouts));
+    const auto space =
+        Space::derive(Problem{workload->compute, workload->layouts}, *parse_target("cuda:sm_90a"));
+    ASSERT_TRUE(space) << space.error().message;
+    EXPECT_EQ(found_back(*space, 8, 3), 8);
+  }
+}
+
+TEST(GpuSpaceOfProducts, RandomBoxConvolutionsAreLegal) {
+  int two = 0, specialised = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Random random(seed);
+    const auto [workload, schedule] = random_box_convolution(random);
+    two += tma_operands(schedule).size() == 2;
+    specialised += schedule.to_string().find("\nspecialise ") != std::string::npos;
+  }
+  EXPECT_GE(two, 40);
+  EXPECT_GE(specialised, 15);
 }
 
 /// True if the default point is allowed with other values of some knobs of the product.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Random convolutions of images whose channels are last, and points of their spaces in which TMA
+// copies the pixels as rectangles: padded or not, with strides and dilated taps, on images that the
+// rectangles do not divide.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "dsl/workload.h"
+#include "schedules/legality.h"
+#include "schedules/space.h"
+#include "tests/schedules/random_bulk_product.h"
+
+namespace tw::schedules {
+
+struct BoxConvolutionCase {
+  dsl::Workload workload;
+  Schedule schedule;
+};
+
+/// A convolution that TMA can copy the pixels of, as a workload with layouts.
+inline std::string random_box_convolution_key(Random& random) {
+  const auto between = [&](int64_t low, int64_t high) {
+    return low + random.below(high - low + 1);
+  };
+  const int64_t r = between(1, 3), s = r == 1 ? between(2, 3) : between(1, 3);
+  const bool is_padded = random.chance(0.7);
+  const int64_t dilation = random.chance(0.2) ? 2 : 1;
+  // Padding on both sides of an axis, with windows that reach the image.
+  const auto padding = [&](int64_t kernel) {
+    return is_padded && kernel > 1 ? between(1, std::min<int64_t>((kernel - 1) * dilation, 2)) : 0;
+  };
+  const int64_t rows = padding(r), columns = padding(s);
+  const int64_t stride = rows + columns == 0 && random.chance(0.4) ? 2 : 1;
+  const std::string type = random.pick(std::vector<std::string>{"bf16", "bf16", "f16", "i8"});
+  const int64_t unit = type == "i8" ? 16 : 8;
+  const int64_t least = (type == "i8" ? 128 : 64) / (r * s);
+  const int64_t channels = unit * std::max(between(1, 5), (least + unit - 1) / unit);
+  const auto extent = [&](int64_t kernel) { return (kernel - 1) * dilation + between(2, 9); };
+  const char* const weights = random.pick(
+      std::vector<const char*>{"", "", " w=OHWI", " w=HWOI", type == "i8" ? "" : " w=HWIO"});
+  return fmt::format(
+      "conv2d n={} c={} h={} w={} k={} r={} s={} stride={} pad_top={} pad_left={} pad_bottom={} "
+      "pad_right={} dilation={} groups=1 {} fast {{in=NHWC out={}{}}}",
+      between(1, 4), channels, extent(r), extent(s), 64 + unit * between(0, 3), r, s, stride, rows,
+      columns, rows, columns, dilation, type, random.chance(0.8) ? "NHWC" : "NCHW", weights);
+}
+
+/// A point in which TMA copies the pixels; no more than a few convolutions have none.
+inline BoxConvolutionCase random_box_convolution(Random& random) {
+  const Target target = *parse_target("cuda:sm_90a");
+  for (;;) {
+    const auto workload = dsl::parse_workload(random_box_convolution_key(random));
+    EXPECT_TRUE(workload) << workload.error().message;
+    const auto space = Space::derive(Problem{workload->compute, workload->layouts}, target);
+    EXPECT_TRUE(space) << space.error().message;
+    for (int tries = 0; tries < 400; ++tries) {
+      const Schedule schedule = space->schedule(space->sample(random));
+      const std::vector<std::string> operands = tma_operands(schedule);
+      if (std::ranges::none_of(operands, [](const auto& o) { return o.starts_with("in@"); }))
+        continue;
+      const auto program = schedule.program(limits_of(target));
+      EXPECT_TRUE(program) << workload->key() << "\n"
+                           << schedule.to_string() << "\n"
+                           << program.error().message;
+      if (program) return {*workload, schedule};
+    }
+  }
+}
+
+}  // namespace tw::schedules
