@@ -80,11 +80,12 @@ Operand operand_of(const dsl::Stage& stage, size_t operand) {
 class Chooser {
  public:
   Chooser(const dsl::Stage& stage, const StagePlan& plan, size_t operand, Operand of,
-          Strides strides)
+          std::vector<int64_t> shape, Strides strides)
       : stage_(stage),
         plan_(plan),
         side_(long_axes(operand == 0 ? plan.product.rows : plan.product.columns)),
         operand_(std::move(of)),
+        shape_(std::move(shape)),
         strides_(std::move(strides)) {
     for (const dsl::Axis& axis : stage.reduction)
       if (axis.extent > 1 && axis.name != plan.main_reduction) others_.push_back(axis.name);
@@ -143,34 +144,57 @@ class Chooser {
     });
   }
 
-  /// The axes that the condition bounds from both sides, as padding does; nullopt if it is anything
-  /// else than such bounds.
+  /// The axes of the indices that the condition keeps inside of the tensor, as padding does;
+  /// nullopt if it is anything else than such bounds.
   std::optional<std::set<std::string>> padded_axes() const {
     const Constraints constraints = split_condition(operand_.condition);
     if (!constraints.opaque.empty()) return std::nullopt;
-    std::set<std::string> below, above;
+    std::set<std::string> padded;
     for (const Affine& at_least_zero : constraints.affine) {
-      std::string bounded;
-      int64_t coefficient = 0;
-      for (const Affine::Term& term : at_least_zero.terms) {
-        const auto* axis = term.atom.as<dsl::Var>();
-        if (!axis) return std::nullopt;
-        if (extent_of(stage_, axis->name) == 1 || std::ranges::count(others_, axis->name) > 0)
-          continue;
-        if (!bounded.empty() || std::ranges::count(side_, axis->name) == 0) return std::nullopt;
-        bounded = axis->name;
-        coefficient = term.coefficient;
-      }
-      if (coefficient != 1 && coefficient != -1) return std::nullopt;
-      if (!(coefficient > 0 ? below : above).insert(bounded).second) return std::nullopt;
+      const auto axis = padded_axis(at_least_zero);
+      if (!axis) return std::nullopt;
+      padded.insert(*axis);
     }
-    return below == above ? std::optional(below) : std::nullopt;
+    return padded;
+  }
+
+  /// The axis of the index that is bounded by `at_least_zero`: x for 0 <= x * 2 + s - 1 < 56. A
+  /// stride divides the extent, so that pixels of the same remainder form a tensor.
+  std::optional<std::string> padded_axis(const Affine& at_least_zero) const {
+    for (size_t d = 0; d < shape_.size(); ++d) {
+      const Affine index = to_affine(operand_.read->indices[d]);
+      Affine other = at_least_zero, last = at_least_zero;
+      other.add(index, -1);
+      last.add(index);
+      const bool is_first = other.is_constant() && other.constant == 0;
+      if (!is_first && !(last.is_constant() && last.constant == shape_[d] - 1)) continue;
+      const auto axis = axis_of(index);
+      if (!axis || shape_[d] % index.coefficient(dsl::var(*axis)) != 0) return std::nullopt;
+      return axis;
+    }
+    return std::nullopt;
+  }
+
+  /// The one axis of the side that the index uses besides other axes of the reduction.
+  std::optional<std::string> axis_of(const Affine& index) const {
+    std::optional<std::string> found;
+    for (const Affine::Term& term : index.terms) {
+      const auto* axis = term.atom.as<dsl::Var>();
+      if (!axis) return std::nullopt;
+      if (extent_of(stage_, axis->name) == 1 || std::ranges::count(others_, axis->name) > 0)
+        continue;
+      if (found || term.coefficient < 1 || std::ranges::count(side_, axis->name) == 0)
+        return std::nullopt;
+      found = axis->name;
+    }
+    return found;
   }
 
   const dsl::Stage& stage_;
   const StagePlan& plan_;
   const std::vector<std::string> side_;  ///< axes of the operand alone
   const Operand operand_;
+  const std::vector<int64_t> shape_;  ///< of the operand's tensor
   const Strides strides_;
   std::vector<std::string> others_;  ///< axes of the reduction but for the main one
 };
@@ -185,7 +209,8 @@ TmaChoice tma_choice(const ComputePlan& compute, const StagePlan& plan, size_t o
   const auto address = address_of(*of.read, compute.compute, layouts);
   const auto strides = address ? strides_of(*address, stage) : std::nullopt;
   if (!strides) return {};
-  const Chooser chooser(stage, plan, operand, of, *strides);
+  const Chooser chooser(stage, plan, operand, of, compute.compute.shape_of(of.read->tensor),
+                        *strides);
   if (!chooser.batches_are_whole_units()) return {};
   const bool is_matrix = address->constant == 0 && dsl::is_int(of.condition, 1);
   const TmaChoice matrix = is_matrix ? chooser.matrix() : TmaChoice{};

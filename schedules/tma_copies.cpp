@@ -111,6 +111,24 @@ bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   return false;
 }
 
+/// Joins a number and a quotient of it that was subtracted: x - x / k * k -> x % k. True if it
+/// joined two.
+bool join_difference(Affine& affine) {
+  for (const Affine::Term& term : affine.terms) {
+    const auto quotient = as_digit(term.atom, BinaryOp::Div);
+    if (!quotient || term.coefficient > 0 || term.coefficient % quotient->k != 0) continue;
+    const int64_t a = -term.coefficient / quotient->k;
+    Affine result = affine;
+    result.add(term.atom, -term.coefficient);
+    result.add(to_affine(quotient->x), -a);
+    result.add(quotient->x % Expr(quotient->k), a);
+    if (result.terms.size() >= affine.terms.size()) continue;
+    affine = std::move(result);
+    return true;
+  }
+  return false;
+}
+
 /// An affine form as a part that does not depend on the loops of a box, and the coefficients of
 /// these loops.
 struct BoxForm {
@@ -325,13 +343,33 @@ class CopyFinder {
     }
     const int64_t most = forms_.most(others), left = floor_mod(split->rest.constant, a);
     if (is_lower ? left + most >= a : left < most) return refuse();
-    Affine room;
+    Affine room, part;
     room.constant = floor_div(split->rest.constant, a);
-    for (const Affine::Term& term : split->rest.terms) {
-      if (term.coefficient % a != 0) return refuse();
-      room.add(term.atom, term.coefficient / a);
-    }
+    part.constant = left;
+    for (const Affine::Term& term : split->rest.terms)
+      if (term.coefficient % a == 0) {
+        room.add(term.atom, term.coefficient / a);
+      } else {
+        part.add(term.atom, term.coefficient);
+      }
+    if (!part.is_constant() && (!others.empty() || !add_quotient(part, a, room))) return refuse();
     return is_lower ? bound_below(main->first, room) : bound_above(main->first, room);
+  }
+
+  /// Adds floor(part / a), of which 0 <= part.constant < a, as the quotient of a number that is not
+  /// negative; false if it is not proved to be one. A bound from above has -floor((x + a - 1) / a)
+  /// where that from below has floor(x / a), so that their sum is constant.
+  bool add_quotient(Affine part, int64_t a, Affine& room) const {
+    const bool is_negative = part.terms.front().coefficient < 0;
+    if (is_negative) {
+      Affine up;
+      up.constant = a - 1;
+      up.add(part, -1);
+      part = std::move(up);
+    }
+    if (bounds_.lower(part).value_or(-1) < 0) return false;
+    room.add(to_expr(part) / Expr(a), is_negative ? -1 : 1);
+    return true;
   }
 
   Dimension& dimension(const std::string& loop) {
@@ -362,7 +400,7 @@ class CopyFinder {
   Status place_box() {
     Affine rest = base_;
     for (const Dimension& d : dimensions_) rest.add(d.first, -d.stride);
-    while (join_digits(rest)) {
+    while (join_difference(rest) || join_digits(rest)) {
     }
     std::vector<Dimension*> by_stride;
     for (Dimension& d : dimensions_) by_stride.push_back(&d);
@@ -373,16 +411,32 @@ class CopyFinder {
         take(rest, *d, [&](int64_t a) {
           return a % d->stride == 0 && (d->stride > 1 || next == 0 || std::abs(a) < next);
         });
-    if (!rest.terms.empty()) TW_RETURN_IF_ERROR(place_elsewhere(rest));
+    if (!rest.terms.empty()) {
+      TW_RETURN_IF_ERROR(place_elsewhere(rest));
+      if (by_stride.size() < dimensions_.size()) by_stride.push_back(&dimensions_.back());
+      std::ranges::stable_sort(by_stride, std::greater<>(), &Dimension::stride);
+    }
     for (Dimension* d : by_stride) {
       if (d->is_exact) continue;
-      const int64_t steps = rest.constant / d->stride;
+      // A box does not begin before the tensor but where padding says so.
+      const int64_t least = -std::max<int64_t>(bounds_.lower(d->first).value_or(0), 0);
+      const int64_t steps = std::max(floor_div(rest.constant, d->stride), least);
       d->first.constant += steps;
       rest.constant -= steps * d->stride;
     }
     if (rest.constant != 0)
       return wrong(fmt::format("the box begins {} elements beside its indices", rest.constant));
+    order_by_stride();
     return {};
+  }
+
+  /// Moves a dimension without a loop, which is last, to where strides grow.
+  void order_by_stride() {
+    if (!dimensions_.back().loop.empty()) return;
+    const auto place =
+        std::find_if(dimensions_.begin() + 1, dimensions_.end(),
+                     [&](const Dimension& d) { return d.stride >= dimensions_.back().stride; });
+    std::rotate(place, dimensions_.end() - 1, dimensions_.end());
   }
 
   template <typename F>
@@ -409,7 +463,7 @@ class CopyFinder {
     }
     if (!has_room) return wrong(fmt::format("'{}' has too many dimensions", from_->name));
     TW_RETURN_IF_ERROR(check_stride(stride, dsl::to_string(to_expr(rest))));
-    Dimension batch{"", 1, stride, {}, true, true, {}};
+    Dimension batch{"", 1, stride, {}, true, false, {}};
     take(rest, batch, [](int64_t) { return true; });
     dimensions_.push_back(std::move(batch));
     return {};

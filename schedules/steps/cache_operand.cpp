@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "schedules/affine.h"
 #include "schedules/bounds.h"
 #include "schedules/steps/editing.h"
 
@@ -57,31 +58,50 @@ Result<std::vector<NestLoop>> operand_loops(const StageNest& stage, const CacheO
   return loops;
 }
 
-/// True if all elements that the expression reads exist for the iterations of the stage's loops for
-/// which the conditions hold.
-bool reads_inside(const Nest& nest, const StageNest& stage, const Expr& value,
-                  const std::vector<Expr>& conditions) {
+/// An index of a read that may lie outside of its tensor.
+struct Outside {
+  Expr index;
+  int64_t extent;
+};
+
+/// The indices for which it is not proved that elements exist, for all iterations of the stage's
+/// loops for which the conditions hold.
+std::vector<Outside> indices_outside(const Nest& nest, const StageNest& stage, const Expr& value,
+                                     const std::vector<Expr>& conditions) {
   Bounds bounds;
   for (const NestLoop& loop : stage.loops)
     bounds.push_loop(loop.variable, Expr(0), Expr(loop.extent));
   for (const Expr& condition : conditions) bounds.push_condition(condition);
-  bool inside = true;
+  std::vector<Outside> outside;
   for_each_read(value, [&](const dsl::Read& r) {
     const std::vector<int64_t> shape = nest.compute.shape_of(r.tensor);
     for (size_t d = 0; d < shape.size(); ++d)
-      inside = inside && bounds.proves_inside(r.indices[d], shape[d]);
+      if (!bounds.proves_inside(r.indices[d], shape[d]))
+        outside.push_back({r.indices[d], shape[d]});
   });
-  return inside;
+  return outside;
 }
 
-/// Removes guards that are true for all results, of a value that is read under `condition`, if they
-/// are not needed to stay inside of the value's tensors. Where they fail the buffer then holds
-/// elements that no result uses:
+/// True if the condition says that the index is not negative.
+bool bounds_from_below(const Expr& condition, const Expr& index) {
+  const Constraints constraints = split_condition(condition);
+  return std::ranges::any_of(constraints.affine, [&](Affine at_least_zero) {
+    at_least_zero.add(to_affine(index), -1);
+    return at_least_zero.is_constant() && at_least_zero.constant == 0;
+  });
+}
+
+/// Replaces guards of results, of a value that is read under `condition`, by bounds of its indices
+/// where the condition is about these, as padding is. Where such a guard fails the buffer then
+/// holds elements that no result uses, and one axis has one bound from above, the end of the
+/// tensor:
 ///
 ///     in[y + r - 1] if y < 14 && 0 <= y + r - 1 && y + r - 1 < 14
 ///  -> in[y + r - 1] if 0 <= y + r - 1 && y + r - 1 < 14
-void drop_guards_of_padding(const Nest& nest, const StageNest& stage, const Expr& value,
-                            const Expr& condition, std::vector<Expr>& guards) {
+///     in[y * 2 + r - 1] if y < 7 && 0 <= y * 2 + r - 1
+///  -> in[y * 2 + r - 1] if y * 2 + r - 1 < 14 && 0 <= y * 2 + r - 1
+void bound_by_padding(const Nest& nest, const StageNest& stage, const Expr& value,
+                      const Expr& condition, std::vector<Expr>& guards) {
   const auto is_of_results = [&](const Expr& guard) {
     return std::none_of(stage.loops.begin(), stage.loops.end(), [&](const NestLoop& loop) {
       return loop.reduction && dsl::uses_var(guard, loop.variable);
@@ -92,8 +112,12 @@ void drop_guards_of_padding(const Nest& nest, const StageNest& stage, const Expr
     std::vector<Expr> others = guards;
     others.erase(others.begin() + static_cast<ptrdiff_t>(i) - 1);
     others.push_back(condition);
-    if (reads_inside(nest, stage, value, others))
+    const std::vector<Outside> outside = indices_outside(nest, stage, value, others);
+    if (outside.empty()) {
       guards.erase(guards.begin() + static_cast<ptrdiff_t>(i) - 1);
+    } else if (outside.size() == 1 && bounds_from_below(condition, outside[0].index)) {
+      guards[i - 1] = outside[0].index < Expr(outside[0].extent);
+    }
   }
 }
 
@@ -132,7 +156,7 @@ Status apply(Nest& nest, const CacheOperand& s) {
   std::vector<Expr> conditions = zero_filled_guards;
   if (const dsl::Select* select = held.as<dsl::Select>();
       select && dsl::equal(select->b, neutral)) {
-    drop_guards_of_padding(nest, *stage, select->a, select->condition, conditions);
+    bound_by_padding(nest, *stage, select->a, select->condition, conditions);
     conditions.push_back(select->condition);
     held = select->a;
   }

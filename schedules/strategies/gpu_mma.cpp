@@ -30,7 +30,7 @@ class GpuMmaStage : public GpuTensorStage {
       fragments += chosen.block / config.warps[side] / 8 * 2 * (tile_.instructions > 1 ? 2 : 1);
       // The tiles of a block are a dimension of the TMA box, so the remainder must be whole tiles.
       if (chosen.is_box && facts_.boxes[side] == TmaNeighbours::Terms && config.tiles > 1 &&
-          facts_.terms % tile_.depth != 0)
+          config.length % tile_.depth != 0)
         return false;
     }
     return tensor_fits(facts_, tile_, config, fragments);

@@ -286,8 +286,8 @@ TEST(GpuSpaceOfProducts, PixelsWhoseChannelsAreLastAreBoxes) {
                                  "groups=1",
                                  "in=NHWC out=NHWC"),
             "");
-  // Without padding pixels may be several apart; with padding on one side they have two bounds from
-  // above.
+  // Pixels may be several apart, and padded on one side. The padded pixels of a stride have as many
+  // neighbours in each phase of the stride.
   EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=15 w=15 k=64 r=3 s=3 stride=2 pad=0 dilation=1 "
                                  "groups=1",
                                  "in=NHWC out=NHWC"),
@@ -299,8 +299,12 @@ TEST(GpuSpaceOfProducts, PixelsWhoseChannelsAreLastAreBoxes) {
   EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=14 w=14 k=64 r=3 s=3 stride=1 pad=1 pad_top=0 "
                                  "dilation=1 groups=1",
                                  "in=NHWC out=NHWC"),
-            "");
-  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=14 w=14 k=64 r=3 s=3 stride=2 pad=1 dilation=1 "
+            "in w");
+  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=28 w=28 k=64 r=3 s=3 stride=2 pad=1 dilation=1 "
+                                 "groups=1",
+                                 "in=NHWC out=NHWC"),
+            "in w");
+  EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=28 w=27 k=64 r=3 s=3 stride=2 pad=1 dilation=1 "
                                  "groups=1",
                                  "in=NHWC out=NHWC"),
             "");
@@ -350,12 +354,14 @@ TEST(GpuSpaceOfProducts, BoxConvolutionsAreFoundBack) {
 
 TEST(GpuSpaceOfProducts, RandomBoxConvolutionsAreLegal) {
   int two = 0, specialised = 0;
+  std::vector<std::string> illegal;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
-    const auto [workload, schedule] = random_box_convolution(random);
+    const auto [workload, schedule] = random_box_convolution(random, &illegal);
     two += tma_operands(schedule).size() == 2;
     specialised += schedule.to_string().find("\nspecialise ") != std::string::npos;
   }
+  EXPECT_EQ(join(illegal, "\n"), "");
   EXPECT_GE(two, 40);
   EXPECT_GE(specialised, 15);
 }

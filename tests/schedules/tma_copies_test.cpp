@@ -162,12 +162,13 @@ TEST(BulkCopies, FusedPixelsAreOneDimension) {
             "a, 47/1/16 i*y*x.0 * 16 % 32, 48/32/4 i*y*x.0 * 16 / 32 * 16");
 }
 
-/// A 3 x 3 convolution of padded images of 6 by 6 pixels, in rectangles of `rows` by `columns` of
+/// A 3 x 3 convolution of padded images, of 6 by 6 results, in rectangles of `rows` by `columns` of
 /// both images; the taps and the blocks of channels are one loop.
-Schedule padded_pixels(int64_t rows, int64_t columns) {
-  const auto compute = dsl::parse_compute(R"(input a: f32[2, 6, 6, 16]
+Schedule padded_pixels(int64_t rows, int64_t columns, int64_t stride = 1) {
+  const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[2, {0}, {0}, 16]
 weight w: f32[8, 3, 3, 16]
-c: f32[i=2, y=6, x=6, n=8] = sum(r=3, s=3, k=16) select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && x + s - 1 < 6, a[i, y + r - 1, x + s - 1, k], 0.0) * w[n, r, s, k])");
+c: f32[i=2, y=6, x=6, n=8] = sum(r=3, s=3, k=16) select(0 <= y * {1} + r - 1 && y * {1} + r - 1 < {0} && 0 <= x * {1} + s - 1 && x * {1} + s - 1 < {0}, a[i, y * {1} + r - 1, x * {1} + s - 1, k], 0.0) * w[n, r, s, k])",
+                                                      6 * stride, stride));
   EXPECT_TRUE(compute) << compute.error().message;
   const std::vector<std::string> names = {"i.1*y.1*x.1.0.0", "i.1*y.1*x.1.0.1", "i.1*y.1*x.1.1"};
   return Schedule(*compute)
@@ -211,6 +212,25 @@ TEST(BulkCopies, PixelsOfPaddedImagesAreRectangles) {
                                    "6/96/2 i.0*y.0*x.0 / 3 * 2 + (r*s*k.0 + 1) / 2 / 3 - 1, "
                                    "2/576/2 0",
                                    "w, 144/1/8 r*s*k.0 * 8 + 8, 8/144/8 0"));
+}
+
+TEST(BulkCopies, PixelsOfAStrideAreRectanglesOfItsPhases) {
+  // Six of 12 pixels are even, and six odd. The phase along a row is part of the index of channels,
+  // whose dimension is as long as two pixels, and that of rows is a dimension of its own. The first
+  // tap is known to be odd, so that its phases are a constant part of the address.
+  const auto boxes = boxes_of(padded_pixels(2, 2, 2));
+  ASSERT_EQ(boxes.size(), 4u);
+  EXPECT_EQ(boxes[0],
+            "a, 216/1/8 208, 5/32/2 i.0*y.0*x.0 % 3 * 2 - 1, 5/384/2 i.0*y.0*x.0 / 3 * 2 - 1, "
+            "2/2304/2 0");
+  EXPECT_EQ(boxes[2],
+            "a, 32/1/8 (r*s*k.0 + 1) % 2 * 8 + ((r*s*k.0 + 1) / 2 % 3 + 1) % 2 * 16, "
+            "6/32/2 i.0*y.0*x.0 % 3 * 2 + ((r*s*k.0 + 1) / 2 % 3 + 1) / 2 - 1, "
+            "2/192/1 ((r*s*k.0 + 1) / 2 / 3 + 1) % 2, "
+            "6/384/2 i.0*y.0*x.0 / 3 * 2 + ((r*s*k.0 + 1) / 2 / 3 + 1) / 2 - 1, 2/2304/2 0");
+  for (const int64_t columns : {2, 4})
+    EXPECT_THAT(boxes_of(padded_pixels(4, columns, 2))[2],
+                HasSubstr(fmt::format(", 6/32/{} ", columns)));
 }
 
 TEST(BulkCopies, RectanglesMayReachOutsideOfImages) {
