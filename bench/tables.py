@@ -36,6 +36,7 @@ MACHINES = {
     "emerald_rapids_2_cores": ("Emerald Rapids", "two virtual cores of an Intel Emerald Rapids server, "
                                                  "AVX-512"),
     "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
+    "h200": ("H200", "one NVIDIA H200, CUDA 13.0"),
 }
 
 # Facts about a run that its JSON does not hold, by the name of the file, with its folder where those
@@ -60,7 +61,7 @@ APART = ("pruned_1x16", "pruned_4x4")
 STATES = {"hot": "", "cold": "weights from memory",
           "network": "as in a network: weights and outputs in memory, inputs just written"}
 PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "cublas": "cuBLAS", "cudnn": "cuDNN",
-         "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+         "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "pytorch": "PyTorch"}
 
 
 class Failure(Exception):
@@ -84,6 +85,10 @@ class Document:
     @property
     def machine_name(self):
         return MACHINES.get(self.machine, (self.machine.replace("_", " "),))[0]
+
+    @property
+    def is_of_gpu(self):
+        return self.json.get("machine", {}).get("target", "").startswith("cuda")
 
     @property
     def is_limited(self):
@@ -196,7 +201,8 @@ def machines(documents):
     for machine in sorted({d.machine for d in documents}):
         own = [d for d in documents if d.machine == machine]
         peaks = [row["peak_gflops"] for d in own if not d.is_limited and "peer" in d.json
-                 for row in d.json["rows"] if row.get("threads") == 1 and row.get("peak_gflops")]
+                 for row in d.json["rows"] if row.get("threads") == 1 and row.get("peak_gflops")
+                 and not d.is_of_gpu]
         device = statistics.mode(d.json["machine"]["device"] for d in own).split("; ")
         what = MACHINES.get(machine, (None, f"{own[0].json['machine']['cores']} cores, {device[0]}"))[1]
         table.rows.append([own[0].machine_name, f"`{machine}`", what, ", ".join(device[2:]),
@@ -210,7 +216,8 @@ KERNEL_SUITES = ("resnet50_conv", "vgg16_conv", "inception_conv", "odd_conv", "g
 
 
 def kernel_documents(documents):
-    chosen = [d for d in documents if d.json.get("suite") in KERNEL_SUITES and "rows" in d.json]
+    chosen = [d for d in documents if d.json.get("suite") in KERNEL_SUITES and "rows" in d.json
+              and not d.is_of_gpu]
     return sorted(chosen, key=lambda d: (d.machine, d.is_limited, KERNEL_SUITES.index(d.json["suite"]),
                                          d.name))
 
@@ -269,6 +276,42 @@ def kernels(documents):
             f"{len(rows)} of {len(document.json['rows'])}", peer_name(document), mean_text(ratios),
             verdicts(ratios), named(*ordered[0][::-1]), named(*ordered[-1][::-1]),
             f"[JSON]({document.path})"])
+    return table
+
+
+# ---- GPUs ---------------------------------------------------------------------------------------
+
+
+def gpu_title(document):
+    """The suite, the type of its arrays, and what the first row has besides; or the network."""
+    row = document.json["rows"][0]
+    if document.json["suite"] == "gpu_network":
+        return ", ".join([NETWORKS[row["name"]], "f32, 1 image"])
+    words = row["workload"].split("{")
+    images = [f"{word[2:]} images" for word in words[0].split() if word.startswith("n=") and "conv2d" in words[0]]
+    layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
+    dtype = next(word for word in words[0].split() if word in ("f32", "f16", "bf16"))
+    remarks = [remark_on(document)]
+    if document.json["options"].get("budget_s"):
+        remarks.append(f"{document.json['options']['budget_s']:g} s of tuning a row")
+    return ", ".join(filter(None, [f"`{document.json['suite']}`", dtype, *images, *layouts, *remarks]))
+
+
+def gpus(documents):
+    table = Table(["machine", "what", "rows", "peer", "peer's time / ours: geometric mean", "faster, same, slower",
+                   "lowest", "highest", ""])
+    for document in [d for d in documents if d.is_of_gpu]:
+        rows, refused = quotable(document)
+        if refused:
+            table.notes.append(refusal(document, refused))
+        if not rows:
+            continue
+        ratios = [ratio_of(row, document.json["schema_version"]) for row in rows]
+        ordered = sorted(zip(ratios, rows), key=lambda pair: pair[0].value)
+        table.rows.append([
+            document.machine_name, gpu_title(document), f"{len(rows)} of {len(document.json['rows'])}",
+            peer_name(document), mean_text(ratios), verdicts(ratios), named(*ordered[0][::-1]),
+            named(*ordered[-1][::-1]), f"[JSON]({document.path})"])
     return table
 
 
@@ -641,8 +684,9 @@ def overview(documents):
 
 # ---- pages --------------------------------------------------------------------------------------
 
-TABLES = {"machines": machines, "kernels": kernels, "networks": networks, "zoo": zoo, "zoo_models": zoo_models, "ablation": ablation, "search": search,
-          "planning": planning, "service": service, "overview": overview}
+TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": networks, "zoo": zoo,
+          "zoo_models": zoo_models, "ablation": ablation, "search": search, "planning": planning,
+          "service": service, "overview": overview}
 
 
 def linking(page):

@@ -53,6 +53,16 @@ class Rules(unittest.TestCase):
         self.assertNotIn("1.500", text)
         self.assertIn("fewer than half", text)
 
+    def test_gpus_have_a_table_of_their_own(self):
+        on_a_gpu = {"machine": {"target": "cuda:sm_90a", "device": "GPU"}, "peer": {"name": "cudnn", "version": "9"}}
+        conv = "conv2d n=32 c=64 h=56 bf16 fast {in=NHWC out=NHWC}"
+        documents = [document([row("r04", 0.8, workload=conv), row("r05", 1.2, workload=conv)], "resnet50_conv",
+                              "resnet50_conv_bf16", **on_a_gpu)]
+        self.assertEqual(tables.kernels(documents).rows, [])
+        (cells,) = tables.gpus(documents).rows
+        self.assertEqual(cells[1:4], ["`resnet50_conv`, bf16, 32 images, in=NHWC out=NHWC", "2 of 2", "cuDNN 9"])
+        self.assertIn("0.800", cells[6])
+
     def test_a_figure_outside_of_its_interval_is_refused(self):
         with self.assertRaisesRegex(tables.Failure, "outside of its interval"):
             self.kernels(row("bad", ratio_low=1.6))
