@@ -69,13 +69,17 @@ int64_t trips(const ProductFacts& facts, const GpuProduct& config) {
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.copies == by_threads) return true;
   if (config.stages <= 1) return false;
-  if (config.split > 1) return false;  // parts may begin at unaligned addresses
   for (size_t side = 0; side < product_sides; ++side)
     if (!tiles_fit(facts, config, side)) return false;
   for (size_t side = 0; side < product_sides; ++side) {
     const GpuProduct::Side& chosen = config.sides[side];
+    const int64_t size = size_bytes(unwidened(facts.operands[side]).type());
+    // Each part of a split reduction begins at a multiple of a unit.
+    if (facts.boxes[side] == TmaNeighbours::Terms && config.split > 1 &&
+        config.length * size % engine_bytes != 0)
+      return false;
     if (facts.boxes[side] != TmaNeighbours::Rows) continue;
-    const int64_t row_bytes = chosen.block * size_bytes(unwidened(facts.operands[side]).type());
+    const int64_t row_bytes = chosen.block * size;
     if (row_bytes % engine_bytes != 0 || config.kblock * row_bytes % tma_alignment != 0)
       return false;
   }

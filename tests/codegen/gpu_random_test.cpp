@@ -363,30 +363,67 @@ TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
   expect_nvrtc_compiles(*nvrtc, cases_with_layouts(201, 12, "cuda:sm_80"));
 }
 
-/// Convolutions whose pixels TMA copies as rectangles. What they compute is what the workload
-/// means; the interpreter of programs would take minutes.
+/// A case whose outputs are what the workload means: the interpreter of programs would take
+/// minutes.
+GpuCase case_of_workload(const dsl::Workload& workload, const Schedule& schedule, uint64_t seed) {
+  const Target target = *parse_target("cuda:sm_90a");
+  GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, workload.key(), schedule.to_string()),
+            .program = schedule.program(schedules::limits_of(target)).value(),
+            .slack = 1e-2};
+  const dsl::Arrays inputs = schedules::exact_inputs(workload.compute, seed);
+  const auto outputs = dsl::interpret(workload.compute, inputs);
+  EXPECT_TRUE(outputs) << c.title << outputs.error().message;
+  for (const auto& argument : c.program.arguments) {
+    const std::string& name = argument.buffer.name;
+    if (argument.is_output)
+      c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
+    else
+      c.inputs[name] = schedules::packed(argument, inputs.at(name));
+  }
+  return c;
+}
+
+/// Convolutions whose pixels TMA copies as rectangles.
 std::vector<GpuCase> box_convolutions(uint64_t first_seed, int64_t count) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = first_seed; seed < first_seed + static_cast<uint64_t>(count); ++seed) {
     Random random(seed);
     const auto [workload, schedule] = schedules::random_box_convolution(random);
-    const Target target = *parse_target("cuda:sm_90a");
-    GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, workload.key(), schedule.to_string()),
-              .program = schedule.program(schedules::limits_of(target)).value(),
-              .slack = 1e-2};
-    const dsl::Arrays inputs = schedules::exact_inputs(workload.compute, seed);
-    const auto outputs = dsl::interpret(workload.compute, inputs);
-    EXPECT_TRUE(outputs) << c.title << outputs.error().message;
-    for (const auto& argument : c.program.arguments) {
-      const std::string& name = argument.buffer.name;
-      if (argument.is_output)
-        c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
-      else
-        c.inputs[name] = schedules::packed(argument, inputs.at(name));
-    }
-    cases.push_back(std::move(c));
+    cases.push_back(case_of_workload(workload, schedule, seed));
   }
   return cases;
+}
+
+/// Products whose sums are split over blocks of threads, and whose operands TMA copies.
+std::vector<GpuCase> split_products() {
+  const Target target = *parse_target("cuda:sm_90a");
+  std::vector<GpuCase> cases;
+  for (const char* key :
+       {"dense m=65 n=72 k=320 bf16 fast", "dense m=20 n=72 k=512 f32 fast",
+        "batch_matmul b=2 m=65 n=72 k=320 f16 fast",
+        "conv2d n=2 c=192 h=8 w=8 k=64 r=3 s=3 stride=2 pad=1 dilation=1 groups=1 f16 fast "
+        "{in=NHWC out=NHWC w=HWIO}",
+        "conv2d n=2 c=160 h=7 w=6 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 bf16 fast "
+        "{in=NHWC out=NHWC}"}) {
+    const auto workload = dsl::parse_workload(key);
+    const auto space =
+        schedules::Space::derive(schedules::Problem{workload->compute, workload->layouts}, target);
+    Random random(1);
+    for (int found = 0; found < 3;) {
+      const auto point = schedules::bulk_point(*space, random);
+      if (!point) break;
+      if (schedules::value_of(*space, *point, "split", 1) == 1) continue;
+      ++found;
+      cases.push_back(case_of_workload(*workload, space->schedule(*point), 1));
+    }
+  }
+  return cases;
+}
+
+TEST(SplitSums, OfBoxesAgreeOnTheEmulator) {
+  const std::vector<GpuCase> cases = split_products();
+  EXPECT_EQ(cases.size(), 15u);
+  expect_emulation_agrees(cases);
 }
 
 TEST(BoxConvolutions, AgreeOnTheEmulator) {
@@ -431,6 +468,8 @@ void expect_hopper_agrees(std::vector<GpuCase> (*make_cases)()) {
 }
 
 TEST(Producers, LargeBlocksAgreeOnCuda) { expect_hopper_agrees(large_blocks_by_producers); }
+
+TEST(SplitSums, OfBoxesAgreeOnCuda) { expect_hopper_agrees(split_products); }
 
 TEST(BoxConvolutions, AgreeOnCuda) {
   expect_hopper_agrees([] { return box_convolutions(1001, batch); });

@@ -333,9 +333,11 @@ TEST(GpuSpaceOfProducts, ConvolutionsBeginWithRectanglesOfPixels) {
     const auto program = schedule.program(limits_of(target));
     ASSERT_TRUE(program) << program.error().message;
     const int64_t rows = value_of(space, space.default_point(), "block.rows"),
-                  columns = value_of(space, space.default_point(), "block.columns");
+                  columns = value_of(space, space.default_point(), "block.columns"),
+                  split = value_of(space, space.default_point(), "split");
     const int64_t covered = l.extent == 7 ? 8 : l.extent;
-    EXPECT_EQ(program->phases[0].tasks() * rows * columns, 32 * covered * covered * l.channels);
+    EXPECT_EQ(program->phases[0].tasks() * rows * columns,
+              split * 32 * covered * covered * l.channels);
   }
 }
 

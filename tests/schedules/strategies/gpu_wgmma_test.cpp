@@ -59,7 +59,11 @@ TEST(GpuWgmma, BlocksAreWholeInstructionsAndFitTheTarget) {
   EXPECT_TRUE(allows(space, warpgroups));
   EXPECT_FALSE(allows(space, with(warpgroups, "block.rows=128", "block.rows=64")));
   EXPECT_FALSE(allows(space, with(warpgroups, "stages=2", "stages=1")));  // no pipeline to ask for
-  EXPECT_FALSE(allows(space, with(warpgroups, "split=1", "split=2")));
+  EXPECT_TRUE(allows(space, with(warpgroups, "split=1", "split=2")));
+  // The second part of 264 terms would begin at 264 bytes, no multiple of 16.
+  const Space uneven = space_of_workload("dense m=256 n=256 k=264 bf16 fast", "cuda:sm_90a");
+  EXPECT_TRUE(allows(uneven, warpgroups));
+  EXPECT_FALSE(allows(uneven, with(warpgroups, "split=1", "split=2")));
   // Producers need boxes for both operands: rows of b have 258 elements, no multiple of 16 bytes.
   const Space ragged = space_of_workload("dense m=256 n=258 k=256 bf16 fast", "cuda:sm_90a");
   EXPECT_FALSE(allows(ragged, warpgroups));
