@@ -288,7 +288,8 @@ def gpu_title(document):
     if document.json["suite"] == "gpu_network":
         return ", ".join([NETWORKS[row["name"]], "f32, 1 image"])
     words = row["workload"].split("{")
-    images = [f"{word[2:]} images" for word in words[0].split() if word.startswith("n=") and "conv2d" in words[0]]
+    batch = re.search(r"^conv2d n=(\d+) ", words[0])
+    images = [f"{batch[1]} image{'' if batch[1] == '1' else 's'}"] if batch else []
     layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
     dtype = next(word for word in words[0].split() if word in ("f32", "f16", "bf16"))
     remarks = [remark_on(document)]
