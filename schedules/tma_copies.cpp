@@ -420,7 +420,8 @@ class CopyFinder {
       if (d->is_exact) continue;
       // A box does not begin before the tensor but where padding says so.
       const int64_t least = -std::max<int64_t>(bounds_.lower(d->first).value_or(0), 0);
-      const int64_t steps = std::max(floor_div(rest.constant, d->stride), least);
+      int64_t steps = std::max(floor_div(rest.constant, d->stride), least);
+      if (d == &dimensions_.front()) steps -= place_rows_beyond(steps, next, rest);
       d->first.constant += steps;
       rest.constant -= steps * d->stride;
     }
@@ -428,6 +429,25 @@ class CopyFinder {
       return wrong(fmt::format("the box begins {} elements beside its indices", rest.constant));
     order_by_stride();
     return {};
+  }
+
+  /// Gives a constant offset of whole rows, which no other dimension takes, to a dimension without
+  /// a loop, if there is one or room for one; returns the offset. `next` is the stride of rows.
+  int64_t place_rows_beyond(int64_t offset, int64_t next, Affine& rest) {
+    if (next == 0 || offset < next) return 0;
+    Dimension rows{"", 1, offset - offset % next, {}, true, true, {}};
+    rows.first.constant = 1;
+    Dimension& last = dimensions_.back();
+    if (last.loop.empty() && last.stride % rows.stride == 0) {
+      rows.first.add(last.first, last.stride / rows.stride);
+      last = rows;
+    } else if (!last.loop.empty() && dimensions_.size() < most_tma_dimensions) {
+      dimensions_.push_back(rows);
+    } else {
+      return 0;
+    }
+    rest.constant -= rows.stride;
+    return rows.stride;
   }
 
   /// Moves a dimension without a loop, which is last, to where strides grow.

@@ -216,13 +216,13 @@ TEST(BulkCopies, PixelsOfPaddedImagesAreRectangles) {
 
 TEST(BulkCopies, PixelsOfAStrideAreRectanglesOfItsPhases) {
   // Six of 12 pixels are even, and six odd. The phase along a row is part of the index of channels,
-  // whose dimension is as long as two pixels, and that of rows is a dimension of its own. The first
-  // tap is known to be odd, so that its phases are a constant part of the address.
+  // whose dimension is as long as two pixels, and that of rows is a dimension of its own. The
+  // phases of the first tap are known, and its boxes are those of the same tensor.
   const auto boxes = boxes_of(padded_pixels(2, 2, 2));
   ASSERT_EQ(boxes.size(), 4u);
   EXPECT_EQ(boxes[0],
-            "a, 216/1/8 208, 5/32/2 i.0*y.0*x.0 % 3 * 2 - 1, 5/384/2 i.0*y.0*x.0 / 3 * 2 - 1, "
-            "2/2304/2 0");
+            "a, 32/1/8 16, 6/32/2 i.0*y.0*x.0 % 3 * 2 - 1, 2/192/1 1, "
+            "6/384/2 i.0*y.0*x.0 / 3 * 2 - 1, 2/2304/2 0");
   EXPECT_EQ(boxes[2],
             "a, 32/1/8 (r*s*k.0 + 1) % 2 * 8 + ((r*s*k.0 + 1) / 2 % 3 + 1) % 2 * 16, "
             "6/32/2 i.0*y.0*x.0 % 3 * 2 + ((r*s*k.0 + 1) / 2 % 3 + 1) / 2 - 1, "
