@@ -23,8 +23,8 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
 
 /// The same on a GPU, whose clock counts our work only: a disturbance shows in its peak alone.
 /// Tensor cores at work reach the power limit, which lowers the clock of the chip until some time
-/// after, so the peak after the timing is measured again until it is that before, for a second at
-/// most.
+/// after, so the peak after the timing is measured again until it equals the one before, for a
+/// second at most.
 Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing);
 
 /// Options for so many rounds, with a pause between contenders if they have threads that poll

@@ -102,8 +102,8 @@ std::string peak_line(const Target& gpu, const std::vector<Row>& rows) {
   for (const Row& row : rows) peak = std::max(peak, row.peak_gflops);
   if (peak == 0) return "";
   return fmt::format(
-      "{}: {:.0f} GFLOP/s of multiply-adds, the measured peak of f32 times the "
-      "speed of the tensor cores\n",
+      "{}: {:.0f} GFLOP/s of multiply-adds: the measured peak of f32, scaled to tensor cores where "
+      "they multiply the type\n",
       gpu.cpu, peak);
 }
 

@@ -240,7 +240,9 @@ void KernelPrinter::print_lanes(const VectorStore& store, int indent) {
       hold_lanes(load, loads);
   const Buffer& b = buffer(store.assigns[0].buffer);
   std::vector<std::string> values;
-  for (const Assign& lane : store.assigns) values.push_back(before_rounding(b.type, lane.value));
+  for (const Assign& lane : store.assigns)
+    values.push_back(size_bytes(b.type) == 2 ? before_rounding(b.type, lane.value)
+                                             : value(lane.value));
   held_.resize(held_before);
   const std::string stored = dialect_.stored(b.type, values, element(b, store.to));
   as_vectors_.insert(b.name);
@@ -257,6 +259,8 @@ void KernelPrinter::hold_lanes(const VectorStore::Load& load, std::vector<std::s
   constexpr int64_t most_bytes = 16, word_bytes = 4;
   const Buffer& b = buffer(load.buffer);
   const int64_t bytes = size_bytes(b.type), lanes = std::ssize(load.reads);
+  // A swizzle moves each chunk of 16 bytes by itself.
+  if (b.swizzle != 0 && lanes * bytes > most_bytes) return;
   const int64_t in_one = std::min(lanes, most_bytes / bytes);
   const std::string type = dialect_.vector_type(b.type, in_one);
   const std::string first = element(b, load.from);

@@ -190,7 +190,7 @@ std::optional<VectorAccess> with_lanes(const Assign& assign, const Loop& loop, i
 }
 
 /// Calls visit(read) for each read that the expression makes whatever its values are: none in the
-/// alternatives of a selection, and none in an index.
+/// alternatives of a selection, behind a condition that decides alone, and in an index.
 void for_each_certain_read(const Expr& expr, const std::function<void(const Expr& read)>& visit) {
   dsl::visit(
       expr, [&](const dsl::Read&) { visit(expr); },
@@ -199,7 +199,7 @@ void for_each_certain_read(const Expr& expr, const std::function<void(const Expr
       [&](const dsl::Cast& c) { for_each_certain_read(c.a, visit); },
       [&](const dsl::Binary& b) {
         for_each_certain_read(b.a, visit);
-        for_each_certain_read(b.b, visit);
+        if (b.op != BinaryOp::And && b.op != BinaryOp::Or) for_each_certain_read(b.b, visit);
       },
       [](const dsl::Const&) {}, [](const dsl::Var&) {});
 }

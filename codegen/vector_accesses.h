@@ -60,8 +60,8 @@ struct VectorStore {
   std::vector<Load> loads;
 };
 
-/// The widest stores, of at most 16 bytes, that are proved to be dense and aligned; nullopt if the
-/// loop is a copy, or stores elements that have neither 16 nor 32 bits.
+/// The widest stores, of at most 16 bytes, that are proved to be dense and aligned. nullopt: no
+/// width is proved, the loop is a copy, or it stores neither 16-bit floats nor values of 32 bits.
 std::optional<VectorStore> find_vector_store(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);

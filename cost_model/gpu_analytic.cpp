@@ -22,8 +22,8 @@ constexpr double barrier_cycles = 25, block_cycles = 150;
 constexpr double iterations_in_flight = 4;
 // A spilled accumulator is stored and loaded again for each update.
 constexpr double spill_accesses = 2;
-// Kernels that follow each other in a graph: an empty one takes 0.6 us on an H200, and one that
-// works also drains and fills the multiprocessors.
+// Time that each further kernel of a graph adds, estimated. An empty kernel takes 0.6 us on an
+// H200; one that works also fills and drains the multiprocessors.
 constexpr double launch_ns = 1200;
 
 /// Cycles of a multiprocessor for one execution of a section by all warps of a block.

@@ -59,7 +59,8 @@ struct StageNest {
   std::optional<Window> window;
   /// The stage is a staged operand of its consumer, indexed by the consumer's loops
   /// (cache_operand). Where one of `zero_filled_guards`, guards of the consumer, fails, it holds
-  /// the neutral element, or an element that no result uses.
+  /// the neutral element; where the guard is of the consumer's results, it may hold another element
+  /// of a padded tensor, which no result uses.
   bool is_staged_operand = false;
   std::vector<Expr> zero_filled_guards;
   bool prepared = false;     ///< it is computed when constants are loaded (prepare)

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/integer.h"
 #include "schedules/affine.h"
@@ -137,13 +139,14 @@ int64_t count_barriers(const Block& body) {
   return count;
 }
 
-/// True if the indices differ between any two iterations of the loops: each loop's variable is in
-/// one index, in which its multiples exceed what the variables with smaller factors add up to.
+/// True if the indices differ between any two iterations of the loops. Each loop's variable is then
+/// in one index, in which its factor exceeds the largest sum of the terms with smaller factors:
+/// `i * 8 + t` with t in 0..8 tells iterations apart, `i * 7 + t` does not.
 bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*>& loops) {
   std::set<std::string> told;
   for (const Expr& index : indices) {
-    std::vector<std::pair<int64_t, const Loop*>>
-        steps;  // factors, with the loops of their variables
+    // Factors of the loops' variables in this index.
+    std::vector<std::pair<int64_t, const Loop*>> steps;
     for (const Affine::Term& term : to_affine(index).terms) {
       const auto* v = term.atom.as<dsl::Var>();
       for (const Loop* loop : loops) {
@@ -265,21 +268,18 @@ class BarrierPlacer {
     return with_body(stmt, block(run(*allocate.body)));
   }
 
-  /// Places barriers inside of a loop. Where what was accessed before the loop takes further
-  /// barriers in it, one before the loop takes their place, which is passed once.
+  /// Places barriers inside of a loop. If accesses before the loop alone make a barrier inside of
+  /// it necessary, the barrier is placed before the loop, where it is passed once.
   Stmt inside(const Loop& loop, const Stmt& stmt, Block& before) {
     const Touched entered = since_;
     const bool passed = passed_;
-    Touched touched;
-    gather(stmt, touched);
-    std::optional<BarrierPlacer> hoisted;
-    if (entered.conflicts(touched)) hoisted = *this;
+    BarrierPlacer hoisted = *this;
     Block body = inside_after(entered, loop);
-    if (hoisted) {
-      Block own = hoisted->inside_after({}, loop);
+    if (count_barriers(body) > count_barriers(*loop.body)) {
+      Block own = hoisted.inside_after({}, loop);
       if (count_barriers(own) < count_barriers(body)) {
         before.push_back({Barrier{}});
-        *this = *std::move(hoisted);
+        *this = std::move(hoisted);
         leave({}, true);
         return with_body(stmt, block(std::move(own)));
       }

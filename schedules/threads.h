@@ -58,8 +58,8 @@ int64_t thread_bytes(const Block& body);
 /// The body with the barriers that it needs: one wherever a nest accesses a buffer that other
 /// threads see (shared, scratch, arguments), another nest has accessed it since the last barrier,
 /// and one of them writes; unless both are proved to access different slots of a pipeline, or each
-/// element is proved to be accessed once, as those of an output are. A barrier that only what
-/// precedes a loop makes necessary stands before the loop.
+/// element is proved to be accessed once, as those of an output are. If accesses before a loop
+/// alone make a barrier necessary, it stands before the loop.
 Block place_barriers(const Block& body);
 
 /// The body with If::uniform and Guard::uniform set wherever that can be proved: the condition

@@ -67,9 +67,9 @@ std::optional<Digit> as_quotient(const Expr& expr) {
     Affine rest = sum, x = to_affine(inner->x);
     rest.add(term.atom, -1);
     x.add(rest, inner->k);
-    const Digit sum{to_expr(x), inner->k};
-    const auto nested = as_quotient(sum.x);
-    return nested ? Digit{nested->x, nested->k * sum.k} : sum;
+    const Digit whole{to_expr(x), inner->k};
+    const auto nested = as_quotient(whole.x);
+    return nested ? Digit{nested->x, nested->k * whole.k} : whole;
   }
   return std::nullopt;
 }
@@ -84,8 +84,8 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
 }
 
 /// Joins digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n). The
-/// number x may be a quotient itself. Of the two digits one uses a loop of the box, if there are
-/// loops. True if it joined two.
+/// number x may be a quotient itself. If `loops` are given, at least one of the two digits must use
+/// one of them. True if it joined two.
 bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   for (const Affine::Term& low : affine.terms) {
     const auto last = as_digit(low.atom, BinaryOp::Mod);

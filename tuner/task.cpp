@@ -418,10 +418,10 @@ Status Task::check_installation(const BuildOutcome& built) {
 /// Stores the outcome of a candidate as a record, and learns from it.
 db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply,
                            const std::string& artifact) {
-  db::Record record =
-      trial_record(workload(), run_.target, run_.options.threads, run_.workers.builder->toolchain(),
-                   candidate.schedule, reply,
-                   std::max(progress_.peak_gflops, peak_for(workload(), run_.target, reply.peak_gflops)));
+  db::Record record = trial_record(
+      workload(), run_.target, run_.options.threads, run_.workers.builder->toolchain(),
+      candidate.schedule, reply,
+      std::max(progress_.peak_gflops, peak_for(workload(), run_.target, reply.peak_gflops)));
   record.configuration = candidate.configuration;
   record.program_version = run_.environment.program_version;
   record.host = reply.host.empty() ? run_.environment.host : reply.host;

@@ -5,6 +5,7 @@
 
 #include "codegen/abi.h"
 #include "schedules/legality.h"
+#include "schedules/nest.h"
 #include "schedules/tensor_tiles.h"
 #include "tuner/device.h"
 #include "tuner/host_machine.h"
@@ -22,19 +23,18 @@ double most_gb_per_s(const Machine& machine, int threads) {
          (core.loads_per_cycle + core.stores_per_cycle);
 }
 
-/// Multiply-adds of the target's tensor cores a cycle against those of its f32 lanes, for sums of
-/// products of the workload's inputs; at least 1.
+/// Multiply-adds of the target's tensor cores a cycle against those of its f32 lanes, if a
+/// stage sums products of a type that they multiply; else 1.
 double tensor_speed(const dsl::Workload& workload, const Target& target) {
-  const dsl::Compute& compute = workload.compute;
-  const bool sums = std::ranges::any_of(
-      compute.stages, [](const dsl::Stage& stage) { return !stage.reduction.empty(); });
-  if (!target.machine.gpu || !sums) return 1;
+  if (!target.machine.gpu) return 1;
   const Gpu& gpu = *target.machine.gpu;
   const schedules::Limits limits = schedules::limits_of(target);
   double most = 1;
   for (const schedules::TensorTile& tile : schedules::tensor_tiles()) {
-    const bool multiplies = std::ranges::any_of(
-        compute.inputs, [&](const dsl::Input& input) { return input.type == tile.operand; });
+    const bool multiplies =
+        std::ranges::any_of(workload.compute.stages, [&](const dsl::Stage& stage) {
+          return stage.combine == dsl::Combine::Sum && schedules::sums_products_of(stage, tile);
+        });
     if (!multiplies || tile.input_error > schedules::exact_input_error ||
         !schedules::has_tile(tile, limits.gpu_architecture, limits.architecture_specific))
       continue;

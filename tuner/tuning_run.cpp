@@ -143,7 +143,7 @@ void TuningRun::store_all() {
 
 void TuningRun::tell_refused() {
   for (; refused < recorder.stored().quarantined; ++refused)
-    note(environment.notes, NoteKind::RecordRefused, "no measurement gives such a record");
+    note(environment.notes, NoteKind::RecordRefused, "a trial exceeds what the machine can reach");
 }
 
 double TuningRun::expected_gain(double seconds) const {

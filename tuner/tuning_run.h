@@ -124,7 +124,7 @@ struct TuningRun {
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
   std::optional<Error> unstored = {};   ///< reason for which the latest records are in memory only
-  int64_t refused = 0;                  ///< records that the database keeps aside, as was told
+  int64_t refused = 0;                  ///< quarantined records that a note has reported
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
   Progress shown = {};                  ///< the latest report
 };

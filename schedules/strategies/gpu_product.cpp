@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/integer.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/specialised.h"
 #include "schedules/threads.h"
-#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 namespace {

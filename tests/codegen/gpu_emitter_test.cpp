@@ -896,6 +896,47 @@ TEST(GpuEmitter, ComputedVectorsAreLoadedAndStoredAtOnce) {
   expect_emulation_agrees(cases);
 }
 
+/// out[i] = f(in[i]) as i32, by threads of four lanes.
+Program integer_store(DType from,
+                      const std::function<Expr(const Expr& element, const Expr& i)>& f) {
+  const Expr i = var("t") * 4 + var("v");
+  return single_phase(
+      {argument("in", from, {16}, false), argument("out", Int32, {16}, true)}, {},
+      {threads("t", 4, {vector("v", 4, {assign("out", {i}, f(dsl::read("in", {i}, from), i))})})});
+}
+
+// A cast to i32 wraps, and may not pass through f32.
+TEST(GpuEmitter, IntegersAreStoredAtOnceWithoutFloats) {
+  const auto cast = [](const Expr& element, const Expr&) { return dsl::cast(Int32, element); };
+  const auto axis = [](const Expr&, const Expr& i) { return dsl::cast(Int32, i + Expr(16777217)); };
+  std::vector<GpuCase> cases;
+  for (const DType from : {Int64, Float32}) {
+    const Program program = integer_store(from, cast);
+    EXPECT_THAT(text_of(program), AllOf(HasSubstr("*(int4*)&out["), Not(HasSubstr("(float)"))));
+    cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+  }
+  EXPECT_THAT(text_of(integer_store(Float32, cast)), HasSubstr("tw_to_i32("));
+  const Program numbers = integer_store(Float32, axis);
+  EXPECT_THAT(text_of(numbers), Not(HasSubstr("(float)")));
+  cases.push_back(gpu_case("", numbers, integer_inputs(numbers, 3)));
+  expect_emulation_agrees(cases);
+}
+
+// The second operand of && and || may lie outside of the array where the first one decides.
+TEST(GpuEmitter, WhatAConditionGuardsIsNotLoadedAtOnce) {
+  const Expr zero = dsl::constant(Float32, 0), one = dsl::constant(Float32, 1);
+  std::vector<GpuCase> cases;
+  for (const bool both : {true, false}) {
+    const Program program = computing_store(Float32, 4, 4, [&](const Expr&, const Expr& i) {
+      const Expr earlier = dsl::read("in", {i - 4}, Float32) > zero;
+      return dsl::select(both ? i >= 4 && earlier : i < 4 || earlier, one, zero);
+    });
+    EXPECT_THAT(text_of(program), Not(HasSubstr("tw_v0")));
+    cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+  }
+  expect_emulation_agrees(cases);
+}
+
 // An element beyond the end would be read.
 TEST(GpuEmitter, WhatOnlySomeLanesReadIsNotLoadedAtOnce) {
   const auto chosen = [](const Expr& element, const Expr& i) {

@@ -149,12 +149,14 @@ TEST(Threads, ALoopMeetsItsNextIteration) {
   EXPECT_EQ(count_barriers(place_barriers(body)), 2);
 }
 
-/// Threads read what thread 0 stores, in each iteration of a loop, and store elements of `out`.
-Block rows_of_outputs(const char* index) {
-  return {allocate("s", 1, Scope::Shared,
-                   {store("s", "0"),
-                    {Loop{"i", Expr(0), Expr(3), LoopKind::Serial,
-                          block({threads("t", 8, {copy("out", index, element("s", "0"))})})}}})};
+/// Threads read what thread 0 stores, in each iteration of a loop, and store elements of `out`;
+/// then the loop does `more`.
+Block rows_of_outputs(const char* index, int64_t begin = 0, const Block& more = {}) {
+  Block body = {threads("t", 8, {copy("out", index, element("s", "0"))})};
+  body.insert(body.end(), more.begin(), more.end());
+  return {allocate(
+      "s", 1, Scope::Shared,
+      {store("s", "0"), {Loop{"i", Expr(begin), Expr(begin + 3), LoopKind::Serial, block(body)}}})};
 }
 
 TEST(Threads, ABarrierThatOnlyTheFirstIterationNeedsStandsBeforeTheLoop) {
@@ -166,7 +168,17 @@ TEST(Threads, ABarrierThatOnlyTheFirstIterationNeedsStandsBeforeTheLoop) {
   EXPECT_EQ(thread_verdict(placed), "legal");
 }
 
+TEST(Threads, ALoopThatNeedsItsBarriersHasNoneBefore) {
+  const Block placed = place_barriers(rows_of_outputs("i * 8 + t", 0, {store("s", "0")}));
+  const Block& inside = *placed[0].as<Allocate>()->body;
+  ASSERT_EQ(inside.size(), 2u);
+  EXPECT_EQ(count_barriers(*inside[1].as<Loop>()->body), 2);
+}
+
 TEST(Threads, ElementsThatMayBeStoredTwiceAreStoredInOrder) {
+  EXPECT_EQ(count_barriers(place_barriers(rows_of_outputs("i * 8 + t", 2))), 1);
+  const Block read = {threads("u", 8, {copy("more", "u", element("out", "u"))})};
+  EXPECT_GT(count_barriers(place_barriers(rows_of_outputs("i * 8 + t", 0, read))), 1);
   for (const char* index : {"i * 7 + t", "t", "i * 8 + t / 2"}) {
     const Block placed = place_barriers(rows_of_outputs(index));
     const auto* loop = placed[0].as<Allocate>()->body->back().as<Loop>();

@@ -46,6 +46,7 @@ TEST(TrialRecord, ThePeakOfAGpuIsThatOfItsTensorCoresWhereTheyMultiplyTheInputs)
                    by_warps * gpu.warpgroup_speed);
   EXPECT_DOUBLE_EQ(peak("dense m=4 n=4 k=4 f32 fast", "cuda:sm_90a"), by_warps / 6);
   EXPECT_DOUBLE_EQ(peak("dense m=4 n=4 k=4 bf16 fast", "cuda:sm_75"), 100);
+  EXPECT_DOUBLE_EQ(peak("softmax rows=4 cols=4 bf16 fast", "cuda:sm_90a"), 100);
   EXPECT_DOUBLE_EQ(peak("add_relu n=4 c=4 h=4 w=4 bf16 fast", "cuda:sm_90a"), 100);
 }
 
