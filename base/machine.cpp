@@ -193,10 +193,10 @@ struct GpuRow {
 // B200, GB202). DRAM: 0.9 of the data sheet's, what copies reach (4.2 of 4.8 TB/s on an H200).
 // Tensor: summed in f32, as the white papers say; by mma.sync an H100 reaches about 0.62 of its
 // peak (arXiv 2402.13499), and Blackwell no more than that; by wgmma an H100 reaches 0.99. L2:
-// about 32 bytes a cycle and multiprocessor, of 64 nominal; the figure of sm_90
-// was measured on an H200 with reads of 16 to 32 MiB. Latencies, which are the defaults of
-// Gpu: from Ampere and Hopper under micro-benchmarks (arXiv 2402.13499, 2208.11174). "opencl" is a
-// middling chip, with blocks of 256 threads, which every device of OpenCL 1.2 that matters takes.
+// about 32 bytes a cycle and multiprocessor, of 64 nominal; the figure of sm_90 was measured on an
+// H200 with reads of 16 to 32 MiB. Latencies, which are the defaults of Gpu: from Ampere and Hopper
+// under micro-benchmarks (arXiv 2402.13499, 2208.11174). "opencl" is a middling chip, with blocks
+// of 256 threads, which every device of OpenCL 1.2 that matters takes.
 constexpr GpuRow gpu_rows[] = {
     // clang-format off
     // name     a             SMs   GHz  FMA tensor thr.  bl.  shared     per block    L1          L2         L2    DRAM  threads

@@ -765,7 +765,7 @@ class GpuPhaseWalk {
         continue;
       }
       const double bytes = std::min(use.requested, into_l1(use, working_sets));
-      // Where all that the block reads fits, another statement finds it in L1.
+      // Another statement finds in L1 what one has read, if all that the block reads fits.
       if (stays)
         raise(fetched, use.access.buffer, bytes);
       else

@@ -352,6 +352,11 @@ bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a) {
                               : architecture >= tile.least_architecture;
 }
 
+double multiply_adds(const TensorTile& tile, const Gpu& gpu) {
+  return gpu.tensor_fma * size_bytes(Float16) / size_bytes(tile.operand) / tile.instructions *
+         (tile.is_of_warpgroup ? gpu.warpgroup_speed : 1);
+}
+
 bool has_columns(const TensorTile& tile, int64_t columns) {
   // Integer tiles beyond 32 columns have multiples of 16 (PTX ISA, "Asynchronous Warpgroup Level
   // Matrix").

@@ -77,6 +77,10 @@ std::span<const TensorTile> tensor_tiles();
 /// The tile of that name; null if there is none.
 const TensorTile* find_tensor_tile(std::string_view name);
 
+/// Multiply-adds a cycle and multiprocessor of products that the tile computes, all of its
+/// instructions counted. The rate of tensor cores halves with each doubling of the operand's size.
+double multiply_adds(const TensorTile& tile, const Gpu& gpu);
+
 /// True if a target has the tile's instruction. Architecture 90 in its variant "a" is sm_90a.
 bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a);
 /// True if the warpgroup instruction exists with that number of columns.

@@ -12,6 +12,7 @@ the largest one, between which lies the median of all ratios with a probability 
 """
 
 import datetime
+import functools
 import json
 import pathlib
 import statistics
@@ -22,6 +23,7 @@ import tempfile
 import numpy as np
 import onnxruntime
 import torch
+import torch_peers
 import torchvision
 from torch.fx.experimental import optimization
 
@@ -53,29 +55,8 @@ def our_us(program, network):
     return json.loads(shown.stdout)["latency_ns"] / 1e3
 
 
-def graph_of(network, image):
-    stream = torch.cuda.Stream()
-    with torch.no_grad(), torch.cuda.stream(stream):
-        for _ in range(5):
-            network(image)
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            network(image)
-    return graph
-
-
-def replay_us(graph):
-    times = []
-    for _ in range(REPLAYS):
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        before.record()
-        graph.replay()
-        after.record()
-        torch.cuda.synchronize()
-        times.append(before.elapsed_time(after) * 1e3)
-    return statistics.median(times)
+def network_us(graph):
+    return statistics.median(torch_peers.replay_us(graph) for _ in range(REPLAYS))
 
 
 def forms_of(name):
@@ -87,7 +68,8 @@ def forms_of(name):
             network = fold(getattr(torchvision.models, name)(weights=None).eval()).cuda()
             network = network.to(memory_format=memory_format)
             image = torch.randn(1, 3, side, side, device="cuda").to(memory_format=memory_format)
-            graphs[layout + folding] = graph_of(network, image), network, image
+            graph = torch_peers.graph_of(functools.partial(network, image), 1)
+            graphs[layout + folding] = graph, network, image
     return graphs
 
 
@@ -107,9 +89,9 @@ def main():
     if not error <= MOST_ERROR:
         sys.exit(f"network_peer: the result differs from ONNX Runtime's by {error:.1e} of its largest element")
     graphs = forms_of(name)
-    forms_us = {form: replay_us(graph) for form, (graph, *_) in graphs.items()}
+    forms_us = {form: network_us(graph) for form, (graph, *_) in graphs.items()}
     best = min(forms_us, key=forms_us.get)
-    rounds = [(our_us(program, network), replay_us(graphs[best][0])) for _ in range(ROUNDS)]
+    rounds = [(our_us(program, network), network_us(graphs[best][0])) for _ in range(ROUNDS)]
     ratios = sorted(peer / ours for ours, peer in rounds)
     print(json.dumps({
         "schema_version": 2, "suite": "gpu_network", "date": datetime.date.today().isoformat(),

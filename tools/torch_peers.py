@@ -20,7 +20,7 @@ except ImportError:
     print("torch_peers: PyTorch is missing: softmax, layer norm and attention have no peer", file=sys.stderr)
     sys.exit(0)
 
-CALLS, REPLAYS = 20, 7
+CALLS, REPLAYS, WARM_UPS = 20, 7, 5
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -39,21 +39,23 @@ def call_of(op, sizes, dtype):
     return lambda: F.layer_norm(rows, (sizes["cols"],), scale, shift), rows.shape
 
 
-def graph_of(call):
+def graph_of(call, calls):
+    """A CUDA graph of so many calls. What they read must outlive it."""
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
+    with torch.no_grad(), torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
             call()
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            for _ in range(CALLS):
+            for _ in range(calls):
                 call()
     return graph
 
 
 def replay_us(graph):
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
     before.record()
     graph.replay()
     after.record()
@@ -62,7 +64,7 @@ def replay_us(graph):
 
 
 def call_us(call):
-    graph = graph_of(call)
+    graph = graph_of(call, CALLS)
     replay_us(graph)  # the first one uploads it
     return statistics.median(replay_us(graph) for _ in range(REPLAYS)) / CALLS
 

@@ -38,9 +38,7 @@ double tensor_speed(const dsl::Workload& workload, const Target& target) {
     if (!multiplies || tile.input_error > schedules::exact_input_error ||
         !schedules::has_tile(tile, limits.gpu_architecture, limits.architecture_specific))
       continue;
-    const double fma = gpu.tensor_fma * size_bytes(Float16) / size_bytes(tile.operand) /
-                       tile.instructions * (tile.is_of_warpgroup ? gpu.warpgroup_speed : 1);
-    most = std::max(most, fma / gpu.fma_lanes);
+    most = std::max(most, schedules::multiply_adds(tile, gpu) / gpu.fma_lanes);
   }
   return most;
 }

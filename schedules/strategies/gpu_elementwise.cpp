@@ -21,6 +21,9 @@ struct GpuElementwise {
   int64_t unrolled_axes = 0;       ///< number of innermost reduction axes that are unrolled
 };
 
+// Prior of vectors that are not aligned, which a thread loads and stores element by element.
+constexpr double unaligned_prior = -10;
+
 class GpuElementwiseStage : public Configured<GpuElementwise> {
  public:
   GpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
@@ -48,8 +51,9 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     // A thread loads and stores a vector at once, if the vector is aligned.
     const int64_t neighbours =
         config.rows == 1 ? extent_of(stage_, axes_.back()) : points_of(stage_, axes_);
-    const double vectors =
-        neighbours % config.vector == 0 ? std::log2(static_cast<double>(config.vector)) : -10.0;
+    const double vectors = neighbours % config.vector == 0
+                               ? std::log2(static_cast<double>(config.vector))
+                               : unaligned_prior;
     return placed + by_threads + vectors / 2;
   }
 

@@ -9,12 +9,10 @@ namespace tw::schedules {
 namespace {
 
 /// True if the tile's instructions are faster than scalar f32 multiply-adds, which matters if one
-/// product takes several instructions. The rate of tensor cores halves with each doubling of the
-/// operand's size.
+/// product takes several instructions.
 bool is_worth_it(const TensorTile& tile, const Target& target) {
   const Gpu& gpu = *target.machine.gpu;
-  return tile.instructions == 1 ||
-         gpu.tensor_fma * 2 / size_bytes(tile.operand) / tile.instructions > gpu.fma_lanes;
+  return tile.instructions == 1 || multiply_adds(tile, gpu) > gpu.fma_lanes;
 }
 
 class GpuMmaStage : public GpuTensorStage {

@@ -363,24 +363,8 @@ TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
   expect_nvrtc_compiles(*nvrtc, cases_with_layouts(201, 12, "cuda:sm_80"));
 }
 
-/// A case whose outputs are what the workload means: the interpreter of programs would take
-/// minutes.
 GpuCase case_of_workload(const dsl::Workload& workload, const Schedule& schedule, uint64_t seed) {
-  const Target target = *parse_target("cuda:sm_90a");
-  GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, workload.key(), schedule.to_string()),
-            .program = schedule.program(schedules::limits_of(target)).value(),
-            .slack = 1e-2};
-  const dsl::Arrays inputs = schedules::exact_inputs(workload.compute, seed);
-  const auto outputs = dsl::interpret(workload.compute, inputs);
-  EXPECT_TRUE(outputs) << c.title << outputs.error().message;
-  for (const auto& argument : c.program.arguments) {
-    const std::string& name = argument.buffer.name;
-    if (argument.is_output)
-      c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
-    else
-      c.inputs[name] = schedules::packed(argument, inputs.at(name));
-  }
-  return c;
+  return interpreted_case(workload.key(), workload.compute, schedule, seed, 1e-2);
 }
 
 /// Convolutions whose pixels TMA copies as rectangles.

@@ -10,6 +10,9 @@
 
 #include "codegen/abi.h"
 #include "codegen/gpu_emitter.h"
+#include "dsl/interpret.h"
+#include "schedules/legality.h"
+#include "tests/schedules/agreement.h"
 #include "tuner/guarded_buffer.h"
 
 namespace tw::codegen {
@@ -127,6 +130,24 @@ void expect_equal(std::span<const GpuCase> cases, const Result<std::vector<Stora
         << c.title << "\n"
         << to_string(c.program);
   }
+}
+
+GpuCase interpreted_case(const std::string& title, const dsl::Compute& compute,
+                         const schedules::Schedule& schedule, uint64_t seed, double slack) {
+  GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, title, schedule.to_string()),
+            .program = schedule.program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value(),
+            .slack = slack};
+  const dsl::Arrays inputs = schedules::exact_inputs(compute, seed);
+  const auto outputs = dsl::interpret(compute, inputs);
+  EXPECT_TRUE(outputs) << c.title << outputs.error().message;
+  for (const auto& argument : c.program.arguments) {
+    const std::string& name = argument.buffer.name;
+    if (argument.is_output)
+      c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
+    else
+      c.inputs[name] = schedules::packed(argument, inputs.at(name));
+  }
+  return c;
 }
 
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs, double slack) {

@@ -12,6 +12,7 @@
 #include "codegen/host_emulator.h"
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
+#include "schedules/schedule.h"
 #include "tests/codegen/runs.h"
 
 namespace tw::codegen {
@@ -21,13 +22,18 @@ struct GpuCase {
   Program program;
   Storage inputs = {};
   Storage expected = {};  ///< inputs may be among them
-  double slack = 0;  ///< relative and absolute
+  double slack = 0;       ///< relative and absolute
 };
 
 /// A case whose expected outputs are those of the interpreter of programs; its error fails the
 /// test.
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs,
                  double slack = 0);
+
+/// A case of sm_90a whose expected outputs are what the compute means, on inputs that are exact
+/// (schedules::exact_inputs): large programs take the interpreter of programs minutes.
+GpuCase interpreted_case(const std::string& title, const dsl::Compute& compute,
+                         const schedules::Schedule& schedule, uint64_t seed, double slack);
 
 /// The cases' programs, k0, k1 and so on, which emit_gpu() makes one text of.
 std::vector<NamedProgram> named(std::span<const GpuCase> cases);

@@ -136,23 +136,9 @@ std::string verdict(const Compiled& compiled, const GpuCase& c, const std::strin
              : "differs";
 }
 
-/// A case whose expected outputs are what the declared expression means.
 GpuCase case_of(const std::string& title, const dsl::Compute& compute, const Schedule& schedule,
                 uint64_t seed, double tolerance) {
-  GpuCase c{.title = fmt::format("seed {}\n{}\n{}", seed, title, schedule.to_string()),
-            .program = schedule.program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value(),
-            .slack = std::max(tolerance, 4e-6)};
-  const dsl::Arrays inputs = schedules::exact_inputs(compute, seed);
-  const auto outputs = dsl::interpret(compute, inputs);
-  EXPECT_TRUE(outputs) << c.title << outputs.error().message;
-  for (const auto& argument : c.program.arguments) {
-    const std::string& name = argument.buffer.name;
-    if (argument.is_output)
-      c.expected[name] = schedules::packed(argument, outputs->at(name), 0);
-    else
-      c.inputs[name] = schedules::packed(argument, inputs.at(name));
-  }
-  return c;
+  return codegen::interpreted_case(title, compute, schedule, seed, std::max(tolerance, 4e-6));
 }
 
 GpuCase plain_case(uint64_t seed) {

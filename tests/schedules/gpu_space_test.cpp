@@ -220,18 +220,22 @@ TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
   EXPECT_GE(tasks("dense", "m=1 n=1000 k=2048"), 66);
 }
 
-/// The operands of a product that TMA copies in some of 200 samples, sorted.
-std::string boxes_in(std::string_view op, std::string_view shape, DType type = Float32,
-                     const std::string& target = "cuda:sm_90a") {
-  const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
-  EXPECT_TRUE(workload) << workload.error().message;
-  const Space space = Space::derive(workload->compute, *parse_target(target));
+/// The operands that TMA copies in some of 200 samples, sorted.
+std::string boxes_of(const Space& space) {
   Random random(1);
   std::set<std::string> operands;
   for (int i = 0; i < 200; ++i)
     for (const std::string& operand : tma_operands(space.schedule(space.sample(random))))
       operands.insert(operand.substr(0, operand.find('@')));
   return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
+}
+
+/// The operands of a product that TMA copies in some of 200 samples, sorted.
+std::string boxes_in(std::string_view op, std::string_view shape, DType type = Float32,
+                     const std::string& target = "cuda:sm_90a") {
+  const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
+  EXPECT_TRUE(workload) << workload.error().message;
+  return boxes_of(Space::derive(workload->compute, *parse_target(target)));
 }
 
 TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
@@ -262,12 +266,7 @@ std::string boxes_in_convolution(std::string_view shape, std::string_view layout
   const auto space =
       Space::derive(Problem{workload->compute, workload->layouts}, *parse_target(target));
   EXPECT_TRUE(space) << space.error().message;
-  Random random(1);
-  std::set<std::string> operands;
-  for (int i = 0; i < 200; ++i)
-    for (const std::string& operand : tma_operands(space->schedule(space->sample(random))))
-      operands.insert(operand.substr(0, operand.find('@')));
-  return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
+  return boxes_of(*space);
 }
 
 TEST(GpuSpaceOfProducts, PixelsWhoseChannelsAreLastAreBoxes) {
