@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
 
 #include "base/text.h"
 #include "base/time_text.h"
@@ -72,7 +73,7 @@ class PlannedGraph {
 
 // ---- table ----------------------------------------------------------------------------------
 
-using PlanRow = std::array<std::string, 6>;  // as the header of the table names them
+using PlanRow = std::array<std::string, 8>;  // as the header of the table names them
 
 /// Number of characters, which is that of bytes that begin one.
 size_t width(std::string_view text) {
@@ -81,8 +82,8 @@ size_t width(std::string_view text) {
 }
 
 std::string aligned(const std::vector<PlanRow>& rows) {
-  constexpr std::array is_number = {false, false, true, true, false, false};
-  std::array<size_t, 6> widths = {};
+  constexpr std::array is_number = {false, false, true, true, false, false, true, false};
+  std::array<size_t, std::tuple_size_v<PlanRow>> widths = {};
   for (const PlanRow& row : rows)
     for (size_t column = 0; column < row.size(); ++column)
       widths[column] = std::max(widths[column], width(row[column]));
@@ -109,10 +110,12 @@ std::vector<double> times_of(const Graph& graph, const PlannedGraph& planned, co
 
 class PlanTable {
  public:
-  PlanTable(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes, const Plan& plan)
+  PlanTable(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes, const Plan& plan,
+            const std::vector<KernelLabel>& kernels)
       : graph_(graph),
         plan_(plan),
         planned_(graph, schemes, plan),
+        kernels_(kernels),
         unit_(times_of(graph, planned_, plan)) {}
 
   std::string run() {
@@ -124,7 +127,7 @@ class PlanTable {
       add_operator(op);
       for (const std::string& tensor : graph_.operators[op].outputs) add_transforms(tensor);
       if (!loop || ranges[*loop].second != op + 1) continue;
-      rows_.push_back({"end of " + graph_.loops[*loop].name, "", "", "", "", ""});
+      rows_.push_back({"end of " + graph_.loops[*loop].name});
       for (const std::string& tensor : results_of(graph_.loops[*loop])) add_transforms(tensor);
     }
     return aligned(rows_) + "\n" + sums() + proof();
@@ -141,20 +144,22 @@ class PlanTable {
         rows_.push_back({"transform " + tensor,
                          planned_.spelled(tensor, transform.from) + " -> " +
                              planned_.spelled(tensor, transform.to),
-                         unit_.text(transform.cost_ns), share(transform.cost_ns), "", ""});
+                         unit_.text(transform.cost_ns), share(transform.cost_ns)});
   }
 
   /// The times of the rows up to the end of the loop are those of all trips.
   void begin_loop(const Loop& loop) {
-    rows_.push_back({"loop " + loop.name, fmt::format("{} trips", loop.trips), "", "", "", ""});
+    rows_.push_back({"loop " + loop.name, fmt::format("{} trips", loop.trips)});
     for (const std::string& tensor : entries_of(loop)) add_transforms(tensor);
   }
 
   void add_operator(size_t number) {
     const Operator& op = graph_.operators[number];
     const Scheme& scheme = planned_.scheme(number);
+    const KernelLabel& kernel = kernels_[number];
     rows_.push_back({op.name(), layouts(op, scheme), unit_.text(scheme.cost_ns),
                      share(scheme.cost_ns), scheme.is_measured ? "measured" : "predicted",
+                     kernel.algorithm, kernel.error ? fmt::format("{:.1e}", *kernel.error) : "",
                      shortened(op.workload.key())});
   }
 
@@ -194,8 +199,10 @@ class PlanTable {
   const Graph& graph_;
   const Plan& plan_;
   const PlannedGraph planned_;
+  const std::vector<KernelLabel>& kernels_;
   const TimeUnit unit_;
-  std::vector<PlanRow> rows_ = {{"operator", "layouts", "time", "share", "", "workload"}};
+  std::vector<PlanRow> rows_ = {
+      {"operator", "layouts", "time", "share", "", "algorithm", "error", "workload"}};
 };
 
 // ---- drawing --------------------------------------------------------------------------------
@@ -299,8 +306,8 @@ class PlanDrawing {
 }  // namespace
 
 std::string to_text(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
-                    const Plan& plan) {
-  return PlanTable(graph, schemes, plan).run();
+                    const Plan& plan, const std::vector<KernelLabel>& kernels) {
+  return PlanTable(graph, schemes, plan, kernels).run();
 }
 
 std::string to_dot(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,

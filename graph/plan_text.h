@@ -3,6 +3,7 @@
 // Plans for people: as a table of what runs, in order, and as a drawing. Layouts are spelled in the
 // letters of the operators' own computes (NCHW16c). Pure functions; thread-safe.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,20 +11,29 @@
 
 namespace tw::graph {
 
+/// The kernel of an operator, as a table names it.
+struct KernelLabel {
+  std::string algorithm;  ///< "direct", "winograd 4 x 4"; empty: no kernel runs
+  /// The largest error of an element that was found, relative to the largest element; nullopt: the
+  /// kernel was never run.
+  std::optional<double> error;
+};
+
 /// A line for each operator and each transform, in the order in which they run, with layouts, time,
-/// share of the whole and whether the time was measured; then the sums, and what is proved.
+/// share of the whole, whether the time was measured, algorithm and error; then the sums, and what
+/// is proved.
 ///
-///   operator     layouts                    time   share             workload
+///   operator     layouts                    time   share             algorithm     error  workload
 ///   transform x  NCHW -> NCHW4c           1.0 µs   2.4 %
-///   c            NCHW4c -> NCHW4c        30.0 µs  71.4 %  measured   conv2d n=1 c=4 h=6 w=6 ...
-///   y            NCHW4c, NCHW4c -> NCHW  11.0 µs  26.2 %  predicted  add_relu n=1 c=4 h=6 w=6 ...
+///   c            NCHW4c -> NCHW4c        30.0 µs  71.4 %  measured   winograd 2  1.2e-06  conv2d
+///   ... y            NCHW4c, NCHW4c -> NCHW  11.0 µs  26.2 %  predicted  direct add_relu ...
 ///
 ///   total    42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform; 1 of 2 kernels measured
 ///   optimal  no other choice among these schemes is faster
 ///
-/// Requires: a plan for this graph and these schemes.
+/// `kernels` has one label for each operator. Requires: a plan for this graph and these schemes.
 std::string to_text(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
-                    const Plan& plan);
+                    const Plan& plan, const std::vector<KernelLabel>& kernels);
 
 /// The graph in the language of Graphviz' dot: operators and transforms are nodes with their times,
 /// tensors are edges with their layouts. Requires: as to_text().

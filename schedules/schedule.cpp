@@ -200,4 +200,13 @@ std::string algorithm_text(std::string_view schedule) {
   return steps ? algorithm_text(*steps) : "";
 }
 
+std::string algorithm_name(std::string_view schedule) {
+  std::vector<std::string> tiles;
+  if (const auto steps = read_steps(schedule, "schedule"))
+    for (const Step& step : *steps)
+      if (const auto* winograd = std::get_if<Winograd>(&step))
+        tiles.push_back(std::to_string(winograd->tile));
+  return tiles.empty() ? "direct" : "winograd " + join(tiles, " x ");
+}
+
 }  // namespace tw::schedules

@@ -153,5 +153,7 @@ Result<std::vector<Step>> read_steps(std::string_view text, std::string_view sou
 std::string algorithm_text(const std::vector<Step>& steps);
 /// The same for the text of a schedule; empty, too, for what is no schedule.
 std::string algorithm_text(std::string_view schedule);
+/// The algorithm of a schedule's text in few characters, for tables: "winograd 4 x 4", or "direct".
+std::string algorithm_name(std::string_view schedule);
 
 }  // namespace tw::schedules

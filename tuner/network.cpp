@@ -13,6 +13,7 @@
 
 #include "base/isa.h"
 #include "graph/plan_text.h"
+#include "schedules/schedule.h"
 #include "tuner/contenders.h"
 #include "tuner/host_machine.h"
 #include "tuner/network_error.h"
@@ -513,6 +514,18 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
   return tuned;
 }
 
+namespace {
+
+std::vector<graph::KernelLabel> labels_of(const std::vector<KernelChoice>& kernels) {
+  std::vector<graph::KernelLabel> labels;
+  for (const KernelChoice& kernel : kernels)
+    labels.push_back(
+        {kernel.schedule.empty() ? "" : schedules::algorithm_name(kernel.schedule), kernel.error});
+  return labels;
+}
+
+}  // namespace
+
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
                                const Environment& environment, BuiltKernels& kernels) {
@@ -532,7 +545,8 @@ Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tu
                               {.name = name,
                                .target = target.to_string(),
                                .threads = threads,
-                               .plan = graph::to_text(graph, tuned.schemes, planned.plan)}));
+                               .plan = graph::to_text(graph, tuned.schemes, planned.plan,
+                                                      labels_of(planned.kernels))}));
   std::set<size_t> unverified;
   for (const ScriptCall& call : script.calls)
     if (!call.is_measured) unverified.insert(call.kernel);

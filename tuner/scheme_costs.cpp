@@ -31,13 +31,18 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
+void take_schedule(KernelChoice& kernel, const db::Record& record) {
+  kernel.schedule = record.schedule;
+  kernel.error = record.verified_error;
+  kernel.is_predicted = false;
+}
+
 /// Takes the schedule of a record, and its time if it was measured on this device. A record of
 /// another device never replaces a measurement of this one, and a slower one never a faster one.
 void take_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
-  kernel.schedule = record.schedule;
-  kernel.is_predicted = false;
+  take_schedule(kernel, record);
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
@@ -47,13 +52,13 @@ void take_hot_record(KernelChoice& kernel, const db::Record& record, const Targe
   const bool is_here = is_of_device(record, target);
   if (kernel.hot_measured_ns > 0 && (!is_here || kernel.hot_measured_ns <= record.latency_ns))
     return;
-  kernel.schedule = record.schedule;
-  kernel.is_predicted = false;
+  take_schedule(kernel, record);
   if (is_here) kernel.hot_measured_ns = record.latency_ns;
 }
 
 void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision precision) {
   kernel.schedule = predicted.schedule;
+  kernel.error = {};
   kernel.is_predicted = true;
   kernel.is_rough = precision == Precision::Rough;
   kernel.predicted_ns = predicted.analytic_ns;

@@ -41,6 +41,9 @@ struct KernelChoice {
   double measured_ns = 0;     ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
+  /// The error of the schedule where it was verified, relative to the largest element of the
+  /// result.
+  std::optional<double> error = {};
   bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
   bool is_rough = false;      ///< Precision::Rough is that of the prediction
 };

@@ -970,7 +970,8 @@ TEST(Plan, CopiesInALoopCountOnceATrip) {
   EXPECT_EQ(blocked.transforms[0].cost_ns, 50);
   EXPECT_EQ(blocked.transforms[1].tensor, "s");
   const std::string text =
-      to_text(graph, {{scheme("NCHW", "NCHW", 120), scheme("NHWC", "NHWC", 10)}}, blocked);
+      to_text(graph, {{scheme("NCHW", "NCHW", 120), scheme("NHWC", "NHWC", 10)}}, blocked,
+              {{"direct", {}}});
   EXPECT_THAT(text, HasSubstr("loop loop"));
   EXPECT_THAT(text, HasSubstr("10 trips"));
   EXPECT_THAT(text, HasSubstr("end of loop"));

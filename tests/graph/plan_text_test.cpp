@@ -20,28 +20,32 @@ std::vector<std::vector<Scheme>> schemes_of_block() {
   return schemes;
 }
 
+/// As many kernels by the direct algorithm, which were never run.
+std::vector<KernelLabel> unverified(size_t count) {
+  return std::vector<KernelLabel>(count, KernelLabel{"direct", {}});
+}
+
 TEST(PlanText, ListsWhatRunsInOrder) {
   const Graph graph = residual_block();
   const auto schemes = schemes_of_block();
   const Plan plan = make_plans(graph, schemes, every_copy(1'000), 1)->front();
   EXPECT_EQ(
-      to_text(graph, schemes, plan),
-      "operator     layouts                    time   share             workload\n"
-      "transform x  NCHW -> NCHW4c           1.0 µs   2.4 %\n"
-      "c            NCHW4c -> NCHW4c        30.0 µs  71.4 %  measured   conv2d n=1 c=4 h=6 w=6 k=4 "
-      "r=3 s=3 stride=1 pad=1 dilation=1 gro...\n"
-      "y            NCHW4c, NCHW4c -> NCHW  11.0 µs  26.2 %  predicted  add_relu n=1 c=4 h=6 w=6 "
-      "f32 fast\n"
-      "\n"
-      "total    42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform; 1 of 2 kernels measured\n"
-      "optimal  no other choice among these schemes is faster\n");
+      to_text(graph, schemes, plan, {{"winograd 2 x 2", 1.24e-6}, {"direct", {}}}),
+      R"(operator     layouts                    time   share             algorithm         error  workload
+transform x  NCHW -> NCHW4c           1.0 µs   2.4 %
+c            NCHW4c -> NCHW4c        30.0 µs  71.4 %  measured   winograd 2 x 2  1.2e-06  conv2d n=1 c=4 h=6 w=6 k=4 r=3 s=3 stride=1 pad=1 dilation=1 gro...
+y            NCHW4c, NCHW4c -> NCHW  11.0 µs  26.2 %  predicted  direct                   add_relu n=1 c=4 h=6 w=6 f32 fast
+
+total    42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform; 1 of 2 kernels measured
+optimal  no other choice among these schemes is faster
+)");
 }
 
 TEST(PlanText, SaysWhatIsNotProved) {
   const Graph graph = residual_block();
   const auto schemes = schemes_of_block();
   const Plan plan = *choose(graph, schemes, every_copy(1'000), Choice::RowMajor);
-  const std::string text = to_text(graph, schemes, plan);
+  const std::string text = to_text(graph, schemes, plan, unverified(2));
   EXPECT_THAT(text, HasSubstr("total    102.0 µs: 102.0 µs in 2 kernels, no transforms; "
                               "0 of 2 kernels measured\n"));
   EXPECT_THAT(text, HasSubstr("bound    no choice among these schemes takes less than 41.0 µs\n"));
@@ -66,7 +70,7 @@ TEST(PlanText, OfAGraphWithoutOperators) {
   graph.inputs = {{"x", {Float32, {}}}};
   graph.outputs = {"x"};
   const Plan plan = make_plans(graph, {}, every_copy(1), 1)->front();
-  EXPECT_THAT(to_text(graph, {}, plan),
+  EXPECT_THAT(to_text(graph, {}, plan, {}),
               HasSubstr("total    no kernels, no transforms; 0 of 0 kernels"));
 }
 
@@ -78,8 +82,9 @@ TEST(PlanText, SingleNumbersHaveNoLayout) {
   const std::vector<std::vector<Scheme>> schemes = {
       {{{dsl::Layout::row_major(1)}, {dsl::Layout::row_major(0)}, 2e6}}};
   const Plan plan = make_plans(graph, schemes, every_copy(1), 1)->front();
-  EXPECT_THAT(to_text(graph, schemes, plan), HasSubstr("-> scalar"));
-  EXPECT_THAT(to_text(graph, schemes, plan), HasSubstr("2.00 ms  100.0 %  predicted"));
+  EXPECT_THAT(to_text(graph, schemes, plan, unverified(1)), HasSubstr("-> scalar"));
+  EXPECT_THAT(to_text(graph, schemes, plan, unverified(1)),
+              HasSubstr("2.00 ms  100.0 %  predicted"));
   EXPECT_THAT(to_dot(graph, schemes, plan), HasSubstr("n1 -> n2 [label=\"scalar\"];"));
 }
 
