@@ -125,8 +125,8 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(
   display.update(start);
   const auto on_progress = [&](const tuner::Progress& p) { display.update(p); };
   if (!farm) return tuner::tune_all(tasks, target.target, options, store, environment, on_progress);
-  TW_TRY(tuner::Workers workers, tuner::start_workers(*farm, options.threads, options.seed,
-                                                      environment, options.timeout_s));
+  TW_TRY(tuner::Workers workers,
+         tuner::start_workers(*farm, options.threads, environment, options.timeout_s));
   return tuner::tune_all(tasks, target.target, options, store, environment, on_progress,
                          std::move(workers));
 }

@@ -119,8 +119,7 @@ tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings
   options.tuning = options_of(flags);
   if (site.farm)
     options.start_workers = [&site](const tuner::TuneOptions& tuning) {
-      return tuner::start_workers(*site.farm, tuning.threads, tuning.seed, site.environment,
-                                  tuning.timeout_s);
+      return tuner::start_workers(*site.farm, tuning.threads, site.environment, tuning.timeout_s);
     };
   // Where whole networks are not measured, plans are chosen by their costs.
   if (!measures(flags) || site.farm)

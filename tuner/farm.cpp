@@ -141,12 +141,12 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
   return farm;
 }
 
-Result<Workers> start_workers(const Farm& farm, int threads, uint64_t seed,
-                              const Environment& environment, double timeout_s) {
+Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
+                              double timeout_s) {
   // Builders of this machine are started by their first job: none where members build.
   TW_TRY(Workers here, start_builders_for(farm.target, farm.processor, environment, timeout_s));
   const auto busy = std::make_shared<BusyTime>();
-  const FarmRun run{farm, threads,       seed, timeout_s, environment.clock, *here.cancellation,
+  const FarmRun run{farm, threads,       timeout_s, environment.clock, *here.cancellation,
                     busy, here.artifacts};
   const std::shared_ptr<Builder> builder =
       farm.builders > 0 ? std::make_shared<FarmBuilder>(run) : here.builder;
@@ -158,7 +158,6 @@ FarmJob FarmRun::job_of(Job job) const {
   return {.target = farm.target.to_string(),
           .processor = farm.processor.to_string(),
           .threads = threads,
-          .seed = seed,
           .timeout_s = timeout_s,
           .job = std::move(job)};
 }
@@ -308,7 +307,7 @@ Result<tl::expected<Answer, FarmFault>> FarmRunner::ask_once(
 
 Result<double> FarmRunner::prepare(const std::string& workload, const ReferenceKernel& reference,
                                    Needed needed) {
-  const PrepareJob job{workload, reference.artifact, run_.threads, run_.seed, reference.on_device};
+  const PrepareJob job{workload, reference.artifact, run_.threads, reference.on_device};
   if (job == prepared_) return reference_ns_;
   TW_RETURN_IF_ERROR(begin({}));
   prepared_ = job;

@@ -4,7 +4,7 @@
 // that hands schedules to those members that build. docs/design.md says what crosses.
 //
 //   TW_TRY(const Farm farm, open_farm({.client = client, .label = "gpu:sm_90"}, environment, 10));
-//   TW_TRY(Workers workers, start_workers(farm, threads, seed, environment, 10));
+//   TW_TRY(Workers workers, start_workers(farm, threads, environment, 10));
 //   tune_all(tasks, farm.target, options, store, environment, on_progress, workers);
 //
 // All measurements of a run are made on devices that records call the same. Where there are several
@@ -51,14 +51,13 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
 
 /// Workers of a run: the members measure, and build where any of them does; else builders of this
 /// machine. A candidate may take `timeout_s` to be verified and measured.
-Result<Workers> start_workers(const Farm& farm, int threads, uint64_t seed,
-                              const Environment& environment, double timeout_s);
+Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
+                              double timeout_s);
 
 /// What the jobs of a run have in common.
 struct FarmRun {
   Farm farm;
   int threads = 1;
-  uint64_t seed = 1;
   double timeout_s = 10;
   Clock clock;
   Cancellation cancellation;

@@ -99,7 +99,6 @@ std::string encode(const FarmJob& job) {
                      {"target", job.target},
                      {"processor", job.processor},
                      {"threads", job.threads},
-                     {"seed", job.seed},
                      {"timeout_s", job.timeout_s},
                      {"is_reference", job.is_reference},
                      {"prepared", as_binary(encode(Job(job.prepared)))},
@@ -119,7 +118,6 @@ Result<FarmJob> decode_farm_job(std::string_view bytes) {
     job.target = value.at("target").get<std::string>();
     job.processor = value.at("processor").get<std::string>();
     job.threads = value.at("threads").get<int64_t>();
-    job.seed = value.at("seed").get<uint64_t>();
     job.timeout_s = value.at("timeout_s").get<double>();
     job.is_reference = value.at("is_reference").get<bool>();
     job.kernels = from_binaries(value.at("kernels"));

@@ -21,7 +21,7 @@ namespace tw::tuner {
 
 /// Raised when the messages or the meaning of jobs change, with worker_protocol: members and tuners
 /// must agree.
-inline constexpr int64_t farm_protocol = 3;
+inline constexpr int64_t farm_protocol = 4;
 
 /// The versions that members and tuners must share, as text: "2.5" for protocol 2 and kernels of
 /// version 5.
@@ -32,7 +32,6 @@ struct FarmJob {
   std::string target = {};     ///< text; empty: that of the member's device
   std::string processor = {};  ///< text of the target of the measuring machine's processor
   int64_t threads = 1;
-  uint64_t seed = 1;
   double timeout_s = 10;      ///< for one candidate to be verified and measured
   bool is_reference = false;  ///< of a BuildJob: as BuildRequest::is_reference
   /// What the runner is to be readied for before the job; a workload without text: nothing.

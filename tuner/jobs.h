@@ -17,7 +17,7 @@ namespace tw::tuner {
 
 /// Raised when jobs or replies change. Every message names it, so that the first message shows a
 /// worker of another version, as when a new version is installed during a run.
-inline constexpr int64_t worker_protocol = 2;
+inline constexpr int64_t worker_protocol = 3;
 
 /// Compile each schedule (text) of the workload (key) and put the kernels into the store.
 struct BuildJob {
@@ -50,7 +50,6 @@ struct PrepareJob {
   std::string workload;   ///< text, as the layouts that it asks for are how arrays are kept
   std::string reference;  ///< name of the reference kernel in the store
   int64_t threads = 1;
-  uint64_t seed = 1;
   bool on_device = false;  ///< the reference is a kernel of the device, not of the processor
   friend bool operator==(const PrepareJob&, const PrepareJob&) = default;
 };

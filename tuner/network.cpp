@@ -498,8 +498,7 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
       TW_TRY(workers, options.start_workers(tuning));
     } else if (!workers) {
       TW_RETURN_IF_ERROR(check_max_isa());
-      TW_TRY(workers,
-             start_workers(target, tuning.threads, tuning.seed, environment, tuning.timeout_s));
+      TW_TRY(workers, start_workers(target, tuning.threads, environment, tuning.timeout_s));
     }
     auto results = tune_all(tasks, target, tuning, store, environment, progress, *workers);
     // Nor could another round measure anything.

@@ -35,7 +35,7 @@ Result<BuiltSchedule> build_by_workers(const dsl::Workload& workload, std::strin
                                        const Target& target, int threads, bool verify,
                                        const Environment& environment) {
   if (verify) TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
-  TW_TRY(Workers workers, start_workers(target, threads, 1, environment, 60, Building::Alone));
+  TW_TRY(Workers workers, start_workers(target, threads, environment, 60, Building::Alone));
   const auto built =
       build_one(*workers.builder,
                 {.workload = workload.key(), .schedules = {std::string(schedule)}, .packs = true});

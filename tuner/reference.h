@@ -88,9 +88,10 @@ using PlainCall = std::function<Result<dsl::Arrays>(const dsl::Arrays& inputs)>;
 /// Of a kernel of the processor, on one thread. The pool must outlive the result.
 PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool);
 
-/// Runs the plain kernel on both fills. Invalid when it disagrees with the interpreter.
+/// Runs the plain kernel on both fills, which are those of every run: what one run accepts, another
+/// one does. Invalid when it disagrees with the interpreter.
 Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall& plain,
-                                 uint64_t seed, const Clock& clock);
+                                 const Clock& clock);
 
 /// max |a - b| / max |b| over an output; infinite where one is NaN and the other is not.
 /// Where the expected values overflow, those that are not finite are left out, and an infinite

@@ -58,7 +58,7 @@ Result<Target> Station::target_of(const std::string& text) {
 }
 
 Station::Key Station::key_of(const FarmJob& job) {
-  return {job.target, job.processor, job.threads, job.seed, job.timeout_s};
+  return {job.target, job.processor, job.threads, job.timeout_s};
 }
 
 Result<FarmReply> Station::perform(const FarmJob& job) {
@@ -109,8 +109,8 @@ Status Station::start_measuring(const FarmJob& job) {
     return {};
   measuring_.reset();
   TW_TRY(const Target target, target_of(job.target));
-  TW_TRY(Workers workers, start_workers(target, static_cast<int>(job.threads), job.seed,
-                                        environment_, job.timeout_s));
+  TW_TRY(Workers workers,
+         start_workers(target, static_cast<int>(job.threads), environment_, job.timeout_s));
   measuring_ = Started{key_of(job), std::move(workers)};
   return {};
 }

@@ -136,8 +136,7 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
     return all_from_database(tasks, target, options, store, environment);
   TW_RETURN_IF_ERROR(check_max_isa());
   TW_RETURN_IF_ERROR(check_states(tasks, target));
-  TW_TRY(Workers workers,
-         start_workers(target, options.threads, options.seed, environment, options.timeout_s));
+  TW_TRY(Workers workers, start_workers(target, options.threads, environment, options.timeout_s));
   return tune_all(tasks, target, options, store, environment, on_progress, std::move(workers));
 }
 

@@ -223,7 +223,7 @@ class RunnerWorker {
     Executor& executor = job.on_device ? *executor_ : *host;
     TW_TRY(runtime::Artifact artifact, artifacts_.load(job.reference, executor.target()));
     TW_TRY(const PlainCall plain, executor.plain_call(std::move(artifact), workload));
-    TW_TRY(Reference reference, make_reference(workload, plain, job.seed, clock_));
+    TW_TRY(Reference reference, make_reference(workload, plain, clock_));
     return Prepared{job, {std::move(workload), std::move(reference)}};
   }
 

@@ -133,14 +133,17 @@ Result<std::unique_ptr<RunnerProcess>> start_runner(const PoolContext& context,
 
 }  // namespace
 
-Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
-                              const Environment& environment, double timeout_s, Building building) {
+Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
+                              double timeout_s, Building building) {
   TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
   const auto busy = std::make_shared<BusyTime>();
-  const PoolContext context{
-      target,    threads,           seed,
-      timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
-      busy,      artifacts};
+  const PoolContext context{target,
+                            threads,
+                            timeout_s,
+                            environment.clock,
+                            Cancellation(environment.interrupts, environment.clock),
+                            busy,
+                            artifacts};
   TW_TRY(std::unique_ptr<Runner> runner, start_runner(context, environment));
   return Workers{
       artifacts,
@@ -400,8 +403,7 @@ Result<double> RunnerProcess::prepare(const std::string& workload, const Referen
 
 Status RunnerProcess::load_reference(Needed needed) {
   if (workload_.empty()) return {};
-  const PrepareJob job{workload_, reference_.artifact, context_.threads, context_.seed,
-                       reference_.on_device};
+  const PrepareJob job{workload_, reference_.artifact, context_.threads, reference_.on_device};
   // The reference runs untuned, on several fills: give it room.
   TW_TRY(const Answer<PrepareReply> answer,
          ask<PrepareReply>(Job(job), 30 + 10 * context_.timeout_s, needed));

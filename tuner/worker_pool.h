@@ -31,9 +31,8 @@ enum class Building { BesideTiming, Alone };
 /// Starts the runner, for the processor or for a device. Builders, at most four, start with their
 /// first jobs, on the cores that the kernel leaves free or else on all of them. A candidate may
 /// take `timeout_s` to be verified and measured. Environment when the runner cannot be started.
-Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
-                              const Environment& environment, double timeout_s,
-                              Building building = Building::BesideTiming);
+Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
+                              double timeout_s, Building building = Building::BesideTiming);
 
 /// Builders that work at the same time, each with a request of its own, and the store that they
 /// leave kernels in.
@@ -55,7 +54,6 @@ Result<Workers> start_builders_for(const Target& target, const Target& processor
 struct PoolContext {
   Target target;
   int threads = 1;
-  uint64_t seed = 1;
   double timeout_s = 10;
   Clock clock;
   Cancellation cancellation;

@@ -81,7 +81,7 @@ class Planted {
  public:
   explicit Planted(std::string_view key)
       : workload_(workload_of(key)), program_(parallel_program(workload_)) {
-    workers_.emplace(value(start_workers(host_target(), 2, 1, test_environment(), timeout_s)));
+    workers_.emplace(value(start_workers(host_target(), 2, test_environment(), timeout_s)));
     const std::string plain = schedules::Schedule(workload_.compute).to_string();
     const BuildOutcome reference = value(build_one(
         *workers_->builder, {.workload = workload_.key(), .schedules = {plain}, .packs = true}));

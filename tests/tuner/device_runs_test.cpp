@@ -46,7 +46,7 @@ class Bench {
       : target_(value(parse_target(target))),
         workload_(workload_of(workload)),
         program_(value(schedules::Schedule(workload_.compute).program())),
-        workers_(value(start_workers(target_, 1, 1, test_environment(), timeout_s))) {
+        workers_(value(start_workers(target_, 1, test_environment(), timeout_s))) {
     (void)value(runner().prepare(workload_.key(), reference_of(workers_, workload_), Needed::No));
   }
 
@@ -293,7 +293,7 @@ TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->toolchain, "opencl");
   // What is wrong is wrong by that reference too.
-  Workers workers = value(start_workers(target, 1, 1, environment, 60));
+  Workers workers = value(start_workers(target, 1, environment, 60));
   const ReferenceKernel reference = reference_of(workers, workload_of(dense));
   EXPECT_TRUE(reference.on_device);
   (void)value(workers.runner->prepare(workload_of(dense).key(), reference, Needed::No));
@@ -309,7 +309,7 @@ TEST(OnNoDevice, TheToolchainIsThatOfTheBuildersCompiler) {
   Environment environment = test_environment();
   environment.cuda_directories = {folder.path()};
   const Target target = value(parse_target("cuda:sm_90a"));
-  Workers workers = value(start_workers(target, 1, 1, environment, 60));
+  Workers workers = value(start_workers(target, 1, environment, 60));
   EXPECT_EQ(workers.builder->toolchain(), "");
   const dsl::Workload workload = workload_of(dense);
   const BuildOutcome built = value(build_one(
@@ -357,7 +357,7 @@ TEST(OnNoDevice, Fault50_AMachineWithoutADriverIsTold) {
   Folder empty;
   std::ofstream(empty / "libcuda.so.1") << "no library";
   ::setenv("LD_LIBRARY_PATH", empty.path().c_str(), 1);
-  auto workers = start_workers(value(parse_target("cuda:sm_90")), 1, 1, test_environment(), 60);
+  auto workers = start_workers(value(parse_target("cuda:sm_90")), 1, test_environment(), 60);
   ASSERT_TRUE(workers);
   const auto machine = workers->runner->machine();
   ::unsetenv("LD_LIBRARY_PATH");

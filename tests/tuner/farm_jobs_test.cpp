@@ -16,7 +16,6 @@ FarmJob example() {
   FarmJob job{.target = "x86-64-linux-avx2-fma",
               .processor = "x86-64-linux-avx2",
               .threads = 2,
-              .seed = uint64_t{1} << 63,
               .timeout_s = 2.5,
               .is_reference = true};
   job.prepared = {"dense m=1", "reference", 2, 7, true};
@@ -32,7 +31,6 @@ TEST(FarmJobs, ComeBackAsTheyWent) {
   EXPECT_EQ(read->target, job.target);
   EXPECT_EQ(read->processor, job.processor);
   EXPECT_EQ(read->threads, 2);
-  EXPECT_EQ(read->seed, job.seed);
   EXPECT_EQ(read->timeout_s, 2.5);
   EXPECT_TRUE(read->is_reference);
   EXPECT_EQ(read->prepared, job.prepared);

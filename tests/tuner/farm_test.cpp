@@ -41,7 +41,7 @@ class OnAFarm : public testing::Test {
   Result<Tuned> tuned_on(const FarmOptions& options, int64_t trials = 4) {
     TW_TRY(const Farm farm, open_farm(options, environment_, 60));
     const TuneOptions tuning{.budget_s = 600, .trials = trials, .timeout_s = 60};
-    TW_TRY(Workers workers, start_workers(farm, 1, tuning.seed, environment_, tuning.timeout_s));
+    TW_TRY(Workers workers, start_workers(farm, 1, environment_, tuning.timeout_s));
     db::Store store = open_store(folder_ / "t.db");
     TW_TRY(std::vector<Result<Tuned>> results,
            tune_all({{workload_}}, farm.target, tuning, store, environment_, {}, workers));
@@ -127,7 +127,7 @@ TEST_F(OnAFarm, Fault69_ANetworkWhoseFarmIsLostEndsWithWhatWasMeasuredStored) {
   NetworkOptions options;
   options.tuning = {.budget_s = 600, .trials = 8, .timeout_s = 60};
   options.start_workers = [&](const TuneOptions& tuning) {
-    return start_workers(*farm, 1, tuning.seed, environment_, tuning.timeout_s);
+    return start_workers(*farm, 1, environment_, tuning.timeout_s);
   };
   const graph::Graph graph = two_convolutions();
   db::Store store = open_store(folder_ / "t.db");
@@ -204,12 +204,12 @@ TEST_F(OnAFarm, Fault31_AnInterruptEndsAWaitAndTheNextJobHasANewClient) {
   const std::atomic<int> interrupts = 2;
   Environment interrupted = environment_;
   interrupted.interrupts = &interrupts;
-  auto workers = start_workers(*farm, 1, 1, interrupted, 60);
+  auto workers = start_workers(*farm, 1, interrupted, 60);
   ASSERT_TRUE(workers);
   const auto cancelled = workers->runner->peak_gflops();
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().code, ErrorCode::Interrupted);
-  const auto again = start_workers(*farm, 1, 1, environment_, 60);
+  const auto again = start_workers(*farm, 1, environment_, 60);
   ASSERT_TRUE(again);
   const auto peak = again->runner->peak_gflops();
   ASSERT_TRUE(peak) << peak.error().message;

@@ -23,7 +23,6 @@ TEST(Jobs, SurviveTheWay) {
   EXPECT_EQ(build.schedules, (std::vector<std::string>{"tw1", "tw1\nsplit c m 4", ""}));
   EXPECT_TRUE(build.packs);
   EXPECT_EQ(build.otherwise, "opencl");
-  EXPECT_EQ(round_trip(PrepareJob{"w", "r", 3, 18446744073709551615u}).seed, 18446744073709551615u);
   const MeasureJob measure = round_trip(
       MeasureJob{.artifact = "a b", .incumbent_ns = 1.5, .incumbent = "q", .verify_only = true});
   EXPECT_EQ(measure.artifact, "a b");

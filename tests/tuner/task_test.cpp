@@ -66,8 +66,8 @@ bool descends(const Point& child, const std::vector<Point>& parents) {
 
 /// A run with processes as workers.
 std::unique_ptr<TuningRun> started_run(db::Store& store, const TuneOptions& options) {
-  auto workers = start_workers(host_target(), options.threads, options.seed, test_environment(),
-                               options.timeout_s);
+  auto workers =
+      start_workers(host_target(), options.threads, test_environment(), options.timeout_s);
   if (!workers) throw std::runtime_error(workers.error().message);
   auto run = TuningRun::start(options, store, test_environment(), {}, std::move(*workers));
   if (!run) throw std::runtime_error(run.error().message);

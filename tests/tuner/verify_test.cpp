@@ -139,7 +139,7 @@ struct PreparedKernel {
   Reference reference =
       make_reference(
           workload,
-          [this](const dsl::Arrays& inputs) { return dsl::interpret(workload.compute, inputs); }, 1,
+          [this](const dsl::Arrays& inputs) { return dsl::interpret(workload.compute, inputs); },
           monotonic_clock())
           .value();
   runtime::ThreadPool pool = runtime::ThreadPool({.threads = 2});
@@ -193,7 +193,7 @@ Verdict verdict_on_steps(const dsl::Workload& workload, const std::string& steps
   const PlainCall interpreter = [&](const dsl::Arrays& inputs) {
     return dsl::interpret(workload.compute, inputs);
   };
-  const Reference reference = make_reference(workload, interpreter, 1, monotonic_clock()).value();
+  const Reference reference = make_reference(workload, interpreter, monotonic_clock()).value();
   codegen::KernelSpec spec;
   spec.schedule = schedule;
   spec.program = schedules::parse_schedule(workload.compute, steps).value().program().value();
@@ -241,7 +241,7 @@ TimedCalls timed_calls(const dsl::Workload& workload, int64_t calls) {
     return dsl::interpret(workload.compute, inputs);
   };
   const ReferencedWorkload referenced = {
-      workload, make_reference(workload, interpreter, 1, monotonic_clock()).value()};
+      workload, make_reference(workload, interpreter, monotonic_clock()).value()};
   Threads threads;
   const auto executor = processor(threads, clock);
   const auto kernel = executor->load(std::move(*artifacts[0]), referenced).value();
@@ -377,7 +377,7 @@ TEST(Accuracy, Fault76_LongSumsMayBeTakenInAnyUsualOrder) {
           return kernel_of([&sum, order](const auto& row) { return sum.element(row, order); });
         };
         const auto reference =
-            make_reference(made_of(sum, rows, accuracy), kernel(sequential), 1, monotonic_clock());
+            make_reference(made_of(sum, rows, accuracy), kernel(sequential), monotonic_clock());
         ASSERT_TRUE(reference) << reference.error().message;
         for (const Sum& order : {Sum(sequential), Sum(in_lanes), in_pairs}) {
           const Verdict verdict = verdict_on(*reference, kernel(order));
@@ -395,7 +395,7 @@ TEST(Accuracy, Fault76_ALongSumThatLeavesATermOutIsWrong) {
       return kernel_of([&sum, order](const auto& row) { return sum.element(row, order); });
     };
     const auto reference =
-        make_reference(made_of(sum, 3, "fast"), kernel(sequential), 1, monotonic_clock());
+        make_reference(made_of(sum, 3, "fast"), kernel(sequential), monotonic_clock());
     ASSERT_TRUE(reference) << reference.error().message;
     EXPECT_EQ(verdict_on(*reference, kernel(without_the_last)).status, db::TrialStatus::Wrong);
   }
@@ -407,7 +407,7 @@ TEST(Accuracy, Fault76_APlainKernelThatIsWrongIsNoReference) {
       return sum.element({row.begin(), row.end() - static_cast<int64_t>(row.size() / 100)},
                          sequential);
     });
-    const auto reference = make_reference(made_of(sum, 2, "fast"), wrong, 1, monotonic_clock());
+    const auto reference = make_reference(made_of(sum, 2, "fast"), wrong, monotonic_clock());
     ASSERT_FALSE(reference) << sum.name;
     EXPECT_EQ(reference.error().code, ErrorCode::Invalid);
   }
@@ -419,7 +419,7 @@ TEST(Accuracy, ShortSumsKeepTheToleranceOfTheirClass) {
     const PlainCall interpreter = [&](const dsl::Arrays& inputs) {
       return dsl::interpret(workload.compute, inputs);
     };
-    return make_reference(workload, interpreter, 1, monotonic_clock()).value();
+    return make_reference(workload, interpreter, monotonic_clock()).value();
   };
   const Reference fast = reference_of("dense m=20 n=30 k=200 f32 fast");
   EXPECT_EQ(fast.integers.allowed.at("out"), 0);

@@ -45,7 +45,7 @@ class WorkerPool : public testing::Test {
     environment.code_generator = folder_.path();
     Target target = host_target();
     target.machine.cores = cores;
-    auto workers = start_workers(target, 1, 1, environment, 10);
+    auto workers = start_workers(target, 1, environment, 10);
     if (!workers) throw std::runtime_error(workers.error().message);
     return std::move(*workers);
   }
@@ -55,7 +55,7 @@ class WorkerPool : public testing::Test {
 };
 
 TEST_F(WorkerPool, ARunnerRemembersReferences) {
-  auto workers = start_workers(host_target(), 1, 1, test_environment(), 10);
+  auto workers = start_workers(host_target(), 1, test_environment(), 10);
   ASSERT_TRUE(workers) << workers.error().message;
   const std::vector<dsl::Workload> workloads = {workload_of("dense m=16 n=32 k=24 f32 fast"),
                                                 workload_of("dense m=32 n=32 k=24 f32 fast")};
@@ -82,7 +82,7 @@ TEST_F(WorkerPool, ARunnerRemembersReferences) {
 }
 
 TEST_F(WorkerPool, AReferenceIsBuiltOnce) {
-  auto workers = start_workers(host_target(), 1, 1, test_environment(), 10);
+  auto workers = start_workers(host_target(), 1, test_environment(), 10);
   ASSERT_TRUE(workers) << workers.error().message;
   BuildRequest request{.workload = workload_.key(),
                        .schedules = {plain(workload_)},
@@ -98,7 +98,7 @@ TEST_F(WorkerPool, AReferenceIsBuiltOnce) {
 }
 
 TEST_F(WorkerPool, TheFaultOfAnIncumbentIsNotTheCandidates) {
-  auto workers = start_workers(host_target(), 1, 1, test_environment(), 60);
+  auto workers = start_workers(host_target(), 1, test_environment(), 60);
   ASSERT_TRUE(workers) << workers.error().message;
   const std::string kernel = built(*workers, workload_, plain(workload_));
   ASSERT_TRUE(workers->runner->prepare(workload_.key(), {kernel}, Needed::No));
@@ -114,7 +114,7 @@ TEST_F(WorkerPool, TheFaultOfAnIncumbentIsNotTheCandidates) {
 }
 
 TEST_F(WorkerPool, AKernelIsNamedByItsBytes) {
-  auto workers = start_workers(host_target(), 1, 1, test_environment(), 10);
+  auto workers = start_workers(host_target(), 1, test_environment(), 10);
   ASSERT_TRUE(workers) << workers.error().message;
   const std::string first = built(*workers, workload_, plain(workload_)),
                     again = built(*workers, workload_, plain(workload_));
@@ -131,7 +131,7 @@ TEST_F(WorkerPool, Fault31_AnInterruptEndsAMeasurementAsNobodysFault) {
   const std::atomic<int> interrupts = 2;
   Environment environment = test_environment();
   environment.interrupts = &interrupts;
-  auto workers = start_workers(host_target(), 1, 1, environment, 60);
+  auto workers = start_workers(host_target(), 1, environment, 60);
   ASSERT_TRUE(workers) << workers.error().message;
   const auto reply = workers->runner->measure({.artifact = std::string(64, '0')});
   ASSERT_FALSE(reply);
@@ -142,7 +142,7 @@ TEST_F(WorkerPool, Fault31_AnInterruptEndsAMeasurementAsNobodysFault) {
 Workers losing(const Folder& folder, const std::string& how, const std::string& job, int times) {
   std::ofstream(folder / "losses") << times;
   auto workers = start_workers(
-      host_target(), 1, 1,
+      host_target(), 1,
       test_environment({TW_TUNING_WORKER, "losing", how, job, folder / "losses"}), 60);
   if (!workers) throw std::runtime_error(workers.error().message);
   return std::move(*workers);
@@ -253,7 +253,7 @@ TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
                          std::string("raise(") + signal + ")");
     Environment environment = test_environment();
     environment.code_generator = folder_.path();
-    auto workers = start_workers(host_target(), host_target().machine.cores, 1, environment, 60);
+    auto workers = start_workers(host_target(), host_target().machine.cores, environment, 60);
     ASSERT_TRUE(workers) << workers.error().message;
     const std::string plain = schedules::Schedule(workload_.compute).to_string();
     const auto build = [&](size_t count) {
