@@ -31,7 +31,7 @@ inline constexpr std::string_view side_names[product_sides] = {"rows", "columns"
 inline constexpr int64_t most_sums = 128;
 // Largest number of statements in a product's innermost loop: for more, compiling costs more than
 // the kernel gains.
-inline constexpr int64_t most_products = 512;
+inline constexpr int64_t most_multiplications = 512;
 // Row padding that keeps vector accesses aligned and puts the 8 consecutive reduction elements
 // copied by a quarter-warp into distinct shared-memory banks.
 inline constexpr int64_t pad_words = 4, word_bytes = 4;

@@ -183,7 +183,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
       if (tile.size > config.sides[side].block || tile.vector > tile.size) return false;
     }
     return config.threads >= least_threads && config.unroll <= config.kblock &&
-           config.sums * config.unroll <= most_products && product_fits(facts_, config);
+           config.sums * config.unroll <= most_multiplications && product_fits(facts_, config);
   }
 
   double prior(const GpuSimt& config, bool placed) const override {

@@ -264,7 +264,7 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
       std::min<int64_t>(facts.compute.target.machine.gpu->registers_per_thread,
                         most_block_registers / config.threads);
   return config.sums + fragments + own_registers <= registers &&
-         config.own_tiles * config.tiles * tile.instructions <= most_products &&
+         config.own_tiles * config.tiles * tile.instructions <= most_multiplications &&
          product_fits(facts, config);
 }
 
