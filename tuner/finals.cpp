@@ -319,8 +319,9 @@ Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
 
 Error Task::nothing_found(Ended ended) const {
   const int64_t trials = counts_.total();
-  if (trials == 0 && !counts_.prove_nothing() && ended == Ended::Budget)
-    return run_.no_candidate_in_time();
+  // The time may also have ended proposals, which then look exhausted.
+  const bool has_no_time = ended == Ended::Budget || run_.budget.left_s() <= 0;
+  if (trials == 0 && !counts_.prove_nothing() && has_no_time) return run_.no_candidate_in_time();
   const std::string why = trials > 0 || counts_.prove_nothing()
                               ? fmt::format("none of {} candidates is valid: {}", trials,
                                             counts_.most_frequent_failures())

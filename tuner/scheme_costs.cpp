@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "schedules/schedule.h"
 #include "tuner/device.h"
 #include "tuner/for_each_index.h"
 #include "tuner/tune.h"
@@ -31,6 +32,12 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
+/// Whether the prediction tells the time of the schedule, as it does not of another algorithm.
+bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
+  return kernel.predicted_algorithm.empty() ||
+         schedules::algorithm_name(schedule) == kernel.predicted_algorithm;
+}
+
 void take_schedule(KernelChoice& kernel, const db::Record& record) {
   kernel.schedule = record.schedule;
   kernel.error = record.verified_error;
@@ -38,10 +45,12 @@ void take_schedule(KernelChoice& kernel, const db::Record& record) {
 }
 
 /// Takes the schedule of a record, and its time if it was measured on this device. A record of
-/// another device never replaces a measurement of this one, and a slower one never a faster one.
+/// another device never replaces a measurement of this one, and a slower one never a faster one. It
+/// replaces a prediction of the same algorithm: of another one nobody knows the time here.
 void take_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
+  if (!is_here && !is_of_predicted_algorithm(kernel, record.schedule)) return;
   take_schedule(kernel, record);
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
@@ -52,6 +61,7 @@ void take_hot_record(KernelChoice& kernel, const db::Record& record, const Targe
   const bool is_here = is_of_device(record, target);
   if (kernel.hot_measured_ns > 0 && (!is_here || kernel.hot_measured_ns <= record.latency_ns))
     return;
+  if (!is_of_predicted_algorithm(kernel, record.schedule)) return;
   take_schedule(kernel, record);
   if (is_here) kernel.hot_measured_ns = record.latency_ns;
 }
@@ -63,6 +73,7 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision
   kernel.is_rough = precision == Precision::Rough;
   kernel.predicted_ns = predicted.analytic_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
+  kernel.predicted_algorithm = schedules::algorithm_name(predicted.schedule);
 }
 
 /// The states of the caches whose records are used for a network in `state`, its own first.
@@ -254,6 +265,7 @@ void SchemeCosts::learn_ratios() {
   std::vector<std::vector<double>> own(groups_.size()), hot(groups_.size());
   for (size_t group = 0; group < groups_.size(); ++group) {
     for (const KernelChoice& kernel : kernels_[group]) {
+      if (!is_of_predicted_algorithm(kernel, kernel.schedule)) continue;
       add_ratio(kernel.measured_ns, kernel.predicted_ns, own[group]);
       add_ratio(kernel.hot_measured_ns, kernel.hot_predicted_ns, hot[group]);
     }

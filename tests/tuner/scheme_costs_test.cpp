@@ -81,6 +81,29 @@ TEST_F(SchemeCost, PredictionsAreScaledByWhatTheSameOperatorTook) {
   EXPECT_EQ(known.count_measured(), 1u);
 }
 
+TEST_F(SchemeCost, TimesOfOneAlgorithmSayNothingOfAnother) {
+  services_.predict = [](const dsl::Workload& workload, Precision) -> Result<Predicted> {
+    const bool is_conv = workload.op == "conv2d";
+    return Predicted{plain_schedule(workload) + (is_conv ? "winograd out x 4\n" : ""), 1e4, 0};
+  };
+  const auto planned = [&] {
+    auto costs = SchemeCosts::predict(graph_, {.target = work_.target}, store_, services_.predict);
+    if (!costs) throw std::runtime_error(costs.error().message);
+    EXPECT_TRUE(costs->refresh(store_));
+    return std::move(*costs);
+  };
+  // On another processor the direct algorithm was measured.
+  Target other = work_.target;
+  other.cpu = "another";
+  store(conv_, "in=NCHW out=NCHW", 3e4, other);
+  EXPECT_THAT(planned().at(0, 0).schedule, testing::HasSubstr("winograd"));
+  // On this one its time is known, and does not scale predictions of Winograd's.
+  store(conv_, "in=NCHW out=NCHW", 3e4, work_.target);
+  const SchemeCosts known = planned();
+  EXPECT_EQ(scheme(known, 0, "in=NCHW out=NCHW").cost_ns, 3e4);
+  EXPECT_EQ(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 1e4);
+}
+
 TEST_F(SchemeCost, CautionAddsWhatPredictionsAreWrongByAndNothingToMeasurements) {
   store(conv_, "in=NCHW out=NCHW", 1e4, work_.target);
   store(conv_, "in=NHWC out=NHWC", 4e4, work_.target);  // twice and half the mean
