@@ -22,4 +22,13 @@ Status check_layouts(const Schedule& schedule, const Problem& problem) {
   return {};
 }
 
+Status check_algorithms(const Schedule& schedule, const Problem& problem) {
+  const std::string other = algorithm_text(schedule.steps());
+  if (problem.algorithms || other.empty()) return {};
+  return fail(ErrorCode::Invalid,
+              fmt::format("[accuracy] '{}' computes by other operations than those that are "
+                          "declared, which 'fast' allows, and 'strict' does not",
+                          other));
+}
+
 }  // namespace tw::schedules

@@ -38,4 +38,8 @@ inline Problem problem_of(const dsl::Workload& workload,
 /// the schedule has no error.
 Status check_layouts(const Schedule& schedule, const Problem& problem);
 
+/// Invalid if the schedule computes by another algorithm than the declared one, and the problem
+/// allows none.
+Status check_algorithms(const Schedule& schedule, const Problem& problem);
+
 }  // namespace tw::schedules

@@ -30,8 +30,9 @@ Status check_fits(const schedules::Schedule& schedule, const dsl::Workload& work
                   const Target& target, const std::string& source) {
   const auto program = schedule.program(schedules::limits_of(target));
   if (!program) return error_in(source, program.error());
-  const Status layouts = schedules::check_layouts(schedule, schedules::problem_of(workload));
-  if (!layouts) return error_in(source, layouts.error());
+  const schedules::Problem problem = schedules::problem_of(workload);
+  for (const auto check : {schedules::check_layouts, schedules::check_algorithms})
+    if (const Status fits = check(schedule, problem); !fits) return error_in(source, fits.error());
   return {};
 }
 

@@ -55,6 +55,13 @@ class ByHand(program.ProgramTest):
                             "--steps")
         self.assertIn("left out: reorder out mo no k mi ni: ", done.err)
 
+    def test_strict_allows_no_other_algorithm(self):
+        (self.home / "winograd.tw1").write_text("tw1\nwinograd out x 4\n")
+        command = ["show", "--op", "conv2d", "--shape", "n1c4h8w8k4r3s3p1", "--schedule", "winograd.tw1"]
+        self.succeed(*command, "--steps")
+        self.fail_with(5, *command, "--accuracy", "strict",
+                       saying=["winograd.tw1: 'winograd out x 4' computes by other operations"])
+
     def test_run_explain_and_compile(self):
         document = self.json("run", *self.by_hand, "--format", "json")
         self.assertEqual((document["schedule_from"], document["record"]), ("tiles.tw1", ""))
