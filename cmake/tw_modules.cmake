@@ -19,8 +19,12 @@
 #
 #   tw_add_isa_tests(<name> COMMAND <command> ... [LABELS unit] [ENVIRONMENT a=b ...])
 #     Tests <name>.avx2 and <name>.sse41 with the label "isa": the command under TILEWRIGHT_MAX_ISA,
-#     as on processors with fewer features. For code that depends on host_target(). The cases of a
-#     GoogleTest executable run in one process; choose them by --gtest_filter.
+#     as on processors with fewer features. For code that depends on host_target(). By day only the
+#     next instruction set below the processor's own runs, and the other test is skipped: under the
+#     processor's own the plain test is the same. On a processor with AVX2 that is <name>.sse41, on
+#     one with AVX-512 <name>.avx2. A limit that TILEWRIGHT_MAX_ISA sets counts as the processor's
+#     own. Under TW_NIGHTLY both run (tests/under_isa.cpp). The cases of a GoogleTest executable run
+#     in one process; choose them by --gtest_filter.
 
 include_guard(GLOBAL)
 
@@ -150,9 +154,19 @@ function(tw_add_isa_tests name)
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
+  list(POP_FRONT arg_COMMAND program)
+  if(TARGET ${program})
+    get_target_property(is_imported ${program} IMPORTED)
+    if(NOT is_imported)
+      add_dependencies(${program} tw_under_isa)
+    endif()
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  set(wider)
   foreach(isa IN ITEMS avx2 sse41)
-    add_test(NAME ${name}.${isa} COMMAND ${arg_COMMAND})
+    add_test(NAME ${name}.${isa} COMMAND tw_under_isa ${isa} ${wider} -- ${program} ${arg_COMMAND})
     set_tests_properties(${name}.${isa} PROPERTIES LABELS "isa;${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT}
-      ENVIRONMENT "TILEWRIGHT_MAX_ISA=${isa};${arg_ENVIRONMENT}" COST 15)
+      ENVIRONMENT "${arg_ENVIRONMENT}" SKIP_RETURN_CODE 77 COST 15)
+    list(APPEND wider ${isa})
   endforeach()
 endfunction()
