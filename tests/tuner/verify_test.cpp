@@ -12,6 +12,7 @@
 
 #include "codegen/compile.h"
 #include "schedules/schedule.h"
+#include "tests/nightly.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/executor.h"
 #include "tuner/verdict.h"
@@ -372,6 +373,8 @@ TEST(Accuracy, Fault76_LongSumsMayBeTakenInAnyUsualOrder) {
   for (const LongSum& sum : long_sums())
     for (const char* accuracy : {"fast", "strict"})
       for (const int rows : {1, 3}) {
+        // By day each accuracy is tried with one number of rows.
+        if (!is_nightly() && (rows == 1) != (accuracy == std::string_view("fast"))) continue;
         SCOPED_TRACE(fmt::format("{} {} {}", sum.name, accuracy, rows));
         const auto kernel = [&](const Sum& order) {
           return kernel_of([&sum, order](const auto& row) { return sum.element(row, order); });
