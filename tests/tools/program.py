@@ -14,6 +14,7 @@ import unittest
 sys.dont_write_bytecode = True
 PROGRAM = os.environ.get("TW_TEST_PROGRAM", "")
 SANITIZED = os.environ.get("TW_TEST_SANITIZE", "") != ""
+NIGHTLY = "TW_NIGHTLY" in os.environ  # as tests/nightly.h says
 SMALL = ["--op", "dense", "--shape", "m=64,n=64,k=64"]
 AMPLE = ["--budget", "10m"]  # for runs that end by their number of trials, on any machine
 PATIENCE_S = 300  # within which whatever is not stuck has ended, on any machine
@@ -21,6 +22,8 @@ ONE_ERROR = re.compile(r"\Atilewright: \[[^\]]+\] [^\n]+\n\Z")
 
 
 class ProgramTest(unittest.TestCase):
+    run_of_all = None  # a folder with files of the run of tuned(), the home of that run, and its document
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -75,6 +78,20 @@ class ProgramTest(unittest.TestCase):
         """A short real run; the document of its results."""
         return self.json("tune", *SMALL, "--db", self.db, "--trials", "4", *AMPLE, "--format", "json",
                          *arguments, **options)
+
+    def tuned(self):
+        """The document of a run as tune() makes it without arguments, with its database and its kernels. The first
+        test of a process that asks makes the run, and the others get copies: for what needs some records."""
+        if ProgramTest.run_of_all is None:
+            document = self.tune()
+            folder = tempfile.TemporaryDirectory()
+            shutil.copytree(self.home, folder.name, dirs_exist_ok=True, ignore=lambda place, names: [
+                name for name in names if place == str(self.home) and not name.startswith((".cache", "test.db"))])
+            ProgramTest.run_of_all = folder, str(self.home), document
+            return document
+        folder, home, document = ProgramTest.run_of_all
+        shutil.copytree(folder.name, self.home, dirs_exist_ok=True)
+        return json.loads(json.dumps(document).replace(home, str(self.home)))
 
     def short(self, **options):
         """A run of one trial."""

@@ -18,7 +18,7 @@ class Layers(program.ProgramTest):
 
     def ship(self, change=None):
         """Tunes in one database, and ships the best of it; the record of the layer."""
-        self.tune()
+        self.tuned()
         lines = self.home / "shipped.jsonl"
         done = self.json("db", "ship", "--output", str(lines), "--keep", "1", self.db, "--format", "json")
         self.assertEqual(done["records"], 1)

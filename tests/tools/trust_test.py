@@ -45,7 +45,7 @@ class Trust(program.ProgramTest):
                 .out.splitlines() if '"record"' in line]
 
     def best(self):
-        self.tune()
+        self.tuned()
         best = self.json("tune", *program.SMALL, "--db", self.db, "--dry-run", "--format", "json")
         best = best["results"][0]["best"]
         return next(record for record in self.exported() if record["hash"] == best["record"])
@@ -60,7 +60,7 @@ class Trust(program.ProgramTest):
         return self.json("db", "explain", *program.SMALL, "--db", self.db, "--format", "json", *arguments)
 
     def test_sealing_here_is_that_of_the_program(self):
-        self.tune()
+        self.tuned()
         for record in self.exported():
             self.assertEqual(sealed(record), record)
 
@@ -168,7 +168,7 @@ class Trust(program.ProgramTest):
 
     def nonsense(self):
         """The best record, and three like it of a target, layouts and a device that make no sense."""
-        self.tune()
+        self.tuned()
         (good,) = [record for record in self.exported() if record["status"] == "ok"][:1]
         bad = [timed(good, 1000.5 + i, "nonsense", **change) for i, change in enumerate(
             ({"target": "\x1b[31mno target"}, {"layouts": "a=\x1b[31m"}, {"device": "\x1b[31mno device"}))]
@@ -205,7 +205,7 @@ class Trust(program.ProgramTest):
             self.assertEqual((done.stdout[1:].strip(), done.stderr), ("0", ""), form)
 
     def test_a_merge_of_damaged_records_alone_fails(self):
-        self.tune()
+        self.tuned()
         damaged = str(self.home / "damaged.db")
         shutil.copy(self.db, damaged)
         with contextlib.closing(sqlite3.connect(damaged)) as database:
