@@ -291,11 +291,11 @@ class Tuning(program.ProgramTest):
             self.assertEqual({result["workload"].split()[-2] for result in results}, {dtype})
 
     def test_a_suite_of_which_nothing_is_known(self):
-        self.tune()
+        self.tuned()
         self.assertEqual(self.run_program("tune", "--suite", "gemm", "--db", self.db, "--effort", "none").returncode, 6)
 
     def test_imports_that_are_none(self):
-        self.tune()
+        self.tuned()
         before = pathlib.Path(self.db).read_bytes()
         fresh = str(self.home / "fresh.db")
         self.fail_with(5, "db", "import", self.db, "--db", fresh, saying=["is a database", "db merge"])
@@ -321,7 +321,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual(self.json("db", "quarantine", fresh, "--format", "json")["quarantined"], 0)
 
     def test_Fault20_an_import_of_which_nothing_is_believed(self):
-        self.tune()
+        self.tuned()
         lines = self.home / "all.jsonl"
         self.succeed("db", "export", str(lines), "--db", self.db)
         lines.write_text(lines.read_text().replace('"op":"dense"', '"op":"dance"'))
@@ -368,7 +368,7 @@ class Tuning(program.ProgramTest):
         self.assertNotIn("measured on", self.succeed("run", *what, **elsewhere).out)
 
     def test_databases_of_two_tuners_become_one(self):
-        first = len(self.tune() and self.records())
+        first = len(self.tuned() and self.records())
         other = str(self.home / "other.db")
         self.json("tune", *program.SMALL, "--db", other, "--trials", "2", *program.AMPLE,
                   "--seed", "9", "--format", "json")
