@@ -70,6 +70,9 @@ class SleepingMembers(unittest.TestCase):
         from tilewright import farm
         logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)
         cls.bench, cls.farm = bench, farm
+        cls.cluster = cls.enterClassContext(bench.Cluster())
+        for name in ("first", "second"):
+            cls.cluster.add_member(name)
 
     def farm_of(self, cluster, patience_s=60):
         return self.farm.Farm(cluster.address, patience_s)
@@ -96,10 +99,7 @@ class SleepingMembers(unittest.TestCase):
                 self.assertEqual(len(replies), 440)
                 self.assertEqual(self.bench.overlaps(replies), 0)
 
-        with self.bench.Cluster() as cluster:
-            for name in ("first", "second"):
-                cluster.add_member(name)
-            run(jobs(cluster))
+        run(jobs(self.cluster))
 
     def test_Fault69_a_station_that_dies_or_hangs_is_its_jobs_fault_alone(self):
         async def jobs(cluster):
@@ -112,9 +112,7 @@ class SleepingMembers(unittest.TestCase):
                 self.assertLess(time.monotonic() - began, 100)
                 self.assertEqual(len(await self.bench.sleep_on(runner, 0)), 1)
 
-        with self.bench.Cluster() as cluster:
-            cluster.add_member("only")
-            run(jobs(cluster))
+        run(jobs(self.cluster))
 
     def test_Fault69_a_farm_that_stays_away_is_lost(self):
         async def jobs(cluster):
@@ -169,13 +167,18 @@ class SleepingMembers(unittest.TestCase):
 
 
 class OnAFarm(program.ProgramTest):
-    """The program, on a farm whose members measure."""
+    """The program, on a farm whose members measure. Tests share the scheduler; members end with their test."""
+
+    @classmethod
+    def setUpClass(cls):
+        import farm as bench
+        cls.cluster = cls.enterClassContext(bench.Cluster())
 
     def setUp(self):
         super().setUp()
-        import farm as bench
         self.environment.update({"PYTHONPATH": os.environ["PYTHONPATH"], "TILEWRIGHT_PYTHON": sys.executable})
-        self.cluster = self.enterContext(bench.Cluster())
+        if self.cluster.scheduler.poll() is not None:  # a test has killed it
+            self.cluster.start_scheduler()
         self.address = self.cluster.address.replace("tcp", "dask")
 
     def member(self, *arguments, environment=None):
@@ -229,12 +232,6 @@ class OnAFarm(program.ProgramTest):
         self.assertEqual(process.returncode, code, err)
         return err
 
-    def test_a_network_is_tuned_for_a_member(self):
-        self.member()
-        document = self.json(*self.network("--trials", "2", "--format", "json"))
-        self.assertEqual((document["unverified_kernels"], document["failures"]), (0, {}))
-        self.succeed("run", "net.twart")
-
     def test_Fault69_a_network_whose_farm_is_lost_goes_on_with_the_same_command(self):
         member = self.member()
         process = self.started_and_measuring(*self.network("--effort", "full", "--patience", "5s"))
@@ -251,7 +248,8 @@ class OnAFarm(program.ProgramTest):
         member.wait(program.PATIENCE_S)
         self.cluster.start_scheduler()
         self.member()
-        self.succeed(*self.network("--trials", "2"))
+        document = self.json(*self.network("--trials", "2", "--format", "json"))
+        self.assertEqual((document["unverified_kernels"], document["failures"]), (0, {}))
         self.assertGreaterEqual(self.count(), measured)
         self.succeed("run", "net.twart")
 
