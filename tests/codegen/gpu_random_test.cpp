@@ -202,9 +202,10 @@ GpuCase make_warpgroup_case(uint64_t seed) {
   return warpgroup_case(workload.key(), workload.compute, schedule, seed);
 }
 
-std::vector<GpuCase> mn_major_cases() {
+/// By day every `share`-th product.
+std::vector<GpuCase> mn_major_cases(size_t share) {
   std::vector<GpuCase> cases;
-  for (const schedules::MnMajorProduct& p : schedules::mn_major_products())
+  for (const schedules::MnMajorProduct& p : due(schedules::mn_major_products(), share))
     cases.push_back(warpgroup_case(title_of(p), compute_of(p), schedule_of(p), 5));
   return cases;
 }
@@ -378,8 +379,9 @@ std::vector<GpuCase> box_convolutions(uint64_t first_seed, int64_t count) {
   return cases;
 }
 
-/// Products whose sums are split over blocks of threads, and whose operands TMA copies.
-std::vector<GpuCase> split_products() {
+/// Products whose sums are split over blocks of threads, and whose operands TMA copies: so many of
+/// each of five workloads.
+std::vector<GpuCase> split_products(int of_each) {
   const Target target = *parse_target("cuda:sm_90a");
   std::vector<GpuCase> cases;
   for (const char* key :
@@ -393,7 +395,7 @@ std::vector<GpuCase> split_products() {
     const auto space =
         schedules::Space::derive(schedules::Problem{workload->compute, workload->layouts}, target);
     Random random(1);
-    for (int found = 0; found < 3;) {
+    for (int found = 0; found < of_each;) {
       const auto point = schedules::bulk_point(*space, random);
       if (!point) break;
       if (schedules::value_of(*space, *point, "split", 1) == 1) continue;
@@ -405,18 +407,20 @@ std::vector<GpuCase> split_products() {
 }
 
 TEST(SplitSums, OfBoxesAgreeOnTheEmulator) {
-  const std::vector<GpuCase> cases = split_products();
-  EXPECT_EQ(cases.size(), 15u);
+  const int of_each = cases_of(1, 3);
+  const std::vector<GpuCase> cases = split_products(of_each);
+  EXPECT_EQ(cases.size(), static_cast<size_t>(5 * of_each));
   expect_emulation_agrees(cases);
 }
 
 TEST(BoxConvolutions, AgreeOnTheEmulator) {
-  const int64_t count = cases_of(20, 400);
+  const int64_t count = cases_of(8, 400);
   for (int64_t done = 0; done < count && !testing::Test::HasFailure(); done += batch)
-    expect_emulation_agrees(box_convolutions(1 + static_cast<uint64_t>(done), batch));
+    expect_emulation_agrees(
+        box_convolutions(1 + static_cast<uint64_t>(done), std::min(batch, count - done)));
 }
 
-TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(due(mn_major_cases(), 2)); }
+TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(mn_major_cases(4)); }
 
 /// Blocks of 128 by 256 by producers, four stages, with tails: what is fastest on sm_90a. The
 /// second factor is K-major, then MN-major; producers release registers to 256 consumers.
@@ -453,13 +457,17 @@ void expect_hopper_agrees(std::vector<GpuCase> (*make_cases)()) {
 
 TEST(Producers, LargeBlocksAgreeOnCuda) { expect_hopper_agrees(large_blocks_by_producers); }
 
-TEST(SplitSums, OfBoxesAgreeOnCuda) { expect_hopper_agrees(split_products); }
+TEST(SplitSums, OfBoxesAgreeOnCuda) {
+  expect_hopper_agrees([] { return split_products(3); });
+}
 
 TEST(BoxConvolutions, AgreeOnCuda) {
   expect_hopper_agrees([] { return box_convolutions(1001, batch); });
 }
 
-TEST(MnMajor, ProductsAgreeOnCuda) { expect_hopper_agrees(mn_major_cases); }
+TEST(MnMajor, ProductsAgreeOnCuda) {
+  expect_hopper_agrees([] { return mn_major_cases(1); });
+}
 
 // A tensor core truncates when it adds: summed inside of one, these would lose more than `fast`
 // allows.
@@ -485,7 +493,7 @@ TEST(LongSums, OfSplitTf32AgreeOnCuda) {
 TEST(MnMajor, ProductsCompileForSm90aWithoutSpills) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
-  for (const GpuCase& each : due(mn_major_cases(), 3)) {
+  for (const GpuCase& each : mn_major_cases(6)) {
     const std::string text = emit_gpu(each.program, "k", GpuDialect::Cuda)->text;
     EXPECT_NE(text.find("tw_descriptor_mn<"), std::string::npos) << text;
     const auto code = nvrtc->compile(text, "sm_90a");
