@@ -95,6 +95,8 @@ std::vector<std::pair<std::string, Expr>> operations(DType type) {
   for (size_t i = 0; i < std::size(binary_ops); ++i) {
     const BinaryOp op = binary_ops[i];
     if (dsl::type_error(op, type)) continue;
+    // Compiling it takes as long as all else; PowersOfDoublesOfEveryKindOfBase does so by day.
+    if (op == BinaryOp::Pow && type == Float64 && !is_nightly()) continue;
     Expr divisor = b;
     if (op == BinaryOp::Div || op == BinaryOp::Mod)
       divisor = is_float(type) ? dsl::abs(b) + dsl::constant(type, 1) : dsl::constant_int(type, 3);
