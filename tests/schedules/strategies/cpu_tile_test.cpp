@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/strategies/configurations.h"
 
@@ -241,10 +242,12 @@ out: f32[n=1, o=8, y=5, x=7] = sum(k=9) mid[n, k, y, x] * w[o, k])")
 }
 
 TEST(CpuTile, PointsWithFusedTilesAreFoundBack) {
+  const int points = cases_of(15, 40);
   for (const std::string& key :
        {std::string(pixels), with(pixels, "stride=1", "stride=2"), with(window, "pad=1", "pad=0")})
     for (const char* target : {"x86-64-v3", "x86-64-v4"})
-      EXPECT_EQ(found_back(space_of_workload(key, target), 40, 11), 40) << key << " " << target;
+      EXPECT_EQ(found_back(space_of_workload(key, target), points, 11), points)
+          << key << " " << target;
 }
 
 // All neighbours of one operand, whichever of the two it is.
