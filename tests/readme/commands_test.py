@@ -14,10 +14,10 @@ PAGE = (ROOT / "README.md").read_text()
 PROGRAM, PYTHON = os.environ.get("TW_TEST_PROGRAM", ""), os.environ.get("TW_TEST_PYTHON", "")
 # Verbs of the script `tw` itself, and `doctor`, whose exit code depends on the machine.
 NOT_RUN = {"test", "wheel", "doctor", "bench", "python"}
-# Small shapes, budgets and networks in place of those of the page.
-SMALL = [(r"--shape \S+", "--shape n1c8h6w6k8r3s3p1"), (r"--budget \S+", "--budget 3s"),
+# Small shapes and networks in place of those of the page, and searches that end after a few trials.
+SMALL = [(r"--shape \S+", "--shape n1c8h6w6k8r3s3p1"), (r"--budget \S+", "--budget 5m --trials 2"),
          (r"--model resnet\d+", "--model planted_shared_transforms"),
-         (r"--op conv2d --target host", "--op conv2d --shape n1c8h6w6k8r3s3p1 --budget 3s")]
+         (r"--op conv2d --target host", "--op conv2d --shape n1c8h6w6k8r3s3p1 --budget 5m --trials 2")]
 
 
 def commands():
@@ -57,7 +57,7 @@ class Readme(unittest.TestCase):
             self.skipTest("[SKIP] the Python package was not built")
         block, = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
         self.assertIn("budget=10", block)
-        block = block.replace("budget=10", "budget=5") + "assert y.shape == (64, 32) and (y == 128).all()\n"
+        block = block.replace("budget=10", "budget=300, trials=2") + "assert y.shape == (64, 32) and (y == 128).all()\n"
         script = pathlib.Path(self.folder) / "readme.py"
         script.write_text(block)
         self.run_here([PYTHON, str(script)])
