@@ -56,7 +56,7 @@ void for_each_operator(
 }
 
 // Compiling a kernel with tensor tiles takes NVRTC a second or two.
-constexpr size_t share = 25;
+constexpr size_t share = 40;
 
 class GpuSuites : public ::testing::TestWithParam<std::string> {};
 

@@ -337,7 +337,7 @@ TEST_P(BrokenKernelsOf, Fault38_ShortPhasesAndLoopsAreRejected) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Planted planted(workloads[GetParam()]);
   std::vector<Kernel> kernels = planted.with_broken_phases();
-  for (Kernel& kernel : due(planted.with_short_loops(), 3)) kernels.push_back(std::move(kernel));
+  for (Kernel& kernel : due(planted.with_short_loops(), 8)) kernels.push_back(std::move(kernel));
   if (kernels.empty()) GTEST_SKIP() << "one phase, and packed in every schedule";
   planted.expect_rejected(kernels);
 }
