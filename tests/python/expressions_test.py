@@ -39,7 +39,7 @@ class Expressions(unittest.TestCase):
     def expect(self, outputs, arrays, expected, rtol=2e-5, atol=2e-5):
         """Tunes the outputs and compares the kernel's arrays, called with `arrays` by name."""
         workload = tw.workload(outputs)
-        kernel = tw.tune(workload, db=self.store, trials=2, budget=60).kernel()
+        kernel = tw.tune(workload, db=self.store, trials=2, budget=600, timeout=60).kernel()
         given = [arrays[name] for name in workload.compute.inputs]
         got = kernel(*given)
         for one, wanted in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
@@ -165,7 +165,7 @@ class Expressions(unittest.TestCase):
         self.assertEqual(workload.compute.shape_of("packed"), [k // 2, n])
         values, packed, scale = normal(m, k), random.integers(0, 256, size=(k // 2, n), dtype=np.uint8), normal(n)
         weights = np.stack([packed & 15, packed >> 4], axis=1).reshape(k, n).astype(np.float32) - 8
-        kernel = tw.tune(workload, db=self.store, trials=2, budget=60).kernel()
+        kernel = tw.tune(workload, db=self.store, trials=2, budget=600, timeout=60).kernel()
         np.testing.assert_allclose(kernel(a=values, packed=packed, scale=scale), values @ weights * scale, rtol=2e-4, atol=2e-3)
 
     def test_a_table_of_sixteen_entries(self):
@@ -282,7 +282,7 @@ class Expressions(unittest.TestCase):
             expected += inside
             z = np.where(inside, z * z + c, z)
         workload = tw.workload(steps)
-        got = tw.tune(workload, db=self.store, trials=2, budget=60).kernel()()
+        got = tw.tune(workload, db=self.store, trials=2, budget=600, timeout=60).kernel()()
         # Where a point is within rounding of the radius, it may leave one step sooner or later.
         self.assertLess(np.mean(got != expected), 0.01)
 
