@@ -2,19 +2,15 @@
 #include "base/dtype.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 namespace tw {
 namespace {
-
-constexpr std::string_view names[] = {
-#define X(enumerator, name, bytes, is_float, is_signed) name,
-    TW_DTYPES(X)
-#undef X
-};
 
 /// The neighbour in f32 whose last bit is 1 where f32 does not have the value: rounding it once
 /// more, to fewer bits, gives what rounding the value itself would.
@@ -55,18 +51,21 @@ void write(void* data, int64_t index, T value) {
               sizeof(T));
 }
 
+/// The value of an integer type or of bool that is nearest modulo its bits.
+template <NumberKind kind, typename Element>
+int64_t wrapped(int64_t value) {
+  TW_CHECK(kind != NumberKind::Float && kind != NumberKind::BFloat, "a float is no integer");
+  return kind == NumberKind::Bool ? value != 0 : static_cast<int64_t>(static_cast<Element>(value));
+}
+
 }  // namespace
 
-std::string_view to_string(DType type) { return names[static_cast<int>(type)]; }
-
 Result<DType> parse_dtype(std::string_view name) {
-  std::string known;
-  for (size_t i = 0; i < std::size(names); ++i) {
-    if (names[i] == name) return static_cast<DType>(i);
-    known += fmt::format("{}{}", i ? ", " : "", names[i]);
-  }
-  return fail(ErrorCode::Usage,
-              fmt::format("[dtype] '{}' is no data type: use one of {}", name, known));
+  if (const auto type = find_dtype(&DTypeInfo::name, name)) return *type;
+  std::vector<std::string_view> known;
+  for (const DType type : all_dtypes) known.push_back(to_string(type));
+  return fail(ErrorCode::Usage, fmt::format("[dtype] '{}' is no data type: use one of {}", name,
+                                            fmt::join(known, ", ")));
 }
 
 double round_to(DType type, double value) {
@@ -86,19 +85,13 @@ double round_to(DType type, double value) {
 
 int64_t wrap_to(DType type, int64_t value) {
   switch (type) {
-    case Int8:
-      return static_cast<int8_t>(value);
-    case UInt8:
-      return static_cast<uint8_t>(value);
-    case Int32:
-      return static_cast<int32_t>(value);
-    case Int64:
-      return value;
-    case Bool:
-      return value != 0;
-    default:
-      TW_CHECK(false, "wrap_to of a float type");
+#define X(enumerator, name, kind, in_c, ...) \
+  case enumerator:                           \
+    return wrapped<NumberKind::kind, in_c>(value);
+    TW_DTYPES(X)
+#undef X
   }
+  TW_CHECK(false);
 }
 
 double load_float(DType type, const void* data, int64_t index) {
@@ -133,35 +126,22 @@ void store_float(DType type, void* data, int64_t index, double value) {
 
 int64_t load_int(DType type, const void* data, int64_t index) {
   switch (type) {
-    case Int8:
-      return read<int8_t>(data, index);
-    case UInt8:
-      return read<uint8_t>(data, index);
-    case Int32:
-      return read<int32_t>(data, index);
-    case Int64:
-      return read<int64_t>(data, index);
-    case Bool:
-      return read<uint8_t>(data, index) != 0;
-    default:
-      TW_CHECK(false, "load_int from a float type");
+#define X(enumerator, name, kind, in_c, ...) \
+  case enumerator:                           \
+    return wrapped<NumberKind::kind, in_c>(static_cast<int64_t>(read<in_c>(data, index)));
+    TW_DTYPES(X)
+#undef X
   }
+  TW_CHECK(false);
 }
 
 void store_int(DType type, void* data, int64_t index, int64_t value) {
   switch (type) {
-    case Int8:
-      return write(data, index, static_cast<int8_t>(value));
-    case UInt8:
-      return write(data, index, static_cast<uint8_t>(value));
-    case Int32:
-      return write(data, index, static_cast<int32_t>(value));
-    case Int64:
-      return write(data, index, value);
-    case Bool:
-      return write(data, index, static_cast<uint8_t>(value != 0));
-    default:
-      TW_CHECK(false, "store_int to a float type");
+#define X(enumerator, name, kind, in_c, ...) \
+  case enumerator:                           \
+    return write(data, index, static_cast<in_c>(wrapped<NumberKind::kind, in_c>(value)));
+    TW_DTYPES(X)
+#undef X
   }
 }
 

@@ -1,57 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Element types of tensors. A closed set: one row of TW_DTYPES is all that a new type needs here.
+// Element types of tensors. A closed set: one row of TW_DTYPES has all names that a type goes by.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/result.h"
 
 namespace tw {
 
-// enumerator, name in text, bytes, is a float, is signed
-#define TW_DTYPES(X)                 \
-  X(Float32, "f32", 4, true, true)   \
-  X(Float16, "f16", 2, true, true)   \
-  X(BFloat16, "bf16", 2, true, true) \
-  X(Int8, "i8", 1, false, true)      \
-  X(UInt8, "u8", 1, false, false)    \
-  X(Int32, "i32", 4, false, true)    \
-  X(Int64, "i64", 8, false, true)    \
-  X(Bool, "bool", 1, false, false)   \
-  X(Float64, "f64", 8, true, true)
+/// What the bits of an element mean, by the numbers that DLPack has for it.
+enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
+
+// enumerator, name in text, kind, element in C, name in NumPy and PyTorch, name in ONNX
+// The C interface (runtime/tilewright.h) has the numbers of the rows: new ones come last.
+#define TW_DTYPES(X)                                            \
+  X(Float32, "f32", Float, float, "float32", "float")           \
+  X(Float16, "f16", Float, uint16_t, "float16", "float16")      \
+  X(BFloat16, "bf16", BFloat, uint16_t, "bfloat16", "bfloat16") \
+  X(Int8, "i8", Int, int8_t, "int8", "int8")                    \
+  X(UInt8, "u8", UInt, uint8_t, "uint8", "uint8")               \
+  X(Int32, "i32", Int, int32_t, "int32", "int32")               \
+  X(Int64, "i64", Int, int64_t, "int64", "int64")               \
+  X(Bool, "bool", Bool, uint8_t, "bool", "bool")                \
+  X(Float64, "f64", Float, double, "float64", "double")         \
+  X(Int16, "i16", Int, int16_t, "int16", "int16")               \
+  X(UInt16, "u16", UInt, uint16_t, "uint16", "uint16")          \
+  X(UInt32, "u32", UInt, uint32_t, "uint32", "uint32")
 
 enum class DType : uint8_t {
-#define X(enumerator, name, bytes, is_float, is_signed) enumerator,
+#define X(enumerator, ...) enumerator,
   TW_DTYPES(X)
 #undef X
 };
 
 using enum DType;
 
-std::string_view to_string(DType type);
-Result<DType> parse_dtype(std::string_view name);
-
-namespace detail {
-struct DTypeTraits {
-  int bytes;
-  bool is_float, is_signed;
-};
-inline constexpr DTypeTraits dtype_traits[] = {
-#define X(enumerator, name, bytes, is_float, is_signed) {bytes, is_float, is_signed},
+inline constexpr DType all_dtypes[] = {
+#define X(enumerator, ...) DType::enumerator,
     TW_DTYPES(X)
 #undef X
 };
-}  // namespace detail
 
-constexpr int size_bytes(DType type) {
-  return detail::dtype_traits[static_cast<size_t>(type)].bytes;
+/// A row of TW_DTYPES.
+struct DTypeInfo {
+  std::string_view name;
+  NumberKind kind;
+  int bytes;
+  std::string_view in_c, in_numpy, in_onnx;
+};
+inline constexpr DTypeInfo dtype_infos[] = {
+#define X(enumerator, name, kind, in_c, in_numpy, in_onnx) \
+  {name, NumberKind::kind, sizeof(in_c), #in_c, in_numpy, in_onnx},
+    TW_DTYPES(X)
+#undef X
+};
+constexpr const DTypeInfo& info_of(DType type) { return dtype_infos[static_cast<size_t>(type)]; }
+
+constexpr std::string_view to_string(DType type) { return info_of(type).name; }
+Result<DType> parse_dtype(std::string_view name);
+
+/// The type of a row by another of its names: find_dtype(&DTypeInfo::in_numpy, "int8").
+constexpr std::optional<DType> find_dtype(std::string_view DTypeInfo::*in, std::string_view name) {
+  for (const DType type : all_dtypes)
+    if (info_of(type).*in == name) return type;
+  return std::nullopt;
 }
+
+constexpr int size_bytes(DType type) { return info_of(type).bytes; }
 constexpr bool is_float(DType type) {
-  return detail::dtype_traits[static_cast<size_t>(type)].is_float;
+  return info_of(type).kind == NumberKind::Float || info_of(type).kind == NumberKind::BFloat;
 }
 constexpr bool is_signed(DType type) {
-  return detail::dtype_traits[static_cast<size_t>(type)].is_signed;
+  return is_float(type) || info_of(type).kind == NumberKind::Int;
+}
+
+/// The values of an integer type or of bool.
+struct IntegerLimits {
+  int64_t least, largest;
+};
+constexpr IntegerLimits integer_limits(DType type) {
+  const int bits = 8 * size_bytes(type);
+  if (type == DType::Bool) return {0, 1};
+  if (!is_signed(type)) return {0, (int64_t{1} << bits) - 1};
+  const int64_t largest = INT64_MAX >> (64 - bits);
+  return {-largest - 1, largest};
 }
 
 /// The nearest value of `type`: floats round to nearest even, integers wrap, bool is (value != 0).

@@ -20,6 +20,7 @@ using schedules::Program;
 
 constexpr CSpelling c11 = {.int8 = "int8_t",
                            .uint8 = "uint8_t",
+                           .int16 = "int16_t",
                            .uint16 = "uint16_t",
                            .int32 = "int32_t",
                            .uint32 = "uint32_t",

@@ -101,6 +101,21 @@ static inline float tw_to_odd(double value) {
   return v <= -2147483648.0 ? INT32_MIN : v >= 2147483647.0 ? INT32_MAX : (int32_t)v;
 }
 )"},
+    {"tw_to_u32", R"(static inline uint32_t tw_to_u32(double v) {
+  if (v != v) return 0;
+  return v <= 0.0 ? 0 : v >= 4294967295.0 ? UINT32_MAX : (uint32_t)v;
+}
+)"},
+    {"tw_to_i16", R"(static inline int16_t tw_to_i16(double v) {
+  if (v != v) return 0;
+  return v <= -32768.0 ? INT16_MIN : v >= 32767.0 ? INT16_MAX : (int16_t)v;
+}
+)"},
+    {"tw_to_u16", R"(static inline uint16_t tw_to_u16(double v) {
+  if (v != v) return 0;
+  return v <= 0.0 ? 0 : v >= 65535.0 ? UINT16_MAX : (uint16_t)v;
+}
+)"},
     {"tw_to_i8", R"(static inline int8_t tw_to_i8(double v) {
   if (v != v) return 0;
   return v <= -128.0 ? -128 : v >= 127.0 ? 127 : (int8_t)v;
@@ -116,22 +131,23 @@ static inline float tw_to_odd(double value) {
 };
 
 constexpr std::string_view keywords[] = {
-    "alignas",   "alignof",   "and",       "asm",       "auto",     "bool",    "break",
-    "buffers",   "case",      "catch",     "char",      "class",    "const",   "constexpr",
-    "continue",  "cos",       "cosf",      "default",   "delete",   "do",      "double",
-    "else",      "enum",      "erf",       "erff",      "exp",      "expf",    "explicit",
-    "export",    "extern",    "fabs",      "fabsf",     "false",    "float",   "floor",
-    "floorf",    "fmax",      "fmaxf",     "fmin",      "fminf",    "for",     "friend",
-    "goto",      "if",        "inline",    "int",       "int16_t",  "int32_t", "int64_t",
-    "int8_t",    "ldexpf",    "log",       "logf",      "long",     "memcpy",  "mutable",
-    "namespace", "new",       "not",       "operator",  "or",       "pow",     "powf",
-    "private",   "protected", "public",    "register",  "restrict", "return",  "rint",
-    "rintf",     "scratch",   "short",     "signed",    "sin",      "sinf",    "sizeof",
-    "sqrt",      "sqrtf",     "static",    "struct",    "switch",   "tanh",    "tanhf",
-    "task",      "template",  "this",      "throw",     "true",     "try",     "typedef",
-    "typename",  "uint16_t",  "uint32_t",  "uint64_t",  "uint8_t",  "union",   "unsigned",
-    "using",     "virtual",   "void",      "volatile",  "while",    "xor",     "INFINITY",
-    "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN", "NAN"};
+    "alignas",    "alignof",   "and",       "asm",       "auto",      "bool",      "break",
+    "buffers",    "case",      "catch",     "char",      "class",     "const",     "constexpr",
+    "continue",   "cos",       "cosf",      "default",   "delete",    "do",        "double",
+    "else",       "enum",      "erf",       "erff",      "exp",       "expf",      "explicit",
+    "export",     "extern",    "fabs",      "fabsf",     "false",     "float",     "floor",
+    "floorf",     "fmax",      "fmaxf",     "fmin",      "fminf",     "for",       "friend",
+    "goto",       "if",        "inline",    "int",       "int16_t",   "int32_t",   "int64_t",
+    "int8_t",     "ldexpf",    "log",       "logf",      "long",      "memcpy",    "mutable",
+    "namespace",  "new",       "not",       "operator",  "or",        "pow",       "powf",
+    "private",    "protected", "public",    "register",  "restrict",  "return",    "rint",
+    "rintf",      "scratch",   "short",     "signed",    "sin",       "sinf",      "sizeof",
+    "sqrt",       "sqrtf",     "static",    "struct",    "switch",    "tanh",      "tanhf",
+    "task",       "template",  "this",      "throw",     "true",      "try",       "typedef",
+    "typename",   "uint16_t",  "uint32_t",  "uint64_t",  "uint8_t",   "union",     "unsigned",
+    "using",      "virtual",   "void",      "volatile",  "while",     "xor",       "INFINITY",
+    "INT16_MAX",  "INT16_MIN", "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN", "NAN",
+    "UINT16_MAX", "UINT32_MAX"};
 
 }  // namespace
 

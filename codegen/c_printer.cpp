@@ -68,7 +68,10 @@ std::string_view storage_type(DType type, const CSpelling& spelling) {
       return "double";
     case Float16:
     case BFloat16:
+    case UInt16:
       return spelling.uint16;
+    case Int16:
+      return spelling.int16;
     case Int8:
       return spelling.int8;
     case UInt8:
@@ -76,6 +79,8 @@ std::string_view storage_type(DType type, const CSpelling& spelling) {
       return spelling.uint8;
     case Int32:
       return spelling.int32;
+    case UInt32:
+      return spelling.uint32;
     case Int64:
       return spelling.int64;
   }
@@ -427,8 +432,8 @@ CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& 
           unary_level};
 }
 
-/// +, - and *. 32-bit integers, and those of 64 bits that are no plain index, may overflow: they
-/// wrap through unsigned arithmetic.
+/// +, - and *. Integers of 32 bits, products of u16, and integers of 64 bits that are no plain
+/// index may overflow: they wrap through unsigned arithmetic.
 CPrinter::Text CPrinter::arithmetic(BinaryOp op, DType type, const Text& x, const Text& y,
                                     bool is_value) const {
   const int level = op == BinaryOp::Mul ? mul_level : add_level;
@@ -436,9 +441,9 @@ CPrinter::Text CPrinter::arithmetic(BinaryOp op, DType type, const Text& x, cons
     return {fmt::format("{} {} {}", at_level(x, level), dsl::to_string(op), at_level(y, level + 1)),
             level};
   };
-  if (type == Int32 || (type == Int64 && is_value))
+  if (type == Int32 || type == UInt32 || type == UInt16 || (type == Int64 && is_value))
     return {fmt::format("({0})(({1}){2} {3} ({1}){4})", storage_type(type),
-                        type == Int32 ? spelling_.uint32 : spelling_.uint64,
+                        type == Int64 ? spelling_.uint64 : spelling_.uint32,
                         at_level(x, unary_level), dsl::to_string(op), at_level(y, unary_level)),
             unary_level};
   if (is_float(type) || type == Int64) return plain();
@@ -459,7 +464,9 @@ CPrinter::Text CPrinter::integer_call(std::string_view name, DType type,
                                       const std::string& arguments) const {
   const Text call{fmt::format("{}({})", name, arguments), atom_level};
   if (!spelling_.has_narrow_functions) return narrowed(type, call);
-  if (type == Int64) return {fmt::format("{}_i64({})", name, arguments), atom_level};
+  const Text wide{fmt::format("{}_i64({})", name, arguments), atom_level};
+  if (type == Int64) return wide;
+  if (type == UInt32) return narrowed(type, wide);
   return type == Int32 ? call : narrowed(type, call);
 }
 
@@ -473,7 +480,7 @@ CPrinter::Text CPrinter::division(const dsl::Binary& b, const Text& x, const Tex
   if (is_float(type)) return plain;
   if (dsl::as_int(b.b).value_or(0) <= 0)
     return integer_call(is_div ? "tw_div" : "tw_mod", index_or(type), arguments);
-  if (type == UInt8 || ranges_.of(b.a).low >= 0) return plain;
+  if (!is_signed(type) || ranges_.of(b.a).low >= 0) return plain;
   return integer_call(is_div ? "tw_floor_div" : "tw_floor_mod", index_or(type), arguments);
 }
 

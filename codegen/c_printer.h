@@ -23,7 +23,7 @@
 namespace tw::codegen {
 
 struct CSpelling {
-  std::string_view int8, uint8, uint16, int32, uint32, int64, uint64;
+  std::string_view int8, uint8, int16, uint16, int32, uint32, int64, uint64;
   std::string_view int32_min, int64_min;
   std::string_view before_int64,
       after_int64;  ///< put around a literal that needs more than 32 bits

@@ -55,38 +55,6 @@ std::string upper_case(const std::string& name) {
   return text;
 }
 
-std::string_view c_type(DType type) {
-  switch (type) {
-    case Float32:
-      return "float";
-    case Float64:
-      return "double";
-    case Float16:
-    case BFloat16:
-      return "uint16_t";
-    case Int8:
-      return "int8_t";
-    case UInt8:
-    case Bool:
-      return "uint8_t";
-    case Int32:
-      return "int32_t";
-    case Int64:
-      return "int64_t";
-  }
-  return "void";
-}
-
-/// The numbers that DLPack has for a type: its code and its bits.
-std::pair<int, int> dlpack_type(DType type) {
-  constexpr int int_code = 0, uint_code = 1, float_code = 2, bfloat_code = 4, bool_code = 6;
-  const int bits = 8 * size_bytes(type);
-  if (type == BFloat16) return {bfloat_code, bits};
-  if (type == Bool) return {bool_code, bits};
-  if (is_float(type)) return {float_code, bits};
-  return {is_signed(type) ? int_code : uint_code, bits};
-}
-
 /// Names of the parameters: those of the tensors, with '_' behind what is not free in C.
 std::vector<std::string> parameters_of(const KernelInfo& info, const std::string& function) {
   std::set<std::string> used = {"workspace", "run", "context", "arrays", function};
@@ -107,7 +75,7 @@ std::string declared_parameters(const KernelInfo& info, const std::vector<std::s
   std::vector<std::string> parameters;
   for (size_t i = 0; i < names.size(); ++i)
     parameters.push_back(fmt::format("{}{}* {}", info.arguments[i].is_output ? "" : "const ",
-                                     c_type(info.arguments[i].dtype), names[i]));
+                                     info_of(info.arguments[i].dtype).in_c, names[i]));
   return join(parameters, ", ");
 }
 
@@ -349,7 +317,8 @@ std::string declared_phases(const std::vector<PhaseInfo>& phases, const std::str
 std::string argument_row(const KernelInfo& info, size_t i, int64_t offset,
                          const std::string& name) {
   const ArgumentInfo& argument = info.arguments[i];
-  const auto [code, bits] = dlpack_type(argument.dtype);
+  const int code = static_cast<int>(info_of(argument.dtype).kind);  // that of DLPack
+  const int bits = 8 * size_bytes(argument.dtype);
   const bool packed = !argument.pack.empty();
   return fmt::format(
       "  {{\"{}: {} '{}': expected {}, row-major, aligned to its elements, in the processor's "

@@ -16,6 +16,7 @@ using schedules::Buffer;
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
+                                     .int16 = "short",
                                      .uint16 = "unsigned short",
                                      .int32 = "int",
                                      .uint32 = "unsigned",
@@ -32,6 +33,7 @@ constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .is_reserved = is_reserved_on_gpu};
 constexpr CSpelling opencl_spelling = {.int8 = "char",
                                        .uint8 = "uchar",
+                                       .int16 = "short",
                                        .uint16 = "ushort",
                                        .int32 = "int",
                                        .uint32 = "uint",

@@ -84,6 +84,21 @@ constexpr PreludeFunction shared_functions[] = {
   return v <= -2147483648.0f ? -2147483647 - 1 : v >= 2147483648.0f ? 2147483647 : (int)v;
 }
 )"},
+    {"tw_to_u32(", R"(INLINE unsigned tw_to_u32(float v) {
+  if (v != v) return 0;
+  return v <= 0.0f ? 0 : v >= 4294967296.0f ? 4294967295u : (unsigned)v;
+}
+)"},
+    {"tw_to_i16(", R"(INLINE short tw_to_i16(float v) {
+  if (v != v) return 0;
+  return v <= -32768.0f ? -32768 : v >= 32767.0f ? 32767 : (short)v;
+}
+)"},
+    {"tw_to_u16(", R"(INLINE unsigned short tw_to_u16(float v) {
+  if (v != v) return 0;
+  return v <= 0.0f ? 0 : v >= 65535.0f ? 65535 : (unsigned short)v;
+}
+)"},
     {"tw_to_i8(", R"(INLINE signed char tw_to_i8(float v) {
   if (v != v) return 0;
   return v <= -128.0f ? -128 : v >= 127.0f ? 127 : (signed char)v;

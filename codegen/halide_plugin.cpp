@@ -62,24 +62,17 @@ const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
 
 /// The type of elements in memory. Bool is a byte.
 Halide::Type storage_type(DType type) {
-  switch (type) {
-    case Float32:
-      return Halide::Float(32);
-    case Float64:
-      return Halide::Float(64);
-    case Float16:
-      return Halide::Float(16);
-    case BFloat16:
-      return Halide::BFloat(16);
-    case Int8:
-      return Halide::Int(8);
-    case UInt8:
-    case Bool:
-      return Halide::UInt(8);
-    case Int32:
-      return Halide::Int(32);
-    case Int64:
-      return Halide::Int(64);
+  const int bits = 8 * size_bytes(type);
+  switch (info_of(type).kind) {
+    case NumberKind::Float:
+      return Halide::Float(bits);
+    case NumberKind::BFloat:
+      return Halide::BFloat(bits);
+    case NumberKind::Int:
+      return Halide::Int(bits);
+    case NumberKind::UInt:
+    case NumberKind::Bool:
+      return Halide::UInt(bits);
   }
   TW_CHECK(false);
 }

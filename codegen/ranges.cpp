@@ -92,18 +92,9 @@ Range joined(Range a, Range b) {
 }
 
 Range of_type(DType type) {
-  switch (type) {
-    case Bool:
-      return {0, 1};
-    case UInt8:
-      return {0, 255};
-    case Int8:
-      return {-128, 127};
-    case Int32:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    default:
-      return {};
-  }
+  if (is_float(type) || type == Int64) return {};
+  const IntegerLimits limits = integer_limits(type);
+  return {limits.least, limits.largest};
 }
 
 Range of_binary(BinaryOp op, Range x, Range y, const Expr& divisor) {

@@ -429,11 +429,8 @@ Expr identity(Combine combine, DType type) {
     const double inf = std::numeric_limits<double>::infinity();
     return constant(type, largest ? inf : -inf);
   }
-  const int bits = 8 * size_bytes(type);
-  if (!is_signed(type))
-    return constant_int(type, !largest ? 0 : type == Bool ? 1 : (int64_t{1} << bits) - 1);
-  const int64_t top = std::numeric_limits<int64_t>::max() >> (64 - bits);
-  return constant_int(type, largest ? top : -top - 1);
+  const IntegerLimits limits = integer_limits(type);
+  return constant_int(type, largest ? limits.largest : limits.least);
 }
 
 std::vector<int64_t> Stage::shape() const {

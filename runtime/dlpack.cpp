@@ -14,7 +14,11 @@ namespace tw::runtime {
 namespace {
 
 constexpr int most_axes = 64;
-constexpr uint8_t dlpack_bool = 6;  // since DLPack 0.8, which Debian's header is older than
+// Bool has a number since DLPack 0.8, which Debian's header is older than.
+static_assert(kDLInt == static_cast<int>(NumberKind::Int));
+static_assert(kDLUInt == static_cast<int>(NumberKind::UInt));
+static_assert(kDLFloat == static_cast<int>(NumberKind::Float));
+static_assert(kDLBfloat == static_cast<int>(NumberKind::BFloat));
 
 /// "CUDA device 1".
 std::string show(DLDevice device) {
@@ -135,28 +139,10 @@ Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
 }  // namespace
 
 std::optional<DType> dlpack_dtype(uint8_t code, uint8_t bits) {
-  switch (code << 8 | bits) {
-    case kDLFloat << 8 | 32:
-      return Float32;
-    case kDLFloat << 8 | 64:
-      return Float64;
-    case kDLFloat << 8 | 16:
-      return Float16;
-    case kDLBfloat << 8 | 16:
-      return BFloat16;
-    case kDLInt << 8 | 8:
-      return Int8;
-    case kDLUInt << 8 | 8:
-      return UInt8;
-    case kDLInt << 8 | 32:
-      return Int32;
-    case kDLInt << 8 | 64:
-      return Int64;
-    case dlpack_bool << 8 | 8:
-      return Bool;
-    default:
-      return std::nullopt;
-  }
+  for (const DType type : all_dtypes)
+    if (static_cast<uint8_t>(info_of(type).kind) == code && 8 * size_bytes(type) == bits)
+      return type;
+  return std::nullopt;
 }
 
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,

@@ -68,7 +68,10 @@ typedef enum tw_dtype {
   TW_INT32 = 5,
   TW_INT64 = 6,
   TW_BOOL = 7,
-  TW_FLOAT64 = 8
+  TW_FLOAT64 = 8,
+  TW_INT16 = 9,
+  TW_UINT16 = 10,
+  TW_UINT32 = 11
 } tw_dtype;
 
 /* An array of the caller's, in logical (row-major) layout unless it has strides, which count

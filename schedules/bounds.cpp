@@ -50,16 +50,9 @@ std::optional<ValueLimits> limits_of_value(const Expr& expr) {
   if (literal && b->op == BinaryOp::Shr && *literal >= 0 && *literal < 8)
     if (const auto a = limits_of_value(b->a))
       return ValueLimits{a->low >> *literal, a->high >> *literal};
-  switch (expr.type()) {
-    case UInt8:
-      return ValueLimits{0, 255};
-    case Int8:
-      return ValueLimits{-128, 127};
-    case Bool:
-      return ValueLimits{0, 1};
-    default:
-      return std::nullopt;
-  }
+  if (is_float(expr.type()) || size_bytes(expr.type()) > 2) return std::nullopt;
+  const IntegerLimits limits = integer_limits(expr.type());
+  return ValueLimits{limits.least, limits.largest};
 }
 
 /// The divisor of an integer division or modulo by a literal; 0 for other expressions.

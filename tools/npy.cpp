@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -20,22 +19,30 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr size_t most_header_bytes = 1 << 16;
 constexpr size_t data_alignment = 64;
 
-struct NpyType {
-  DType dtype;
-  std::string_view text;
-};
-constexpr std::array<NpyType, 8> npy_types = {{{Float32, "<f4"},
-                                               {Float64, "<f8"},
-                                               {Float16, "<f2"},
-                                               {Int8, "|i1"},
-                                               {UInt8, "|u1"},
-                                               {Int32, "<i4"},
-                                               {Int64, "<i8"},
-                                               {Bool, "|b1"}}};
+/// The type in the words of a header, such as "<f4"; empty for types that NumPy lacks.
+std::string npy_text(DType type) {
+  const auto letter = [&] {
+    switch (info_of(type).kind) {
+      case NumberKind::Int:
+        return 'i';
+      case NumberKind::UInt:
+        return 'u';
+      case NumberKind::Float:
+        return 'f';
+      case NumberKind::Bool:
+        return 'b';
+      case NumberKind::BFloat:
+        break;
+    }
+    return '\0';
+  }();
+  const int bytes = size_bytes(type);
+  return letter ? fmt::format("{}{}{}", bytes == 1 ? '|' : '<', letter, bytes) : "";
+}
 
 std::optional<DType> dtype_of(std::string_view text) {
-  for (const NpyType& type : npy_types)
-    if (text == type.text) return type.dtype;
+  for (const DType type : all_dtypes)
+    if (!text.empty() && text == npy_text(type)) return type;
   return std::nullopt;
 }
 
@@ -151,9 +158,7 @@ Result<dsl::Array> read_npy(const std::string& path) {
 }
 
 Result<std::string> npy_bytes(const dsl::Array& array) {
-  std::string_view type;
-  for (const NpyType& row : npy_types)
-    if (row.dtype == array.type) type = row.text;
+  const std::string type = npy_text(array.type);
   if (type.empty())
     return fail(ErrorCode::Unsupported,
                 fmt::format("[npy] NumPy has no type for {}", to_string(array.type)));

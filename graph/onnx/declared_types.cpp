@@ -90,10 +90,9 @@ bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) 
 
 /// The least and the largest whole number of a type that f64 counts without gaps.
 std::pair<double, double> whole_range(DType type) {
-  if (type == Bool) return {0, 1};
   if (type == Int64) return {-0x1p53, 0x1p53};
-  const double steps = std::ldexp(1.0, static_cast<int>(8 * size_bytes(type)));
-  return type == UInt8 ? std::pair(0.0, steps - 1) : std::pair(-steps / 2, steps / 2 - 1);
+  const IntegerLimits limits = integer_limits(type);
+  return {static_cast<double>(limits.least), static_cast<double>(limits.largest)};
 }
 
 }  // namespace

@@ -12,41 +12,13 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Types of TensorProto.DataType, by their number.
-struct ElementType {
-  std::string_view name;
-  std::optional<DType> dtype = std::nullopt;
-};
-constexpr ElementType element_types[] = {
-    {"undefined"},
-    {"float", Float32},
-    {"uint8", UInt8},
-    {"int8", Int8},
-    {"uint16"},
-    {"int16"},
-    {"int32", Int32},
-    {"int64", Int64},
-    {"string"},
-    {"bool", Bool},
-    {"float16", Float16},
-    {"double", Float64},
-    {"uint32"},
-    {"uint64"},
-    {"complex64"},
-    {"complex128"},
-    {"bfloat16", BFloat16},
-    {"float8e4m3fn"},
-    {"float8e4m3fnuz"},
-    {"float8e5m2"},
-    {"float8e5m2fnuz"},
-    {"uint4"},
-    {"int4"},
-    {"float4e2m1"},
-    {"float8e8m0"},
-    {"uint2"},
-    {"int2"},
-    {"float6e2m3"},
-    {"float6e3m2"},
+/// The names of the element types, by the numbers of TensorProto.DataType.
+constexpr std::string_view element_types[] = {
+    "undefined",      "float",      "uint8",          "int8",       "uint16",     "int16",
+    "int32",          "int64",      "string",         "bool",       "float16",    "double",
+    "uint32",         "uint64",     "complex64",      "complex128", "bfloat16",   "float8e4m3fn",
+    "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",       "float4e2m1",
+    "float8e8m0",     "uint2",      "int2",           "float6e2m3", "float6e3m2",
 };
 
 /// The attribute as T, or `otherwise` where it is absent.
@@ -132,10 +104,10 @@ const Conversion* find_conversion(const std::vector<Conversion>& rows, std::stri
 Result<DType> element_type(int64_t number) {
   if (number <= 0 || number >= std::ssize(element_types))
     return fail(ErrorCode::Invalid, fmt::format("[onnx] {} is no element type", number));
-  const ElementType& type = element_types[number];
-  if (type.dtype) return *type.dtype;
+  const std::string_view name = element_types[number];
+  if (const auto type = find_dtype(&DTypeInfo::in_onnx, name)) return *type;
   return fail(ErrorCode::Unsupported,
-              fmt::format("[onnx] the element type {} is not implemented", type.name));
+              fmt::format("[onnx] the element type {} is not implemented", name));
 }
 
 }  // namespace tw::graph::onnx

@@ -20,8 +20,6 @@ Expr narrow(const Expr& value, DType type) {
   return is_float(value.type()) ? cast(type, value) : value;
 }
 
-bool is_byte(DType type) { return type == Int8 || type == UInt8; }
-
 // ---- one operand ----------------------------------------------------------------------------
 
 Expr clamped(const Expr& x, double low, double high) {
@@ -41,7 +39,7 @@ Expr inverse_hyperbolic_sine(const Expr& x) {
 
 /// ~x of an integer in two's complement.
 Expr complement(const Expr& x) {
-  return is_signed(x.type()) ? -x - number(x, 1) : number(x, 255) - x;
+  return is_signed(x.type()) ? -x - number(x, 1) : dsl::identity(dsl::Combine::Min, x.type()) - x;
 }
 
 enum class Domain { Floats, Numbers, Bools, Integers };

@@ -114,7 +114,7 @@ Status convert_quantize_linear(const Node& node, Builder& builder) {
     TW_TRY(const DType type, element_type(given == 0 ? 2 : given));
     zero = dsl::constant_int(type, 0);
   }
-  if (zero.type() != Int8 && zero.type() != UInt8)
+  if (is_float(zero.type()) || zero.type() == Bool || size_bytes(zero.type()) > 2)
     return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
   return declaration.add(compute("out", axes, saturated(axes, x / scale, zero)), node.outputs[0]);
 }

@@ -90,6 +90,8 @@ std::string_view typed_field(const Tensor& tensor) {
       return "double_data";
     case TensorProto::INT64:
       return "int64_data";
+    case TensorProto::UINT32:
+      return "uint64_data";
     default:
       return "int32_data";
   }
@@ -127,31 +129,18 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {begin, begin + text.size()};
 }
 
-/// The least and the largest number that int32_data may hold for elements of the type; f16 and bf16
-/// stand there as their bits.
-std::pair<int64_t, int64_t> range_of(DType type) {
-  switch (type) {
-    case Bool:
-      return {0, 1};
-    case UInt8:
-      return {0, 255};
-    case Int8:
-      return {-128, 127};
-    case Int32:
-      return {INT32_MIN, INT32_MAX};
-    default:
-      return {0, 65535};
-  }
-}
-
-Result<dsl::Array> from_int32(const Tensor& tensor) {
+/// An array of numbers that the field holds in more bytes than the elements have. Elements of f16
+/// and bf16 stand there as their bits.
+template <typename T>
+Result<dsl::Array> from_wide(const Tensor& tensor,
+                             const google::protobuf::RepeatedField<T>& numbers) {
   dsl::Array array{tensor.type, tensor.shape, {}};
-  const auto [least, largest] = range_of(tensor.type);
+  const IntegerLimits limits = integer_limits(is_float(tensor.type) ? UInt16 : tensor.type);
   const size_t bytes = static_cast<size_t>(size_bytes(tensor.type));
   array.data.resize(static_cast<size_t>(tensor.elements) * bytes);
   std::byte* to = array.data.data();
-  for (const int32_t value : tensor.proto.int32_data()) {
-    if (value < least || value > largest)
+  for (const T value : numbers) {
+    if (std::cmp_less(value, limits.least) || std::cmp_greater(value, limits.largest))
       return tensor.invalid(fmt::format("{} is no {}", value, to_string(tensor.type)));
     std::memcpy(to, &value, bytes);
     to += bytes;
@@ -189,7 +178,8 @@ Result<dsl::Array> from_field(const Tensor& tensor, const Field& field,
   if (field.name == "float_data") return from_numbers(tensor, proto.float_data());
   if (field.name == "double_data") return from_numbers(tensor, proto.double_data());
   if (field.name == "int64_data") return from_numbers(tensor, proto.int64_data());
-  return from_int32(tensor);
+  if (field.name == "uint64_data") return from_wide(tensor, proto.uint64_data());
+  return from_wide(tensor, proto.int32_data());
 }
 
 }  // namespace

@@ -24,44 +24,37 @@ std::string what_is(const ArgumentInfo& argument) {
                      argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
 }
 
-// NumPy's names and numbers of the types. bfloat16 is a type of the package ml_dtypes, whose number
-// is given at run time.
-constexpr int no_number = -1;
-const struct {
-  const char* name;
-  DType type;
-  int number;
-} numpy_types[] = {{"float32", Float32, py::detail::npy_api::NPY_FLOAT_},
-                   {"float64", Float64, py::detail::npy_api::NPY_DOUBLE_},
-                   {"float16", Float16, 23},
-                   {"bfloat16", BFloat16, no_number},
-                   {"int8", Int8, py::detail::npy_api::NPY_BYTE_},
-                   {"uint8", UInt8, py::detail::npy_api::NPY_UBYTE_},
-                   {"int32", Int32, py::detail::npy_api::NPY_INT_},
-                   {"int64", Int64, py::detail::npy_api::NPY_LONG_},
-                   {"bool", Bool, py::detail::npy_api::NPY_BOOL_}};
+/// NumPy's number of the type; -1 for bfloat16, which is a type of the package ml_dtypes and has
+/// another number in each process.
+int numpy_number(DType type) {
+  static const std::vector<int> numbers = [] {
+    std::vector<int> all;
+    for (const DType each : all_dtypes)
+      all.push_back(each == BFloat16
+                        ? -1
+                        : py::dtype::from_args(py::str(std::string(info_of(each).in_numpy))).num());
+    return all;
+  }();
+  return numbers[static_cast<size_t>(type)];
+}
 
 std::optional<DType> type_named(const std::string& name) {
-  for (const auto& row : numpy_types)
-    if (name == row.name) return row.type;
-  return std::nullopt;
+  return find_dtype(&DTypeInfo::in_numpy, name);
 }
 
 std::optional<DType> type_of(const py::dtype& dtype) {
   if (dtype.byteorder() == '>') return std::nullopt;
   // Numbers first: asking for the name takes longer than the rest of a call.
   const int number = dtype.num();
-  for (const auto& row : numpy_types)
-    if (number == row.number) return row.type;
+  for (const DType type : all_dtypes)
+    if (number == numpy_number(type)) return type;
   return type_named(dtype.attr("name").cast<std::string>());
 }
 
 py::dtype dtype_named(DType type) {
   if (type == BFloat16)
     return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
-  for (const auto& row : numpy_types)
-    if (row.type == type) return py::dtype(row.number);
-  throw py::type_error("unknown element type");
+  return py::dtype(numpy_number(type));
 }
 
 /// In elements.

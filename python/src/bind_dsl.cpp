@@ -617,7 +617,7 @@ void bind_workloads(py::module_& m) {
 
 void bind_dtypes(py::module_& m) {
   py::native_enum<DType> types(m, "DType", "enum.Enum", "Element types of tensors.");
-#define X(enumerator, name, bytes, is_float, is_signed) types.value(#enumerator, DType::enumerator);
+#define X(enumerator, ...) types.value(#enumerator, DType::enumerator);
   TW_DTYPES(X)
 #undef X
   types.export_values().finalize();

@@ -17,7 +17,9 @@ OPSET = 23
 # Reduced floats are left to PyTorch.
 ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.float64: onnx_writer.DOUBLE,
                  torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
-                 torch.int32: onnx_writer.INT32, torch.int64: onnx_writer.INT64, torch.bool: onnx_writer.BOOL}
+                 torch.int16: onnx_writer.INT16, torch.uint16: onnx_writer.UINT16,
+                 torch.int32: onnx_writer.INT32, torch.uint32: onnx_writer.UINT32,
+                 torch.int64: onnx_writer.INT64, torch.bool: onnx_writer.BOOL}
 
 
 class Unsupported(Exception):

@@ -9,7 +9,8 @@ from typing import Union
 
 Attribute = Union[int, float, str, Sequence[int], Sequence[float]]
 
-FLOAT, UINT8, INT8, INT32, INT64, BOOL, FLOAT16, DOUBLE, BFLOAT16 = 1, 2, 3, 6, 7, 9, 10, 11, 16
+FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6, 7, 9
+FLOAT16, DOUBLE, UINT32, BFLOAT16 = 10, 11, 12, 16
 _IR_VERSION = 8
 
 

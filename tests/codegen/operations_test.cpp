@@ -20,11 +20,6 @@ namespace {
 using dsl::BinaryOp;
 using dsl::UnaryOp;
 
-constexpr DType all_types[] = {
-#define X(enumerator, name, bytes, is_float, is_signed) enumerator,
-    TW_DTYPES(X)
-#undef X
-};
 constexpr UnaryOp unary_ops[] = {
 #define X(name, text) UnaryOp::name,
     TW_UNARY_OPS(X)
@@ -145,7 +140,7 @@ class Operations : public testing::Test {
 };
 
 TEST_F(Operations, EveryTypeAndOperation) {
-  for (const DType type : all_types) {
+  for (const DType type : all_dtypes) {
     const double tolerance = type == Float32    ? 2e-6
                              : type == Float64  ? 2e-15
                              : type == Float16  ? 1e-3
@@ -161,10 +156,10 @@ TEST_F(Operations, EveryTypeAndOperation) {
 }
 
 TEST_F(Operations, EveryConversion) {
-  for (const DType from : all_types) {
+  for (const DType from : all_dtypes) {
     const Expr a = dsl::read("a", {var("i")}, from);
     std::vector<std::pair<std::string, Expr>> results;
-    for (const DType to : all_types)
+    for (const DType to : all_dtypes)
       if (to != Float64)
         results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
     for (const auto& converted : {results, {{"to_f64", dsl::cast(Float64, a)}}}) {

@@ -451,6 +451,7 @@ TEST(OnnxImport, ReadsTensorsOfEachType) {
   EXPECT_THAT(constant_value(integers("w", {2}, {1, -2})), ElementsAre(1, -2));
   const std::map<int32_t, std::vector<double>> expected = {
       {TensorProto::UINT8, {1, 0}},         {TensorProto::INT8, {1, 0}},
+      {TensorProto::UINT16, {1, 0}},        {TensorProto::INT16, {1, 0}},
       {TensorProto::INT32, {1, 0}},         {TensorProto::BOOL, {1, 0}},
       {TensorProto::FLOAT16, {0x1p-24, 0}}, {TensorProto::BFLOAT16, {0x1p-133, 0}}};
   for (const auto& [type, values] : expected) {
@@ -459,6 +460,15 @@ TEST(OnnxImport, ReadsTensorsOfEachType) {
     tensor.add_int32_data(0);
     EXPECT_THAT(constant_value(tensor), testing::ElementsAreArray(values)) << type;
   }
+}
+
+TEST(OnnxImport, UnsignedNumbersOf32BitsAreKept) {
+  TensorProto tensor = tensor_of("w", TensorProto::UINT32, {2});
+  tensor.add_uint64_data(4294967295);
+  tensor.add_uint64_data(0);
+  EXPECT_THAT(constant_value(tensor), ElementsAre(4294967295.0, 0));
+  tensor.set_uint64_data(0, 4294967296);
+  expect_invalid(constant_model(tensor), "tensor 'w': 4294967296 is no u32");
 }
 
 TEST(OnnxImport, DoublesKeepTheirDigits) {
@@ -584,7 +594,7 @@ TEST(OnnxImport, Fault58_AllThatIsUnsupportedIsListedAtOnce) {
   add_node(model, "OtherNonsense", {"b"}, {"c"}, "second");
   add_node(model, "Identity", {"c"}, {"d"}, "third").set_domain("com.example");
   add_node(model, "Identity", {"s"}, {"e"}, "fourth");
-  add_initializer(model, tensor_of("s", TensorProto::UINT16, {1}));
+  add_initializer(model, tensor_of("s", TensorProto::UINT64, {1}));
   add_output(model, "d");
   add_output(model, "e");
   const auto graph = imported(model);
@@ -593,7 +603,7 @@ TEST(OnnxImport, Fault58_AllThatIsUnsupportedIsListedAtOnce) {
   EXPECT_THAT(message, HasSubstr("\n  node 'first' (Nonsense): not implemented at opset 17\n"));
   EXPECT_THAT(message, HasSubstr("\n  node 'second' (OtherNonsense): not implemented"));
   EXPECT_THAT(message, HasSubstr("\n  node 'third' (Identity): the domain 'com.example'"));
-  EXPECT_THAT(message, HasSubstr("\n  tensor 's': the element type uint16 is not implemented"));
+  EXPECT_THAT(message, HasSubstr("\n  tensor 's': the element type uint64 is not implemented"));
   EXPECT_THAT(message, Not(HasSubstr("behind")));
 }
 

@@ -39,9 +39,10 @@ ErrorCode refusal(const std::string& bytes) {
 }
 
 TEST(Npy, WhatIsWrittenIsRead) {
-  for (const DType type : {Float32, Float64, Float16, Int8, UInt8, Int32, Int64, Bool})
+  for (const DType type : all_dtypes)
     for (const std::vector<int64_t>& shape :
          {std::vector<int64_t>{2, 3}, {5}, {}, {0, 4}, {1, 2, 3, 4}}) {
+      if (type == BFloat16) continue;  // NumPy lacks it
       const dsl::Array array = counted(type, shape);
       const auto bytes = npy_bytes(array);
       ASSERT_TRUE(bytes) << bytes.error().message;
