@@ -610,6 +610,15 @@ std::vector<Stage> position_stages(const std::string& name, const std::vector<Ax
                                    const Position& position, const std::string& letters) {
   const auto& [of_largest, axis, value] = position;
   const DType type = value.type();
+  if (is_float(type) && !value.as<Read>()) {
+    std::vector<Axis> all = axes;
+    all.push_back(axis);
+    const Stage rounded{name + "_value", type, all, {}, Combine::None, value};
+    const Expr element = read(rounded.name, {all.begin(), all.end()}, type);
+    std::vector<Stage> stages = position_stages(name, axes, {of_largest, axis, element}, letters);
+    stages.insert(stages.begin(), rounded);
+    return stages;
+  }
   const Combine combine = of_largest ? Combine::Max : Combine::Min;
   const std::vector<Expr> at(axes.begin(), axes.end());
   // No maximum and no comparison may meet a NaN, which `x <= inf` finds.
@@ -652,16 +661,17 @@ Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Red
 
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Position& position,
                const std::string& letters) {
-  std::optional<Tensor> last;
+  std::vector<Tensor> declared;
   for (Stage& stage : position_stages(name, axes, position, letters)) {
     stage.body = transform(stage.body, [&](const Expr& e) -> std::optional<Expr> {
       const Read* r = e.as<Read>();
-      if (!last || !r || r->tensor != last->node()->name()) return std::nullopt;
-      return last->read_at(r->indices);
+      for (const Tensor& tensor : declared)
+        if (r && r->tensor == tensor.node()->name()) return tensor.read_at(r->indices);
+      return std::nullopt;
     });
-    last = declare(std::move(stage));
+    declared.push_back(declare(std::move(stage)));
   }
-  return *last;
+  return declared.back();
 }
 
 Result<Compute> build(const std::vector<Tensor>& outputs,

@@ -178,7 +178,7 @@ Position argmax(Axis axis, Expr value);
 Position argmin(Axis axis, Expr value);
 
 /// The stages that find a position, of which the last is `name`, an i64, and the others are named
-/// after it. Each reads only the one before it.
+/// after it.
 ///
 ///   out: i64[i=6] = argmax(j=10) in[i, j]
 ///     ->  out_peak: f32[i=6] = max(j=10) select(in[i, j] <= inf, in[i, j], -inf)
@@ -186,7 +186,9 @@ Position argmin(Axis axis, Expr value);
 ///             select(select(in[i, j] <= inf, in[i, j], -inf) == out_peak[i], j, 9), j - 10)
 ///         out: i64[i=6] = out_first[i] % 10
 ///
-/// Integers, among which there is no NaN, take two stages.
+/// Integers, among which there is no NaN, take two stages. A float that is computed, as in
+/// argmax(j=10) a[i, j] + b[j], has a stage `out_value` of its own before them: it is rounded
+/// there, so that the largest one is found equal to itself.
 std::vector<Stage> position_stages(const std::string& name, const std::vector<Axis>& axes,
                                    const Position& position, const std::string& letters = "");
 

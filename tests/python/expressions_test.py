@@ -183,12 +183,13 @@ class Expressions(unittest.TestCase):
         a = tw.input("a", "f32", [i, j])
         largest = tw.compute("largest", i, tw.argmax(j, a[i, j]))
         smallest = tw.compute("smallest", i, tw.argmin(j, a[i, j]))
+        computed = tw.compute("computed", i, tw.argmax(j, a[i, j] / 3.0))
         values = random.integers(-9, 9, size=(24, 50)).astype(np.float32)  # with ties
         values[::3, ::7] = np.nan
         values[1::3, 20] = np.inf
         values[5] = np.nan
-        expected = [np.argmax(values, axis=1), np.argmin(values, axis=1)]
-        self.expect([largest, smallest], {"a": values}, expected, rtol=0, atol=0)
+        expected = [np.argmax(values, axis=1), np.argmin(values, axis=1), np.argmax(values / 3, axis=1)]
+        self.expect([largest, smallest, computed], {"a": values}, expected, rtol=0, atol=0)
 
     def test_prefix_sum(self):
         i, j, k = axes(i=8, j=64, k=64)
