@@ -158,7 +158,6 @@ Result<Workers> start_builders_for(const Target& target, const Target& processor
   const auto busy = std::make_shared<BusyTime>();
   PoolContext context{target,
                       0,
-                      1,
                       timeout_s,
                       environment.clock,
                       Cancellation(environment.interrupts, environment.clock),
@@ -177,7 +176,6 @@ Result<Builders> start_builders(const Target& target, const Environment& environ
   TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
   const PoolContext context{target,
                             0,
-                            1,
                             timeout_s,
                             environment.clock,
                             Cancellation(environment.interrupts, environment.clock),

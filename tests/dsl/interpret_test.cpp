@@ -169,8 +169,10 @@ TEST(Interpret, PositionsOfComputedValuesAreFound) {
   const Arrays a = {{"a", array(Float32, {0.1, 0.7, 0.3, 0.7, 0.2})}};
   const char* values[] = {"a[j] / 3.0", "a[j] * a[j]", "exp(a[j])", "a[j] + 0.1", "f32(f16(a[j]))"};
   for (const std::string value : values) {
-    EXPECT_EQ(run("input a: f32[5]; t: i64[i=1] = argmax(j=5) " + value, a), Values{1}) << value;
-    EXPECT_EQ(run("input a: f32[5]; t: i64[i=1] = argmin(j=5) " + value, a), Values{0}) << value;
+    const std::string largest = "input a: f32[5]; t: i64[i=1] = argmax(j=5) " + value;
+    const std::string smallest = "input a: f32[5]; t: i64[i=1] = argmin(j=5) " + value;
+    EXPECT_EQ(run(largest.c_str(), a), Values{1}) << value;
+    EXPECT_EQ(run(smallest.c_str(), a), Values{0}) << value;
   }
 }
 

@@ -18,7 +18,7 @@ FarmJob example() {
               .threads = 2,
               .timeout_s = 2.5,
               .is_reference = true};
-  job.prepared = {"dense m=1", "reference", 2, 7, true};
+  job.prepared = {"dense m=1", "reference", 2, true};
   job.kernels = {std::string("\0\xff\x80 bytes", 9), ""};
   job.job = MeasureJob{.artifact = "a", .incumbent_ns = 3, .incumbent = "b", .patience_s = 0.5};
   return job;
