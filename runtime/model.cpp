@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -31,6 +33,9 @@ struct LoadedStep {
   Kernel kernel;
   std::vector<Pointer> arguments;
   int threads = 0;
+  /// Offsets in the memory of a call: scratch memory, and the pointers that the kernel gets. Steps
+  /// that may run at the same time have their own.
+  int64_t scratch_at = 0, pointers_at = 0;
 };
 
 ArgumentInfo argument_of(const ModelTensor& tensor) {
@@ -94,10 +99,10 @@ Status check_device(const ModelFile& model, const std::shared_ptr<Device>& devic
                                  : "give a device to load it on"));
 }
 
-/// Offsets of the parts of one call's memory, in bytes: the arena at 0, then the scratch memory
-/// that steps share, the pointers that one step gets, and the pointers to the caller's arrays.
+/// Offsets of the parts of one call's memory, in bytes: the arena at 0, then what steps use while
+/// they run (LoadedStep), and the pointers to the caller's arrays.
 struct CallMemory {
-  int64_t scratch_at = 0, pointers_at = 0, arrays_at = 0, bytes = 0;
+  int64_t arrays_at = 0, bytes = 0;
 };
 
 /// The memory that all variants of a model share: constants, and the blocks that calls take.
@@ -110,8 +115,32 @@ struct ModelMemory {
 struct CallContext {
   const ModelMemory& shared;
   ThreadPool& pool;
-  int threads = 0;                         ///< most threads of the pool that a step uses; 0: all
-  std::vector<StepTime>* times = nullptr;  ///< where not null, the time of each step is appended
+  int threads = 0;  ///< most threads of the pool that are used; 0: all
+  BandOrder order = BandOrder::SideBySide;
+  std::vector<StepTime>* times = nullptr;  ///< where not null, gets the time of each run
+
+  bool runs_side_by_side() const {
+    return order == BandOrder::SideBySide && threads != 1 && pool.threads() > 1;
+  }
+};
+
+/// The place of the times of the next runs; null where times are not wanted.
+struct TimePlace {
+  StepTime* next = nullptr;
+  SteadyClock::time_point start = {};  ///< of the first step of the call
+
+  /// This place, which it leaves `runs` runs further on.
+  TimePlace take(int64_t runs) {
+    return {next == nullptr ? nullptr : std::exchange(next, next + runs), start};
+  }
+  int64_t now_ns() const { return std::chrono::nanoseconds(SteadyClock::now() - start).count(); }
+};
+
+/// Steps of a call that run one after another.
+struct StepRange {
+  size_t first = 0, end = 0;
+  int threads = 0;  ///< most threads of each step; 0: all of the pool
+  TimePlace times = {};
 };
 
 /// A variant whose kernels are loaded on the processor. Requires: `info`, `arguments` and the
@@ -128,8 +157,15 @@ class LoadedVariant {
  private:
   Status run_direct(const CallContext& context, std::span<const Buffer> buffers) const;
   Status run_copied(const CallContext& context, std::span<const Buffer> buffers) const;
+  void place_steps();
+  int64_t place_steps(size_t first, size_t end, int64_t at);
+  int64_t count_runs(size_t first, size_t end) const;
   Status run_steps(const CallContext& context, char* memory) const;
-  Status run_step(const CallContext& context, size_t number, int64_t trip, char* memory) const;
+  Status run_range(const CallContext& context, const StepRange& range, char* memory) const;
+  Status run_band(const CallContext& context, const ModelBand& band, TimePlace times,
+                  char* memory) const;
+  Status run_step(const CallContext& context, size_t number, int64_t trip, int threads,
+                  char* memory) const;
 
   /// The caller's arrays, or copies of them, in the memory of a call.
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
@@ -140,24 +176,6 @@ class LoadedVariant {
   CallMemory memory_;
 };
 
-CallMemory laid_out(int64_t arena_bytes, const std::vector<LoadedStep>& steps, int64_t arrays) {
-  int64_t scratch = 0, pointers = 0;
-  for (const LoadedStep& step : steps) {
-    scratch = std::max(scratch, step.kernel.info().scratch_bytes);
-    pointers = std::max(pointers, std::ssize(step.arguments));
-  }
-  constexpr int64_t pointer_bytes = sizeof(void*);
-  CallMemory memory;
-  const auto add = [&](int64_t bytes) {
-    return std::exchange(memory.bytes, memory.bytes + round_up(bytes, arena_alignment));
-  };
-  add(arena_bytes);
-  memory.scratch_at = add(scratch);
-  memory.pointers_at = add(pointers * pointer_bytes);
-  memory.arrays_at = add(arrays * pointer_bytes);
-  return memory;
-}
-
 LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
                              const std::vector<Kernel>& kernels)
     : info_(&info), arguments_(arguments) {
@@ -167,13 +185,52 @@ LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentI
     for (const int tensor : step.arguments)
       to.arguments.push_back(pointer_to(info.tensors[static_cast<size_t>(tensor)], info));
   }
-  memory_ = laid_out(info.arena_bytes, steps_, std::ssize(arguments));
+  place_steps();
 }
 
-Status LoadedVariant::run_step(const CallContext& context, size_t number, int64_t trip,
+/// Lays out the memory of a call. Steps that run one after another use the same memory; chains of a
+/// band use memory side by side.
+void LoadedVariant::place_steps() {
+  const int64_t at = round_up(info_->arena_bytes, arena_alignment);
+  int64_t end = place_steps(0, steps_.size(), at);
+  for (const ModelBand& band : info_->bands) {
+    int64_t chain_at = at;
+    for_each_chain(band, [&](size_t, size_t first, size_t behind) {
+      chain_at = place_steps(first, behind, chain_at);
+    });
+    end = std::max(end, chain_at);
+  }
+  memory_.arrays_at = end;
+  memory_.bytes = end + round_up(std::ssize(arguments_) * int64_t{sizeof(void*)}, arena_alignment);
+}
+
+/// Places what these steps use in turn at this offset, and returns the one behind it.
+int64_t LoadedVariant::place_steps(size_t first, size_t end, int64_t at) {
+  int64_t scratch = 0, pointers = 0;
+  for (size_t number = first; number < end; ++number) {
+    scratch = std::max(scratch, steps_[number].kernel.info().scratch_bytes);
+    pointers = std::max(pointers, std::ssize(steps_[number].arguments));
+  }
+  const int64_t pointers_at = at + round_up(scratch, arena_alignment);
+  for (size_t number = first; number < end; ++number) {
+    steps_[number].scratch_at = at;
+    steps_[number].pointers_at = pointers_at;
+  }
+  return pointers_at + round_up(pointers * int64_t{sizeof(void*)}, arena_alignment);
+}
+
+int64_t LoadedVariant::count_runs(size_t first, size_t end) const {
+  int64_t runs = static_cast<int64_t>(end) - static_cast<int64_t>(first);
+  for (const ModelLoop& loop : info_->loops)
+    if (std::cmp_greater_equal(loop.first, first) && std::cmp_less(loop.first, end))
+      runs += (loop.trips - 1) * loop.count;
+  return runs;
+}
+
+Status LoadedVariant::run_step(const CallContext& context, size_t number, int64_t trip, int threads,
                                char* memory) const {
   const LoadedStep& step = steps_[number];
-  const auto pointers = reinterpret_cast<void**>(memory + memory_.pointers_at);
+  const auto pointers = reinterpret_cast<void**>(memory + step.pointers_at);
   for (size_t i = 0; i < step.arguments.size(); ++i) {
     const auto& [place, at, slide] = step.arguments[i];
     char* const begin = place == Place::Constant ? const_cast<char*>(context.shared.constants) + at
@@ -181,11 +238,9 @@ Status LoadedVariant::run_step(const CallContext& context, size_t number, int64_
                                                  : arrays(memory)[at];
     pointers[i] = begin + slide.at(trip);
   }
-  const int limit = context.threads > 0 && step.threads > 0
-                        ? std::min(context.threads, step.threads)
-                        : std::max(context.threads, step.threads);
-  void* const scratch =
-      step.kernel.info().scratch_bytes > 0 ? memory + memory_.scratch_at : nullptr;
+  const int limit = threads > 0 && step.threads > 0 ? std::min(threads, step.threads)
+                                                    : std::max(threads, step.threads);
+  void* const scratch = step.kernel.info().scratch_bytes > 0 ? memory + step.scratch_at : nullptr;
   const Status done =
       step.kernel.run_unchecked({pointers, step.arguments.size()}, scratch, context.pool, limit);
   if (done) return {};
@@ -194,21 +249,62 @@ Status LoadedVariant::run_step(const CallContext& context, size_t number, int64_
 }
 
 Status LoadedVariant::run_steps(const CallContext& context, char* memory) const {
-  if (context.times == nullptr)
-    return for_each_run(*info_, [&](size_t number, int64_t trip) {
-      return run_step(context, number, trip, memory);
-    });
-  context.times->reserve(steps_.size());
-  const auto start = SteadyClock::now();
-  const auto now_ns = [&] {
-    return int64_t{std::chrono::nanoseconds(SteadyClock::now() - start).count()};
+  TimePlace times;
+  if (context.times != nullptr) {
+    context.times->resize(static_cast<size_t>(count_runs(0, steps_.size())));
+    times = {context.times->data(), SteadyClock::now()};
+  }
+  const auto run_until = [&](size_t first, size_t end) {
+    const TimePlace of_range = times.take(count_runs(first, end));
+    return run_range(context, {first, end, context.threads, of_range}, memory);
   };
-  return for_each_run(*info_, [&](size_t number, int64_t trip) -> Status {
-    const int64_t begin_ns = now_ns();
-    TW_RETURN_IF_ERROR(run_step(context, number, trip, memory));
-    context.times->push_back({static_cast<int>(number), begin_ns, now_ns()});
+  size_t done = 0;
+  if (context.runs_side_by_side())
+    for (const ModelBand& band : info_->bands) {
+      const auto first = static_cast<size_t>(band.first), end = static_cast<size_t>(band.end());
+      TW_RETURN_IF_ERROR(run_until(done, first));
+      TW_RETURN_IF_ERROR(run_band(context, band, times.take(count_runs(first, end)), memory));
+      done = end;
+    }
+  return run_until(done, steps_.size());
+}
+
+Status LoadedVariant::run_range(const CallContext& context, const StepRange& range,
+                                char* memory) const {
+  TimePlace times = range.times;
+  return for_each_run(*info_, range.first, range.end, [&](size_t number, int64_t trip) -> Status {
+    if (times.next == nullptr) return run_step(context, number, trip, range.threads, memory);
+    const int64_t begin_ns = times.now_ns();
+    TW_RETURN_IF_ERROR(run_step(context, number, trip, range.threads, memory));
+    *times.next++ = {static_cast<int>(number), begin_ns, times.now_ns()};
     return {};
   });
+}
+
+// A chain is a task of the pool. Its kernels run on the thread of the task.
+Status LoadedVariant::run_band(const CallContext& context, const ModelBand& band, TimePlace times,
+                               char* memory) const {
+  struct Tasks {
+    const LoadedVariant& variant;
+    const CallContext& context;
+    char* memory;
+    std::array<StepRange, most_chains> chains = {};
+    std::mutex mutex = {};
+    Status failed = {};  ///< guarded by the mutex
+  } tasks{*this, context, memory};
+  for_each_chain(band, [&](size_t chain, size_t first, size_t end) {
+    tasks.chains[chain] = {first, end, 1, times.take(count_runs(first, end))};
+  });
+  const TaskFunction run_chain = [](void* of, int32_t chain) noexcept -> int32_t {
+    auto& [variant, calling, at, chains, mutex, failed] = *static_cast<Tasks*>(of);
+    Status done = variant.run_range(calling, chains[static_cast<size_t>(chain)], at);
+    if (done) return 0;
+    const std::lock_guard lock(mutex);
+    failed = std::move(done);
+    return 1;
+  };
+  (void)context.pool.parallel_for(std::ssize(band.chains), run_chain, &tasks, context.threads);
+  return std::move(tasks.failed);
 }
 
 Status LoadedVariant::run(const CallContext& context, std::span<const Buffer> buffers) const {
@@ -410,16 +506,16 @@ Status Model::call(std::span<const Buffer> buffers, ThreadPool& pool, int thread
   return state_->variants[variant].run({state_->shared, pool, threads}, buffers);
 }
 
-Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool& pool,
-                                    int threads) const {
+Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
+                                    BandOrder order) const {
   ModelProfile profile;
   TW_TRY(profile.variant, state_->variant_of(buffers));
   if (state_->device) {
     TW_TRY(profile.steps, state_->on_device[profile.variant]->profile(buffers));
     return profile;
   }
-  const CallContext context{state_->shared, pool, threads, &profile.steps};
   const ThreadPool::Awake awake(pool);
+  const CallContext context{state_->shared, pool, threads, order, &profile.steps};
   TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(context, buffers));
   return profile;
 }
@@ -431,8 +527,24 @@ std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& p
   return times;
 }
 
+namespace {
+
+/// The number of the chain that each step of the variant is in; 0 for steps outside of bands.
+std::vector<size_t> chains_of_steps(const ModelVariant& variant) {
+  std::vector<size_t> chains(variant.steps.size(), 0);
+  for (const ModelBand& band : variant.bands)
+    for_each_chain(band, [&](size_t chain, size_t first, size_t end) {
+      std::fill(chains.begin() + static_cast<ptrdiff_t>(first),
+                chains.begin() + static_cast<ptrdiff_t>(end), chain);
+    });
+  return chains;
+}
+
+}  // namespace
+
 std::string to_trace(const ModelFile& model, const ModelProfile& profile) {
   using Json = nlohmann::json;
+  const std::vector<size_t> chains = chains_of_steps(model.variants[profile.variant]);
   constexpr double ns_per_us = 1000;  // the format's times are in microseconds
   Json events = Json::array();
   for (const auto& [number, begin_ns, end_ns] : profile.steps) {
@@ -442,7 +554,7 @@ std::string to_trace(const ModelFile& model, const ModelProfile& profile) {
                       {"cat", "step"},
                       {"ph", "X"},
                       {"pid", 1},
-                      {"tid", 1},
+                      {"tid", 1 + chains[static_cast<size_t>(number)]},
                       {"ts", static_cast<double>(begin_ns) / ns_per_us},
                       {"dur", static_cast<double>(end_ns - begin_ns) / ns_per_us},
                       {"args",

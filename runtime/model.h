@@ -45,8 +45,15 @@ struct ModelOptions {
 /// The variant and the steps that one call ran, with their times.
 struct ModelProfile {
   size_t variant = 0;  ///< number in ModelFile::variants
-  /// In the order in which they ran; the steps of a loop once for each trip.
+  /// In the order in which they ran; the steps of a loop once for each trip. The chains of a band
+  /// stand one after another, though their times overlap.
   std::vector<StepTime> steps;
+};
+
+/// How a call runs the bands of a variant (ModelVariant::bands).
+enum class BandOrder {
+  SideBySide,  ///< the chains of a band on several threads at once, each on one
+  InOrder,     ///< all steps one after another, each on its number of threads
 };
 
 class Model {
@@ -69,7 +76,8 @@ class Model {
   Result<size_t> variant_of(std::span<const Buffer> buffers) const;
 
   /// Runs the network on logical arrays, one for each input and then one for each output. Each step
-  /// runs on at most `threads` threads of the pool (0: all) and at most ModelStep::threads.
+  /// runs on at most `threads` threads of the pool (0: all) and at most ModelStep::threads. With
+  /// two threads and more the chains of bands run side by side.
   ///
   /// Arrays that are strided or not aligned to their element are copied. Without such arrays, calls
   /// after the first allocate nothing. Errors:
@@ -82,8 +90,8 @@ class Model {
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
   /// The same call, with the time of each step. On a device the steps run one after the other,
   /// timed by the device's clock.
-  Result<ModelProfile> profile(std::span<const Buffer> buffers, ThreadPool& pool,
-                               int threads = 0) const;
+  Result<ModelProfile> profile(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0,
+                               BandOrder order = BandOrder::SideBySide) const;
 
   // The methods above also call networks on a device, without using the pool: they copy the inputs
   // to the device, submit all steps at once (on CUDA as one graph), copy the outputs back, and wait
@@ -119,7 +127,8 @@ class Model {
 std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& profile);
 
 /// The profile in the Trace Event Format of chrome://tracing, which Perfetto reads too: an event
-/// for each run of a step. Requires: a profile of this model.
+/// for each run of a step. Chain k of a band has the thread id k + 1, other steps 1. Requires: a
+/// profile of this model.
 std::string to_trace(const ModelFile& model, const ModelProfile& profile);
 
 }  // namespace tw::runtime

@@ -435,6 +435,134 @@ Status check_order(const Network& model) {
   return {};
 }
 
+// Steps side by side.
+
+/// Each loop is outside of the band or wholly in one of its chains. Requires: checked loops.
+Status check_loops_in(const Network& model, const ModelBand& band, const std::string& name) {
+  Status checked;
+  for_each_chain(band, [&](size_t chain, size_t first, size_t end) {
+    // The loops that end behind the chain's first step; at most the first one begins before it.
+    const std::vector<ModelLoop>& loops = model.variant.loops;
+    auto loop = std::ranges::partition_point(loops, [&](const ModelLoop& before) {
+      return std::cmp_less_equal(before.first + before.count, first);
+    });
+    for (; checked && loop != loops.end() && std::cmp_less(loop->first, end); ++loop)
+      if (std::cmp_less(loop->first, first) || std::cmp_greater(loop->first + loop->count, end))
+        checked =
+            defect(fmt::format("chain {} of {} has a part of loop '{}'", chain, name, loop->name));
+  });
+  return checked;
+}
+
+Status check_bands(const Network& model) {
+  const int64_t steps = std::ssize(model.steps);
+  int64_t behind = 0;  // the band before
+  for (const ModelBand& band : model.variant.bands) {
+    const std::string name = fmt::format("band {}", &band - model.variant.bands.data());
+    if (band.chains.size() < 2 || band.chains.size() > most_chains)
+      return defect(
+          fmt::format("{} has {} chains: expected 2 to {}", name, band.chains.size(), most_chains));
+    int64_t end = band.first;
+    for (const int count : band.chains) {
+      if (count < 1)
+        return defect(fmt::format("{} has a chain of {} steps: expected 1 or more", name, count));
+      end += count;
+    }
+    if (band.first < behind || end > steps)
+      return defect(fmt::format("{} has {} steps from {} on: expected some of {} to {}", name,
+                                end - band.first, band.first, behind, steps - 1));
+    TW_RETURN_IF_ERROR(check_loops_in(model, band, name));
+    behind = end;
+  }
+  return {};
+}
+
+/// An argument of a step in a chain: the bytes that it takes in all trips, from the lowest to the
+/// highest.
+struct ChainAccess {
+  Extent extent;
+  size_t chain = 0;
+  int argument = 0;
+  bool writes = false;
+};
+
+/// The bytes of a tensor in all of `trips` trips.
+Extent extent_in_trips(const ModelTensor& tensor, int64_t trips) {
+  const int64_t period = tensor.slide.period;
+  const Extent first = extent_of(tensor, 0),
+               last = extent_of(tensor, (period > 0 ? std::min(period, trips) : trips) - 1);
+  return {first.place, first.array, std::min(first.begin, last.begin),
+          std::max(first.end, last.end)};
+}
+
+/// The accesses of all chains of the band, by memory and begin. Constants are never written.
+std::vector<ChainAccess> accesses_of(const Network& model, const ModelBand& band,
+                                     const std::vector<int64_t>& trips) {
+  std::vector<ChainAccess> accesses;
+  for_each_chain(band, [&](size_t chain, size_t first, size_t end) {
+    for (size_t number = first; number < end; ++number) {
+      const ModelStep& step = model.steps[number];
+      for (size_t i = 0; i < step.arguments.size(); ++i) {
+        const int argument = step.arguments[i];
+        const Extent extent =
+            extent_in_trips(tensor_at(model, argument), trips[static_cast<size_t>(argument)]);
+        if (extent.place == Place::Constant || extent.begin == extent.end) continue;
+        accesses.push_back({extent, chain, argument, arguments_of(model, step)[i].is_output});
+      }
+    }
+  });
+  std::ranges::sort(accesses, {}, [](const ChainAccess& access) {
+    return std::tuple(access.extent.place, access.extent.array, access.extent.begin, access.chain,
+                      access.argument, access.writes);
+  });
+  return accesses;
+}
+
+/// Of the accesses so far the one that ends last, and the one of another chain that ends last.
+class Furthest {
+ public:
+  void add(const ChainAccess& access) {
+    if (first_ == nullptr || first_->chain == access.chain) {
+      if (first_ == nullptr || access.extent.end > first_->extent.end) first_ = &access;
+    } else if (access.extent.end > first_->extent.end) {
+      second_ = std::exchange(first_, &access);
+    } else if (second_ == nullptr || access.extent.end > second_->extent.end) {
+      second_ = &access;
+    }
+  }
+  /// The one of another chain than `chain` that ends last; null if there is none.
+  const ChainAccess* of_others(size_t chain) const {
+    return first_ != nullptr && first_->chain == chain ? second_ : first_;
+  }
+
+ private:
+  const ChainAccess *first_ = nullptr, *second_ = nullptr;
+};
+
+/// No chain writes what another one reads or writes.
+Status check_side_by_side(const Network& model, const ModelBand& band,
+                          const std::vector<int64_t>& trips) {
+  const std::vector<ChainAccess> accesses = accesses_of(model, band, trips);
+  Furthest all, writes;
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    const ChainAccess& access = accesses[i];
+    const auto memory = [](const Extent& extent) { return std::pair(extent.place, extent.array); };
+    if (i > 0 && memory(access.extent) != memory(accesses[i - 1].extent)) all = writes = {};
+    const ChainAccess* const other = (access.writes ? all : writes).of_others(access.chain);
+    if (other != nullptr && other->extent.overlaps(access.extent))
+      return defect(
+          fmt::format("chains {} and {} of band {} run side by side, and one writes "
+                      "tensor '{}', which overlaps tensor '{}' of the other",
+                      std::min(access.chain, other->chain), std::max(access.chain, other->chain),
+                      &band - model.variant.bands.data(),
+                      tensor_at(model, (access.writes ? access : *other).argument).name,
+                      tensor_at(model, (access.writes ? *other : access).argument).name));
+    all.add(access);
+    if (access.writes) writes.add(access);
+  }
+  return {};
+}
+
 Status check_variant(const Network& model, int64_t constant_bytes) {
   if (model.arena_bytes < 0 || model.arena_bytes > most_memory_bytes)
     return defect(fmt::format("it has an arena of {} bytes: expected 0 to {}", model.arena_bytes,
@@ -443,6 +571,10 @@ Status check_variant(const Network& model, int64_t constant_bytes) {
   TW_RETURN_IF_ERROR(check_loops(model));
   TW_RETURN_IF_ERROR(check_places(model, constant_bytes));
   for (const ModelStep& step : model.steps) TW_RETURN_IF_ERROR(check_step(model, step));
+  TW_RETURN_IF_ERROR(check_bands(model));
+  const std::vector<int64_t> trips = trips_of_tensors(model);
+  for (const ModelBand& band : model.variant.bands)
+    TW_RETURN_IF_ERROR(check_side_by_side(model, band, trips));
   return check_order(model);
 }
 

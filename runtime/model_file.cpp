@@ -84,6 +84,8 @@ Json variant_json(const ModelVariant& variant) {
   for (const ModelLoop& loop : variant.loops)
     json["loops"].push_back(
         {{"name", loop.name}, {"first", loop.first}, {"count", loop.count}, {"trips", loop.trips}});
+  for (const ModelBand& band : variant.bands)
+    json["bands"].push_back({{"first", band.first}, {"chains", band.chains}});
   return json;
 }
 
@@ -179,6 +181,9 @@ Result<ModelVariant> variant_from(const Json& json) {
     for (const Json& entry : json.at("loops"))
       variant.loops.push_back({entry.at("name").get<std::string>(), int_from(entry.at("first")),
                                int_from(entry.at("count")), entry.at("trips").get<int64_t>()});
+  if (json.contains("bands"))
+    for (const Json& entry : json.at("bands"))
+      variant.bands.push_back({int_from(entry.at("first")), ints_from(entry.at("chains"))});
   return variant;
 }
 

@@ -12,13 +12,17 @@
 // A network has a variant for each set of input shapes that it was compiled for, such as batches of
 // 1 and of 8. Variants share kernels and constants. Files of version 2, "TWNETF02", which have no
 // loops, are read too; so are those of version 1, "TWNETF01", whose header holds the fields of the
-// one variant directly.
+// one variant directly. Bands need no version of their own: a runtime that does not know them runs
+// all steps in order, which is always right.
 //
 // Plain values and free functions; thread-safe.
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -78,6 +82,18 @@ struct ModelLoop {
   friend bool operator==(const ModelLoop&, const ModelLoop&) = default;
 };
 
+/// Steps that may run side by side. They are consecutive, from `first` on, and consist of chains
+/// that are consecutive too. The steps of a chain run in order on one thread; the chains run at the
+/// same time on several threads. Example: {3, {2, 1}} runs step 5 beside steps 3 and 4.
+struct ModelBand {
+  int first = 0;
+  std::vector<int> chains;  ///< number of steps of each
+  friend bool operator==(const ModelBand&, const ModelBand&) = default;
+
+  /// Number behind the last step. Requires: a model that passes check_model().
+  int end() const { return std::accumulate(chains.begin(), chains.end(), first); }
+};
+
 /// The network for one set of input shapes.
 struct ModelVariant {
   std::vector<ModelTensor> tensors;
@@ -87,6 +103,9 @@ struct ModelVariant {
   std::string plan;                   ///< for people: what was chosen and what it costs
   std::string graph;                  ///< text of the graph (graph/graph.h), for people and tools
   std::vector<ModelLoop> loops = {};  ///< in the order of their steps, apart from each other
+  /// In the order of their steps, apart from each other. A loop is outside of all bands or wholly
+  /// in one chain.
+  std::vector<ModelBand> bands = {};
   friend bool operator==(const ModelVariant&, const ModelVariant&) = default;
 };
 
@@ -110,21 +129,42 @@ int64_t tensor_alignment(const Target& target);
 /// Most runs of steps in one call of a variant that has loops.
 inline constexpr int64_t most_step_runs = int64_t{1} << 22;
 
-/// Calls `run(step, trip)` for each run of a step in one call of the variant, in order; `step` is
-/// an index into ModelVariant::steps. Ends with the first error. Requires: loops that pass
-/// check_model().
+/// Most chains of a band: each has scratch memory of its own in every call.
+inline constexpr size_t most_chains = 64;
+
+/// Calls `run(step, trip)` for each run of the steps `first` to `end` - 1 in one call of the
+/// variant, in order; `step` is an index into ModelVariant::steps. Ends with the first error.
+/// Requires: loops that pass check_model(), each of which is wholly in the range or outside of it.
+template <typename Run>
+Status for_each_run(const ModelVariant& variant, size_t first, size_t end, const Run& run) {
+  size_t step = first;
+  auto loop =
+      std::ranges::lower_bound(variant.loops, static_cast<int>(first), {}, &ModelLoop::first);
+  for (; loop != variant.loops.end() && std::cmp_less(loop->first, end); ++loop) {
+    const auto begin = static_cast<size_t>(loop->first),
+               behind = begin + static_cast<size_t>(loop->count);
+    for (; step < begin; ++step) TW_RETURN_IF_ERROR(run(step, 0));
+    for (int64_t trip = 0; trip < loop->trips; ++trip)
+      for (step = begin; step < behind; ++step) TW_RETURN_IF_ERROR(run(step, trip));
+  }
+  for (; step < end; ++step) TW_RETURN_IF_ERROR(run(step, 0));
+  return {};
+}
+/// The same for all steps.
 template <typename Run>
 Status for_each_run(const ModelVariant& variant, const Run& run) {
-  size_t step = 0;
-  for (const ModelLoop& loop : variant.loops) {
-    const auto first = static_cast<size_t>(loop.first),
-               end = first + static_cast<size_t>(loop.count);
-    for (; step < first; ++step) TW_RETURN_IF_ERROR(run(step, 0));
-    for (int64_t trip = 0; trip < loop.trips; ++trip)
-      for (step = first; step < end; ++step) TW_RETURN_IF_ERROR(run(step, trip));
+  return for_each_run(variant, 0, variant.steps.size(), run);
+}
+
+/// Calls `run(chain, first, end)` for each chain of the band, with the range of its steps.
+template <typename Run>
+void for_each_chain(const ModelBand& band, const Run& run) {
+  auto first = static_cast<size_t>(band.first);
+  for (size_t chain = 0; chain < band.chains.size(); ++chain) {
+    const size_t end = first + static_cast<size_t>(band.chains[chain]);
+    run(chain, first, end);
+    first = end;
   }
-  for (; step < variant.steps.size(); ++step) TW_RETURN_IF_ERROR(run(step, 0));
-  return {};
 }
 
 /// Largest size of a model's file in bytes.
@@ -134,8 +174,8 @@ inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 std::string show_inputs(const ModelVariant& variant);
 
 /// Lower bound on the arena of a variant: the largest sum of the arrays in it that are needed at
-/// one step, where arrays that some step reads as one are one array. Requires: a model that passes
-/// check_model().
+/// one step, where arrays that some step reads as one are one array. The steps of bands count as
+/// they run in order, so bands may need more. Requires: a model that passes check_model().
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 
 /// Invalid, naming step or tensor, unless running the model is safe:
@@ -149,7 +189,9 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 ///   letters: each kernel has letters of its own, so NCHW16c may be ABCD16b;
 /// - each tensor is written by at most one step, before it is read and not overwritten while it is
 ///   needed, in every trip; inputs and constants are never written;
-/// - outputs of a step lie apart from its other arguments.
+/// - outputs of a step lie apart from its other arguments;
+/// - bands have 2 to most_chains chains of at least one step; no step of a chain writes what a step
+///   of another chain of the band reads or writes.
 /// A tensor that no step writes is another name for what lies in exactly its place when it is first
 /// read, one tensor or several side by side: so reshapes take no step, nor do concatenations whose
 /// pieces are written where they belong. A tensor that moves in a loop and that no step writes is

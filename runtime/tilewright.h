@@ -194,7 +194,7 @@ TW_API tw_status tw_model_call_dlpack(const tw_model* model, const void* const* 
 
 /* The same as tw_model_call, and says when each step of the network ran: the first `capacity` steps
  * in `steps`, which may be NULL if capacity is 0, and in `step_count` how many ran. The steps of a
- * loop run once for each trip. */
+ * loop run once for each trip. The times of steps that run side by side overlap. */
 TW_API tw_status tw_model_profile(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                   int32_t threads, tw_step_time* steps, int32_t capacity,
                                   int32_t* step_count);

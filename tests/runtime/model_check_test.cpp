@@ -7,8 +7,12 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -631,6 +635,153 @@ TEST(ModelCheck, RandomLoopsThatAreAcceptedAreSafe) {
   }
   EXPECT_GT(accepted, rounds / 40);
   EXPECT_GT(unsafe, rounds / 40);
+}
+
+// ---- bands ----------------------------------------------------------------------------------
+
+/// What check_model() says of branches_model_without_code(2) with a change. Tensors are x, w, h,
+/// d0, e0, d1, e1, f1, y.
+std::string defect_of_branches(const std::function<void(ModelVariant&)>& change) {
+  ModelFile model = branches_model_without_code(2);
+  change(model.variants[0]);
+  const Status status = check_model(model);
+  return status ? "" : status.error().message;
+}
+
+TEST(ModelCheck, BandsHaveChainsOfTheirOwn) {
+  EXPECT_EQ(defect_of_branches([](auto&) {}), "");
+  const auto with = [](std::vector<ModelBand> bands) {
+    return defect_of_branches([&](ModelVariant& v) { v.bands = std::move(bands); });
+  };
+  EXPECT_EQ(with({}), "");
+  EXPECT_THAT(with({{1, {}}}), HasSubstr("band 0 has 0 chains: expected 2 to 64"));
+  EXPECT_THAT(with({{1, {5}}}), HasSubstr("band 0 has 1 chains: expected 2 to 64"));
+  EXPECT_THAT(with({{0, std::vector<int>(65, 1)}}), HasSubstr("band 0 has 65 chains"));
+  EXPECT_THAT(with({{1, {5, 0}}}), HasSubstr("band 0 has a chain of 0 steps"));
+  EXPECT_THAT(with({{1, {6, -1}}}), HasSubstr("band 0 has a chain of -1 steps"));
+  EXPECT_THAT(with({{-1, {2, 3}}}), HasSubstr("band 0 has 5 steps from -1 on"));
+  EXPECT_THAT(with({{5, {1, 2}}}), HasSubstr("band 0 has 3 steps from 5 on: expected some of 0"));
+  EXPECT_THAT(with({{1, {2, std::numeric_limits<int>::max()}}}), HasSubstr("steps from 1 on"));
+  EXPECT_THAT(with({{1, {2, 3}}, {5, {1, 1}}}), HasSubstr("band 1 has 2 steps from 5 on"));
+}
+
+TEST(ModelCheck, LoopsLieInOneChainOrOutsideOfBands) {
+  const auto with = [](const ModelLoop& loop) {
+    return defect_of_branches([&](ModelVariant& v) { v.loops = {loop}; });
+  };
+  // Steps that run twice read and write the same again.
+  EXPECT_EQ(with({"l", 1, 2, 2}), "");
+  EXPECT_EQ(with({"l", 4, 2, 2}), "");
+  EXPECT_EQ(with({"l", 6, 1, 2}), "");
+  EXPECT_THAT(with({"l", 0, 2, 2}), HasSubstr("chain 0 of band 0 has a part of loop 'l'"));
+  EXPECT_THAT(with({"l", 2, 2, 2}), HasSubstr("chain 0 of band 0 has a part of loop 'l'"));
+  EXPECT_THAT(with({"l", 5, 2, 2}), HasSubstr("chain 1 of band 0 has a part of loop 'l'"));
+  EXPECT_THAT(with({"l", 0, 7, 2}), HasSubstr("chain 0 of band 0 has a part of loop 'l'"));
+}
+
+TEST(ModelCheck, ChainsDoNotUseWhatOthersWrite) {
+  const auto moved = [](size_t tensor, int64_t at) {
+    return defect_of_branches([&](ModelVariant& v) { v.tensors[tensor].at = at; });
+  };
+  const std::string beside = "chains 0 and 1 of band 0 run side by side, and one writes tensor ";
+  // Without the band d1 may take the place of d0, which nothing reads any more.
+  EXPECT_EQ(defect_of_branches([](ModelVariant& v) {
+              v.tensors[5].at = v.tensors[3].at;
+              v.bands.clear();
+            }),
+            "");
+  EXPECT_THAT(moved(5, 64), HasSubstr(beside + "'d0', which overlaps tensor 'd1' of the other"));
+  EXPECT_EQ(moved(7, 192), "") << "f1 may take the place of d1, which is of its own chain";
+  EXPECT_THAT(defect_of_branches([](ModelVariant& v) { v.steps[4].arguments[0] = 3; }),
+              HasSubstr(beside + "'d0', which overlaps tensor 'd0' of the other"));
+  EXPECT_THAT(defect_of_branches([](ModelVariant& v) {
+                v.bands = {{0, {1, 2}}};
+              }),
+              HasSubstr(beside + "'h', which overlaps tensor 'h' of the other"));
+  EXPECT_EQ(defect_of_branches([](ModelVariant& v) { v.bands = {{1, {2, 1}}}; }), "");
+  EXPECT_THAT(defect_of_branches([](ModelVariant& v) {
+                v.bands = {{3, {1, 2}}};
+              }),
+              HasSubstr(beside + "'d1'"));
+}
+
+TEST(ModelCheck, TensorsThatMoveTakeAllTheirPlacesInABand) {
+  // d1 moves over two places in its loop, of which the second one is that of d0.
+  const auto with_begin = [](int64_t begin) {
+    return defect_of_branches([&](ModelVariant& v) {
+      v.loops = {{"l", 3, 1, 2}};
+      v.tensors[5].at = 0;
+      v.tensors[5].slide = {begin, 64, 0};
+      v.tensors.push_back(v.tensors[5]);
+      v.tensors.back().slide = {begin + 64, 0, 0};
+      v.steps[4].arguments[0] = static_cast<int>(v.tensors.size()) - 1;
+      v.arena_bytes += 128;
+    });
+  };
+  EXPECT_EQ(with_begin(448), "");
+  EXPECT_THAT(with_begin(0), HasSubstr("run side by side"));
+  EXPECT_THAT(with_begin(64), HasSubstr("run side by side"));
+}
+
+/// Whether no byte that a chain of a band writes is read or written by another one. Requires: bands
+/// inside of the steps, no loops.
+bool are_chains_apart(const ModelFile& model) {
+  const ModelVariant& variant = model.variants[0];
+  for (const ModelBand& band : variant.bands) {
+    std::map<std::tuple<Place, int64_t>, std::pair<std::set<size_t>, std::set<size_t>>> bytes;
+    for_each_chain(band, [&](size_t chain, size_t first, size_t end) {
+      for (size_t number = first; number < end; ++number) {
+        const ModelStep& step = variant.steps[number];
+        for (size_t i = 0; i < step.arguments.size(); ++i) {
+          const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
+          for (int64_t byte = tensor.at; byte < tensor.at + tensor.bytes; ++byte) {
+            auto& [reads, writes] = bytes[{tensor.place, byte}];
+            (i + 1 == step.arguments.size() ? writes : reads).insert(chain);
+          }
+        }
+      }
+    });
+    for (const auto& [place, users] : bytes) {
+      const auto& [reads, writes] = users;
+      if (writes.size() > 1) return false;
+      if (!writes.empty() &&
+          (reads.size() > 1 || (reads.size() == 1 && *reads.begin() != *writes.begin())))
+        return false;
+    }
+  }
+  return true;
+}
+
+TEST(ModelCheck, RandomBandsAreAcceptedWhereTheirChainsLieApart) {
+  const std::vector<ModelFile> of_chains = {branches_model_without_code(2),
+                                            branches_model_without_code(3),
+                                            branches_model_without_code(4)};
+  Random random(9);
+  int accepted = 0, unsafe = 0;
+  for (int round = 0; round < 6'000; ++round) {
+    ModelFile model = of_chains[static_cast<size_t>(random.below(3))];
+    ModelVariant& variant = model.variants[0];
+    const auto tensors = static_cast<int64_t>(variant.tensors.size());
+    for (int64_t changes = random.below(4); changes > 0; --changes) {
+      ModelTensor& tensor = variant.tensors[static_cast<size_t>(2 + random.below(tensors - 3))];
+      tensor.at = 64 * random.below(variant.arena_bytes / 64);
+    }
+    if (random.below(2) == 0) {
+      variant.bands = {{static_cast<int>(random.below(4)), {}}};
+      for (int64_t chains = 2 + random.below(2); chains > 0; --chains)
+        variant.bands[0].chains.push_back(1 + static_cast<int>(random.below(3)));
+      if (variant.bands[0].end() > std::ssize(variant.steps)) continue;
+    }
+    const bool is_accepted = check_model(model).has_value();
+    const bool is_safe = are_chains_apart(model);
+    ModelFile in_order = model;
+    in_order.variants[0].bands.clear();
+    ASSERT_EQ(is_accepted, is_safe && check_model(in_order).has_value()) << "round " << round;
+    accepted += is_accepted ? 1 : 0;
+    unsafe += is_safe ? 0 : 1;
+  }
+  EXPECT_GT(accepted, 500);
+  EXPECT_GT(unsafe, 500);
 }
 
 }  // namespace

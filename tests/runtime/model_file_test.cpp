@@ -318,5 +318,24 @@ TEST_F(ModelFileTest, ADeepHeaderIsRefusedAndNoStackIsExhausted) {
   expect_refused("the header is not in canonical form");
 }
 
+TEST_F(ModelFileTest, KeepsBands) {
+  ModelFile model = branches_model_without_code(3);
+  ASSERT_TRUE(write_model(path_, model));
+  EXPECT_EQ(read_model(path_), model);
+  for (const char* field : {"first", "chains"}) {
+    write_bytes(path_, with_model_header(model, kernels_of(model), [&](auto& json) {
+                  auto& value = json["variants"][0]["bands"][0][field];
+                  (value.is_array() ? value[0] : value) = int64_t{1} << 40;
+                }));
+    expect_refused("band 0 has");
+  }
+  // A file without bands, as a runtime reads it that does not know them, is the network in order.
+  write_bytes(path_, with_model_header(model, kernels_of(model), [](auto& json) {
+                EXPECT_EQ(json["variants"][0].erase("bands"), 1u);
+              }));
+  model.variants[0].bands.clear();
+  EXPECT_EQ(read_model(path_), model);
+}
+
 }  // namespace
 }  // namespace tw::runtime

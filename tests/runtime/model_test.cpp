@@ -516,5 +516,120 @@ TEST(Model, AProfileIsATrace) {
             0u);
 }
 
+TEST(Model, AStepOfABandIsOnItsChainsThreadInATrace) {
+  ModelProfile times;
+  for (int step = 0; step < 7; ++step) times.steps.push_back({step, step, step + 1});
+  const auto trace = nlohmann::json::parse(to_trace(branches_model_without_code(2), times));
+  std::vector<int> threads;
+  for (const auto& event : trace.at("traceEvents")) threads.push_back(event.at("tid"));
+  EXPECT_THAT(threads, ElementsAre(1, 1, 1, 2, 2, 2, 1));
+}
+
+// ---- bands ----------------------------------------------------------------------------------
+
+/// Calls of branches_model() in a pool.
+class Branches : public testing::TestWithParam<int> {
+ protected:
+  static constexpr int chains = 5;
+  std::vector<Buffer> buffers() {
+    return {{x_.data(), Float32, {4}, {}}, {y_.data(), Float32, {4}, {}}};
+  }
+  void expect_result() { EXPECT_EQ(y_, branches_result(chains, x_)); }
+
+  ThreadPool pool_{{.threads = GetParam()}};
+  const Model model_ = Model::load(branches_model(chains)).value();
+  std::vector<float> x_ = {1, 2, 3, 4}, y_ = std::vector<float>(4, -1);
+};
+INSTANTIATE_TEST_SUITE_P(Threads, Branches, testing::Values(1, 2, 3, 8));
+
+TEST_P(Branches, ChainsSideBySideComputeWhatStepsInOrderDo) {
+  for (int call = 0; call < 3000; ++call) {
+    x_[static_cast<size_t>(call % 4)] = static_cast<float>(call % 97);
+    std::ranges::fill(y_, -1);
+    ASSERT_TRUE(model_.call(buffers(), pool_, call % 5));
+    ASSERT_EQ(y_, branches_result(chains, x_)) << "call " << call;
+  }
+}
+
+TEST_P(Branches, CallersAtTheSameTimeHaveMemoryOfTheirOwn) {
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong = 0;
+  for (int caller = 0; caller < 3; ++caller)
+    callers.emplace_back([&, caller] {
+      std::vector<float> x = {1, 2, 3, static_cast<float>(caller)}, y(4);
+      const std::vector<Buffer> arrays = {{x.data(), Float32, {4}, {}},
+                                          {y.data(), Float32, {4}, {}}};
+      for (int call = 0; call < 500; ++call) {
+        x[0] = static_cast<float>(call % 31);
+        if (!model_.call(arrays, pool_) || y != branches_result(chains, x)) ++wrong;
+      }
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(Branches, AProfileHasTheTimeOfEachStep) {
+  for (const BandOrder order : {BandOrder::SideBySide, BandOrder::InOrder}) {
+    const auto profile = model_.profile(buffers(), pool_, 0, order);
+    ASSERT_TRUE(profile) << profile.error().message;
+    expect_result();
+    const std::vector<ModelStep>& steps = model_.info().variants[0].steps;
+    ASSERT_EQ(profile->steps.size(), steps.size());
+    const ModelBand& band = model_.info().variants[0].bands[0];
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const StepTime& time = profile->steps[i];
+      EXPECT_EQ(time.step, static_cast<int>(i));
+      EXPECT_LE(time.begin_ns, time.end_ns);
+      EXPECT_LE(profile->steps[0].end_ns, i == 0 ? time.end_ns : time.begin_ns);
+      if (std::cmp_greater_equal(i, band.end()))
+        for (size_t before = 0; before < i; ++before)
+          EXPECT_LE(profile->steps[before].end_ns, time.begin_ns);
+      else if (i > 0 && order == BandOrder::InOrder)
+        EXPECT_LE(profile->steps[i - 1].end_ns, time.begin_ns);
+    }
+    for_each_chain(band, [&](size_t, size_t first, size_t end) {
+      for (size_t i = first + 1; i < end; ++i)
+        EXPECT_LE(profile->steps[i - 1].end_ns, profile->steps[i].begin_ns);
+    });
+  }
+}
+
+TEST_P(Branches, LoopsRunWithinTheirChain) {
+  ModelFile file = branches_model(2);
+  file.variants[0].loops = {{"again", 1, 2, 3}, {"last", 6, 1, 2}};
+  const auto model = Model::load(file);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto profile = model->profile(buffers(), pool_);
+  ASSERT_TRUE(profile) << profile.error().message;
+  EXPECT_EQ(y_, branches_result(2, x_));
+  std::vector<int> runs;
+  for (const StepTime& time : profile->steps) runs.push_back(time.step);
+  EXPECT_THAT(runs, ElementsAre(0, 1, 2, 1, 2, 1, 2, 3, 4, 5, 6, 6));
+}
+
+TEST_P(Branches, AStepThatFailsIsNamed) {
+  // w = 0 and h = w w = 0, so that d = x and only the steps that compute e fail where x is -1.
+  ModelFile file = branches_model(chains);
+  file.constants = std::string(16, '\0');
+  file.variants[0].steps[0].arguments[0] = 1;
+  const Model failing = Model::load(file).value();
+  for (int call = 0; call < 100; ++call) {
+    x_[2] = -1;
+    const Status status = failing.call(buffers(), pool_);
+    ASSERT_FALSE(status);
+    EXPECT_THAT(status.error().message, testing::ContainsRegex("step [0-9]+ 'e[0-4]'"));
+    x_[2] = 3;
+    ASSERT_TRUE(failing.call(buffers(), pool_));
+  }
+}
+
+TEST_P(Branches, CallsAfterTheFirstAllocateNothing) {
+  const std::vector<Buffer> arrays = buffers();
+  ASSERT_TRUE(model_.call(arrays, pool_));
+  const int before = new_calls;
+  ASSERT_TRUE(model_.call(arrays, pool_));
+  EXPECT_EQ(new_calls, before);
+}
+
 }  // namespace
 }  // namespace tw::runtime

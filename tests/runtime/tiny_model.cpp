@@ -329,6 +329,67 @@ ModelFile chain_model(int steps) {
   return model;
 }
 
+ModelFile branches_model_without_code(int chains) {
+  ModelFile model = empty_model("branches");
+  ModelVariant& variant = model.variants[0];
+  variant.tensors = {tiny_tensor("x", {4}, Place::Input, 0),
+                     tiny_tensor("w", {4}, Place::Constant, 0)};
+  model.kernels = {multiply_kernel(),
+                   tiny_kernel("twice(a[4])", {{"a", {4}}, {"out", {4}, true}}, {{"twice", 2}}),
+                   tiny_kernel("add(a[4],b[4])", {{"a", {4}}, {"b", {4}}, {"out", {4}, true}},
+                               {{"sum", 4}, {"store", 1}})};
+  model.kernels[2].info.scratch_bytes = 16;
+  const auto add = [&](const std::string& name, int kernel, std::vector<int> inputs) {
+    const auto tensor = static_cast<int>(variant.tensors.size());
+    variant.tensors.push_back(tiny_tensor(name, {4}, Place::Arena, variant.arena_bytes));
+    variant.arena_bytes += 64;
+    inputs.push_back(tensor);
+    variant.steps.push_back({name, kernel, inputs, 0, 10});
+    return tensor;
+  };
+  const int x = 0, w = 1, h = add("h", 0, {x, w});
+  ModelBand band{1, {}};
+  std::vector<int> results;
+  for (int chain = 0; chain < chains; ++chain) {
+    const std::string number = std::to_string(chain);
+    const int d = add("d" + number, 2, {h, x});
+    results.push_back(add("e" + number, 0, {d, w}));
+    if (chain % 2 == 1) results.back() = add("f" + number, 1, {results.back()});
+    band.chains.push_back(2 + chain % 2);
+  }
+  int sum = results[0];
+  for (int chain = 1; chain < chains; ++chain)
+    sum = add("s" + std::to_string(chain), 2, {sum, results[static_cast<size_t>(chain)]});
+  variant.tensors.back().name = "y";
+  variant.tensors.back().place = Place::Output;
+  variant.tensors.back().at = 0;
+  variant.inputs = {0};
+  variant.outputs = {sum};
+  variant.bands = {band};
+  model.constants = constants_of_w();
+  return model;
+}
+
+ModelFile branches_model(int chains) {
+  ModelFile model = branches_model_without_code(chains);
+  model.kernels[0].object = compile_c(multiply_source);
+  model.kernels[1].object = compile_c(twice_source);
+  model.kernels[2].object = compile_c(add_source);
+  return model;
+}
+
+std::vector<float> branches_result(int chains, const std::vector<float>& x) {
+  std::vector<float> y;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto w = static_cast<float>(i + 1);
+    const float e = (x[i] * w + x[i]) * w;
+    float sum = e;
+    for (int chain = 1; chain < chains; ++chain) sum += chain % 2 == 1 ? 2 * e : e;
+    y.push_back(sum);
+  }
+  return y;
+}
+
 std::string with_header(const std::string& bytes,
                         const std::function<void(nlohmann::json&)>& change) {
   const std::string magic = bytes.substr(0, 8);

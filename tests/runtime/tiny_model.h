@@ -55,6 +55,20 @@ ModelFile loop_model_without_code(int64_t trips);
 ModelFile loop_model_for_cuda(int64_t trips);
 std::map<std::string, FakeKernel> loop_kernels_for_fake_cuda(int64_t trips);
 
+/// y = r_0 + ... for f32 {4} with h = x * w, and r_k = (h + x) * w where k is even, twice that
+/// where it is odd. Steps 1 to 5 and so on are a band of a chain for each k, of two or three steps:
+///
+///     multiply(x, w) -> h
+///     add(h, x) -> d0     multiply(d0, w) -> e0
+///     add(h, x) -> d1     multiply(d1, w) -> e1     twice(e1) -> f1
+///     add(e0, f1) -> y
+///
+/// All arrays of the arena lie apart, in the order in which they are written. add needs scratch
+/// memory of its own while it runs. multiply fails with 7 where x is -1.
+ModelFile branches_model(int chains);
+ModelFile branches_model_without_code(int chains);
+std::vector<float> branches_result(int chains, const std::vector<float>& x);
+
 /// A file of this format with its header changed and the header's hash made to agree
 /// (runtime/sealed_header.h).
 std::string with_header(const std::string& bytes,
