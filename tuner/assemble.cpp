@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -28,6 +29,7 @@ class Assembler {
         script_(script),
         kernels_(kernels),
         types_(graph::tensor_types(graph)),
+        moments_(moments_of(script)),
         lifetimes_(script.storages.size(), {0, -1, -1}) {}
 
   Result<runtime::ModelFile> assemble(const ModelTitle& title) {
@@ -43,6 +45,7 @@ class Assembler {
     for (const ScriptArgument& output : script_.outputs) variant_.outputs.push_back(port(output));
     for (const ScriptCall& call : script_.calls) TW_RETURN_IF_ERROR(add(call));
     for (const ScriptLoop& loop : script_.loops) add(loop);
+    for (const ScriptBand& band : script_.bands) add(band);
     TW_RETURN_IF_ERROR(check_slices());
     place_storages();
     model_.kernels = kernels_;
@@ -52,6 +55,23 @@ class Assembler {
   }
 
  private:
+  /// The moment at which each call runs, for the lifetimes of arrays. The calls of a band run at
+  /// one moment: {0, 1, 2, 2, 2, 3} where the band has calls 2 to 4.
+  static std::vector<int> moments_of(const Script& script) {
+    std::vector<int> moments(script.calls.size());
+    auto band = script.bands.begin();
+    int moment = 0;
+    for (size_t call = 0; call < moments.size(); ++moment) {
+      size_t end = call + 1;
+      if (band != script.bands.end() && band->first == call) {
+        end = std::accumulate(band->chains.begin(), band->chains.end(), call);
+        ++band;
+      }
+      while (call < end) moments[call++] = moment;
+    }
+    return moments;
+  }
+
   /// An array of the caller.
   int port(const ScriptArgument& argument) {
     const graph::TensorType& type = types_.at(argument.tensor);
@@ -92,14 +112,20 @@ class Assembler {
 
   /// What a loop keeps is alive as long as the loop runs.
   void add(const ScriptLoop& loop) {
-    const int first = static_cast<int>(loop.first), last = static_cast<int>(loop.end) - 1;
-    if (last < first) return;
+    if (loop.end == loop.first) return;
+    const int first = moments_[loop.first], last = moments_[loop.end - 1];
     for (const size_t storage : loop.kept) {
       runtime::Lifetime& lifetime = lifetimes_[storage];
       lifetime.first = lifetime.first < 0 ? first : std::min(lifetime.first, first);
       lifetime.last = std::max(lifetime.last, last);
     }
-    variant_.loops.push_back({loop.name, first, last - first + 1, loop.trips});
+    variant_.loops.push_back({loop.name, static_cast<int>(loop.first),
+                              static_cast<int>(loop.end - loop.first), loop.trips});
+  }
+
+  void add(const ScriptBand& band) {
+    variant_.bands.push_back(
+        {static_cast<int>(band.first), {band.chains.begin(), band.chains.end()}});
   }
 
   /// The script's argument for that of a kernel, by the name in the compute.
@@ -119,9 +145,9 @@ class Assembler {
 
   int array(const ScriptArgument& argument, const runtime::ArgumentInfo& info) {
     runtime::Lifetime& lifetime = lifetimes_[argument.storage];
-    const int step = static_cast<int>(variant_.steps.size());
-    if (lifetime.first < 0) lifetime.first = step;
-    lifetime.last = step;
+    const int moment = moments_[variant_.steps.size()];
+    if (lifetime.first < 0) lifetime.first = moment;
+    lifetime.last = moment;
     return tensor_in(
         {argument.tensor, info.dtype, info.shape, info.layout, runtime::storage_bytes(info)},
         argument.storage);
@@ -291,7 +317,8 @@ class Assembler {
   int64_t alignment_ = 1;  ///< of tensors in constants and arena
   runtime::ModelFile model_;
   runtime::ModelVariant variant_;
-  std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage; -1: no call has used it
+  const std::vector<int> moments_;            ///< of each call
+  std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage, in moments; -1: unused
   std::vector<size_t> storage_of_;            ///< of each tensor of the model
   std::map<std::tuple<size_t, DType, std::vector<int64_t>, std::string>, size_t> tensors_;
   std::map<std::tuple<std::string, std::vector<int64_t>, std::string>, size_t> constants_;

@@ -86,12 +86,20 @@ struct ScriptLoop {
   std::vector<size_t> kept;  ///< storages that have to keep their content from trip to trip
 };
 
+/// Consecutive calls that do not depend on each other but within chains, which are consecutive too
+/// (runtime::ModelBand).
+struct ScriptBand {
+  size_t first = 0;
+  std::vector<size_t> chains;  ///< number of calls of each
+};
+
 /// The calls of a model before any of its kernels is built.
 struct Script {
   std::vector<KernelRequest> kernels;  ///< distinct
   std::vector<ScriptStorage> storages;
   std::vector<ScriptCall> calls;
   std::vector<ScriptLoop> loops;                ///< in order, apart from each other
+  std::vector<ScriptBand> bands;                ///< in order, apart from each other (bands.h)
   std::vector<ScriptArgument> inputs, outputs;  ///< row-major, in the order of the graph
 };
 
@@ -108,8 +116,9 @@ struct ModelTitle {
 };
 
 /// Packs the constants, runs the preparations of the kernels on them, places all arrays, and checks
-/// the model. Requires: one kernel for each of
-/// script.kernels, in order. Internal if a kernel has another layout of an array than the script.
+/// the model. What the calls of a band use keeps its memory while the band runs. Requires: one
+/// kernel for each of script.kernels, in order. Internal if a kernel has another layout of an array
+/// than the script.
 Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
                                     const std::vector<runtime::Artifact>& kernels,
                                     const ModelTitle& title);

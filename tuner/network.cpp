@@ -14,6 +14,7 @@
 #include "base/isa.h"
 #include "graph/plan_text.h"
 #include "schedules/schedule.h"
+#include "tuner/bands.h"
 #include "tuner/contenders.h"
 #include "tuner/host_machine.h"
 #include "tuner/network_error.h"
@@ -523,23 +524,39 @@ std::vector<graph::KernelLabel> labels_of(const std::vector<KernelChoice>& kerne
   return labels;
 }
 
+/// The bands whose choice is true; a band without a choice is left out.
+std::vector<ScriptBand> chosen(const std::vector<ScriptBand>& bands,
+                               const std::vector<bool>& choices) {
+  std::vector<ScriptBand> chosen;
+  for (size_t i = 0; i < std::min(bands.size(), choices.size()); ++i)
+    if (choices[i]) chosen.push_back(bands[i]);
+  return chosen;
+}
+
 }  // namespace
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
-                               const Environment& environment, BuiltKernels& kernels) {
-  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment, kernels);
+                               const Environment& environment, BuiltKernels& kernels,
+                               const std::vector<bool>& side_by_side) {
+  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment, kernels,
+                     side_by_side);
 }
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const std::string& name,
                                const Target& target, int threads, const Environment& environment,
-                               BuiltKernels& kernels) {
-  TW_TRY(const Script script, make_script(graph, planned));
+                               BuiltKernels& kernels, const std::vector<bool>& side_by_side) {
+  TW_TRY(Script script, make_script(graph, planned));
+  BuiltModel built;
+  if (threads > 1 && !target.is_gpu()) {
+    script = with_bands(std::move(script), threads);
+    built.bands = script.bands.size();
+    script.bands = chosen(script.bands, side_by_side);
+  }
   kernels.insert(tuned.built.begin(), tuned.built.end());
   TW_TRY(const std::vector<runtime::Artifact> artifacts,
          build_kernels(script.kernels, target, environment, kernels));
-  BuiltModel built;
   TW_TRY(built.file, assemble(graph, script, artifacts,
                               {.name = name,
                                .target = target.to_string(),

@@ -124,16 +124,22 @@ struct BuiltModel {
   /// Number of kernels that were chosen by prediction and were neither run nor verified on this
   /// device.
   size_t unverified = 0;
+  size_t bands = 0;  ///< number of bands that steps may run in (tuner/bands.h)
 };
 /// Builds the kernels of tuned.plans[plan], except those in `kernels` and tuned.built, and
 /// assembles the model. The new ones are added to `kernels`. Errors as build_kernels().
+///
+/// On processors with several threads the steps stand in the order of their bands. The file has the
+/// bands for which `side_by_side` is true; a band without a value there is left out, and its steps
+/// run in the same order one after another.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
-                               const Environment& environment, BuiltKernels& kernels);
+                               const Environment& environment, BuiltKernels& kernels,
+                               const std::vector<bool>& side_by_side = {});
 /// The same for a plan that was chosen from tuned.schemes.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const std::string& name,
                                const Target& target, int threads, const Environment& environment,
-                               BuiltKernels& kernels);
+                               BuiltKernels& kernels, const std::vector<bool>& side_by_side = {});
 
 }  // namespace tw::tuner
