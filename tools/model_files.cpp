@@ -47,13 +47,38 @@ int64_t distinct_kernels(const ModelVariant& variant) {
   return std::ssize(kernels);
 }
 
-/// "2", or "2; 5 steps on fewer" where some steps are faster so.
+/// "2 bands of 2 to 4 chains side by side".
+std::string bands_text(const ModelVariant& variant) {
+  const auto [least, most] = std::ranges::minmax(
+      variant.bands, {}, [](const runtime::ModelBand& band) { return band.chains.size(); });
+  const std::string range = least.chains.size() == most.chains.size()
+                                ? std::to_string(most.chains.size())
+                                : fmt::format("{} to {}", least.chains.size(), most.chains.size());
+  return fmt::format("{} of {} chains side by side", counted(std::ssize(variant.bands), "band"),
+                     range);
+}
+
+/// "2", or "2; 5 steps on fewer; 3 bands of 2 chains side by side" where that is faster.
 std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
+  std::string text = std::to_string(model.threads);
   const auto limited = std::ranges::count_if(variant.steps, [&](const ModelStep& step) {
     return step.threads > 0 && step.threads < model.threads;
   });
-  if (limited == 0) return std::to_string(model.threads);
-  return fmt::format("{}; {} on fewer", model.threads, counted(limited, "step"));
+  if (limited > 0) text += fmt::format("; {} on fewer", counted(limited, "step"));
+  if (!variant.bands.empty()) text += "; " + bands_text(variant);
+  return text;
+}
+
+/// The place of each step in the bands of a variant: "2: chain 1" for a step of the first chain of
+/// the second band, empty outside of bands.
+std::vector<std::string> places_in_bands(const ModelVariant& variant) {
+  std::vector<std::string> places(variant.steps.size());
+  for (size_t band = 0; band < variant.bands.size(); ++band)
+    for_each_chain(variant.bands[band], [&](size_t chain, size_t first, size_t end) {
+      for (size_t step = first; step < end; ++step)
+        places[step] = fmt::format("{}: chain {}", band + 1, chain + 1);
+    });
+  return places;
 }
 
 std::string type_text(const ModelTensor& tensor) {
@@ -131,6 +156,12 @@ Table table_of_steps(const ModelFile& model, size_t number) {
                           unit.text(step.predicted_ns), share_text(step.predicted_ns, all),
                           arguments_text(variant, step)});
   }
+  if (variant.bands.empty()) return table;
+  const std::vector<std::string> places = places_in_bands(variant);
+  constexpr ptrdiff_t behind_name = 1;
+  table.header.insert(table.header.begin() + behind_name, "side by side");
+  for (size_t i = 0; i < places.size(); ++i)
+    table.rows[i].insert(table.rows[i].begin() + behind_name, places[i]);
   return table;
 }
 
@@ -198,10 +229,14 @@ nlohmann::json json_of_variant(const ModelFile& model, const ModelVariant& varia
     steps.push_back(json_of_step(model, variant, variant.steps[i]));
     steps.back()["runs"] = runs_of(variant, i);
   }
+  nlohmann::json bands = nlohmann::json::array();
+  for (const runtime::ModelBand& band : variant.bands)
+    bands.push_back({{"first_step", band.first}, {"chains", band.chains}});
   return {{"inputs", json_of_ports(variant, variant.inputs)},
           {"outputs", json_of_ports(variant, variant.outputs)},
           {"arena_bytes", variant.arena_bytes},
           {"least_arena_bytes", runtime::least_arena_bytes(model, variant)},
+          {"bands", bands},
           {"steps", steps}};
 }
 

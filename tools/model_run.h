@@ -43,6 +43,7 @@ struct ModelRun {
   size_t measured = 0;              ///< which of these is that of `model`
   double importing_s = 0, building_s = 0;
   runtime::ModelFile model;
+  size_t bands = 0;                ///< that steps of `model` may run in (tuner/bands.h)
   std::vector<size_t> unverified;  ///< of each plan that was built: kernels that were never run
 };
 

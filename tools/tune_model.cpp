@@ -100,7 +100,7 @@ double race_s(const TuneFlags& flags) {
 }
 
 /// Measurements of whole networks: the best plans by turns; on several threads also the steps on
-/// one and on all of them, and the network before and after that.
+/// one, on all of them and side by side, and the network before and after that.
 int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
 
 bool measures(const TuneFlags& flags) { return options_of(flags).effort != tuner::Effort::None; }
@@ -154,16 +154,16 @@ Status tune_watched(ModelRun& run, const tuner::NetworkOptions& options, const T
   return {};
 }
 
-Result<runtime::ModelFile> build(ModelRun& run, size_t plan, Workshop& shop,
-                                 const tuner::Environment& environment) {
+Result<tuner::BuiltModel> build(ModelRun& run, size_t plan, Workshop& shop,
+                                const tuner::Environment& environment,
+                                const std::vector<bool>& side_by_side = {}) {
   const int64_t before = environment.clock();
-  TW_TRY(
-      tuner::BuiltModel built,
-      tuner::build_model(*run.graph, run.tuned, plan, run.name, shop.target.target,
-                         static_cast<int>(shop.flags.target.threads), environment, shop.kernels));
+  TW_TRY(tuner::BuiltModel built,
+         tuner::build_model(*run.graph, run.tuned, plan, run.name, shop.target.target,
+                            static_cast<int>(shop.flags.target.threads), environment, shop.kernels,
+                            side_by_side));
   run.building_s += static_cast<double>(environment.clock() - before) / 1e9;
-  run.unverified.push_back(built.unverified);
-  return std::move(built.file);
+  return built;
 }
 
 tuner::RaceOptions race_options(const Workshop& shop) {
@@ -174,18 +174,30 @@ tuner::RaceOptions race_options(const Workshop& shop) {
   return options;
 }
 
+Result<std::vector<runtime::Model>> load_all(const std::vector<runtime::ModelFile>& files,
+                                             const runtime::ModelOptions& options) {
+  std::vector<runtime::Model> models;
+  for (const runtime::ModelFile& file : files) {
+    TW_TRY(runtime::Model model, runtime::Model::load(file, options));
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
 /// Measures the best plans as wholes, by turns, and keeps the fastest. Plans with kernels that were
 /// never run behind a worker's limits do not take part, nor do those that there is no time to
 /// build.
 Status race_plans(ModelRun& run, Workshop& shop) {
   std::vector<runtime::ModelFile> files = {run.model};
-  std::vector<size_t> plans = {0};
+  std::vector<size_t> plans = {0}, bands = {run.bands};
   for (size_t plan = 1; plan < run.tuned.plans.size(); ++plan) {
     if (shop.left_s() < race_s(shop.flags)) break;
-    TW_TRY(runtime::ModelFile file, build(run, plan, shop, shop.environment));
-    if (run.unverified.back() > 0) continue;
-    files.push_back(std::move(file));
+    TW_TRY(tuner::BuiltModel built, build(run, plan, shop, shop.environment));
+    run.unverified.push_back(built.unverified);
+    if (built.unverified > 0) continue;
+    files.push_back(std::move(built.file));
     plans.push_back(plan);
+    bands.push_back(built.bands);
   }
   const Target& target = shop.target.target;
   runtime::ModelOptions loading;
@@ -194,47 +206,65 @@ Status race_plans(ModelRun& run, Workshop& shop) {
     TW_TRY(loading.device, codegen::backend_of(target).open({.index = shop.target.device}));
     TW_TRY(turn, turn_on(*loading.device, shop.environment.clock));
   }
-  std::vector<runtime::Model> models;
-  for (const runtime::ModelFile& file : files) {
-    TW_TRY(runtime::Model model, runtime::Model::load(file, loading));
-    models.push_back(std::move(model));
-  }
+  TW_TRY(const std::vector<runtime::Model> models, load_all(files, loading));
   TW_TRY(run.measured_ns, tuner::race(models, shop.environment.clock, race_options(shop)));
   const auto fastest =
       static_cast<size_t>(std::ranges::min_element(run.measured_ns) - run.measured_ns.begin());
   run.written = plans[fastest];
   run.measured = fastest;
+  run.bands = bands[fastest];
   if (fastest > 0) run.model = std::move(files[fastest]);
   return {};
 }
 
-/// Limits steps that are faster on one thread to one, unless the whole network becomes slower by
-/// it.
-Status limit_threads(ModelRun& run, const Workshop& shop) {
-  if (shop.flags.target.threads == 1 || shop.left_s() <= 0) return {};
-  const tuner::Clock& clock = shop.environment.clock;
-  TW_TRY(const runtime::Model model, runtime::Model::load(run.model));
-  TW_TRY(const std::vector<int> limits, tuner::step_threads(model, clock, race_options(shop)));
-  runtime::ModelFile limited = run.model;
-  std::vector<runtime::ModelStep>& steps = limited.variants.front().steps;
+/// The file of the plan that is written, with these bands. Requires: a choice for each band.
+Result<runtime::ModelFile> file_with_bands(ModelRun& run, Workshop& shop,
+                                           const std::vector<bool>& side_by_side) {
+  if (std::ranges::find(side_by_side, true) == side_by_side.end()) return run.model;
+  TW_TRY(tuner::BuiltModel built, build(run, run.written, shop, shop.environment, side_by_side));
+  return std::move(built.file);
+}
+
+void limit_steps(runtime::ModelFile& model, const std::vector<int>& limits) {
+  std::vector<runtime::ModelStep>& steps = model.variants.front().steps;
   for (size_t step = 0; step < steps.size(); ++step)
     if (limits[step] > 0) steps[step].threads = limits[step];
-  if (limited == run.model) return {};
-  TW_TRY(const runtime::Model other, runtime::Model::load(limited));
-  TW_TRY(const std::vector<double> times,
-         tuner::race(std::vector{model, other}, clock, race_options(shop)));
-  if (times[1] > times[0]) return {};
-  run.model = std::move(limited);
-  run.measured_ns[run.measured] = times[1];
+}
+
+/// Limits steps that are faster on one thread to one, and runs bands of steps side by side that are
+/// faster so. Keeps of the network as it was, with the limits, and with both, what is fastest as a
+/// whole.
+Status choose_threads(ModelRun& run, Workshop& shop) {
+  if (shop.flags.target.threads == 1 || shop.left_s() <= 0) return {};
+  const tuner::Clock& clock = shop.environment.clock;
+  const std::vector<bool> all_bands(run.bands, true);
+  TW_TRY(runtime::ModelFile banded, file_with_bands(run, shop, all_bands));
+  TW_TRY(const runtime::Model model, runtime::Model::load(banded));
+  TW_TRY(const tuner::ThreadUse use, tuner::step_threads(model, clock, race_options(shop)));
+  std::vector<runtime::ModelFile> files = {run.model, run.model};
+  if (use.side_by_side != all_bands) {
+    TW_TRY(banded, file_with_bands(run, shop, use.side_by_side));
+  }
+  files.push_back(std::move(banded));
+  for (size_t file = 1; file < files.size(); ++file) limit_steps(files[file], use.limits);
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  if (files.size() == 1) return {};
+  TW_TRY(const std::vector<runtime::Model> models, load_all(files, {}));
+  TW_TRY(const std::vector<double> times, tuner::race(models, clock, race_options(shop)));
+  const auto fastest = std::ranges::min_element(times) - times.begin();
+  if (fastest == 0) return {};
+  run.model = std::move(files[static_cast<size_t>(fastest)]);
+  run.measured_ns[run.measured] = times[static_cast<size_t>(fastest)];
   return {};
 }
 
-/// Makes the decisions that need runs of the whole network: which plan, and how many threads for
-/// each step. An interrupt and the end of the budget leave the rest of them out.
+/// Makes the decisions that need runs of the whole network: which plan, how many threads for each
+/// step, and which steps run side by side. An interrupt and the end of the budget leave the rest of
+/// them out.
 Status measure_whole(ModelRun& run, Workshop& shop) {
   if (run.unverified.front() > 0 || shop.left_s() <= 0) return {};
   Status measured = race_plans(run, shop);
-  if (measured) measured = limit_threads(run, shop);
+  if (measured) measured = choose_threads(run, shop);
   return measured || measured.error().code != ErrorCode::Interrupted ? measured : Status();
 }
 
@@ -352,7 +382,10 @@ tuner::Environment building_environment(const Workshop& shop) {
 Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tuner::Farm>& farm) {
   const tuner::Environment environment = building_environment(shop);
   for (ModelRun& run : tuned.runs) {
-    TW_TRY(run.model, build(run, 0, shop, environment));
+    TW_TRY(tuner::BuiltModel built, build(run, 0, shop, environment));
+    run.model = std::move(built.file);
+    run.bands = built.bands;
+    run.unverified.push_back(built.unverified);
   }
   TW_RETURN_IF_ERROR(write_joined(tuned));
   if (!measures(shop.flags) || farm || shop.environment.interrupted()) return {};

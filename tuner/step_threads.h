@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses the number of threads of each step of a model. A short step can be slower on several
-// threads than on one, because waking threads and moving data between the caches of cores costs
-// microseconds.
+// Chooses how the steps of a model use threads, by timing whole calls. A short step can be slower
+// on several threads than on one, because waking threads and moving data between the caches of
+// cores costs microseconds. Then steps that do not depend on each other can be faster side by side,
+// each on one thread.
 //
-//   TW_TRY(const std::vector<int> limits, step_threads(model, clock, {.threads = 2}));
-//   for (size_t i = 0; i < limits.size(); ++i)
-//     if (limits[i] > 0) steps[i].threads = limits[i];
+//   TW_TRY(const ThreadUse use, step_threads(model, clock, {.threads = 2}));
+//   for (size_t i = 0; i < steps.size(); ++i)
+//     if (use.limits[i] > 0) steps[i].threads = use.limits[i];
 //
 // A kernel that was compiled for several threads runs on one by doing its tasks in turn. Belongs to
 // one thread.
@@ -21,21 +22,28 @@
 
 namespace tw::tuner {
 
-/// Times of one step in two calls of a model, one after the other.
-struct StepRound {
-  double one_ns = 0;  ///< in the call on one thread
-  double all_ns = 0;  ///< in the call on all threads
+/// Times of the same work done in two ways, one after the other.
+struct TimePair {
+  double a_ns = 0, b_ns = 0;
 };
 
-/// Whether a step is faster on one thread: the 99 % interval of the median of one_ns / all_ns lies
-/// below 0.99, and there are enough rounds (least_rounds) to say so.
-bool is_faster_on_one(std::span<const StepRound> rounds);
+/// Whether the first way is faster: the 99 % interval of the median of a_ns / b_ns lies below 0.99,
+/// and there are enough pairs (least_rounds) to say so.
+bool is_first_faster(std::span<const TimePair> pairs);
 
-/// For each step of the model's first variant, 1 where it is faster on one thread than on
-/// options.threads, else 0. Profiles calls on one and on all threads by turns, until the budget or
-/// the rounds are used up; calls that something else on the machine disturbed do not count.
-/// Interrupted where options.stop stopped it. Requires: options.threads > 1.
-Result<std::vector<int>> step_threads(const runtime::Model& model, const Clock& clock,
-                                      const RaceOptions& options);
+/// How the first variant of a model uses threads best.
+struct ThreadUse {
+  /// For each step 1 where it is faster on one thread than on options.threads, else 0.
+  std::vector<int> limits;
+  /// For each band of the model whether its steps are faster side by side than in order, each on
+  /// its better number of threads.
+  std::vector<bool> side_by_side;
+};
+
+/// Profiles calls on one and on all threads, and side by side where the model has bands, by turns,
+/// until the budget or the rounds are used up; calls that something else on the machine disturbed
+/// do not count. Interrupted where options.stop stopped it. Requires: options.threads > 1.
+Result<ThreadUse> step_threads(const runtime::Model& model, const Clock& clock,
+                               const RaceOptions& options);
 
 }  // namespace tw::tuner

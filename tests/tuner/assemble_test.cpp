@@ -34,6 +34,67 @@ graph::Graph with_reshape() {
   return graph;
 }
 
+/// An Inception module: x -> c, of which three branches read, joined in y; z is pooled from y.
+graph::Graph inception_module() {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 16, 8, 8}}}};
+  const auto conv = [&](const std::string& from, int64_t channels, int64_t window,
+                        const std::string& to) {
+    graph.constants["w_" + to] = weights_of({16, channels, window, window}, graph.constants.size(),
+                                            static_cast<double>(channels * window * window));
+    graph.operators.push_back(
+        graph::named(fmt::format("conv2d n=1 c={} h=8 w=8 k=16 r={} s={} pad={} f32 fast", channels,
+                                 window, window, window / 2),
+                     {from, "w_" + to}, to));
+  };
+  conv("x", 16, 3, "c");
+  conv("c", 16, 1, "a1");
+  conv("c", 16, 1, "b1");
+  conv("b1", 16, 3, "b2");
+  conv("c", 16, 3, "d1");
+  conv("d1", 16, 3, "d2");
+  conv("d2", 16, 3, "d3");
+  const std::vector<int64_t> piece = {1, 16, 8, 8};
+  graph.operators.push_back(joined({"a1", "b2", "d3"}, {piece, piece, piece}, 1, "y"));
+  graph.operators.push_back(graph::named("global_avg_pool n=1 c=48 h=8 w=8 f32 fast", {"y"}, "z"));
+  graph.outputs = {"z"};
+  return graph;
+}
+
+/// Two recurrences over xs, forwards and backwards, as the directions of an LSTM are.
+graph::Graph two_directions(int64_t trips) {
+  graph::Graph graph = graph::recurrence(trips);
+  graph::Graph other = graph::recurrence(trips, true);
+  const auto renamed = [&](std::string& tensor) {
+    const bool is_shared = std::ranges::count(other.inputs, tensor, &graph::Port::name) > 0;
+    if (!is_shared && !tensor.empty()) tensor = "other_" + tensor;
+  };
+  graph::Loop& loop = other.loops[0];
+  renamed(loop.name);
+  for (graph::Loop::State& state : loop.states)
+    for (std::string* tensor : {&state.inside, &state.first, &state.next, &state.last})
+      renamed(*tensor);
+  for (graph::Loop::Slice& slice : loop.slices) renamed(slice.inside);
+  for (graph::Loop::Slice& stack : loop.stacks) {
+    renamed(stack.inside);
+    renamed(stack.outside);
+  }
+  for (auto& share : loop.shares) renamed(share.inside);
+  for (auto& [name, constant] : other.constants) graph.constants["other_" + name] = constant;
+  for (graph::Operator& op : other.operators) {
+    std::ranges::for_each(op.inputs, renamed);
+    std::ranges::for_each(op.outputs, renamed);
+    if (op.loop) op.loop = 1;
+    graph.operators.push_back(op);
+  }
+  for (std::string& output : other.outputs) {
+    renamed(output);
+    graph.outputs.push_back(output);
+  }
+  graph.loops.push_back(loop);
+  return graph;
+}
+
 class Assembling : public testing::Test {
  protected:
   Result<TunedNetwork> planned(const graph::Graph& graph, const Times& times) {
@@ -60,9 +121,43 @@ class Assembling : public testing::Test {
     expect_as_interpreted_by(graph, *model);
   }
 
-  std::vector<std::string> steps() const {
+  /// The model with all bands computes what the interpreter does, and side by side exactly what it
+  /// does in order.
+  void expect_side_by_side(const graph::Graph& graph, const Times& times) {
+    if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+    const Status valid = graph::validate(graph);
+    ASSERT_TRUE(valid) << valid.error().message;
+    const auto tuned = planned(graph, times);
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    const auto in_order = build_model(graph, *tuned, 0, "test", target_, 2, environment_, kernels_);
+    ASSERT_TRUE(in_order) << in_order.error().message;
+    EXPECT_TRUE(in_order->file.variants[0].bands.empty());
+    const std::vector<bool> all(in_order->bands, true);
+    const auto built =
+        build_model(graph, *tuned, 0, "test", target_, 2, environment_, kernels_, all);
+    ASSERT_TRUE(built) << built.error().message;
+    model_ = built->file;
+    EXPECT_EQ(model_.variants[0].bands.size(), in_order->bands);
+    EXPECT_EQ(steps(), steps_of(in_order->file)) << "the order does not depend on the choice";
+    const auto model = runtime::Model::load(model_);
+    ASSERT_TRUE(model) << model.error().message;
+    expect_as_interpreted_by(graph, *model);
+    auto expected = random_arrays(*model, 7), arrays = random_arrays(*model, 7);
+    runtime::ThreadPool one({.threads = 1}), pool({.threads = 3});
+    ASSERT_TRUE(model->call(expected->buffers(), one));
+    for (int call = 0; call < 200; ++call) {
+      for (size_t i = graph.inputs.size(); i < arrays->arrays.size(); ++i)
+        std::ranges::fill(arrays->arrays[i].data, std::byte{0xff});
+      ASSERT_TRUE(model->call(arrays->buffers(), pool));
+      for (size_t i = 0; i < arrays->arrays.size(); ++i)
+        ASSERT_EQ(arrays->arrays[i].data, expected->arrays[i].data) << "call " << call;
+    }
+  }
+
+  std::vector<std::string> steps() const { return steps_of(model_); }
+  static std::vector<std::string> steps_of(const runtime::ModelFile& model) {
     std::vector<std::string> names;
-    for (const runtime::ModelStep& step : model_.variants[0].steps) names.push_back(step.name);
+    for (const runtime::ModelStep& step : model.variants[0].steps) names.push_back(step.name);
     return names;
   }
 
@@ -445,15 +540,49 @@ TEST_F(Assembling, StepsAreTimedOnOneAndOnAllThreads) {
   const runtime::Model model = runtime::Model::load(model_).value();
   int64_t now = 0;
   const Clock clock = [&] { return now += 1000; };
-  const auto limits =
-      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
-  ASSERT_TRUE(limits) << limits.error().message;
-  EXPECT_THAT(*limits, ElementsAre(0, 0, 0)) << "three rounds say nothing";
+  const auto use = step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
+  ASSERT_TRUE(use) << use.error().message;
+  EXPECT_THAT(use->limits, ElementsAre(0, 0, 0)) << "three rounds say nothing";
+  EXPECT_THAT(use->side_by_side, ElementsAre());
   const std::atomic<int> interrupts = 1;
   const auto stopped = step_threads(
       model, clock, {.threads = 2, .budget_s = 1e-4, .stop = stop_on_interrupt(&interrupts)});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, BranchesRunSideBySide) {
+  expect_side_by_side(inception_module(), {.otherwise = 1e5});
+  if (IsSkipped() || HasFatalFailure()) return;
+  EXPECT_THAT(steps(), ElementsAre("c", "d1", "d2", "d3", "b1", "b2", "a1", "z"));
+  const runtime::ModelBand band{1, {3, 2, 1}};
+  EXPECT_THAT(model_.variants[0].bands, ElementsAre(band));
+  // A band that would read what another chain has not written yet is no band.
+  model_.variants[0].bands = {{1, {1, 2, 3}}};
+  EXPECT_FALSE(runtime::check_model(model_));
+}
+
+TEST_F(Assembling, DirectionsOfARecurrenceRunSideBySide) {
+  for (const int64_t trips : {1, 4, 7}) {
+    expect_side_by_side(two_directions(trips), {.otherwise = 1e5});
+    if (IsSkipped() || HasFatalFailure()) return;
+    const runtime::ModelVariant& variant = model_.variants[0];
+    ASSERT_EQ(variant.loops.size(), 2u);
+    ASSERT_EQ(variant.bands.size(), 1u);
+    EXPECT_THAT(variant.bands[0].chains, SizeIs(2));
+  }
+}
+
+TEST_F(Assembling, BandsAreTimedBesideTheSameStepsInOrder) {
+  expect_side_by_side(inception_module(), {.otherwise = 1e5});
+  if (IsSkipped() || HasFatalFailure()) return;
+  const runtime::Model model = runtime::Model::load(model_).value();
+  int64_t now = 0;
+  const Clock clock = [&] { return now += 1000; };
+  const auto use = step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
+  ASSERT_TRUE(use) << use.error().message;
+  EXPECT_THAT(use->limits, SizeIs(8));
+  EXPECT_THAT(use->side_by_side, ElementsAre(false)) << "three rounds say nothing";
 }
 
 TEST_F(Assembling, VariantsThatAreJoinedShareTheirConstantsAndCompute) {

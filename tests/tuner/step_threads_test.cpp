@@ -10,11 +10,11 @@ namespace tw::tuner {
 namespace {
 
 /// Rounds of a step that takes these times, with noise of a few percent that only adds.
-std::vector<StepRound> noisy_rounds(Random& random, int count, double one_ns, double all_ns) {
+std::vector<TimePair> noisy_rounds(Random& random, int count, double one_ns, double all_ns) {
   const auto noisy = [&](double ns) {
     return ns * (1 + 0.03 * random.unit()) * (random.below(10) == 0 ? 3 : 1);
   };
-  std::vector<StepRound> rounds;
+  std::vector<TimePair> rounds;
   for (int round = 0; round < count; ++round) rounds.push_back({noisy(one_ns), noisy(all_ns)});
   return rounds;
 }
@@ -23,7 +23,7 @@ TEST(StepThreads, OneThreadIsChosenWhereItIsClearlyFaster) {
   Random random(1);
   int chosen = 0;
   for (int step = 0; step < 100; ++step)
-    chosen += is_faster_on_one(noisy_rounds(random, 40, 1000, 1200));
+    chosen += is_first_faster(noisy_rounds(random, 40, 1000, 1200));
   EXPECT_GE(chosen, 95);
 }
 
@@ -31,17 +31,17 @@ TEST(StepThreads, EqualAndSlowerTimesChooseThePlansThreads) {
   Random random(2);
   int wrong = 0;
   for (int step = 0; step < 200; ++step) {
-    wrong += is_faster_on_one(noisy_rounds(random, 40, 1000, 1000));
-    wrong += is_faster_on_one(noisy_rounds(random, 40, 1000, 700));
+    wrong += is_first_faster(noisy_rounds(random, 40, 1000, 1000));
+    wrong += is_first_faster(noisy_rounds(random, 40, 1000, 700));
   }
   EXPECT_LE(wrong, 2);
 }
 
 TEST(StepThreads, AFewRoundsSayNothing) {
-  EXPECT_FALSE(is_faster_on_one({}));
-  EXPECT_FALSE(is_faster_on_one(std::vector<StepRound>(least_rounds - 1, {100, 200})));
-  EXPECT_TRUE(is_faster_on_one(std::vector<StepRound>(least_rounds, {100, 200})));
-  EXPECT_FALSE(is_faster_on_one(std::vector<StepRound>(20, {0, 0})));
+  EXPECT_FALSE(is_first_faster({}));
+  EXPECT_FALSE(is_first_faster(std::vector<TimePair>(least_rounds - 1, {100, 200})));
+  EXPECT_TRUE(is_first_faster(std::vector<TimePair>(least_rounds, {100, 200})));
+  EXPECT_FALSE(is_first_faster(std::vector<TimePair>(20, {0, 0})));
 }
 
 }  // namespace
