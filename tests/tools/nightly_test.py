@@ -227,6 +227,18 @@ class Wheel(Checkout):
 
 
 class Scheduler(Checkout):
+    def test_Fault01_an_empty_text_is_refused_before_anything_is_installed_or_built(self):
+        for stamp in (self.root / ".venv").glob(".*.sha256"):  # as where nothing was ever installed
+            stamp.unlink()
+        for arguments, flag in ((["scheduler", "--host="], "--host"), (["scheduler", "--port", "1", "--host", ""], "--host"),
+                                (["scheduler", "--interface="], "--interface"),
+                                (["scheduler", "--dashboard-address", ""], "--dashboard-address"),
+                                (["worker", "--join="], "--join"), (["tune", "--op", "relu", "--workers", ""], "--workers"),
+                                (["bench", "--workers="], "--workers")):
+            self.assertEqual(self.run_tw(*arguments), (2, []), arguments)
+            self.assertEqual(self.stderr, f"tw: {flag}: an empty text; give one, or leave the flag out\n")
+        self.assertEqual(list((self.root / "build").iterdir()), [])
+
     def test_listens_for_this_machine_alone_unless_told(self):
         package = self.root / "build" / "release" / "python" / "distributed" / "cli"
         package.mkdir(parents=True)
