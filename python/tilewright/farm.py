@@ -3,6 +3,7 @@
 
     python -m tilewright.farm member tcp://scheduler:8786 --resources device,gpu:sm_90 -- STATION ...
     python -m tilewright.farm client tcp://scheduler:8786
+    python -m tilewright.farm scheduler -- --port 8786
 
 A member is a machine that measures or builds: a Dask worker, which a nanny restarts when it dies. Its
 jobs go to stations, programs of C++ (tuner/station.h), each of them behind a limit. The client is
@@ -24,6 +25,8 @@ import hashlib
 import json
 import logging
 import os
+import pathlib
+import re
 import select
 import signal
 import socket
@@ -325,6 +328,11 @@ class Lost(Exception):
     """There is no farm any more."""
 
 
+def _rounded(text: str) -> str:
+    """The text with numbers of three digits: Dask says "after 0.9999997590057319 s"."""
+    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.3g}", text)
+
+
 class Farm:
     """Jobs of one run on the members of a farm.
 
@@ -426,7 +434,7 @@ class Farm:
             except (OSError, TimeoutError) as error:
                 if time.monotonic() >= deadline:
                     raise Lost(f"the scheduler at {self._address} cannot be reached: "
-                               f"{str(error) or type(error).__name__}") from None
+                               f"{_rounded(str(error)) or type(error).__name__}") from None
             await asyncio.sleep(0.2)
 
     async def _close(self) -> None:
@@ -534,71 +542,148 @@ async def serve_tuner(address: str, patience_s: float) -> int:
 
 # ---- the programs ----------------------------------------------------------------------------------------
 
+_SCHEMES = ("tcp", "tls", "ws", "wss")
+
+
 def dask_address(text: str) -> str:
-    """The scheduler's address as Dask has it: of dask://HOST:PORT, HOST:PORT, tcp://..., tls://..."""
-    scheme, found, rest = text.partition("://")
-    if not found:
-        return "tcp://" + text
-    return "tcp://" + rest if scheme == "dask" else text
+    """The scheduler's address as Dask has it: of dask://HOST:PORT, HOST:PORT, tcp://..., tls://... Raises ValueError
+    with a clause for a text that is no address."""
+    scheme, found, rest = text.partition("://") if "://" in text else ("dask", "", text)
+    host, _, port = rest.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+    if scheme not in ("dask", *_SCHEMES) or not host or not is_port or set(rest) & set("/ \t\n"):
+        raise ValueError(f"'{text}' is no address of a scheduler: dask://HOST:PORT, tls://HOST:PORT or HOST:PORT was "
+                         "expected, such as dask://127.0.0.1:8786")
+    return f"{'tcp' if scheme == 'dask' else scheme}://{rest}"
 
 
 def _is_pem(text: str) -> bool:
     return "\n" in text  # Dask takes certificates in place of their files, too
 
 
-def _certificate_fault(file: str | None, key: str, load: Callable[[str], object]) -> str:
-    """The fault of a file of TLS as a clause that names its setting; empty for a usable file."""
-    setting = f"distributed.comm.tls.{key}"
-    variable = f"DASK_{setting}".upper().replace(".", "__").replace("-", "_")
-    if not file:
-        return f"{setting} is not set: name a file by the variable {variable}, or in Dask's configuration"
-    if _is_pem(file):
+class _TlsFile:
+    """A file of TLS: the name of its setting, and the flag of `dask scheduler` that named it, if one did."""
+
+    def __init__(self, key: str, flags: dict[str, str]) -> None:
+        import dask
+
+        self._key = f"distributed.comm.tls.{key}"
+        self._flag = f"--tls-{key.rpartition('.')[2]}"
+        self._is_given = key in flags
+        self.file: str | None = flags.get(key) or dask.config.get(self._key, None)
+
+    @property
+    def advice(self) -> str:
+        """How to name another file."""
+        if self._is_given:
+            return f"give another file to {self._flag}"
+        return f"name another by the variable {self._variable}"
+
+    @property
+    def name(self) -> str:
+        return f"the file '{self.file}' of {self._flag if self._is_given else self._key}"
+
+    def missing(self, has_flags: bool) -> str:
+        """A clause that says how to name the file, by a flag too where the role has flags; empty where it is named."""
+        if self.file:
+            return ""
+        by_flag = f"by {self._flag}, " if has_flags else ""
+        return (f"{self._key} is not set: name a file {by_flag}by the variable {self._variable}, or in Dask's "
+                "configuration")
+
+    def fault(self, load: Callable[[str], object]) -> str:
+        """The fault of a file that is named as a clause; empty for a usable one."""
+        if not self.file or _is_pem(self.file):
+            return ""
+        try:
+            load(self.file)
+        except OSError as error:  # also ssl.SSLError
+            why = (error.reason if isinstance(error, ssl.SSLError) else "") or error.strerror
+            return f"{self.name} cannot be used ({why}): {self.advice}"
         return ""
-    try:
-        load(file)
-    except OSError as error:  # also ssl.SSLError
-        why = (error.reason if isinstance(error, ssl.SSLError) else "") or error.strerror
-        return f"the file '{file}' of {setting} cannot be used ({why}): name another by the variable {variable}"
-    return ""
+
+    @property
+    def _variable(self) -> str:
+        return f"DASK_{self._key}".upper().replace(".", "__").replace("-", "_")
 
 
-def _given_files(arguments: list[str]) -> dict[str, str]:
-    """The files that flags of `dask scheduler` name, by setting."""
+def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
+    """The values of flags of `dask scheduler` that are about its protocol: the files of TLS, by setting, and the
+    protocol."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag, setting in (("ca-file", "ca-file"), ("cert", "scheduler.cert"), ("key", "scheduler.key")):
         parser.add_argument(f"--tls-{flag}", dest=setting)
-    return {setting: file for setting, file in vars(parser.parse_known_args(arguments)[0]).items() if file}
+    parser.add_argument("--protocol")
+    return {setting: text for setting, text in vars(parser.parse_known_args(arguments)[0]).items() if text}
 
 
-def tls_fault(address: str, role: str, arguments: list[str] | None = None) -> str:
+def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> str:
     """The fault of TLS for a role of Dask's ("client", "worker" or "scheduler") as a clause that names a file, a
-    setting or a flag; empty where none is found. Errors of connections do not name them. `arguments` are those of
-    the scheduler."""
+    setting or a flag; empty where none is found. Errors of connections do not name them. `flags` are those of the
+    scheduler, by setting."""
     import dask
 
-    settings = {key: dask.config.get(f"distributed.comm.tls.{key}", None)
-                for key in ("ca-file", f"{role}.cert", f"{role}.key")} | _given_files(arguments or [])
     if not address.startswith("tls://"):
         flag = "--workers" if role == "client" else "--join"
         required = dask.config.get("distributed.comm.require-encryption", None)
         return (f"distributed.comm.require-encryption is set, so the address has to be tls://HOST:PORT: "
                 f"{flag} {address}") if required else ""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-    certificate, key = settings[f"{role}.cert"], settings[f"{role}.key"]  # a certificate's file may hold the key
-    in_memory = any(text and _is_pem(text) for text in (certificate, key))
+    authority, certificate, key = (_TlsFile(name, flags or {}) for name in ("ca-file", f"{role}.cert", f"{role}.key"))
+    in_memory = any(file.file and _is_pem(file.file) for file in (certificate, key))
 
     def load_pair(file: str) -> None:
         if not in_memory:
-            context.load_cert_chain(file, key, password="")
+            context.load_cert_chain(file, key.file, password="")
 
     def opens(file: str) -> None:
         open(file, "rb").close()
 
-    # Each file is tried by itself first, as the error of a certificate with its key names neither file.
-    return (_certificate_fault(settings["ca-file"], "ca-file", lambda file: context.load_verify_locations(file))
-            or _certificate_fault(certificate, f"{role}.cert", opens)
-            or (_certificate_fault(key, f"{role}.key", opens) if key else "")
-            or _certificate_fault(certificate, f"{role}.cert", load_pair))
+    def lacks_key() -> str:
+        if key.file or in_memory or b"PRIVATE KEY" in pathlib.Path(certificate.file or "").read_bytes():
+            return ""
+        return f"{certificate.name} holds no private key, and {key.missing(has_flags)}"
+
+    has_flags = role == "scheduler"
+    # Each file is tried by itself first, as the error of a certificate with its key names neither file. The file of
+    # a certificate may hold the key.
+    return (authority.missing(has_flags)
+            or authority.fault(lambda file: context.load_verify_locations(file))
+            or certificate.missing(has_flags)
+            or certificate.fault(opens)
+            or key.fault(opens)
+            or lacks_key()
+            or certificate.fault(load_pair))
+
+
+def _scheduler_fault(arguments: list[str]) -> str:
+    """The fault of the protocol that `dask scheduler` is asked for as a clause; empty where none is found."""
+    flags = _flags_of_scheduler(arguments)
+    protocol = flags.pop("protocol", "tcp").removesuffix("://")
+    if protocol not in _SCHEMES:
+        return f"--protocol {protocol}: one of {', '.join(_SCHEMES)} was expected"
+    if protocol != "tls":
+        return ""
+    fault = tls_fault("tls://", "scheduler", flags)
+    return f"TLS: {fault}" if fault else ""
+
+
+def be_scheduler(arguments: list[str]) -> int:
+    """Runs `dask scheduler` until a signal ends it. What keeps it from starting is said in one line."""
+    if fault := _scheduler_fault(arguments):
+        _say(fault)
+        return USAGE
+    from distributed.cli import dask_scheduler
+
+    try:
+        dask_scheduler.main(args=arguments, prog_name="./tw scheduler")
+    except (OSError, RuntimeError, ValueError) as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # Dask's own says only that the scheduler failed to start
+            cause = cause.__cause__
+        _say(f"the scheduler cannot start: {cause}; its arguments were {' '.join(arguments)}")
+        return ENVIRONMENT if isinstance(cause, OSError) else USAGE
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -609,8 +694,8 @@ def _parser() -> argparse.ArgumentParser:
     member.add_argument("--resources", required=True, help="what it offers, with commas")
     member.add_argument("--threads", type=int, default=1, help="jobs at a time")
     member.add_argument("station", nargs="+", help="the command that does its jobs")
-    check = roles.add_parser("check", help="check the files of TLS for `dask scheduler`; started by ./tw scheduler")
-    check.add_argument("scheduler", nargs="*", help="the arguments of `dask scheduler`")
+    scheduler = roles.add_parser("scheduler", help="be Dask's scheduler; started by ./tw scheduler")
+    scheduler.add_argument("arguments", nargs="*", help="those of `dask scheduler`")
     client = roles.add_parser("client", help="serve a tuner; started by `tilewright tune --workers`")
     client.add_argument("address")
     client.add_argument("--patience", type=float, default=60, help="seconds to wait for what is lost")
@@ -625,13 +710,15 @@ def main(arguments: list[str]) -> int:
         _say("Dask is missing: install it by `pip install -r tools/requirements-farm.txt`, which ./tw does, or "
              "`pip install tilewright[farm]`")
         return ENVIRONMENT
+    if given.role == "scheduler":
+        return be_scheduler(given.arguments)
     # What happens to connections is told by messages of this module.
     logging.getLogger("distributed").setLevel(logging.CRITICAL if given.role == "client" else logging.ERROR)
-    if given.role == "check":
-        if fault := tls_fault("tls://", "scheduler", given.scheduler):
-            _say(f"TLS: {fault}")
-        return USAGE if fault else 0
-    address = dask_address(given.address)
+    try:
+        address = dask_address(given.address)
+    except ValueError as error:
+        _say(f"{'--workers' if given.role == 'client' else '--join'}: {error}")
+        return USAGE
     if fault := tls_fault(address, "client" if given.role == "client" else "worker"):
         _say(f"TLS: {fault}")
         return USAGE

@@ -324,10 +324,54 @@ class OnAFarm(program.ProgramTest):
                 self.fail_with(2, "tune", *program.SMALL, "--db", self.db, "--workers", address, "--patience", "1s",
                                saying=words, environment=variables)
 
+    def test_Fault01_what_is_no_address_is_named(self):
+        for address in ("http://H:1", "dask://127.0.0.1", "dask://127.0.0.1:abc", "127.0.0.1", "dask://:8786", "h:70000",
+                        "dask://h:1/a"):
+            with self.subTest(address=address):
+                self.fail_with(2, "tune", *program.SMALL, "--db", self.db, "--workers", address,
+                               saying=["--workers", f"'{address}' is no address of a scheduler", "dask://HOST:PORT"])
+        joined = self.run_program("worker", "--join", "http://H:1")
+        self.assertEqual((joined.returncode, "Traceback" in joined.err), (2, False), joined.err)
+        self.assertIn("--join: 'http://H:1' is no address", joined.err)
+        self.assertEqual([self.address_of(text) for text in ("h:1", "dask://h:1", "tls://h:1", "tcp://[::1]:8786")],
+                         ["tcp://h:1", "tcp://h:1", "tls://h:1", "tcp://[::1]:8786"])
+
+    @staticmethod
+    def address_of(text):
+        from tilewright import farm
+        return farm.dask_address(text)
+
+    def scheduler(self, *arguments):
+        """The exit code and the last line of `./tw scheduler`, which does not start."""
+        done = subprocess.run([sys.executable, "-P", "-m", "tilewright.farm", "scheduler", "--", *arguments],
+                              env={**os.environ, **self.environment}, capture_output=True, text=True,
+                              timeout=program.PATIENCE_S)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    def test_a_scheduler_that_cannot_start_says_why_in_a_line(self):
+        none, cert = str(self.home / "none.pem"), str(self.home / "cert.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=farm",
+                        "-keyout", self.home / "key.pem", "-out", cert], check=True, capture_output=True)
+        tls = ("--protocol", "tls", "--host", "127.0.0.1", "--tls-ca-file", cert)
+        for arguments, code, words in (
+                (["--protocol", "tcs"], 2, ["--protocol tcs", "tcp, tls"]),
+                ([*tls, "--tls-cert", none], 2, [f"'{none}' of --tls-cert", "give another file to --tls-cert"]),
+                ([*tls, "--tls-cert", cert], 2, ["--tls-cert holds no private key", "by --tls-key"]),
+                (["--protocol", "tls", "--tls-cert", cert], 2, ["by --tls-ca-file"]),
+                (["--interface", "none9"], 2, ["the scheduler cannot start", "none9"]),
+                (["--host", "192.0.2.1", "--port", "0", "--no-dashboard"], 7, ["the scheduler cannot start"])):
+            with self.subTest(arguments=arguments):
+                got, line = self.scheduler(*arguments)
+                self.assertEqual(got, code, line)
+                self.assertTrue(line.startswith("tilewright: [farm] "), line)
+                for word in words:
+                    self.assertIn(word, line)
+
     def test_what_is_wrong_is_said_in_a_line(self):
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm(), saying=["none of 0 members measures"])
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, "--workers", "dask://127.0.0.1:1", "--patience", "1s",
-                       saying=["cannot be reached"])
+                       saying=["cannot be reached", " after 1 s;"])
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *self.farm("--python", "/usr/bin/false"),
                        saying=["[farm]"])
         self.fail_with(2, "worker", saying=["--join"])

@@ -240,12 +240,12 @@ class Scheduler(Checkout):
         self.assertEqual(list((self.root / "build").iterdir()), [])
 
     def test_listens_for_this_machine_alone_unless_told(self):
-        package = self.root / "build" / "release" / "python" / "distributed" / "cli"
+        package = self.root / "build" / "release" / "python" / "tilewright"
         package.mkdir(parents=True)
-        (package / "dask_scheduler.py").write_text(
-            "import os, sys\nopen(os.environ['LOG'], 'a').write(' '.join(sys.argv[1:]) + '\\n')\n")
-        for name in (package, package.parent):
-            (name / "__init__.py").write_text("")
+        (package / "farm.py").write_text(
+            "import os, sys\nopen(os.environ['LOG'], 'a').write(' '.join(sys.argv[3:]) + '\\n')\n"
+            "assert sys.argv[1:3] == ['scheduler', '--']\n")
+        (package / "__init__.py").write_text("")
         code, ran = self.run_tw("scheduler", "--port", "8786")
         self.assertEqual((code, ran[-1]), (0, "--host 127.0.0.1 --dashboard-address 127.0.0.1:0 --port 8786"))
         self.assertIn("can run programs", self.stderr)
