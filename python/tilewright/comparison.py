@@ -64,7 +64,7 @@ def _table_of(what, names, left, right):
     """Lines side by side as HTML, with those marked that differ."""
     def cell(line, equal):
         style = "" if equal or line is None else f"background:{ORANGE}33"
-        return (f'<td style="text-align:left;{style}"><pre style="margin:0;{PREFORMATTED}">'
+        return (f'<td style="text-align:left;{style}"><pre style="margin:0;background:none;{PREFORMATTED}">'
                 f'{escaped(line or "")}</pre></td>')
 
     rows = "".join(f"<tr>{cell(a, equal)}{cell(b, equal)}</tr>" for a, b, equal in _rows_of(left, right))

@@ -18,6 +18,7 @@ import math
 import pathlib
 import re
 import statistics
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,21 +33,32 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 VEGA_LITE_MIME = "application/vnd.vegalite.v5+json"
 _WIDTH, _HEIGHT = 460, 260
 _TIMED = ("ok", "hopeless", "duplicate", "unstable")
-# Colours of layouts: no two are alike, and none is like those of steps.
-_LAYOUT_COLORS = ["#e8883a", "#1f9e89", "#8e5bbf", "#c9a415", "#d6569b", "#3b7dd8", "#7a9a2e", "#8c5a3c", "#5ab4d6",
-                  "#b04a4a"]
+# Colours of layouts: none is like those of steps, and colours that are nearly alike stand far from each other, as most
+# networks have few layouts.
+_LAYOUT_COLORS = ["#e8883a", "#1f9e89", "#8e5bbf", "#3b7dd8", "#d6569b", "#7a9a2e", "#8c5a3c", "#5ab4d6", "#b04a4a",
+                  "#c9a415"]
+# Series of points: a colour and a shape each. The numbers of both have no common divisor, so that all pairs are used.
+_SERIES_COLORS = [BLUE, "#f58518", GREEN, "#e45756", "#72b7b2", "#d1a800", "#b279a2", "#9d755d"]
+_SERIES_SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down"]
+_MOST_SERIES = 24
+_OTHER = "other"
 _PLAIN = {"view": {"stroke": None}, "legend": {"labelLimit": 260}}  # no frame around a drawing without axes
 # Fonts of viewers differ in width by up to a fifth from the font with which places are computed. So labels keep a
 # distance, and have the room of the widest font.
 _CONFIG = {"axis": {"labelSeparation": 10, "labelFlush": False, "labelOverlap": "greedy", "labelLimit": 320,
                     "titlePadding": 8},
            "axisX": {"titlePadding": 6}, "legend": {"labelLimit": 260}, "title": {"anchor": "start"}}
+_LOG_PADDING = 12  # pixels at both ends of an axis
 _PADDING = {"left": 8, "right": 30, "top": 8, "bottom": 8}
 _CHARACTER = 6.4  # the width in pixels of a character of a label, at most
 _NUMBER_EXTENT = 34
+_LINE = 12  # the height of a line of a label
 _VERTICAL = ("latency_us", "measured_us", "gflops", "rank_correlation")  # fields on vertical axes
 _EARLY_TO_LATE = ["#9ecae1", "#08306b"]
-_STATUS_COLORS = {"ok": BLUE, "pruned": GREY, "duplicate": GREEN, "unstable": ORANGE}
+_REASON_CHARACTERS = 60  # the longest line of a reason beside a bar; a reason has at most four
+_NO_TIME = "no time"
+# None is like that of lines for bounds, which are orange.
+_STATUS_COLORS = {"ok": BLUE, "pruned": GREY, "duplicate": GREEN, "unstable": "#8e5bbf", _NO_TIME: RED}
 
 
 class Plot:
@@ -103,7 +115,10 @@ def _number(field, title, log=False, **options):
     if encoding.get("axis", {}) is not None:
         encoding["axis"] = {"minExtent": _NUMBER_EXTENT if field in _VERTICAL else 0, **encoding.get("axis", {})}
     if log:
-        encoding["scale"] = {"type": "log", "nice": False, "padding": 12}
+        encoding["scale"] = {"type": "log", "nice": False, "padding": _LOG_PADDING}
+    elif encoding.get("axis", {}) is not None and encoding.get("scale", {}).get("type") != "log":
+        # Where labels have no room, every second one is left out, so that distances stay equal.
+        encoding["axis"] = {"labelOverlap": "parity", **encoding.get("axis", {})}
     return encoding
 
 
@@ -118,9 +133,12 @@ def _name(field, title=None, **options):
 
 def _names_of_rows(field, rows, **options):
     """Names beside bars, with room for the longest."""
-    longest = max((len(row[field]) for row in rows), default=0)
-    return _name(field, axis={"minExtent": math.ceil(_CHARACTER * longest), "labelLimit": 0, "labelOverlap": False},
-                 **options)
+    texts = [row[field].split("\n") for row in rows]
+    longest = max((len(line) for lines in texts for line in lines), default=0)
+    # The first line of a label stands where one of a single line would.
+    up = _LINE * (max(map(len, texts), default=1) - 1) / 2
+    return _name(field, axis={"labelOffset": -up, "minExtent": math.ceil(_CHARACTER * longest), "labelLimit": 0, "labelOverlap": False,
+                              "labelExpr": "split(datum.label, '\\n')"}, **options)
 
 
 def _tooltip(*fields):
@@ -142,17 +160,31 @@ def _bars(title, rows, mark="bar", **encoding):
     if not rows:
         return {"title": title, "width": _WIDTH, "height": 18,
                 **_layer([{"text": "none"}], {"type": "text", "align": "left"}, x={"value": 0}, text={"field": "text"})}
-    return {"title": title, "width": _WIDTH, "height": {"step": 18}, **_layer(rows, mark, **encoding)}
+    lines = max((row["lines"].count("\n") + 1 for row in rows if "lines" in row), default=1)
+    return {"title": title, "width": _WIDTH, "height": {"step": 6 + _LINE * lines}, **_layer(rows, mark, **encoding)}
 
 
-def _rules(rules, y):
-    """Horizontal lines with their names, for rows {"name", y's field}. A white edge keeps a name legible on dots."""
+# The least distance in pixels of names that stand below each other.
+_NAME_DISTANCE = 12
+
+
+def _rules(rules, y, others):
+    """Horizontal lines for rows {"name", "latency_us"}, with their names to the right of the frame, where no dot is.
+    `others` are all other latencies of the plot, whose axis is logarithmic."""
     if not rules:
         return []
-    return [_layer(rules, {"type": "rule", "strokeDash": [5, 4], "color": ORANGE}, y=y),
-            *[_layer(rules, {"type": "text", "align": "right", "baseline": "bottom", "dy": -2, **mark},
-                     y=y, x={"value": _WIDTH - 4}, text={"field": "name"})
-              for mark in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": ORANGE})]]
+    latencies = [*others, *(rule["latency_us"] for rule in rules)]
+    low, high = min(latencies), max(latencies)
+    pixels = (_HEIGHT - 2 * _LOG_PADDING) / math.log(high / low) if high > low else 0
+    layers, free_from = [_layer(rules, {"type": "rule", "strokeDash": [5, 4], "color": ORANGE}, y=y)], -math.inf
+    for rule in sorted(rules, key=lambda rule: -rule["latency_us"]):
+        at = _LOG_PADDING + pixels * math.log(high / rule["latency_us"])
+        place = max(at, free_from)
+        free_from = place + _NAME_DISTANCE
+        layers.append(_layer([rule], {"type": "text", "align": "left", "baseline": "middle", "color": ORANGE,
+                                      "dy": round(place - at, 1)},
+                             y=y, x={"value": _WIDTH + 6}, text={"field": "name"}))
+    return layers
 
 
 # ---- records ----------------------------------------------------------------------------------
@@ -272,6 +304,7 @@ def _history(records, places):
     for x, record, counted_ns in zip(places, records, ranked(records)[1], strict=True):
         row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
                "session": one_line(record.session, 40), "reason": one_line(record.reason, 120)}
+        row["kind"] = row["status"] if _is_timed(record) else _NO_TIME
         if not _is_timed(record):
             failed.append(row)
             continue
@@ -307,15 +340,16 @@ def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: floa
     near, far = _references(records, untuned_ns, [row["latency_us"] for row in timed])
     x = _count("x", "trial", scale={"zero": False}) if over == "trial" else _number("x", "seconds of tuning")
     y = _number("latency_us", "latency, µs", log=True)
-    shown = sorted({row["status"] for row in timed})
-    color = _name("status", scale={"domain": shown,
-                                   "range": [_STATUS_COLORS[status] for status in shown]})
+    shown = sorted({row["status"] for row in timed}) + [_NO_TIME] * bool(failed)
+    # The legend is below the plot, as the names of lines are to its right.
+    color = _name("kind", legend={"orient": "bottom"},
+                  scale={"domain": shown, "range": [_STATUS_COLORS[kind] for kind in shown]})
     layers = [_layer(timed, {"type": "point", "filled": True, "size": 30, "opacity": 0.6}, x=x, y=y,
                      color=color, tooltip=_tooltip("latency_us", "status", "session", "record")),
               _layer(best, {"type": "line", "interpolate": "step-after", "color": BLUE}, x=x, y=y),
-              _layer(failed, {"type": "tick", "orient": "vertical", "color": RED, "size": 12}, x=x,
+              _layer(failed, {"type": "tick", "orient": "vertical", "size": 12}, x=x, color=color,
                      y={"value": _HEIGHT - 6}, tooltip=_tooltip("status", "reason", "record")),
-              *_rules(near, y)]
+              *_rules(near, y, [row["latency_us"] for row in timed + best])]
     title = {"text": f"Best latency over {over if over == 'time' else 'trials'}", "subtitle": far}
     reached = time_text(1e3 * best[-1]["latency_us"]) if best else "no valid trial"
     return Plot(_view(title, *layers),
@@ -378,7 +412,8 @@ def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence
     rounds = _round_qualities(rows)
     quality = _view("Rank correlation by round",
                     _layer(rounds, {"type": "bar", "color": BLUE},
-                           x={"field": "round", "type": "ordinal", "axis": {"labelAngle": 0}},
+                           x={"field": "round", "type": "ordinal",
+                              "axis": {"labelAngle": 0, "labelOverlap": "parity", "labelSeparation": 2}},
                            y=_number("rank_correlation", "Spearman", scale={"domain": [-1, 1]}),
                            tooltip=_tooltip("round", "trials", "rank_correlation")),
                     width=200)
@@ -427,26 +462,47 @@ def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
     A point's intensity is the arithmetic over the bytes that every kernel moves at least.
     """
     points = [(record, _traffic(record)) for record in best_of_each(records)]
+    series = _series_of(record.op for record, _ in points)
     rows = [{"intensity": record.flops / traffic, "gflops": display.gflops_of(record),
-             "operator": one_line(record.op, 40), "workload": one_line(record.workload_text, 100),
+             "operator": series[record.op], "workload": one_line(record.workload_text, 100),
              "latency": time_text(record.latency_ns), "threads": record.threads}
             for record, traffic in points if traffic > 0 and record.flops > 0]
     peak, levels = _bounds_of([record for record, _ in points], roofs)
     ridges = [peak / gb_per_s for _, gb_per_s in levels if gb_per_s > 0]
-    lowest = min([row["intensity"] for row in rows] + ridges, default=1) / 8
+    lowest = min([row["intensity"] for row in rows] + ridges, default=1) / _NAME_ROOM
     highest = max([row["intensity"] for row in rows] + ridges, default=1) * 4
     lines = _roof_lines(peak, levels, lowest, highest)
     speeds = [row["gflops"] for row in rows + lines if row["gflops"] > 0]
     least, most = min(speeds, default=1) / 1.5, max(speeds, default=1) * 2
-    x = _number("intensity", "arithmetic intensity, FLOP per byte", scale=_log_between(lowest, highest))
-    y = _number("gflops", "GFLOP/s", scale=_log_between(least, most))
+    x = _number("intensity", "arithmetic intensity, FLOP per byte", **_log_between(lowest, highest))
+    y = _number("gflops", "GFLOP/s", **_log_between(least, most))
+    color, shape = _series_scales(series.values())
     layers = [_layer(lines, {"type": "line", "color": GREY}, x=x, y=y, detail=_name("roof")),
-              *_roof_names(peak, levels, (lowest, highest), (least, most), x, y),
               _layer(rows, {"type": "point", "filled": True, "size": 60, "opacity": 0.8}, x=x, y=y,
-                     color=_name("operator", "operator"),
-                     tooltip=_tooltip("workload", "latency", "gflops", "intensity", "threads"))]
+                     color=_name("operator", "operator", scale=color),
+                     shape=_name("operator", "operator", scale=shape),
+                     tooltip=_tooltip("workload", "latency", "gflops", "intensity", "threads")),
+              *_roof_names(peak, levels, (lowest, highest), (least, most), x, y)]
     return Plot(_view("Roofline of the best kernels", *layers),
                 f"roofline of {display.count_text(len(rows), 'kernel')}; peak {peak:.1f} GFLOP/s")
+
+
+def _series_of(operators):
+    """The name of the series of each operator. The most frequent ones have series of their own, the rest is "other"."""
+    counts = collections.Counter(operators)
+    named = [operator for operator, _ in counts.most_common()]
+    own = named if len(named) <= _MOST_SERIES else named[:_MOST_SERIES - 1]
+    return {operator: one_line(operator, 40) if operator in own else _OTHER for operator in named}
+
+
+def _series_scales(series):
+    """Scales of colours and of shapes in which no two series are alike; "other" is grey and comes last."""
+    names = sorted(set(series) - {_OTHER})
+    colors = [_SERIES_COLORS[i % len(_SERIES_COLORS)] for i in range(len(names))]
+    shapes = [_SERIES_SHAPES[i % len(_SERIES_SHAPES)] for i in range(len(names))]
+    if _OTHER in series:
+        names, colors, shapes = [*names, _OTHER], [*colors, GREY], [*shapes, "circle"]
+    return {"domain": names, "range": colors}, {"domain": names, "range": shapes}
 
 
 def _bounds_of(records, roofs):
@@ -463,7 +519,13 @@ def _bounds_of(records, roofs):
 
 
 def _log_between(least, most):
-    return {"type": "log", "domain": [least, most], "nice": False}
+    """The scale and the axis of a logarithmic encoding: labels at powers of ten, and at 2 and 5 times these where
+    there is room."""
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    steps = (1,) if math.log10(most / least) > 2.5 else (1, 2, 5)
+    values = [float(f"{step}e{power}") for power in powers for step in steps]
+    return {"scale": {"type": "log", "domain": [least, most], "nice": False},
+            "axis": {"values": [value for value in values if least <= value <= most]}}
 
 
 def _level_text(name, gb_per_s):
@@ -488,6 +550,8 @@ def _roof_lines(peak, levels, lowest, highest):
 # Pixels of the names of roofs: the height of a line of text with its distance from the roof, and the distance by which
 # a name moves along its roof where three roofs lie closer together than that height.
 _NAME_HEIGHT, _NAME_STEP = 18, 120
+# Names stand left of all points: the plot begins at this part of the smallest intensity.
+_NAME_ROOM = 25
 
 
 def _roof_names(peak, levels, intensities, speeds, x, y):
@@ -500,15 +564,15 @@ def _roof_names(peak, levels, intensities, speeds, x, y):
     for name, gb_per_s in sorted(levels, key=lambda level: -level[1]):
         if gb_per_s <= 0:
             continue
-        near = before is not None and px_y * math.log10(before / gb_per_s) * math.cos(slope) < _NAME_HEIGHT
-        along = along + _NAME_STEP if near and is_below else 0
-        is_below, before = near, gb_per_s
+        gap = math.inf if before is None else px_y * math.log10(before / gb_per_s) * math.cos(slope)
+        along = along + _NAME_STEP if is_below and gap < _NAME_HEIGHT else 0
+        is_below, before = gap < (2 if is_below else 1) * _NAME_HEIGHT, gb_per_s  # the name before may take its height
         at = [{"roof": _level_text(name, gb_per_s), "intensity": intensities[0], "gflops": intensities[0] * gb_per_s}]
         side = {"baseline": "top", "dy": 4} if is_below else {}
         layers.append(_roof_name(at, x, y, angle=-math.degrees(slope), dx=12 + along, **side))
     if peak > 0:
-        at = [{"roof": _peak_text(peak), "intensity": intensities[1], "gflops": peak}]
-        layers.append(_roof_name(at, x, y, align="right", dx=-4))
+        at = [{"roof": _peak_text(peak), "intensity": intensities[0], "gflops": peak}]
+        layers.append(_roof_name(at, x, y, dx=6))
     return layers
 
 
@@ -604,12 +668,16 @@ def failures(records: Sequence[Record], most: int = 15) -> Plot:
     counts = collections.Counter((record.status, _without_numbers(record.reason))
                                  for record in records if not _is_timed(record))
     rows = [{"why": one_line(f"{display.status_text(status)}: {reason}" if reason else
-                             display.status_text(status), 70),
+                             display.status_text(status), 4 * _REASON_CHARACTERS),
              "status": display.status_text(status), "reason": one_line(reason, 300),
              "trials": count} for (status, reason), count in counts.most_common(most)]
+    wrapped = [textwrap.wrap(row["why"], _REASON_CHARACTERS) for row in rows]
+    most_lines = max(map(len, wrapped), default=1)
+    for row, lines in zip(rows, wrapped, strict=True):  # shorter ones are in the middle of the longest's height
+        row["lines"] = "\n" * ((most_lines - len(lines)) // 2) + "\n".join(lines)
     failed = sum(counts.values())
     spec = _bars("Candidates without a time", rows,
-                 y=_names_of_rows("why", rows, sort=[row["why"] for row in rows]),
+                 y=_names_of_rows("lines", rows, sort=[row["lines"] for row in rows]),
                  x=_count("trials"), color=_name("status", "status"),
                  tooltip=_tooltip("status", "reason", "trials"))
     return Plot(spec, f"{failed} of {display.count_text(len(records), 'trial')} gave no time"

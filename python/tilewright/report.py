@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright import _tilewright, comparison, display, errors, plots
+from tilewright import _tilewright, comparison, display, errors, options as _options, plots
 from tilewright._tilewright import Store
 from tilewright.display import Html, escaped, facts, one_line, table, time_text
 
@@ -140,7 +140,7 @@ def _summary(store, records):
     statuses = collections.Counter(record.status for record in records)
     devices = collections.Counter(record.device for record in records)
     pairs = [("database", pathlib.Path(store.path).name), ("records", len(records)),
-             ("workloads", len({record.workload_text for record in records})),
+             ("workloads", len({record.workload for record in records})),
              ("sessions", len({record.session for record in records})),
              ("by status", display.counts_text(statuses))]
     pairs += [("device", f"{device}: {display.count_text(count, 'record')}")
@@ -158,23 +158,34 @@ def _groups(records):
 
 
 def _overview(groups, linked):
-    groups_best = [plots.ranked(group)[0] for group in groups[:_MOST_ROWS]]
+    shown = groups[:_MOST_ROWS]
+    groups_best = [plots.ranked(group)[0] for group in shown]
+    # Columns of what tells rows of one workload apart.
+    apart = [name for name in ("device", "target") if len({getattr(group[0], name) for group in shown}) > 1]
     times = display.times_text(best.latency_ns if best else 0 for best in groups_best)
 
     def row(number, group):
         best = groups_best[number]
         name = one_line(group[0].workload_text, 100)
         link = Html(f'<a href="#workload-{number}">{escaped(name)}</a>') if number < linked else name
-        if best is None:
-            return (link, group[0].threads, "-", "-", "-", len(group), display.counts_text(
-                collections.Counter(record.status for record in group)))
-        return (link, best.threads, times[number], f"{display.gflops_of(best):.1f}",
-                f"{100 * display.efficiency_of(best):.1f}", len(group),
-                display.counts_text(collections.Counter(record.status for record in group)))
+        place = [one_line(getattr(group[0], name), 60) for name in apart]
+        statuses = display.counts_text(collections.Counter(record.status for record in group))
+        speeds = ("-", "-", "-") if best is None else (
+            times[number], f"{display.gflops_of(best):.1f}", f"{100 * display.efficiency_of(best):.1f}")
+        return (link, *place, group[0].threads, *speeds, len(group), statuses)
 
-    header = ("workload", "threads", "best", "GFLOP/s", "% of peak", "records", "by status")
-    rows = (row(number, group) for number, group in enumerate(groups[:_MOST_ROWS]))
-    return Html(f'<div class="wide">{table(header, rows, len(groups) - _MOST_ROWS)}</div>')
+    header = ("workload", *apart, "threads", "best", "GFLOP/s", "% of peak", "records", "by status")
+    rows = (row(number, group) for number, group in enumerate(shown))
+    return Html(f'<div class="wide">{table(header, rows, len(groups) - _MOST_ROWS)}</div>'
+                f"{_note_beyond_peak(groups_best)}")
+
+
+def _note_beyond_peak(records):
+    """How a kernel exceeds the peak, where one does."""
+    if not any(record is not None and display.efficiency_of(record) > 1 for record in records):
+        return Html("")
+    return Html("<p>Speeds count the products of the direct algorithm. A convolution by Winograd's algorithm does "
+                "fewer, so its share of the peak may exceed 100 %.</p>")
 
 
 def _workload_section(page, number, group):
@@ -297,6 +308,7 @@ def page(store: Store | None = None, *, session: str | None = None, workloads: I
 
 def write(path: str | os.PathLike[str], store: Store | None = None, **options: Any) -> None:
     """Replaces the file by page(store, **options), as a whole."""
+    _options.check_names("report.write", options, ["session", "workloads", "models", "most"])
     path = pathlib.Path(path)
     _tilewright._check_replaceable(path)
     text = page(store, **options)

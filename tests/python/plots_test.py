@@ -44,6 +44,30 @@ class Plots(unittest.TestCase):
         self.assertEqual(layers_of(spec, "rule")[0], [{"name": "untuned", "latency_us": 20}])
         self.assertEqual(spec["title"]["subtitle"], ["arithmetic at the peak: 244.5 ns"])
 
+    def test_trials_without_a_time_are_in_the_legend(self):
+        trials = records.search(8)
+        trials[1].status = "unstable"
+        spec = self.check(plots.best_so_far(trials))
+        scale = spec["layer"][0]["encoding"]["color"]["scale"]
+        self.assertEqual(scale["domain"], ["ok", "unstable", "no time"])
+        self.assertEqual(len(set(scale["range"])), 3)
+        self.assertNotIn(plots.ORANGE, scale["range"])  # that of lines for bounds
+        ticks = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "tick")
+        self.assertEqual(ticks["encoding"]["color"]["scale"], scale)
+        self.assertEqual({row["kind"] for row in ticks["data"]["values"]}, {"no time"})
+
+    def test_names_of_lines_stand_beside_the_frame_and_apart(self):
+        trials = [records.record(trial=i + 1, latency_ns=250.5 + i) for i in range(3)]  # the bound is 244.5 ns
+        spec = self.check(plots.best_so_far(trials, untuned_ns=252))
+        names = [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]
+        self.assertEqual([name["data"]["values"][0]["name"] for name in names], ["untuned", "arithmetic at the peak"])
+        self.assertEqual({name["encoding"]["x"]["value"] for name in names}, {plots._WIDTH + 6})
+        trials[0].latency_ns = 900.5
+        close = self.check(plots.best_so_far(trials, untuned_ns=246))
+        shifts = [layer["mark"]["dy"] for layer in close["layer"] if layer["mark"]["type"] == "text"]
+        self.assertEqual(shifts[0], 0)
+        self.assertGreater(shifts[1], 8)
+
     def test_best_so_far_over_time_joins_sessions(self):
         second = records.search(4, session="s2")
         for begun_ms in (1, 1_000_000):  # at the same time, and later
@@ -124,6 +148,38 @@ class Plots(unittest.TestCase):
         for row in layers_of(spec, "line")[0]:
             self.assertLessEqual(row["gflops"], 100.5)  # the peak that was measured
 
+    def test_operators_of_a_roofline_look_different(self):
+        trials = [records.record(op=f"op{i}", workload=tw.make_workload("dense", m=16 + i, n=32, k=24).key)
+                  for i in range(40)]
+        trials += [records.record(op="op39", workload=tw.make_workload("dense", m=99, n=32, k=24).key)]
+        for count in (12, 41):
+            spec = self.check(plots.roofline(trials[-count:]))
+            encoding = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "point")["encoding"]
+            color, shape = encoding["color"]["scale"], encoding["shape"]["scale"]
+            self.assertEqual(color["domain"], shape["domain"])
+            looks = list(zip(color["range"], shape["range"], strict=True))
+            self.assertEqual(len(set(looks)), len(looks))
+        self.assertEqual((len(looks), color["domain"][-1]), (24, "other"))
+        self.assertIn("op39", color["domain"])
+
+    def test_labels_of_numbers_are_evenly_spaced(self):
+        spec = self.check(plots.best_so_far(records.search(8)))
+        self.assertEqual(spec["layer"][0]["encoding"]["x"]["axis"]["labelOverlap"], "parity")
+        for mark in ("x", "y"):
+            axis = self.check(plots.roofline(records.search(), tw.roofs()))["layer"][0]["encoding"][mark]["axis"]
+            self.assertGreater(len(axis["values"]), 1)
+        self.assertEqual(plots._log_between(0.3, 600)["axis"]["values"], [1, 10, 100])
+        self.assertEqual(plots._log_between(3, 60)["axis"]["values"], [5, 10, 20, 50])
+        rounds = self.check(plots.predicted_against_measured(records.search(), [1.5 + i for i in range(24)], 6))
+        self.assertEqual(rounds["hconcat"][1]["layer"][0]["encoding"]["x"]["axis"]["labelOverlap"], "parity")
+
+    def test_colours_of_few_layouts_are_far_apart(self):
+        def distance(a, b):
+            return sum(abs(int(a[i:i + 2], 16) - int(b[i:i + 2], 16)) for i in (1, 3, 5))
+        for i, a in enumerate(plots._LAYOUT_COLORS[:5]):
+            for b in plots._LAYOUT_COLORS[:i]:
+                self.assertGreater(distance(a, b), 110, (a, b))
+
     def test_knobs_that_matter_explain_the_variance(self):
         spec = self.check(plots.knobs(records.search()))
         importance = {row["decision"]: row["explained"]
@@ -148,6 +204,14 @@ class Plots(unittest.TestCase):
         self.assertEqual([(row["status"], row["trials"]) for row in rows][:1], [("wrong", 6)])
         self.assertIn("crash: signal #", [row["why"] for row in rows])
         self.assertIn("0 of 1 trial", plots.failures([records.record()]).text)
+
+    def test_a_long_reason_of_a_failure_is_whole(self):
+        reason = "all measurements were disturbed: the fastest kernel took much longer than the machine needs for it"
+        plot = plots.failures([records.failed(status="unstable", reason=reason), records.failed(trial=2)])
+        long = next(row for row in self.check(plot)["data"]["values"] if row["status"] == "unstable")
+        self.assertEqual(long["lines"].replace("\n", " "), "unstable: " + reason)
+        self.assertLessEqual(max(map(len, long["lines"].split("\n"))), 60)
+        self.assertIn(reason, plots.failures([records.failed(reason=reason)]).text)
 
     def test_layouts_of_a_network(self):
         plot = plots.layouts(records.plan())

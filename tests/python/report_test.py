@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: what its page says, that it asks for nothing, and that a browser draws all of it."""
 import contextlib
+import html
 import importlib.util
 import io
 import json
@@ -69,6 +70,26 @@ class Report(unittest.TestCase):
         self.assertEqual(page.tags.count("section"), 2)
         self.assertIn("default", page.text)
         self.check_opened()
+
+    def test_rows_of_several_machines_tell_them_apart(self):
+        elsewhere = dict(device="another processor", target="x86-64-linux-avx512f")
+        asked = records.search(4, layouts="a=MK8k", session="s3")
+        alone = self.write(records.search(8))
+        self.assertNotIn(">device</th>", alone[alone.index(">workload</th>"):][:400])
+        text = self.write(records.search(8) + records.search(8, session="s2", **elsewhere) + asked)
+        page = records.Markup(text)
+        self.assertRegex(page.text[page.text.index("database"):][:200], "workloads1sessions3")  # as `db info` counts
+        table = text[text.index(">workload</th>"):]
+        for name in ("device", "target"):
+            self.assertIn(f">{name}</th>", table[:400])
+        for name in ("a processor", "another processor", "x86-64-linux-avx512f"):
+            self.assertIn(f">{name}<", table)
+
+    def test_a_share_beyond_the_peak_is_explained(self):
+        sentence = "A convolution by Winograd's algorithm does fewer"
+        self.assertNotIn(sentence, html.unescape(self.write(records.search(8))))
+        beyond = [records.record(latency_ns=100.5, samples_ns=[100.5])]
+        self.assertEqual(sentence in report._note_beyond_peak(beyond), True)
 
     def test_every_page_has_the_same_best(self):
         """The report, the plots, the web view and the program name the same record and the same time: the slower one
