@@ -23,6 +23,7 @@
 #include "db/trust.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
+#include "python/src/argument.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
 #include "python/src/stores.h"
@@ -146,6 +147,22 @@ db::StoreInfo info_of(const SharedStore& shared) {
   return value_of(shared.use([](db::Store& store) { return store.info(); }));
 }
 
+using StoreArgument = Argument<py::typing::Union<SharedStore, std::filesystem::path>>;
+
+/// The path of a Store, or a path.
+std::string path_of(const StoreArgument& given) {
+  if (py::isinstance<SharedStore>(given))
+    return given.cast<const SharedStore&>().use(
+        [](const db::Store& store) { return store.path(); });
+  try {
+    return given.cast<std::filesystem::path>().string();
+  } catch (const py::cast_error&) {
+    throw py::type_error(
+        fmt::format("Store.merge(): other is {}: expected a Store, or the path of one",
+                    py::repr(given).cast<std::string>()));
+  }
+}
+
 db::TrialStatus status_of(const std::string& text) {
   if (const auto status = db::parse_trial_status(text)) return *status;
   raise({ErrorCode::Usage,
@@ -209,6 +226,10 @@ void bind_db(py::module_& m) {
             filter.device = std::move(device);
             filter.session = std::move(session);
             if (status) filter.status = status_of(*status);
+            if (limit < 0)
+              raise({ErrorCode::Usage,
+                     fmt::format("[query] limit is {}; a whole number from 0 on was expected",
+                                 limit)});
             filter.limit = limit;
             std::vector<Record> records =
                 value_of(s.use([&](db::Store& store) { return store.query(filter); }));
@@ -221,12 +242,14 @@ void bind_db(py::module_& m) {
           "A list of the matching records, oldest first; all of them where limit is 0.")
       .def(
           "merge",
-          [](const SharedStore& s, const std::filesystem::path& path) {
+          [](const SharedStore& s, const StoreArgument& other) {
+            const std::string path = path_of(other);
             return value_of(s.use([&](db::Store& store) { return store.merge_from(path); }))
                 .inserted;
           },
-          "path"_a,
-          "The union with another database; returns the number of records that were new.");
+          "other"_a,
+          "The union with another database, a Store or the path of one; returns the number of "
+          "records that were new.");
 }
 
 }  // namespace tw::python

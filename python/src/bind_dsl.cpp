@@ -83,7 +83,8 @@ Axis axis_of(const Argument<std::string>& name, const Argument<std::optional<int
         "where workload() gives it later",
         text, shown(extent));
   };
-  if (PyIndex_Check(extent.ptr()) == 0) throw py::type_error(expected());
+  if (PyIndex_Check(extent.ptr()) == 0 || PyBool_Check(extent.ptr()) != 0)
+    throw py::type_error(expected());
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(extent.ptr()));
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);

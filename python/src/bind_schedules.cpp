@@ -50,21 +50,29 @@ std::string field_words(const F&, const py::handle& value) {
 template <typename S>
 schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   std::vector<std::string> words = {std::string(S::name)};
-  size_t position = 0, named = 0;
+  const std::vector<std::string> known = std::apply(
+      [](const auto&... field) { return std::vector<std::string>{std::string(field.name)...}; },
+      S::fields());
+  py::module_::import("tilewright.options")
+      .attr("check_names")(std::string(S::name), kwargs, known);
+  if (args.size() > known.size())
+    throw py::type_error(fmt::format("{}() takes {}, and {} arguments were given", S::name,
+                                     fmt::join(known, ", "), args.size()));
+  size_t position = 0;
   const auto add = [&](const auto& field) {
     const std::string name(field.name);
+    if (position < args.size() && kwargs.contains(name))
+      throw py::type_error(
+          fmt::format("{}(): '{}' is given by position and by name", S::name, name));
     if (position < args.size()) {
       words.push_back(field_words(field, args[position++]));
     } else if (kwargs.contains(name)) {
-      ++named;
       words.push_back(field_words(field, kwargs[name.c_str()]));
     } else if (!field.is_optional) {
       throw py::type_error(fmt::format("{}(): argument '{}' is missing", S::name, name));
     }
   };
   std::apply([&](const auto&... field) { (add(field), ...); }, S::fields());
-  if (position < args.size() || named < kwargs.size())
-    throw py::type_error(fmt::format("{}(): too many arguments, or one of another name", S::name));
   return value_of(schedules::parse_step(fmt::format("{}", fmt::join(words, " "))));
 }
 
@@ -111,7 +119,9 @@ Schedule applied(const Schedule& schedule, schedules::Step step) {
 
 dsl::Compute compute_of(const py::object& given) {
   if (py::isinstance<dsl::Workload>(given)) return given.cast<dsl::Workload>().compute;
-  return given.cast<dsl::Compute>();
+  if (py::isinstance<dsl::Compute>(given)) return given.cast<dsl::Compute>();
+  throw py::type_error(fmt::format("Schedule: compute is {}: expected a Workload or a Compute",
+                                   py::repr(given).cast<std::string>().substr(0, 80)));
 }
 
 }  // namespace

@@ -83,6 +83,9 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
     _options.check_names("tune", options, _TUNE_ARGUMENTS)
     if not isinstance(workload, _tilewright.Workload):
         workload = _tilewright.workload(workload)
+    _options.checked("tune", {"progress": progress, "on_progress": on_progress})
+    if db is not None and not isinstance(db, (_tilewright.Store, str, os.PathLike)):
+        _options.refuse_type("tune", "db", db, "a Store, or the path of one")
     if not isinstance(db, _tilewright.Store):
         db = _tilewright.Store(_tilewright.default_database() if db is None else db)
     given = _options.checked("tune", options)

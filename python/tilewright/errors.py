@@ -75,6 +75,7 @@ _TEXTS = {"effort", "search", "target"}  # options whose values are text
 # Commands for a shell keep their flags: `tilewright compile --db ...` in backquotes or on a line of its own.
 _COMMAND = re.compile(r"(`[^`]*`|^\s*(?:\./tw|tilewright) .*$)", re.MULTILINE)
 _DIMENSION = re.compile(r"--dim (\S+)=(\d+)")
+_GIVEN = re.compile(r"--(budget|seed|threads|timeout|trials) (\S+):")
 _OPTION = re.compile(r"--(budget|cache|db|dim|effort|output|schedule|search|seed|target|threads|timeout|trials)"
                      r"(?![\w-])(?: (none|quick|normal|full|\d+)\b)?")
 
@@ -88,6 +89,7 @@ def in_arguments(message: str) -> str:
 
 def _without_flags(text: str) -> str:
     text = text.replace(", --db names another", ", or name another database").replace(" with --db", "")
+    text = _GIVEN.sub(lambda found: f"{found[1]} is {found[2]}:", text)
     text = _DIMENSION.sub(r'dimensions={"\1": \2}', text)
     return _OPTION.sub(_as_argument, text)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import tilewright
-from tilewright import _tilewright
+from tilewright import _tilewright, options as options_
 from tilewright._tilewright import Kernel, Progress, Tensor, Tuned, Workload
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ def _renew_lock() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_lock)  # where the thread that held the old one does not exist
+
+
+_OPTIONS = ("target", "budget", "trials", "effort", "search", "seed", "threads", "timeout", "schedule")
 
 
 class _Loaded(NamedTuple):
@@ -58,36 +61,57 @@ class KernelFunction:
         self._db, self._target, self._threads, self._accuracy = db, target, threads, accuracy
         self._kernels: dict[_Signature, _Loaded] = {}
 
-    def workload(self, *arrays: Any) -> Workload:
+    def workload(self, *arrays: Any, **named: Any) -> Workload:
         """What the function computes of arrays of these shapes and types; their elements don't matter."""
-        return self._declared(self._signature_of(arrays))
+        return self._declared(self._signature_of(self._in_order(arrays, named)))
 
     def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,
              **options: Unpack[TuningOptions]) -> Tuned:
         """Tunes for the shapes and types of these arrays, and returns what was found; later calls
-        run the kernel. Options are those of tilewright.tune()."""
-        signature = self._signature_of(arrays)
-        given: TuningOptions = {"target": self._target, "threads": self._threads, **options}
+        run the kernel. Options are those of tilewright.tune(); other names are those of parameters."""
+        others: dict[str, Any] = dict(options)
+        named = {name: others.pop(name) for name in self._names if name in others and name not in _OPTIONS}
+        options_.check_names(f"{self._function.__name__}.tune", others,
+                                       [*self._names, "progress", "on_progress", *_OPTIONS])
+        signature = self._signature_of(self._in_order(arrays, named))
+        given: Any = {"target": self._target, "threads": self._threads, **others}
         tuned = tilewright.tune(self._declared(signature), db=self._db, progress=progress, on_progress=on_progress,
                                 **given)
         if given["target"] == self._target and given["threads"] == self._threads:
             self._kernels[signature] = self._loaded(tuned.kernel())
         return tuned
 
-    def kernel(self, *arrays: Any) -> Kernel:
+    def kernel(self, *arrays: Any, **named: Any) -> Kernel:
         """The best known kernel for the shapes and types of these arrays. Raises NoCandidateError where
         the database knows none. Its inputs are in the order in which the declaration reads them, which
         need not be that of the parameters: `[a.name for a in kernel.arguments]`."""
-        return self._kernel_for(self._signature_of(arrays)).kernel
+        return self._kernel_for(self._signature_of(self._in_order(arrays, named))).kernel
 
-    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
-        """Runs on arrays in the order of the function's parameters, else as a Kernel does. Arrays of
-        parameters that the function does not read only have to be there."""
+    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
+        """Runs on arrays in the order of the function's parameters or by their names, else as a Kernel
+        does. Arrays of parameters that the function does not read only have to be there."""
+        if named:
+            arrays = self._in_order(arrays, named)
         loaded = self._kernel_for(self._signature_of(arrays))
         return loaded.kernel(*[arrays[i] for i in loaded.order], out=out, threads=threads)
 
     def __repr__(self) -> str:
         return f"<kernel {self._function.__name__}({', '.join(self._names)})>"
+
+    def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arrays by position, and those by name, in the order of the parameters."""
+        if not named:
+            return arrays
+        name = self._function.__name__
+        options_.check_names(name, named, self._names)
+        for given in self._names[:len(arrays)]:
+            if given in named:
+                raise TypeError(f"{name}(): '{given}' is given by position and by name")
+        rest = self._names[len(arrays):]
+        for missing in rest:
+            if missing not in named:
+                raise TypeError(f"{name}(): array '{missing}' is missing: expected {', '.join(self._names)}")
+        return arrays + tuple(named[parameter] for parameter in rest)
 
     def _signature_of(self, arrays: tuple[Any, ...]) -> _Signature:
         if len(arrays) != len(self._names):
@@ -159,6 +183,7 @@ def kernel(function: _Declaration | None = None, **options: Any) -> Any:
       target, threads: as in tune().
       accuracy: as in workload().
     """
+    options_.check_names("kernel", options, ["weights", "db", "target", "threads", "accuracy"])
     if function is None:
         return functools.partial(KernelFunction, **options)
     return KernelFunction(function, **options)

@@ -29,7 +29,8 @@ def check_names(function: str, given: Collection[str], known: Collection[str]) -
         if name in known:
             continue
         near = difflib.get_close_matches(name, known, 1, 0.6)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+        hint = (f"did you mean {near[0]}?" if near else
+                f"it has {', '.join(known)}" if known else "it takes none")
         raise TypeError(f"{function}() has no argument {name!r}: {hint}")
 
 
@@ -40,7 +41,7 @@ def seconds(verb: str, argument: str, value: Seconds) -> float:
         parts = _TIME.fullmatch(value)
         number = float(parts[1] + (parts[2] or "")) * _UNITS[parts[3].lower()] if parts else math.nan
     elif isinstance(value, bool) or not hasattr(value, "__float__"):
-        _refuse_type(verb, argument, value, "seconds, or text such as '60s'")
+        refuse_type(verb, argument, value, "seconds, or text such as '60s'")
     else:
         number = float(value)
     if not 0 < number <= _LONGEST_S:
@@ -54,7 +55,7 @@ def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        _refuse_type(verb, argument, value, "a whole number")
+        refuse_type(verb, argument, value, "a whole number")
     if not least <= number <= most:
         raise errors.UsageError(f"[{verb}] {argument} is {number}; a whole number from {least} to {most} was expected")
     return number
@@ -69,11 +70,17 @@ def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for argument, (least, most) in _RANGES.items():
         if argument in result:
             result[argument] = whole(verb, argument, result[argument], least, most)
+    for argument, kind in (("on_progress", "a function of a Progress"), ("progress", "True, False or None")):
+        value = result.get(argument)
+        is_right = callable(value) if argument == "on_progress" else isinstance(value, bool)
+        if value is not None and not is_right:
+            refuse_type(verb, argument, value, kind)
     for argument in ("target", "effort", "search"):
         if argument in result and not isinstance(result[argument], str):
-            _refuse_type(verb, argument, result[argument], "text")
+            refuse_type(verb, argument, result[argument], "text")
     return result
 
 
-def _refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:
+def refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:
+    """Raises TypeError for a value of another type than the argument has."""
     raise TypeError(f"[{verb}] {argument} is {value!r}: expected {expected}")

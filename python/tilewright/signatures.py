@@ -2,20 +2,25 @@
 """Functions and methods of the extension module whose errors are one sentence.
 
 For arguments that fit no signature, pybind11 raises an error with all signatures and the values. The functions
-made here raise one sentence with the expected arguments, or with the keyword that the function lacks.
+made here raise one sentence about the first argument that is wrong:
+
+    Store.query(op=3)     Store.query(): op is 3: expected text
+    Store.query("dense")  Store.query() takes its arguments by name: workload, op, device, session, status, limit
+    Kernel.load()         Kernel.load(): argument 'path' is missing: expected a path
 """
 from __future__ import annotations
 
 import functools
+import numbers
+import os
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import options
 
 _SIGNATURE = re.compile(r"^    \d+\. [\w.]*\((.*)\)(?: -> .*)?$", re.MULTILINE)
-_PARAMETER = re.compile(r"(?:^|, )(\w+): ")
 _SELF = re.compile(r"^self: [\w.]+(?:, )?")
 _MISFIT = re.compile("incompatible (function|constructor) arguments")
 _LONGEST_VALUE = 60
@@ -35,7 +40,11 @@ def explain_methods(module: types.ModuleType) -> None:
         for method, function in list(vars(value).items()):
             if method == "__init__":
                 setattr(value, method, _explained(name, function, is_method=True))
-            elif type(function).__name__ == "instancemethod" and not method.startswith("_"):
+            elif method.startswith("_"):
+                continue
+            elif isinstance(function, staticmethod):
+                setattr(value, method, staticmethod(_explained(f"{name}.{method}", function.__func__)))
+            elif type(function).__name__ == "instancemethod":
                 setattr(value, method, _explained(f"{name}.{method}", function, is_method=True))
 
 
@@ -49,19 +58,160 @@ def _explained(name: str, function: Callable[..., Any], is_method: bool = False)
             if not signatures or not _MISFIT.search(str(error)):
                 raise
         # A constructor's object is not there yet, so that it has no repr().
-        _refuse(name, [_SELF.sub("", signature) for signature in signatures], args[is_method:], kwargs)
+        _refuse(name, [_parameters(_SELF.sub("", signature)) for signature in signatures], args[is_method:], kwargs)
         return None
     return call
 
 
-def _refuse(name: str, signatures: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    known = list(dict.fromkeys(parameter for text in signatures for parameter in _PARAMETER.findall(text)))
+# ---- signatures as pybind11 prints them ----------------------------------------------------------
+
+
+class _Parameter(NamedTuple):
+    name: str
+    type: str
+    is_optional: bool
+    is_by_name: bool  # by name alone
+
+
+def _parameters(signature: str) -> list[_Parameter]:
+    """Of "path: os.PathLike | str, *, team: str = ''"."""
+    parameters, is_by_name = [], False
+    for part in _split(signature):
+        name, _, rest = part.partition(": ")
+        if part in ("*", "/") or not rest:
+            is_by_name = is_by_name or part == "*"
+            continue
+        kind, equals, _ = rest.partition(" = ")
+        parameters.append(_Parameter(name, kind, bool(equals), is_by_name))
+    return parameters
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas outside of brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        depth += (character in "[({<") - (character in "])}>") if not quote else 0
+        if character == "," and depth == 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+# Types as signatures name them: what they are called in a sentence, and what is one of them.
+_WORDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("text", lambda value: isinstance(value, str)),
+    "bytes": ("bytes", lambda value: isinstance(value, bytes)),
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: hasattr(value, "__index__")),
+    "float": ("a number", lambda value: isinstance(value, numbers.Real) or hasattr(value, "__float__")),
+    "None": ("None", lambda value: value is None),
+    "os.PathLike": ("a path", lambda value: isinstance(value, (str, bytes, os.PathLike))),
+    "dict": ("a dict", lambda value: isinstance(value, Mapping)),
+    "list": ("a list", lambda value: isinstance(value, Sequence) and not isinstance(value, (str, bytes))),
+    "tuple": ("a tuple", lambda value: isinstance(value, Sequence) and not isinstance(value, (str, bytes))),
+    "Callable": ("a function", callable),
+}
+_ALIASES = {"SupportsInt": "int", "SupportsIndex": "int", "SupportsFloat": "float", "Sequence": "list",
+            "Mapping": "dict", "PathLike": "os.PathLike"}
+
+
+def _kinds(annotation: str) -> list[str]:
+    """The names of the types of "os.PathLike | str | None", without what is in brackets."""
+    kinds, depth, bare = [], 0, ""
+    for character in annotation:
+        depth += character == "["
+        bare += character if depth == 0 else ""
+        depth -= character == "]"
+    for part in bare.split("|"):
+        kind = part.strip()
+        last = kind.rpartition(".")[2]
+        kinds.append(kind if kind in _WORDS else _ALIASES.get(last, last))
+    if "os.PathLike" in kinds:
+        kinds = [kind for kind in kinds if kind not in ("str", "bytes")]
+    return list(dict.fromkeys(kinds))
+
+
+def _expected(kinds: Sequence[str]) -> str:
+    words = []
+    for kind in kinds:
+        article = "an" if kind[:1] in "AEIOU" else "a"
+        words.append(_WORDS[kind][0] if kind in _WORDS else f"{article} {kind}")
+    return " or ".join(", ".join(words).rsplit(", ", 1))
+
+
+def _fits(value: Any, kinds: Sequence[str]) -> bool:
+    """Says whether the value is of one of the types, as far as their names tell."""
+    return any(_WORDS[kind][1](value) if kind in _WORDS else
+               kind == "object" or any(base.__name__ == kind for base in type(value).__mro__) for kind in kinds)
+
+
+# ---- sentences -----------------------------------------------------------------------------------
+
+
+class _Complaint(NamedTuple):
+    position: int  # of the parameter that is wrong; signatures that fit further are nearer to what was meant
+    parameter: str
+    begin: str
+    expected: tuple[str, ...]  # names of types
+
+
+def _refuse(name: str, signatures: Sequence[Sequence[_Parameter]], args: tuple[Any, ...],
+            kwargs: Mapping[str, Any]) -> None:
+    known = list(dict.fromkeys(parameter.name for parameters in signatures for parameter in parameters))
     options.check_names(name, kwargs, known)
-    given = [_shown(value) for value in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
-    expected = " or ".join(f"({text})" for text in dict.fromkeys(signatures))
-    raise TypeError(f"{name}({', '.join(given)}): expected {expected}")
+    complaints = [_complaint(parameters, args, kwargs) for parameters in signatures]
+    furthest = max(complaints)
+    kinds = [kind for complaint in complaints if complaint[:3] == furthest[:3] for kind in complaint.expected]
+    expected = f": expected {_expected(list(dict.fromkeys(kinds)))}" if kinds else ""
+    raise TypeError(f"{name}(){furthest.begin}{expected}")
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE - 3] + "..."
+def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Complaint:
+    """What is wrong with the arguments for this signature."""
+    placed = [parameter for parameter in parameters if not parameter.is_by_name]
+    for position, parameter in enumerate(parameters):
+        is_given = position < len(args) and not parameter.is_by_name
+        if not is_given and parameter.name not in kwargs:
+            if parameter.is_optional:
+                continue
+            return _Complaint(position, parameter.name, f": argument '{parameter.name}' is missing",
+                              _without_object(parameter))
+        if is_given and parameter.name in kwargs:
+            return _Complaint(position, parameter.name, f": '{parameter.name}' is given by position and by name", ())
+        value = args[position] if is_given else kwargs[parameter.name]
+        if not _fits(value, _kinds(parameter.type)):
+            return _Complaint(position, parameter.name, f": {parameter.name} is {shown(value)}",
+                              tuple(_kinds(parameter.type)))
+    if len(args) > len(placed):
+        names = ", ".join(parameter.name for parameter in parameters)
+        if not parameters:
+            begin = " takes no arguments"
+        elif not placed:
+            begin = f" takes its arguments by name: {names}"
+        else:
+            begin = f" takes {', '.join(parameter.name for parameter in placed)} by position, and {len(args)} were given"
+        return _Complaint(len(placed), "", begin, ())
+    # Elements of lists, which the names of types do not tell.
+    types = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in parameters)
+    return _Complaint(len(parameters), "", f": an argument has elements of another type: expected ({types})", ())
+
+
+def _without_object(parameter: _Parameter) -> tuple[str, ...]:
+    """The types of a parameter; none where anything may be tried."""
+    kinds = _kinds(parameter.type)
+    return () if "object" in kinds else tuple(kinds)
+
+
+def shown(value: Any) -> str:
+    """The value in a sentence: its repr(); its type where that is long or has lines, as of arrays."""
+    is_collection = hasattr(value, "shape") or isinstance(value, (Mapping, list, tuple, set))
+    text = "" if is_collection else repr(value)
+    if text and len(text) <= _LONGEST_VALUE and "\n" not in text:
+        return text
+    kind = type(value).__name__
+    return f"{'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind}"

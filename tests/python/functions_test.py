@@ -63,6 +63,14 @@ class Declaring(unittest.TestCase):
         a, b = numbers(6, 5), numbers(5, 4)
         with self.assertRaisesRegex(TypeError, r"product\(\): expected 2 arrays \(a, b\), got 1"):
             kernel(a)
+        for call, expected in (
+                (lambda: kernel(a=a), r"product\(\): array 'b' is missing: expected a, b"),
+                (lambda: kernel(a, b, b=b), r"product\(\): 'b' is given by position and by name"),
+                (lambda: kernel(a, c=b), r"product\(\) has no argument 'c': it has a, b"),
+                (lambda: kernel.tune(a, bugdet=3), r"product.tune\(\) has no argument 'bugdet': did you mean budget"),
+                (lambda: tw.kernel(weight=["b"]), r"kernel\(\) has no argument 'weight': did you mean weights")):
+            with self.subTest(expected), self.assertRaisesRegex(TypeError, expected):
+                call()
         with self.assertRaisesRegex(TypeError, "'b': expected an array with shape and dtype, got list"):
             kernel(a, b.tolist())
         with self.assertRaisesRegex(TypeError, "'a': 'complex64' is no element type"):
@@ -99,6 +107,15 @@ class Running(unittest.TestCase):
         np.testing.assert_array_equal(out, self.a @ self.b)
         self.assertEqual(len(tw.Store(str(self.database))), records)
         self.assertIs(again.kernel(self.a, self.b), again.kernel(self.a, self.b))
+
+    def test_arrays_may_be_passed_by_name(self):
+        kernel = tw.kernel(db=self.database)(product)
+        kernel.tune(b=self.b, a=self.a, trials=2, budget="10m")
+        expected = kernel(self.a, self.b)
+        np.testing.assert_array_equal(kernel(b=self.b, a=self.a), expected)
+        np.testing.assert_array_equal(kernel(self.a, b=self.b, threads=1), expected)
+        self.assertEqual(kernel.workload(self.a, b=self.b).key, kernel.workload(self.a, self.b).key)
+        self.assertIsInstance(kernel.kernel(a=self.a, b=self.b), tw.Kernel)
 
     def test_arrays_are_passed_by_parameter_and_not_by_first_use(self):
         @tw.kernel(db=self.database)

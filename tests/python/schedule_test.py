@@ -91,10 +91,16 @@ class Schedules(unittest.TestCase):
     def test_arguments_are_checked(self):
         with self.assertRaisesRegex(TypeError, "argument 'factor' is missing"):
             self.schedule.split("out", "m")
-        with self.assertRaisesRegex(TypeError, "another name"):
-            self.schedule.split("out", "m", 4, factr=2)
-        with self.assertRaisesRegex(TypeError, "too many"):
-            self.schedule.unroll("out", "m", 4)
+        for call, expected in (
+                (lambda: self.schedule.split("out", "m", factr=6), "split.. has no argument 'factr': did you mean factor.$"),
+                (lambda: self.schedule.split("out", "m", nams=["a"]), "split.. has no argument 'nams': did you mean names.$"),
+                (lambda: self.schedule.split("out", "m", 4, factor=2), "split..: 'factor' is given by position and by name"),
+                (lambda: self.schedule.unroll("out", "m", 4), "unroll.. takes .*, and 3 arguments were given"),
+                (lambda: self.schedule.program(zzz=1), "^Schedule.program.. has no argument 'zzz': it takes none$"),
+                (lambda: tw.Schedule("x"), "^Schedule: compute is 'x': expected a Workload or a Compute$"),
+                (lambda: self.schedule.applied_to(7), "compute is 7: expected a Workload or a Compute$")):
+            with self.subTest(expected), self.assertRaisesRegex(TypeError, expected):
+                call()
 
     def test_methods_say_their_arguments(self):
         self.assertIn("split(self, stage: str, loop: str, factor: int, tail: str = 'guard', "

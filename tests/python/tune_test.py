@@ -85,9 +85,12 @@ class Tuning(unittest.TestCase):
         for options, expected in (({"trials": 2.5}, "trials is 2.5: expected a whole number"),
                                   ({"threads": "two"}, "threads is 'two'"), ({"budget": None}, "budget is None"),
                                   ({"effort": 3}, "effort is 3: expected text"),
+                                  ({"db": 3}, "db is 3: expected a Store, or the path of one"),
+                                  ({"progress": "x"}, "progress is 'x': expected True, False or None"),
+                                  ({"on_progress": 3}, "on_progress is 3: expected a function of a Progress"),
                                   ({"bugdet": 3}, "tune.. has no argument 'bugdet': did you mean budget.$")):
             with self.subTest(options), self.assertRaisesRegex(TypeError, expected):
-                tw.tune(small(), db=self.database, **options)
+                tw.tune(small(), **{"db": self.database, **options})
 
     def test_a_budget_may_be_text(self):
         self.assertEqual(self.tune(budget="2m", timeout="10s", effort="quick").progress.budget_s, 120)
@@ -99,6 +102,8 @@ class Tuning(unittest.TestCase):
         with self.assertRaises(tw.NoCandidateError) as unknown:
             self.tune(effort="none")
         self.assertIn('tune without effort="none"', str(unknown.exception))
+        self.assertEqual(tw.errors.in_arguments("[tune] --threads 64: the machine has 2"),
+                         "[tune] threads is 64: the machine has 2")
         cache = self.folder / "cache"
         cache.mkdir()
         with self.assertRaisesRegex(tw.NoCandidateError, "\n  tilewright tune --db '"):  # a line for a shell
@@ -123,6 +128,16 @@ class Tuning(unittest.TestCase):
         other = tw.Store(str(self.folder / "other.db"))
         self.assertEqual(other.merge(str(self.database)), len(records))
         self.assertEqual(other.merge(str(self.database)), 0)
+        third = tw.Store(pathlib.Path(self.database).with_name("third.db"))
+        self.assertEqual(third.merge(other), len(records))
+        with self.assertRaisesRegex(TypeError, "^Store.merge..: other is 3: expected a Store, or the path of one$"):
+            other.merge(3)
+        with self.assertRaisesRegex(tw.UsageError, "limit is -1; a whole number from 0 on was expected"):
+            other.query(limit=-1)
+        with self.assertRaisesRegex(TypeError, "^Store.query..: op is 3: expected text or None$"):
+            other.query(op=3)
+        with self.assertRaisesRegex(TypeError, "^Store.query.. takes its arguments by name: workload, op, device"):
+            other.query("dense")
 
     def test_a_session_gives_out_the_kernel_that_was_saved_in_its_folder(self):
         tuned = self.tune()
