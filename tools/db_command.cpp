@@ -306,13 +306,14 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
 Result<int> export_records(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadOnly));
   if (f.output == "-") {
-    TW_RETURN_IF_ERROR(f.text_format == "csv"  ? store.export_csv(std::cout)
-                       : f.text_format == "t4" ? store.export_t4(std::cout)
-                                               : store.export_jsonl(std::cout));
-    std::cout.flush();
-    if (std::cout) return 0;
-    return fail(ErrorCode::Environment,
-                "[export] standard output cannot be written: check the disk");
+    PieceByPiece output;
+    std::ostream lines(&output);
+    const Status exported = f.text_format == "csv"  ? store.export_csv(lines)
+                            : f.text_format == "t4" ? store.export_t4(lines)
+                                                    : store.export_jsonl(lines);
+    TW_RETURN_IF_ERROR(output.finish());
+    if (!output.has_failed()) TW_RETURN_IF_ERROR(exported);
+    return 0;
   }
   TW_RETURN_IF_ERROR(store.export_to(f.output));
   return 0;

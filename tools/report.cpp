@@ -153,17 +153,18 @@ Flag format_flag(std::string& format) {
 
 namespace {
 
-Status not_written(int error) {
-  return fail(
-      ErrorCode::Environment,
-      fmt::format("[output] standard output cannot be written ({}): check the disk or the pipe",
-                  std::strerror(error)));
+/// The status of output whose first failure has this errno; 0: none. A reader that went away, as
+/// that of `| head`, has what it wanted.
+Status written(int error) {
+  if (error == 0 || error == EPIPE) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[output] standard output cannot be written ({}): check the disk",
+                          std::strerror(error)));
 }
 
 Status print_as_it_is(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return {};
-  return not_written(errno);
+  const bool is_whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  return written(is_whole && std::fflush(stdout) == 0 ? 0 : errno);
 }
 
 }  // namespace
@@ -187,7 +188,16 @@ bool PieceByPiece::write(std::string_view text) {
 
 Status PieceByPiece::finish() {
   if (error_ == 0 && std::fflush(stdout) != 0) error_ = errno;
-  return error_ == 0 || error_ == EPIPE ? Status() : not_written(error_);
+  return written(error_);
+}
+
+int PieceByPiece::overflow(int character) {
+  const char c = traits_type::to_char_type(character);
+  return write({&c, 1}) ? character : traits_type::eof();
+}
+
+std::streamsize PieceByPiece::xsputn(const char* text, std::streamsize count) {
+  return write({text, static_cast<size_t>(count)}) ? count : 0;
 }
 
 std::string json_text(const nlohmann::json& value, int indentation) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,14 +64,19 @@ class TableLayout {
   bool has_rows_ = false;
 };
 
-/// Standard output, written piece by piece. A reader that goes away (`| head`) ends the output,
-/// which is no error.
-class PieceByPiece {
+/// Standard output, written piece by piece, or as the buffer of a stream. A reader that goes away
+/// (`| head`) ends the output, which is no error.
+class PieceByPiece : public std::streambuf {
  public:
   /// False once writing has failed, so that the caller can stop.
   bool write(std::string_view text);
+  bool has_failed() const { return error_ != 0; }
   /// Environment where writing failed for another reason than a reader that went away.
   Status finish();
+
+ protected:
+  int overflow(int character) override;
+  std::streamsize xsputn(const char* text, std::streamsize count) override;
 
  private:
   int error_ = 0;  ///< errno of the first failure
@@ -82,8 +88,8 @@ std::string json_text(const nlohmann::json& value, int indentation);
 Flag format_flag(std::string& format);
 
 /// Prints a text for people to standard output, whole or with an error (Environment): a full disk
-/// must not look like success. Control characters are escaped as by without_controls(), but the
-/// highlight that as_text() makes.
+/// must not look like success. A reader that goes away is no error. Control characters are escaped
+/// as by without_controls(), but the highlight that as_text() makes.
 Status print(std::string_view text);
 /// {"schema_version": 1, "verb": verb, ...document}, indented; bytes that are not UTF-8 are
 /// replaced.
