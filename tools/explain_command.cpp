@@ -14,6 +14,7 @@
 #include "codegen/inspect.h"
 #include "cost_model/analytic.h"
 #include "schedules/schedule.h"
+#include "tools/db_flags.h"
 #include "tools/gpu_explanation.h"
 #include "tools/model_files.h"
 #include "tools/report.h"
@@ -91,8 +92,20 @@ std::vector<std::string> lines_missing_in(const std::string& there, const std::s
   return missing;
 }
 
-/// Why a rival with a smaller latency is not taken for the best.
-std::string why_not_best(const db::Record& rival, const db::Record& record, bool is_confirmed) {
+/// The reason that the database has for a record that looks better than its answer; empty where the
+/// record is the answer, or slower.
+Result<std::string> why_not_used(db::Store& store, const db::Record& record) {
+  TW_TRY(const std::optional<db::Explanation> answer, store.explain(key_of(record)));
+  if (!answer) return "";
+  const auto found = std::ranges::find_if(answer->not_used, [&](const db::Doubted& doubted) {
+    return doubted.record.hash == record.hash;
+  });
+  return found == answer->not_used.end() ? "" : found->why;
+}
+
+/// The reason why a rival with a smaller latency is not taken for the best.
+Result<std::string> why_not_best(db::Store& store, const db::Record& rival,
+                                 const db::Record& record, bool is_confirmed) {
   if (rival.latency_ns >= record.latency_ns) return "";
   const double against_peak = db::efficiency(rival) - db::efficiency(record);
   if (rival.peak_gflops > 0 && record.peak_gflops > 0 && against_peak < 0)
@@ -102,7 +115,7 @@ std::string why_not_best(const db::Record& rival, const db::Record& record, bool
         100 * db::efficiency(rival), 100 * db::efficiency(record));
   if (is_confirmed && rival.session == record.session)
     return "each was measured alone; the finals of the run, interleaved, chose this one";
-  return "";
+  return why_not_used(store, rival);
 }
 
 Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& record) {
@@ -123,9 +136,9 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
     return true;
   }));
   if (!next) return std::optional<Rival>();
+  TW_TRY(const std::string why, why_not_best(store, *next, record, own_trials > 1));
   return std::optional(Rival{*next, lines_missing_in(next->schedule, record.schedule),
-                             lines_missing_in(record.schedule, next->schedule),
-                             why_not_best(*next, record, own_trials > 1)});
+                             lines_missing_in(record.schedule, next->schedule), why});
 }
 
 /// The best known schedule beside one by hand that was not measured, or none.

@@ -88,6 +88,19 @@ class Trust(program.ProgramTest):
         self.fail_with(6, "db", "explain", *program.SMALL, "--threads", "2", "--db", self.db,
                        saying=["no record of", "2 threads is believed", "there are some for", "1 thread"])
 
+    def test_explain_says_why_a_faster_record_is_not_the_answer(self):
+        best = self.best()
+        other = next(record for record in self.exported()
+                     if record["status"] == "ok" and record["schedule"] != best["schedule"])
+        latency = best["latency_ns"]
+        self.store(*[timed(other, share * latency, f"session {share}") for share in (0.97, 1.02, 1.03)])
+        [doubted] = [one for one in self.explain()["not_used"] if one["session"] == "session 0.97"]
+        self.assertIn("the median of its schedule is", doubted["why"])
+        known = self.json("explain", *program.SMALL, "--db", self.db, "--format", "json")["best_other"]
+        self.assertEqual((known["record"]["record"], known["why_not_best"]), (doubted["record"], doubted["why"]))
+        text = self.succeed("explain", *program.SMALL, "--db", self.db).out
+        self.assertIn(f"% faster, record {doubted['record'][:16]}\n  ({doubted['why']})\n", text)
+
     def test_Fault29_a_wide_lead_waits_for_a_second_trial(self):
         best = self.best()
         latency = best["latency_ns"]
