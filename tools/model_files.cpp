@@ -351,6 +351,10 @@ class MemoryWriters {
 
 namespace {
 
+/// A label beside an edge. Viewers' fonts are wider than the one that dot computes with, so spaces
+/// keep the label off the arrow.
+std::string edge_label(const std::string& text) { return graphviz_quoted("  " + text + "  "); }
+
 /// Nodes and edges of a variant. Nodes of different variants have different names by the prefix.
 std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
                            const std::string& prefix) {
@@ -379,7 +383,7 @@ std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
       }
       for (const std::string& writer : writers.of(tensor))
         dot += fmt::format("  {} -> {} [label={}];\n", node(writer), node(step.name),
-                           graphviz_quoted(type_text(tensor)));
+                           edge_label(type_text(tensor)));
     }
   }
   return dot;
@@ -392,7 +396,8 @@ Result<std::string> svg_of(const ModelFile& model) {
   if (!codegen::run_command({"dot", "-V"}, drawing_timeout_ns))
     return fail(ErrorCode::Environment,
                 "[explain] --svg is drawn by the program `dot` of Graphviz, which cannot be "
-                "started: install it (Debian: graphviz), or draw what --dot prints elsewhere");
+                "started: install the package graphviz, as ./tw does, or draw what --dot prints "
+                "elsewhere");
   TW_TRY(const auto file, codegen::MemoryFile::create("network.dot", dot_of(model)));
   return codegen::run_command({"dot", "-Tsvg", file.path()}, drawing_timeout_ns);
 }

@@ -208,6 +208,24 @@ class Farms(Checkout):
                              [f"ninja -C {build} tilewright tw_shipped", " tilewright tune --op dense"])
 
 
+class Drawings(Checkout):
+    def test_graphviz_is_installed_for_a_drawing(self):
+        program = self.root / "build" / "release" / "tools" / "tilewright"
+        program.parent.mkdir(parents=True)
+        for path, body in ((program, "true"), (self.root / "bin" / "apt-get", 'echo "apt-get $*" >>"$LOG"'),
+                           (self.root / "bin" / "sudo", '[ "$1" = -n ] || exec "$@"')):
+            path.write_text(f"#!/bin/sh\n{body}\n")
+            path.chmod(0o755)
+        shutil.copy(ROOT / "tools" / "packages.txt", self.root / "tools")
+        packages = (self.root / "tools" / "packages.txt").read_text()
+        draw = packages[packages.index("\n[draw]"):packages.index("\n[format]")]
+        (self.root / "tools" / "packages.txt").write_text(draw)  # without those that every command needs
+        self.assertEqual([line for line in self.run_tw("explain", "net.twart")[1] if "apt-get" in line], [])
+        code, ran = self.run_tw("explain", "net.twart", "--svg")
+        self.assertEqual(code, 0, self.stderr)
+        self.assertRegex([line for line in ran if "apt-get install" in line][0], " graphviz$")
+
+
 class Wheel(Checkout):
     def test_is_built_and_gets_its_libraries(self):
         programs = self.root / ".venv-wheel" / "bin"
