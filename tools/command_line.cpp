@@ -342,7 +342,8 @@ Result<double> parse_seconds(std::string_view text) {
   }
   return fail(
       ErrorCode::Usage,
-      fmt::format("'{}': expected a time such as 500ms, 60s, 5m or 2h, of at most 1e7 seconds",
+      fmt::format("'{}': expected a positive time such as 500ms, 60s, 5m or 2h, of at most 1e7 "
+                  "seconds",
                   text));
 }
 

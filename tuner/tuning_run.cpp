@@ -127,10 +127,10 @@ Error TuningRun::no_candidate_in_time() const {
   // A task of a network has a part of the budget, which is no round number.
   const double budget_s = options.budget_s;
   return {ErrorCode::NoCandidate,
-          fmt::format("[tune] no candidate was built within the budget of {} s; give more time "
-                      "(--budget)",
-                      budget_s < 1000 ? fmt::format("{:.3g}", budget_s)
-                                      : fmt::format("{:.0f}", budget_s))};
+          fmt::format(
+              "[tune] no candidate was built within the budget of {} s; give more time "
+              "(--budget)",
+              budget_s < 1000 ? fmt::format("{:.3g}", budget_s) : fmt::format("{:.0f}", budget_s))};
 }
 
 void TuningRun::store_record(const db::Record& record) {
