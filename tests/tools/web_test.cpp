@@ -18,6 +18,7 @@ namespace tw::tools::web {
 namespace {
 
 using db::Record;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -200,6 +201,27 @@ TEST_F(Pages, ListsFiltersSortsAndPages) {
   EXPECT_THAT(page("/", {{"q", "k=70"}}), HasSubstr("1 to 1 of 1"));
 }
 
+TEST_F(Pages, ABestLatencySaysOnWhichOfSeveralDevices) {
+  const Record one = db::sample_record(1), alone = db::sample_record(3, 5);
+  const Record other =
+      on_device(db::with_latency(db::sample_record(2), one.latency_ns / 2), "Other CPU; 4 cores");
+  store({one, other, alone});
+  const nlohmann::json rows = json("/workloads", {{"sort", "devices"}})["workloads"];
+  EXPECT_EQ(rows[0]["latency_ns"], other.latency_ns);
+  EXPECT_EQ(rows[0]["device"], other.device);
+  EXPECT_EQ(rows[0]["threads"], other.threads);
+  const std::string text = page("/workloads");
+  EXPECT_THAT(text, HasSubstr("<small class=\"place\">Other CPU; 4 cores, "));
+  EXPECT_THAT(text, Not(HasSubstr("<small class=\"place\">Test CPU")));
+}
+
+TEST_F(Pages, ShareBeyondThePeakIsExplained) {
+  store({db::sample_record(1)});
+  EXPECT_THAT(page("/workloads"), Not(HasSubstr("Winograd")));
+  EXPECT_EQ(note_beyond_peak(1).markup, "");
+  EXPECT_THAT(note_beyond_peak(1.24).markup, HasSubstr("Winograd's algorithm does fewer"));
+}
+
 TEST_F(Pages, WrongParametersAreSaid) {
   store(db::sample_records(0, 1));
   for (const auto& [name, value] : std::map<std::string, std::string>{
@@ -249,7 +271,9 @@ TEST_F(Pages, LayoutsAreWorkloadsOfTheirOwn) {
   const std::string path = "/workloads/" + hash_of_workload(free);
   EXPECT_EQ(json(path)["history"][0]["record"], free.hash);
   EXPECT_EQ(json(path, {{"layouts", "in=NCHW16c"}})["history"][0]["record"], asked_for.hash);
-  EXPECT_THAT(page("/workloads"), HasSubstr(path + "?layouts=in%3DNCHW16c"));
+  const std::string list = page("/workloads");
+  EXPECT_THAT(list, HasSubstr(path + "?layouts=in%3DNCHW16c"));
+  EXPECT_THAT(list, HasSubstr("<b>1</b> workload in <b>2</b> rows with their layouts"));
   EXPECT_EQ(answer(asked(path, {{"layouts", "in=NHWC"}})).status, 404);
 }
 
@@ -421,6 +445,28 @@ TEST(HistoryChart, ItsSizeIsBounded) {
   const std::string markup = history_chart(series_of(trials)).markup;
   EXPECT_LE(count_of(markup, "<circle"), 3100u);
   EXPECT_THAT(markup, HasSubstr("are left out"));
+}
+
+TEST(HistoryChart, SeriesOfOneModelAreToldApartByTheirTargets) {
+  std::vector<db::TrialSummary> trials = {trial_at(1000, 100), trial_at(2000, 90)};
+  trials[0].target = "x86-64-linux-avx2";
+  trials[1].target = "x86-64-linux-avx512f";
+  const std::vector<Series> series = series_of(trials);
+  ASSERT_EQ(series.size(), 2u);
+  EXPECT_EQ(series[0].name, "Zen 5, 1 thread, x86-64-linux-avx2");
+  EXPECT_EQ(series[1].name, "Zen 5, 1 thread, x86-64-linux-avx512f");
+}
+
+TEST(HistoryChart, TimesStandAtEqualDistances) {
+  std::vector<db::TrialSummary> trials;
+  for (int64_t second = 0; second <= 610; second += 5)
+    trials.push_back(trial_at(1'700'000'000'000 + 1000 * second, 100));
+  const std::string markup = history_chart(series_of(trials)).markup;
+  // From 22:13:20 to 22:23:30.
+  EXPECT_THAT(markup, AllOf(HasSubstr(">2023-11-14<"), HasSubstr(">22:13<")));
+  for (const std::string_view time : {">22:16<", ">22:18<", ">22:20<", ">22:22<"})
+    EXPECT_THAT(markup, HasSubstr(time));
+  EXPECT_THAT(markup, Not(HasSubstr(">22:17<")));
 }
 
 TEST(HistoryChart, OneTrialIsEnough) {

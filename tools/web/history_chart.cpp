@@ -2,6 +2,7 @@
 #include "tools/web/history_chart.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -160,20 +161,58 @@ Html grid(const Frame& frame) {
   return lines;
 }
 
-/// The day, and the time below it, at which each burst begins, as far as there is room.
+// Distances of time labels, in seconds.
+constexpr std::array<int64_t, 18> label_steps_s = {
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
+
+/// The distance of the labels of a burst in ms: the smallest step with room for a label; 0: none.
+int64_t label_step_ms(const Burst& burst) {
+  const auto span_ms = static_cast<double>(burst.end_ms - burst.begin_ms);
+  for (const int64_t step_s : label_steps_s)
+    if (1000.0 * static_cast<double>(step_s) * (burst.x1 - burst.x0) >= label_px * span_ms)
+      return 1000 * step_s;
+  return 0;
+}
+
+Html tick_line(double position) {
+  const std::string x = px(position);
+  return html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", x, x, px(top),
+              px(height_px - bottom + 4));
+}
+
+Html tick_text(double position, double below, std::string_view text) {
+  return html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", px(position),
+              px(height_px - bottom + below), std::string(text));
+}
+
+/// Times of day at equal distances between the first and the last trial of a burst.
+Html labels_within(const Frame& frame, const Burst& burst) {
+  Html labels;
+  const int64_t step_ms = label_step_ms(burst);
+  if (step_ms == 0 || burst.end_ms == burst.begin_ms) return labels;
+  const size_t characters = step_ms < 60'000 ? 8 : 5;  // with or without seconds
+  for (int64_t ms = (burst.begin_ms / step_ms + 1) * step_ms; ms <= burst.end_ms; ms += step_ms) {
+    const double x = frame.x(ms);
+    if (x < burst.x0 + 0.75 * label_px || x > width_px - right - label_px / 2) continue;
+    labels += tick_line(x);
+    labels += tick_text(x - 4, 18, moment(ms).substr(11, characters));
+  }
+  return labels;
+}
+
+/// The day, and the time below it, at which each burst begins, and times within it, as far as there
+/// is room.
 Html time_axis(const Frame& frame) {
   Html axis;
   double next_x = 0;
   for (const Burst& burst : frame.bursts()) {
-    const std::string x = px(burst.x0 - 4), begin = moment(burst.begin_ms);
-    axis += html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", x, x, px(top),
-                 px(height_px - bottom + 4));
+    const std::string begin = moment(burst.begin_ms);
+    axis += tick_line(burst.x0 - 4);
     if (burst.x0 < next_x || begin.size() < 16) continue;
-    axis += html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x, px(height_px - bottom + 18),
-                 begin.substr(0, 10));
-    axis += html("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x, px(height_px - bottom + 33),
-                 begin.substr(11, 5));
-    next_x = burst.x0 + label_px;
+    axis += tick_text(burst.x0 - 4, 18, begin.substr(0, 10));
+    axis += tick_text(burst.x0 - 4, 33, begin.substr(11, 5));
+    axis += labels_within(frame, burst);
+    next_x = std::max(burst.x0 + label_px, burst.x1);
   }
   return axis;
 }
@@ -271,6 +310,18 @@ std::string caption(const Dots& dots) {
 
 }  // namespace
 
+namespace {
+
+/// Adds the target to the names of series that differ in nothing else.
+void tell_apart(std::vector<Series>& series) {
+  std::map<std::string, int> counts;
+  for (const Series& s : series) ++counts[s.name];
+  for (Series& s : series)
+    if (counts[s.name] > 1) s.name += ", " + s.trials.front().target;
+}
+
+}  // namespace
+
 std::vector<Series> series_of(std::span<const db::TrialSummary> trials) {
   std::map<std::tuple<std::string, std::string, int64_t>, Series> known;
   for (const db::TrialSummary& trial : trials) {
@@ -289,6 +340,7 @@ std::vector<Series> series_of(std::span<const db::TrialSummary> trials) {
   }
   std::ranges::stable_sort(sorted, std::ranges::greater(),
                            [](const Series& s) { return s.trials.size(); });
+  tell_apart(sorted);
   return sorted;
 }
 

@@ -32,8 +32,9 @@ void add_group(WorkloadRow& row, const db::GroupSummary& group, size_t index) {
   row.trials += group.trials;
   row.newest_ms = std::max(row.newest_ms, group.newest_ms);
   row.efficiency = std::max(row.efficiency, group.efficiency);
-  if (group.latency_ns > 0 && (row.latency_ns == 0 || group.latency_ns < row.latency_ns))
-    row.latency_ns = group.latency_ns;
+  if (group.latency_ns <= 0 || (row.latency_ns > 0 && row.latency_ns <= group.latency_ns)) return;
+  row.latency_ns = group.latency_ns;
+  row.fastest = index;
 }
 
 std::vector<std::string> common_classes(const std::vector<WorkloadRow>& workloads) {

@@ -27,6 +27,7 @@ struct WorkloadRow {
   int64_t trials = 0;
   int64_t newest_ms = 0;
   double latency_ns = 0;  ///< measured latency of its fastest answer; 0: it has none
+  size_t fastest = 0;     ///< group of the fastest answer, into Overview::groups
   double efficiency = 0;  ///< of its most efficient answer; 0: unknown
 };
 

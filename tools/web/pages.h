@@ -53,4 +53,7 @@ Html device_text(const std::string& device);
 /// A share of the peak; empty where it is unknown.
 std::string share_text(double share);
 
+/// A paragraph that says how a kernel exceeds the peak, where the largest share on the page does.
+Html note_beyond_peak(double largest_share);
+
 }  // namespace tw::tools::web

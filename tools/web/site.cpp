@@ -166,4 +166,11 @@ Html device_text(const std::string& device) {
 
 std::string share_text(double share) { return share > 0 ? show_share(share) : ""; }
 
+Html note_beyond_peak(double largest_share) {
+  if (largest_share <= 1) return {};
+  return html(
+      "<p class=\"note\"><small>Speeds count the products of the direct algorithm. A convolution "
+      "by Winograd's algorithm does fewer, so its share of the peak may exceed 100 %.</small></p>");
+}
+
 }  // namespace tw::tools::web

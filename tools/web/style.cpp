@@ -66,6 +66,7 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6p
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
 .copy { user-select: all; white-space: pre-wrap; overflow-wrap: anywhere; }
 summary { cursor: pointer; color: var(--link); margin: 0.5rem 0; }
+.place { display: block; max-width: 20rem; white-space: normal; }
 .chart { margin: 0.5rem 0; }
 .chart svg { display: block; width: 100%; height: auto; max-width: 68rem; }
 .chart .grid { stroke: var(--line); }

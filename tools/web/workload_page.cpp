@@ -179,8 +179,9 @@ Result<Answer> workload_page(db::Store& store, const Overview& overview, const s
   answer.body = html(
       "<h2>Best by device</h2><div class=\"wide\"><table><thead><tr><th>Device</th><th>Target</th>"
       "<th>Latency</th><th>Of the peak</th><th>How sure</th></tr></thead><tbody>{}</tbody></table>"
-      "</div>{}<h2>History</h2>{}",
-      rows, group_pager(*row, page), history(series_of(trials), trials.size()));
+      "</div>{}{}<h2>History</h2>{}",
+      rows, group_pager(*row, page), note_beyond_peak(row->efficiency),
+      history(series_of(trials), trials.size()));
   answer.json = text_of({{"workload", row->name},
                          {"hash", row->hash},
                          {"layouts", row->layouts},

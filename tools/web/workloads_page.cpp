@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/text.h"
 #include "base/time_text.h"
@@ -25,29 +26,50 @@ Html bold_count(int64_t count, std::string_view one, std::string_view many = {})
 }
 
 Html summary(const Overview& overview) {
-  return html("<p class=\"summary\">{}, {}, {} of devices{}</p>",
-              bold_count(std::ssize(overview.workloads), "workload"),
+  std::set<std::string_view> hashes;
+  for (const WorkloadRow& row : overview.workloads) hashes.insert(row.hash);
+  const bool has_layouts = hashes.size() < overview.workloads.size();
+  return html("<p class=\"summary\">{}{}, {}, {} of devices{}</p>",
+              bold_count(std::ssize(hashes), "workload"),
+              has_layouts ? html(" in {} with their layouts",
+                                 bold_count(std::ssize(overview.workloads), "row"))
+                          : Html{},
               bold_count(overview.trials, "trial"),
               bold_count(std::ssize(overview.classes), "class", "classes"),
               overview.is_cut ? "; of the database, the groups that were stored last" : "");
 }
 
-Html workload_row(const WorkloadRow& row, const TimeUnit& unit) {
+/// The device and the threads of the fastest answer, where there are several groups to choose from.
+/// Devices of one model differ in what follows the model.
+Html fastest_place(const Overview& overview, const WorkloadRow& row) {
+  if (row.groups.size() < 2 || row.latency_ns <= 0) return {};
+  const db::GroupSummary& group = overview.groups[row.fastest];
+  return html("<small class=\"place\">{}, {}</small>", one_line(group.device, 100),
+              counted(group.threads, "thread"));
+}
+
+Html workload_row(const Overview& overview, const WorkloadRow& row, const TimeUnit& unit) {
   const std::string more =
       row.classes.size() > 1 ? fmt::format(" and {} more", row.classes.size() - 1) : "";
   return html(
-      "<tr><td class=\"name\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
+      "<tr><td class=\"name\">{}</td><td class=\"number\">{}{}</td><td class=\"number\">{}</td>"
       "<td>{}{}</td><td class=\"number\">{}</td><td class=\"when\">{}</td></tr>",
-      workload_link(row), unit.text(row.latency_ns), share_text(row.efficiency),
-      one_line(row.classes.front(), 40), more, row.trials, moment(row.newest_ms));
+      workload_link(row), unit.text(row.latency_ns), fastest_place(overview, row),
+      share_text(row.efficiency), one_line(row.classes.front(), 40), more, row.trials,
+      moment(row.newest_ms));
 }
 
-nlohmann::json json_of(const WorkloadRow& row) {
-  return {{"workload", row.name},          {"hash", row.hash},
-          {"layouts", row.layouts},        {"op", row.op},
-          {"device_classes", row.classes}, {"trials", row.trials},
-          {"latency_ns", row.latency_ns},  {"efficiency", row.efficiency},
-          {"newest_ms", row.newest_ms}};
+/// With the device and the threads of the fastest answer, where there is one.
+nlohmann::json json_of(const Overview& overview, const WorkloadRow& row) {
+  nlohmann::json json = {{"workload", row.name},          {"hash", row.hash},
+                         {"layouts", row.layouts},        {"op", row.op},
+                         {"device_classes", row.classes}, {"trials", row.trials},
+                         {"latency_ns", row.latency_ns},  {"efficiency", row.efficiency},
+                         {"newest_ms", row.newest_ms}};
+  if (row.latency_ns <= 0) return json;
+  json["device"] = overview.groups[row.fastest].device;
+  json["threads"] = overview.groups[row.fastest].threads;
+  return json;
 }
 
 nlohmann::json json_of(const Listing& listing) {
@@ -103,12 +125,14 @@ Result<Answer> workloads_page(const Overview& overview, const Request& request) 
   TW_TRY(const Listing listing, listing_of(overview, request, "/workloads"));
   Html rows;
   nlohmann::json list = nlohmann::json::array();
+  double most_efficient = 0;
   std::vector<double> times;
   for (const WorkloadRow* row : listing.rows) times.push_back(row->latency_ns);
   const TimeUnit unit(times);
   for (const WorkloadRow* row : listing.rows) {
-    rows += workload_row(*row, unit);
-    list.push_back(json_of(*row));
+    rows += workload_row(overview, *row, unit);
+    list.push_back(json_of(overview, *row));
+    most_efficient = std::max(most_efficient, row->efficiency);
   }
   const Html head =
       html("<tr>{}{}{}{}{}{}</tr>", sort_heading(listing, "name", "Workload"),
@@ -119,8 +143,9 @@ Result<Answer> workloads_page(const Overview& overview, const Request& request) 
   answer.title = "Workloads";
   answer.body = html(
       "{}{}<div class=\"wide\"><table><thead>{}</thead><tbody>{}</tbody></table>"
-      "</div>{}",
-      summary(overview), filter_form(listing, overview), head, rows, pager(listing));
+      "</div>{}{}",
+      summary(overview), filter_form(listing, overview), head, rows, pager(listing),
+      note_beyond_peak(most_efficient));
   answer.json = text_of({{"list", json_of(listing)},
                          {"trials", overview.trials},
                          {"operators", overview.operators},
@@ -137,13 +162,16 @@ Result<Answer> coverage_page(const Overview& overview, const Request& request) {
     head += html("<th scope=\"col\">{}</th>", one_line(model, 40));
   Html rows;
   nlohmann::json list = nlohmann::json::array();
+  double most_efficient = 0;
   for (const WorkloadRow* row : listing.rows) {
     Html cells;
     nlohmann::json measured = nlohmann::json::object();
     for (const std::string& model : classes) {
       const db::GroupSummary* const best = best_on(overview, *row, model);
       cells += coverage_cell(best);
-      if (best) measured[model] = json_of(*best);
+      if (!best) continue;
+      measured[model] = json_of(*best);
+      most_efficient = std::max(most_efficient, best->efficiency);
     }
     rows += html("<tr><td class=\"name\">{}</td>{}</tr>", workload_link(*row), cells);
     list.push_back({{"workload", row->name}, {"hash", row->hash}, {"measured", measured}});
@@ -155,12 +183,12 @@ Result<Answer> coverage_page(const Overview& overview, const Request& request) {
       "<p class=\"summary\">Which workloads were measured on which class of devices, and what "
       "share "
       "of the peak their best kernel reaches there{}.</p>{}<div class=\"wide\"><table "
-      "class=\"coverage\"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}",
+      "class=\"coverage\"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>{}{}",
       hidden > 0 ? fmt::format("; {} with fewer workloads {} not shown: choose one",
                                hidden == 1 ? "a class" : fmt::format("{} classes", hidden),
                                hidden == 1 ? "is" : "are")
                  : "",
-      filter_form(listing, overview), head, rows, pager(listing));
+      filter_form(listing, overview), head, rows, pager(listing), note_beyond_peak(most_efficient));
   answer.json = text_of(
       {{"list", json_of(listing)}, {"device_classes", overview.classes}, {"workloads", list}});
   return answer;
