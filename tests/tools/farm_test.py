@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -308,6 +309,17 @@ class OnAFarm(program.ProgramTest):
         self.assertIn("not joined: the farm's member", other.stderr)
         self.assertIn("and this one 1.1: install the same program on both", other.stderr)
         self.assertNotIn("Traceback", other.stderr)
+
+    def test_the_pages_name_the_version_that_members_announce(self):
+        process = self.start("worker", "--join", self.address)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        joined = next(line for line in process.stderr if " joined " in line)
+        version = re.search(r"version:([0-9.]+)", joined)[1]
+        protocol, kernels = version.split(".")
+        page = " ".join((ROOT / "docs" / "farm.md").read_text().split())
+        self.assertIn(f"`{version}` for protocol {protocol} and kernels of version {kernels}", page)
+        self.assertIn(f"`version:{version}`", (ROOT / "docs" / "design.md").read_text())
 
     def test_Fault68_what_is_wrong_with_tls_names_a_file_or_a_flag(self):
         """No connection is made, so no certificate is needed."""

@@ -514,6 +514,10 @@ TEST_F(TuningLoop, Fault93_ABudgetThatTheFirstCandidateOutlastsSaysSo) {
   EXPECT_EQ(tuned.error(), (Error{ErrorCode::NoCandidate,
                                   "[tune] no candidate was built within the budget of 2 "
                                   "s; give more time (--budget)"}));
+  // A task of a network has a part of the budget.
+  const auto part = run({.budget_s = 2.9070296343, .batch = 4});
+  ASSERT_FALSE(part);
+  EXPECT_THAT(part.error().message, HasSubstr("within the budget of 2.91 s;"));
 }
 
 /// Answers the `n`th new kernel of a run with the reply, and the others as by default.
