@@ -29,6 +29,7 @@
 #include "codegen/ranges.h"
 #include "schedules/affine.h"
 #include "schedules/bounds.h"
+#include "schedules/dot_products.h"
 #include "schedules/simplify.h"
 
 namespace tw::codegen {
@@ -44,6 +45,7 @@ using schedules::Block;
 using schedules::Buffer;
 using schedules::Combine;
 using schedules::Commit;
+using schedules::DotProduct;
 using schedules::Expr;
 using schedules::If;
 using schedules::Loop;
@@ -699,8 +701,13 @@ struct Access {
 
 class PhaseTranslator {
  public:
-  PhaseTranslator(const Program& program, const Phase& phase, Masks masks, Fallbacks fallbacks)
-      : program_(program), phase_(phase), masks_(masks), fallbacks_(fallbacks) {}
+  PhaseTranslator(const Program& program, const Phase& phase, const Target& target,
+                  Fallbacks fallbacks)
+      : program_(program),
+        phase_(phase),
+        target_(target),
+        masks_(masks_of(target)),
+        fallbacks_(fallbacks) {}
 
   HStmt translate() {
     for (const auto& argument : program_.arguments) {
@@ -803,6 +810,7 @@ class PhaseTranslator {
   }
 
   HStmt translate_loop(const Loop& loop) {
+    if (const auto dot = schedules::dot_product(loop)) return translate_dot_product(*dot);
     auto [begin, end] = loop_bounds(loop.begin, loop.end);
     // Threads of a task run one after the other, and warp operations run as their loops.
     const bool is_plain = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
@@ -831,6 +839,97 @@ class PhaseTranslator {
                                      hi::ForType::Vectorized};
     return hi::For::make(name, begin, hi::simplify(end - begin), kinds[static_cast<int>(kind)],
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
+  }
+
+  /// One instruction, as Halide finds it, where the target has it and the factors lie as it reads
+  /// them; else a vector for each of the products that a lane sums.
+  HStmt translate_dot_product(const DotProduct& dot) {
+    const auto mark = bounds_.mark();
+    const std::string lane = fresh(dot.lanes->variable), product = fresh(dot.depth->variable);
+    enter(dot.lanes->variable, dot.lanes->begin, dot.lanes->end, lane, LoopKind::Vector);
+    enter(dot.depth->variable, dot.depth->begin, dot.depth->end, product, LoopKind::Unrolled);
+    HStmt result = as_instruction(dot);
+    if (!result.defined()) {
+      const auto loop_over = [](const std::string& name, const Loop& loop, hi::ForType type,
+                                const HStmt& body) {
+        const auto begin = static_cast<int>(*dsl::as_int(loop.begin));
+        const auto end = static_cast<int>(*dsl::as_int(loop.end));
+        return hi::For::make(name, begin, end - begin, type, Halide::Partition::Never,
+                             Halide::DeviceAPI::None, body);
+      };
+      result = loop_over(
+          product, *dot.depth, hi::ForType::Unrolled,
+          loop_over(lane, *dot.lanes, hi::ForType::Vectorized, translate_assign(*dot.sum)));
+    }
+    depth_ -= 2;
+    bounds_.restore(mark);
+    return result;
+  }
+
+  /// The dot product as a reduction of a vector. Undefined where no instruction computes it.
+  HStmt as_instruction(const DotProduct& dot) {
+    const int64_t products = *dsl::as_int(dot.depth->end);
+    const DType type = accesses_.at(dot.sum->buffer).buffer.type;
+    const schedules::DotInstruction* instruction =
+        schedules::find_dot_instruction(target_, dot.shared->type, dot.own->type, type, products);
+    const bool lies_so = strides_are(dot, dot.sum->buffer, dot.sum->indices, {1, 0}) &&
+                         strides_are(dot, dot.shared->tensor, dot.shared->indices, {0, 1}) &&
+                         strides_are(dot, dot.own->tensor, dot.own->indices, {products, 1});
+    if (!instruction || !lies_so || mask_.defined() || guard_.defined()) return {};
+    const auto lanes =
+        static_cast<int>(*dsl::as_int(dot.lanes->end) - *dsl::as_int(dot.lanes->begin));
+    const auto depth = static_cast<int>(products);
+    const HExpr own = neighbours(dot, dot.own->tensor, dot.own->indices, lanes * depth);
+    // Of a broadcast vector Halide 21 does not find narrower factors: it is an error there.
+    const HExpr shared = hi::Shuffle::make_broadcast(
+        neighbours(dot, dot.shared->tensor, dot.shared->indices, depth), lanes);
+    const Halide::Type wide = value_type(type).with_lanes(lanes * depth);
+    const HExpr sums = hi::VectorReduce::make(
+        hi::VectorReduce::Add, hi::Cast::make(wide, shared) * hi::Cast::make(wide, own), lanes);
+    const HExpr old = neighbours(dot, dot.sum->buffer, dot.sum->indices, lanes);
+    const Access& target = accesses_.at(dot.sum->buffer);
+    return hi::Store::make(
+        target.name, instruction->accumulates ? old + sums : wrapping(BinaryOp::Add, old, sums),
+        indices_of(dot, dot.sum->buffer, dot.sum->indices, lanes), target.external,
+        hi::const_true(lanes), hi::ModulusRemainder());
+  }
+
+  /// How far apart in memory, in elements, the lanes and the products of a dot product lie.
+  struct DotStrides {
+    int64_t lane, product;
+  };
+  bool strides_are(const DotProduct& dot, const std::string& buffer,
+                   const std::vector<Expr>& indices, DotStrides expected) const {
+    const Affine affine = schedules::to_affine(
+        schedules::simplify(linear_index(accesses_.at(buffer).buffer, indices), bounds_));
+    for (const Affine::Term& term : affine.terms) {
+      const dsl::Var* v = term.atom.as<dsl::Var>();
+      const bool is_own = v && (v->name == dot.lanes->variable || v->name == dot.depth->variable);
+      const bool uses_own = dsl::uses_var(term.atom, dot.lanes->variable) ||
+                            dsl::uses_var(term.atom, dot.depth->variable);
+      if (uses_own && !is_own) return false;
+    }
+    return affine.coefficient(dsl::var(dot.lanes->variable)) == expected.lane &&
+           affine.coefficient(dsl::var(dot.depth->variable)) == expected.product;
+  }
+
+  /// The indices of neighbours in memory, from the first lane's first element on.
+  HExpr indices_of(const DotProduct& dot, const std::string& buffer, std::vector<Expr> indices,
+                   int count) {
+    for (Expr& index : indices) {
+      index = dsl::substitute(index, dot.lanes->variable, dot.lanes->begin);
+      index = dsl::substitute(index, dot.depth->variable, dot.depth->begin);
+    }
+    const HExpr first = linear(accesses_.at(buffer).buffer, indices);
+    return hi::Ramp::make(first, hi::make_one(first.type()), count);
+  }
+
+  HExpr neighbours(const DotProduct& dot, const std::string& buffer,
+                   const std::vector<Expr>& indices, int count) {
+    const Access& access = accesses_.at(buffer);
+    return hi::Load::make(storage_type(access.buffer.type).with_lanes(count), access.name,
+                          indices_of(dot, buffer, indices, count), {}, access.external,
+                          hi::const_true(count), hi::ModulusRemainder());
   }
 
   /// Whether vectors under a branch would leave one lane beyond whole native vectors. Halide 21
@@ -1523,6 +1622,7 @@ class PhaseTranslator {
 
   const Program& program_;
   const Phase& phase_;
+  const Target& target_;
   Masks masks_;
   Fallbacks fallbacks_;
   Ranges ranges_;
@@ -1553,8 +1653,8 @@ HStmt run_passes(HStmt body) {
 /// out.
 class CountAccesses : public hi::IRVisitor {
  public:
-  CountAccesses(Masks masks, std::map<std::string, AccessCounts>& counts)
-      : masks_(masks), counts_(counts) {}
+  CountAccesses(const Target& target, std::map<std::string, AccessCounts>& counts)
+      : masks_(masks_of(target)), counts_(counts) {}
 
  private:
   using hi::IRVisitor::visit;
@@ -1588,8 +1688,9 @@ class CountAccesses : public hi::IRVisitor {
   std::map<std::string, AccessCounts>& counts_;
 };
 
-HStmt translate(const Program& program, const Phase& phase, Masks masks, Fallbacks fallbacks) {
-  return run_passes(PhaseTranslator(program, phase, masks, fallbacks).translate());
+HStmt translate(const Program& program, const Phase& phase, const Target& target,
+                Fallbacks fallbacks) {
+  return run_passes(PhaseTranslator(program, phase, target, fallbacks).translate());
 }
 
 hi::LoweredFunc function_of(const std::string& symbol, const HStmt& body) {
@@ -1661,13 +1762,13 @@ void report_quietly() {
 }
 
 /// Appends all phases of a program, or none if one fails.
-Status append(const NamedProgram& named, Masks masks, Halide::Module& module) try {
+Status append(const NamedProgram& named, const Target& target, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
     functions.push_back(
         function_of(phase_symbol(named.prefix, i),
-                    translate(*named.program, named.program->phases[i], masks, Fallbacks::Plain)));
+                    translate(*named.program, named.program->phases[i], target, Fallbacks::Plain)));
   for (const hi::LoweredFunc& function : functions) {
     if (has_strict(function.body)) module.set_any_strict_float(true);
     module.append(function);
@@ -1689,7 +1790,7 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
   Halide::Module module("tilewright", halide_target(target));
   CompiledObjects result;
   for (const NamedProgram& program : programs)
-    result.programs.push_back(append(program, masks_of(target), module));
+    result.programs.push_back(append(program, target, module));
   const auto object = module.compile_to_buffer();
   result.object.assign(reinterpret_cast<const char*>(object.data()), object.number_of_elements());
   return result;
@@ -1702,11 +1803,10 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
 Result<std::map<std::string, AccessCounts>> count(const Program& program,
                                                   const Target& target) try {
   report_quietly();
-  const Masks masks = masks_of(target);
   std::map<std::string, AccessCounts> counts;
-  CountAccesses visitor(masks, counts);
+  CountAccesses visitor(target, counts);
   for (const Phase& phase : program.phases)
-    translate(program, phase, masks, Fallbacks::Marked).accept(&visitor);
+    translate(program, phase, target, Fallbacks::Marked).accept(&visitor);
   return counts;
 } catch (const Halide::Error& error) {
   return rejected("a program", error.what());

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cost_model/operations.h"
+#include "schedules/dot_products.h"
 
 namespace tw::cost_model {
 namespace {
@@ -19,6 +20,7 @@ using schedules::Allocate;
 using schedules::Assign;
 using schedules::Block;
 using schedules::Buffer;
+using schedules::DotProduct;
 using schedules::If;
 using schedules::Loop;
 using schedules::LoopKind;
@@ -126,8 +128,8 @@ double capacity_of(const Machine& machine, size_t cache) {
 
 class PhaseWalk {
  public:
-  PhaseWalk(const Program& program, const Machine& machine, KernelFacts& kernel)
-      : machine_(machine), kernel_(kernel) {
+  PhaseWalk(const Program& program, const Target& target, KernelFacts& kernel)
+      : target_(target), machine_(target.machine), kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
       if (!argument.only_prepares)
         known_.push_back({&argument.buffer, argument.is_output, argument.constant});
@@ -179,6 +181,7 @@ class PhaseWalk {
   }
 
   Status visit_loop(const Loop& loop) {
+    if (const auto dot = schedules::dot_product(loop)) return visit_dot_product(*dot);
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
     const int outer_node = node_;
     const double outer_weight = weight_;
@@ -194,6 +197,30 @@ class PhaseWalk {
     node_ = outer_node;
     weight_ = outer_weight;
     levels_.pop_back();
+    return {};
+  }
+
+  /// A dot product is a multiply-add of lanes that have several neighbours each. Where the target
+  /// has no instruction for it, each of the products that a lane sums is a vector.
+  Status visit_dot_product(const DotProduct& dot) {
+    TW_TRY(const size_t target, find(dot.sum->buffer, dot.sum->indices.size()));
+    const schedules::DotInstruction* instruction =
+        schedules::find_dot_instruction(target_, dot.shared->type, dot.own->type,
+                                        known_[target].buffer->type, *dsl::as_int(dot.depth->end));
+    const auto enter = [&](const Loop& loop, LoopKind kind) {
+      levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, kind));
+    };
+    if (instruction) {
+      enter(*dot.lanes, LoopKind::Vector);
+      TW_TRY(const bool is_one, has_neighbours(dot));
+      if (is_one) TW_RETURN_IF_ERROR(add_dot_product(dot, *instruction, target));
+      levels_.pop_back();
+      if (is_one) return {};
+    }
+    enter(*dot.depth, LoopKind::Unrolled);
+    enter(*dot.lanes, LoopKind::Vector);
+    TW_RETURN_IF_ERROR(visit_assign(*dot.sum));
+    levels_.resize(levels_.size() - 2);
     return {};
   }
 
@@ -236,6 +263,56 @@ class PhaseWalk {
     TW_RETURN_IF_ERROR(add_reads(block, site, operations, target));
     add_target(block, site, target);
     describe(block, site, *known_[target].buffer);
+    return {};
+  }
+
+  /// Whether the products of a lane lie side by side in both factors, as instructions read them.
+  /// Requires: the loop over lanes is the last level.
+  Result<bool> has_neighbours(const DotProduct& dot) {
+    levels_.push_back(make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end,
+                                 LoopKind::Vector));
+    bool all = true;
+    for (const dsl::Read* read : {dot.shared, dot.own}) {
+      TW_TRY(const size_t buffer, find(read->tensor, read->indices.size()));
+      const Access access = make_access(*known_[buffer].buffer, read->indices, levels_);
+      all &= pattern(access, levels_.size() - 1) == Pattern::Contiguous;
+    }
+    levels_.pop_back();
+    return all;
+  }
+
+  /// Requires: the loop over lanes is the last level.
+  Status add_dot_product(const DotProduct& dot, const schedules::DotInstruction& instruction,
+                         size_t target) {
+    const Site site = make_site(*dot.sum, *known_[target].buffer);
+    BlockFacts& block = current_block();
+    const double count = site.weight * site.registers;
+    block.instructions.fma += count;
+    if (!instruction.accumulates) block.instructions.arithmetic += count;
+    block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
+    add_target(block, site, target);
+    describe(block, site, *known_[target].buffer);
+    // The lanes of the one factor lie side by side, and so do the products of a lane. The other
+    // factor is the same for all lanes, which are innermost for it.
+    levels_.push_back(make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end,
+                                 LoopKind::Vector));
+    add_flops(block, site, {.fma = 1});
+    const double vectors = block.instructions.vector_loads;
+    TW_TRY(const Operand own, add_read(block, site, *dot.own, target));
+    const double widening =
+        static_cast<double>(size_bytes(instruction.own)) / size_bytes(dot.own->type);
+    if (widening > 1)
+      block.instructions.arithmetic += widening * (block.instructions.vector_loads - vectors);
+    std::swap(levels_[levels_.size() - 2], levels_.back());
+    const double broadcasts = block.instructions.broadcast_loads;
+    TW_TRY(const Operand shared, add_read(block, site, *dot.shared, target));
+    // Loads broadcast 4 bytes or more; of fewer, they are a shuffle of their own.
+    const int64_t bytes = instruction.depth * size_bytes(dot.shared->type);
+    const int shuffles = (bytes < 4 ? 1 : 0) + (dot.shared->type != instruction.shared ? 1 : 0);
+    block.instructions.arithmetic += shuffles * (block.instructions.broadcast_loads - broadcasts);
+    block.operand_registers = std::max(block.operand_registers, own.registers + shared.registers);
+    std::swap(levels_[levels_.size() - 2], levels_.back());
+    levels_.pop_back();
     return {};
   }
 
@@ -856,6 +933,7 @@ class PhaseWalk {
     }
   }
 
+  const Target& target_;
   const Machine& machine_;
   const CacheLines lines_ = lines_of(machine_.caches[0]);
   KernelFacts& kernel_;
@@ -1006,7 +1084,7 @@ Result<KernelFacts> extract_facts(const Program& program, const Target& target,
   std::vector<Known> known;
   std::vector<std::vector<Fetched>> fetched;
   for (const schedules::Phase& phase : program.phases) {
-    PhaseWalk walk(program, target.machine, facts);
+    PhaseWalk walk(program, target, facts);
     known = walk.known();
     TW_TRY(PhaseFacts phase_facts, walk.walk(phase));
     fetched.push_back(walk.fetched());

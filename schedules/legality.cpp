@@ -9,6 +9,7 @@
 
 #include "base/integer.h"
 #include "schedules/bounds.h"
+#include "schedules/dot_products.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
@@ -90,16 +91,31 @@ class AccessChecker {
   Status check_loop(const Loop& loop, const Stmt& stmt) {
     if (loop.kind != LoopKind::Serial && (!dsl::as_int(loop.begin) || !dsl::as_int(loop.end)))
       return illegal("an unrolled or vector loop needs literal bounds", stmt);
-    if (loop.kind == LoopKind::Vector) {
-      bool nested = false;
-      for_each(*loop.body, [&](const Stmt& s) { nested |= !s.as<If>() && !s.as<Assign>(); });
-      if (nested) return illegal("a vector loop must be the innermost loop", stmt);
-    }
+    const auto dot = dot_product(loop);
+    if (loop.kind == LoopKind::Vector && !dot) TW_RETURN_IF_ERROR(check_lanes(loop, stmt));
     if (loop.pipeline) TW_RETURN_IF_ERROR(check_pipeline(loop, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.begin, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.end, stmt));
     bounds_.push_loop(loop.variable, loop.begin, loop.end);
-    return check(*loop.body);
+    if (!dot) return check(*loop.body);
+    bounds_.push_loop(dot->depth->variable, dot->depth->begin, dot->depth->end);
+    return check(*dot->depth->body);
+  }
+
+  /// Checks that a vector loop is innermost, and that its lanes do not add to one element.
+  static Status check_lanes(const Loop& loop, const Stmt& stmt) {
+    bool nested = false, shares = false;
+    for_each(*loop.body, [&](const Stmt& inner) {
+      const Assign* assign = inner.as<Assign>();
+      nested |= !assign && !inner.as<If>();
+      if (!assign || assign->combine == dsl::Combine::None) return;
+      shares |= std::none_of(assign->indices.begin(), assign->indices.end(),
+                             [&](const Expr& e) { return dsl::uses_var(e, loop.variable); });
+    });
+    if (nested)
+      return illegal("a vector loop must be the innermost loop, or one of a dot product", stmt);
+    if (shares) return illegal("lanes of a vector that is no dot product add to one element", stmt);
+    return {};
   }
 
   /// Checks a pipelined loop. Code generators count slots along with the loop and rely on the

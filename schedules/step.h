@@ -107,7 +107,9 @@ struct Unroll {
     return std::tuple(field("stage", &Unroll::stage), loop_field("loop", &Unroll::loop));
   }
 };
-/// The loop becomes one vector operation; it must be the innermost loop and over a pure axis.
+/// The loop becomes one vector operation; it must be the innermost loop and over a pure axis. The
+/// innermost loop inside of a vector may reduce: each lane then sums a dot product
+/// (dot_products.h).
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;

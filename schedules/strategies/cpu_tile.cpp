@@ -10,6 +10,7 @@
 
 #include "base/integer.h"
 #include "base/text.h"
+#include "schedules/dot_products.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/strategies/cpu_loops.h"
@@ -55,6 +56,22 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
     for (int64_t b = least; b <= std::min(extent, most); b *= 2) sizes.push_back(b);
   if (extent <= most && (sizes.empty() || sizes.back() != extent)) sizes.push_back(extent);
   return sizes;
+}
+
+/// The depths of the dot products that the target has an instruction for; 1 where the stage may do
+/// without.
+std::vector<int64_t> dot_depths(const ComputePlan& plan, const StagePlan& stage_plan,
+                                const Stage& stage) {
+  std::vector<int64_t> depths = {1};
+  const std::vector<Expr> factors = operands_of(stage);
+  if (factors.size() != 2 || stage_plan.main_reduction.empty()) return depths;
+  const int64_t length = extent_of(stage, stage_plan.main_reduction);
+  const DType a = unwidened(factors[0]).type(), b = unwidened(factors[1]).type();
+  for (int64_t depth = 2; depth <= most_dot_depth; depth *= 2)
+    if (length % depth == 0 && (find_dot_instruction(plan.target, a, b, stage.type, depth) ||
+                                find_dot_instruction(plan.target, b, a, stage.type, depth)))
+      depths.push_back(depth);
+  return depths;
 }
 
 /// The constant larger than L2 that the stage reads along the vector axis, each element for several
@@ -107,6 +124,7 @@ class TileSteps {
     if (depth > 0) cut_strips(depth - 1);
     order_loops(reduction, depth);
     c_.schedule.add(Vectorize{plan_.name, lane_});
+    for (const std::string& loop : products_) c_.schedule.add(Vectorize{plan_.name, loop});
     for (const Loops& loops : {tile_.inner, vector_inner_, unrolled_})
       unroll(c_, plan_.name, loops);
     unroll_windows();
@@ -178,10 +196,15 @@ class TileSteps {
     for (const Axis& axis : stage_.reduction)
       if (axis.name != plan_.main_reduction) windows_.push_back(axis.name);
     if (plan_.main_reduction.empty()) return;
-    c_.uses(config_.block, config_.unroll);
-    const int64_t length = extent_of(stage_, plan_.main_reduction);
-    const int64_t block = config_.block, factor = config_.unroll;
+    c_.uses(config_.block, config_.unroll, config_.dot);
+    const int64_t length = extent_of(stage_, plan_.main_reduction) / config_.dot;
+    const int64_t block = config_.block / config_.dot, factor = config_.unroll;
     std::string rest = plan_.main_reduction;
+    if (config_.dot > 1) {
+      const std::string groups = split_off(c_, plan_.name, rest, config_.dot);
+      products_ = {rest};
+      rest = groups;
+    }
     if (block < length) {
       std::string blocks = split_off(c_, plan_.name, rest, block);
       c_.uses(config_.kblock);
@@ -216,8 +239,8 @@ class TileSteps {
     const auto first = tile_.outer.begin() + static_cast<ptrdiff_t>(depth);
     const Loops around =
         concat({{tile_.outer.begin(), first}, block_groups_, {first, tile_.outer.end()}});
-    c_.schedule.add(
-        Reorder{plan_.name, concat({around, reduction, tile_.inner, vector_inner_, {lane_}})});
+    c_.schedule.add(Reorder{
+        plan_.name, concat({around, reduction, tile_.inner, vector_inner_, {lane_}, products_})});
     if (!around.empty()) c_.schedule.add(CacheWrite{plan_.name, around.back()});
   }
 
@@ -249,6 +272,7 @@ class TileSteps {
   Loops vector_outer_, vector_inner_;  // over tiles of the vector axis; over vectors of a tile
   TileLoops tile_;                     // of the other axes
   Loops block_groups_, blocks_, windows_, inside_, unrolled_;  // of the reduction
+  Loops products_;                                             // of a dot product
 };
 
 class CpuTileStage : public Configured<CpuTile> {
@@ -270,6 +294,8 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("layout.out", {0, 1, 2}, &CpuTile::layout_out);
     if (hosts_stages()) add_optional_knob("strip", {1, 2, 4, 8}, &CpuTile::strip);
     if (streams_weights()) add_optional_knob("prefetch", {0, 1}, &CpuTile::prefetch);
+    if (const std::vector<int64_t> depths = dot_depths(compute, plan_, stage_); depths.size() > 1)
+      add_optional_knob("dot", depths, &CpuTile::dot);
   }
 
  private:
@@ -378,7 +404,7 @@ class CpuTileStage : public Configured<CpuTile> {
     const int64_t extent = extent_of(stage_, config.axis->axis);
     if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
     if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
-    if (config.unroll > config.block) return false;
+    if (config.block % config.dot != 0 || config.unroll > config.block / config.dot) return false;
     if (config.prefetch == 1 && !can_prefetch(config)) return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
@@ -410,7 +436,7 @@ class CpuTileStage : public Configured<CpuTile> {
     const int64_t plain = -10 * config.vector - config.unroll - 4 * (config.kblock > 0) +
                           2 * config.tasks + 4 * (config.layout_in == 1) +
                           4 * (config.layout_out == 1) - 8 * config.outer_order -
-                          4 * config.reduction_order + 4 * config.prefetch;
+                          4 * config.reduction_order + 4 * config.prefetch + 8 * (config.dot - 1);
     return tile + static_cast<double>(plain);
   }
 

@@ -26,6 +26,9 @@ struct CpuTile {
   int64_t prefetch = 0;         ///< 1: the weights of the next tile of vectors are prefetched
   int64_t layout_in = 0;        ///< of inputs: as declared, blocked, innermost
   int64_t layout_out = 0;       ///< of the result and what is read like it
+  /// Neighbours along the main reduction that each lane multiplies and sums at once
+  /// (dot_products.h); 1: no dot products.
+  int64_t dot = 1;
   // Derived from these:
   const VectorAxis* axis = nullptr;
   int64_t lanes = 1;         ///< elements of a vector register

@@ -20,6 +20,7 @@ struct Blocking {
   int64_t vector_block;  ///< elements of the vector axis in a block
   /// What a tile of vectors reads is contiguous, so that it can be prefetched.
   bool whole_panels = false;
+  int64_t neighbours = 1;  ///< elements of the main reduction that a lane reads at once
 };
 
 class LayoutChoice {
@@ -33,7 +34,8 @@ class LayoutChoice {
         vector_(*config.axis),
         width_(width),
         is_root_(is_root) {
-    c.uses(config.vector, config.vectors, config.block, config.reduction_order, config.prefetch);
+    c.uses(config.vector, config.vectors, config.block, config.reduction_order, config.prefetch,
+           config.dot);
   }
 
   void choose() {
@@ -68,7 +70,7 @@ class LayoutChoice {
       // Weights come a whole tile at a time; other packed operands a vector at a time.
       set(read.tensor, axes,
           {true, 1, is_constant ? config_.vectors * width_ : width_,
-           is_constant && config_.prefetch == 1});
+           is_constant && config_.prefetch == 1, config_.dot});
     } else if (!uses_vector && !is_constant) {
       c_.uses(config_.layout_in);
       set(read.tensor, axes, {false, config_.layout_in, width_});
@@ -118,18 +120,27 @@ class LayoutChoice {
     const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;
-    std::string first, outer, reduced_inner, windows, vector_inner;
+    std::string first, outer, reduced_inner, windows, vector_inner, neighbours;
     for (size_t d = 0; d < letters.size(); ++d) {
       const bool is_main = !plan_.main_reduction.empty() && axes[d] == plan_.main_reduction;
       if (blocked && axes[d] == vector_.axis)
         split(letters[d], shape[d], whole ? 1 : blocking.vector_block,
               blocking.whole_panels ? first : outer, vector_inner);
       else if (blocked && is_main)
-        split(letters[d], shape[d], whole ? 1 : config_.block, outer, reduced_inner);
+        split_reduction(letters[d], shape[d], whole ? 1 : config_.block, blocking.neighbours, outer,
+                        reduced_inner, neighbours);
       else
         (windows_inside && is_reduced(axes[d]) ? windows : outer) += upper(letters[d]);
     }
-    return first + outer + reduced_inner + windows + vector_inner;
+    return first + outer + reduced_inner + windows + vector_inner + neighbours;
+  }
+
+  /// The same for the main reduction, of which `neighbours` elements stand innermost.
+  static void split_reduction(char letter, int64_t extent, int64_t block, int64_t neighbours,
+                              std::string& outer, std::string& inner, std::string& innermost) {
+    if (neighbours <= 1) return split(letter, extent, block, outer, inner);
+    split(letter, extent / neighbours, block / neighbours, outer, inner);
+    innermost = std::to_string(neighbours) + static_cast<char>(std::tolower(letter));
   }
 
   /// Blocks of `factor` elements inside; the whole dimension where that is no block.

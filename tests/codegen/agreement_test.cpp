@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interpreter, C and object code agree on kernels written by hand.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
+#include "base/isa.h"
+#include "base/text.h"
+#include "codegen/cpu_codegen.h"
+#include "codegen/inspect.h"
+#include "schedules/legality.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
 #include "tests/schedules/random_bulk_product.h"
@@ -28,6 +36,77 @@ TEST(Agreement, BulkCopiesAreLoops) {
 TEST(Agreement, RealValuesWithinRounding) {
   const Program program = blocked_gemm(6, 32, 29, 8);
   expect_agreement(program, real_inputs(program, 2), 1e-5, 1e-5);
+}
+
+/// c = a b by dot products of `depth` neighbours, in tiles of 3 rows and two vectors. b lies in
+/// blocks of a vector's columns and `depth` terms.
+Program dot_products(DType a, DType b, int64_t depth, int64_t lanes) {
+  const int64_t m = 6, groups = 5, columns = 2 * lanes;
+  const auto element = [&](DType type, const std::string& buffer, std::vector<Expr> indices) {
+    return dsl::cast(Int32, dsl::read(buffer, std::move(indices), type));
+  };
+  const Expr row = var("x") * 3 + var("i"), column = var("v") * lanes + var("n");
+  const Stmt sum = assign("acc", {var("i"), var("v"), var("n")},
+                          element(a, "a", {row, var("g") * depth + var("k")}) *
+                              element(b, "b", {var("v"), var("g"), var("n"), var("k")}),
+                          Combine::Sum);
+  const auto tile = [&](Block body) {
+    return unrolled("i", 3, {unrolled("v", 2, {vector("n", lanes, std::move(body))})});
+  };
+  const std::vector<Expr> own = {var("i"), var("v"), var("n")};
+  return single_phase(
+      {argument("a", a, {m, groups * depth}, false),
+       argument("b", b, {2, groups, lanes, depth}, false),
+       argument("c", Int32, {m, columns}, true)},
+      {{"x", m / 3}},
+      {allocate("acc", Int32, {3, 2, lanes}, Scope::Register,
+                {tile({assign("acc", own, dsl::constant_int(Int32, 0))}),
+                 serial("g", groups, {tile({vector("k", depth, {sum})})}),
+                 tile({assign("c", {row, column}, dsl::read("acc", own, Int32))})})});
+}
+
+/// The least and the largest values of integers.
+Storage extreme_inputs(const Program& program) {
+  Storage inputs;
+  for (const schedules::Argument& argument : program.arguments) {
+    if (argument.is_output) continue;
+    const DType type = argument.buffer.type;
+    std::vector<std::byte>& bytes = inputs[argument.buffer.name];
+    bytes.resize(static_cast<size_t>(argument.buffer.bytes()));
+    const IntegerLimits limits = integer_limits(type);
+    for (int64_t i = 0; i < argument.buffer.elements(); ++i)
+      store_int(type, bytes.data(), i, i % 3 == 1 ? limits.largest : limits.least);
+  }
+  return inputs;
+}
+
+TEST(Agreement, DotProducts) {
+  for (const DType a : {Int8, UInt8, Int16, UInt16, Int32})
+    for (const DType b : {Int8, UInt8, Int16})
+      for (const int64_t depth : {2, 3, 4}) {
+        const Program program = dot_products(a, b, depth, depth == 3 ? 5 : 8);
+        ASSERT_TRUE(schedules::check_legal(program, {})) << to_string(program);
+        expect_agreement(program, integer_inputs(program, 1));
+        expect_agreement(program, extreme_inputs(program));
+      }
+}
+
+TEST(Agreement, DotProductsAreInstructions) {
+  const auto instructions = [](const std::string& target, DType a, DType b, int64_t depth) {
+    const Target compiled_for = parse_target(target).value();
+    const Program program = dot_products(a, b, depth, target == "x86-64-v3" ? 8 : 16);
+    const NamedProgram named{"k", &program};
+    const auto compiled = compile_cpu({&named, 1}, compiled_for);
+    if (!compiled) throw std::runtime_error(compiled.error().message);
+    return disassemble(compiled->object, compiled_for).value();
+  };
+  using testing::HasSubstr, testing::Not;
+  const std::string avx2 = instructions("x86-64-v3", UInt8, Int8, 2);
+  EXPECT_THAT(avx2, HasSubstr("vpmaddwd"));
+  EXPECT_THAT(avx2, Not(HasSubstr("vpmulld")));
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  EXPECT_THAT(instructions(zen4, UInt8, Int8, 4), HasSubstr("vpdpbusd"));
+  EXPECT_THAT(instructions(zen4, Int8, Int8, 2), HasSubstr("vpdpwssd"));
 }
 
 TEST(Agreement, GuardedTails) {

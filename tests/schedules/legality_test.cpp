@@ -66,7 +66,14 @@ TEST(Legality, VectorLoopsAreInnermostWithLiteralBounds) {
   EXPECT_EQ(verdict(loop("x", "0", "8 - t", store("x"), LoopKind::Vector)),
             "[legality] an unrolled or vector loop needs literal bounds");
   EXPECT_EQ(verdict(loop("x", "0", "4", loop("y", "0", "2", store("x * 2 + y")), LoopKind::Vector)),
-            "[legality] a vector loop must be the innermost loop");
+            "[legality] a vector loop must be the innermost loop, or one of a dot product");
+}
+
+TEST(Legality, LanesDoNotAddToOneElement) {
+  const Stmt sum = {Assign{"out", {Expr(0)}, dsl::constant(Float32, 1), Combine::Sum}};
+  EXPECT_EQ(verdict(loop("x", "0", "4", sum)), "legal");
+  EXPECT_EQ(verdict(loop("x", "0", "4", sum, LoopKind::Vector)),
+            "[legality] lanes of a vector that is no dot product add to one element");
 }
 
 TEST(Legality, SizesAreLimited) {

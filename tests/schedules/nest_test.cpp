@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{
             gemm, "vectorize c k",
             "[vectorize] loop 'k' reduces: its iterations share an element; rfactor makes partial "
-            "results that do not"},
+            "results that do not, and inside of a vector the innermost loop may be a dot product"},
         NestCase{gemm, "parallel c k",
                  "[parallel] loop 'k' reduces: two tasks would write one element"},
         NestCase{gemm, "unroll c m; parallel c m", "[parallel] loop 'm' is unrolled or vectorized"},

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/dot_products.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/isa.h"
+#include "base/text.h"
+#include "dsl/parse.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+#include "tests/schedules/agreement.h"
+
+namespace tw::schedules {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string byte_product =
+    "input a: u8[6, 16]; weight b: i8[16, 24]; "
+    "c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])";
+const std::string steps =
+    "tw1\nset_layout b BA8b4a\nsplit c n 8\nsplit c k 4\nreorder c m n.0 k.0 n.1 k.1\n"
+    "cache_write c n.0\nvectorize c n.1\nvectorize c k.1\n";
+
+std::string error_of(const std::string& compute, const std::string& text) {
+  const auto schedule = parse_schedule(dsl::parse_compute(compute).value(), text);
+  if (!schedule) return schedule.error().message;
+  const auto program = schedule->program();
+  return program ? "" : program.error().message;
+}
+
+TEST(DotInstructions, DependOnTypesAndTargets) {
+  const auto name = [](const std::string& target, DType shared, DType own, int64_t depth) {
+    const DotInstruction* found =
+        find_dot_instruction(parse_target(target).value(), shared, own, Int32, depth);
+    return found ? std::string(found->name) : "";
+  };
+  EXPECT_EQ(name("x86-64-v3", UInt8, Int8, 2), "vpmaddwd");
+  EXPECT_EQ(name("x86-64-v3", Int16, UInt8, 2), "vpmaddwd");
+  EXPECT_EQ(name("x86-64-v3", UInt16, Int8, 2), "");
+  EXPECT_EQ(name("x86-64-v3", UInt8, Int8, 4), "");
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  EXPECT_EQ(name(zen4, UInt8, Int8, 4), "vpdpbusd");
+  EXPECT_EQ(name(zen4, Int8, UInt8, 4), "vpdpbusd");
+  EXPECT_EQ(name(zen4, Int8, Int8, 4), "");
+  EXPECT_EQ(name(zen4, Int8, Int8, 2), "vpdpwssd");
+  EXPECT_EQ(name("arm-64-linux-asimddp", Int8, Int8, 4), "sdot");
+  EXPECT_EQ(name("arm-64-linux", Int8, Int8, 4), "");
+  EXPECT_EQ(name("x86-64-v3", Float32, Float32, 2), "");
+}
+
+TEST(DotProducts, AreFoundInPrograms) {
+  const auto schedule = parse_schedule(dsl::parse_compute(byte_product).value(), steps);
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const auto program = schedule->program();
+  ASSERT_TRUE(program) << program.error().message;
+  int found = 0;
+  for_each(*program->phases[0].body, [&](const Stmt& stmt) {
+    const Loop* loop = stmt.as<Loop>();
+    const auto dot = loop ? dot_product(*loop) : std::nullopt;
+    if (!dot) return;
+    ++found;
+    EXPECT_EQ(dot->shared->tensor, "a");
+    EXPECT_EQ(dot->own->tensor, "b");
+    EXPECT_EQ(dsl::as_int(dot->depth->end), 4);
+    EXPECT_EQ(dsl::as_int(dot->lanes->end), 8);
+  });
+  EXPECT_EQ(found, 1);
+}
+
+TEST(DotProducts, ComputeWhatTheirLoopsMean) {
+  const dsl::Compute compute = dsl::parse_compute(byte_product).value();
+  for (const std::string& text : {steps, steps + "unroll c k.0\n", steps + "parallel c m\n"}) {
+    const auto schedule = parse_schedule(compute, text);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    EXPECT_EQ(disagreement(compute, schedule->program().value()), std::nullopt) << text;
+  }
+}
+
+TEST(DotProducts, NeedAVectorAroundThem) {
+  EXPECT_THAT(error_of(byte_product, "tw1\nsplit c k 4\nvectorize c k.1\n"),
+              HasSubstr("[vectorize] loop 'k.1' reduces: its iterations share an element"));
+  EXPECT_THAT(error_of(byte_product,
+                       "tw1\nsplit c k 8\nsplit c n 8\nreorder c m n.0 k.0 n.1 k.1\n"
+                       "vectorize c n.1\nvectorize c k.1\n"),
+              HasSubstr("a dot product sums 2 to 4 products for each lane"));
+  const std::string largest =
+      "input a: u8[6, 16]; weight b: i8[16, 24]; "
+      "c: i32[m=6, n=24] = max(k=16) i32(a[m, k]) * i32(b[k, n])";
+  EXPECT_THAT(error_of(largest, steps), HasSubstr("a dot product sums"));
+  EXPECT_THAT(error_of(byte_product, steps + "reorder c m n.0 k.1 k.0 n.1\n"),
+              HasSubstr("a vector loop must be the innermost loop, or one of a dot product"));
+}
+
+TEST(DotProducts, AreOfferedWhereTheTargetHasThem) {
+  const auto offers = [](const std::string& compute, const std::string& target) {
+    const auto space = Space::derive({.compute = dsl::parse_compute(compute).value()},
+                                     parse_target(target).value());
+    if (!space) throw std::runtime_error(space.error().message);
+    return std::ranges::any_of(space->decisions(),
+                               [](const Knob& knob) { return knob.name == "c.dot"; });
+  };
+  EXPECT_TRUE(offers(byte_product, "x86-64-v3"));
+  EXPECT_FALSE(
+      offers("input a: f32[6, 16]; weight b: f32[16, 24]; "
+             "c: f32[m=6, n=24] = sum(k=16) a[m, k] * b[k, n]",
+             "x86-64-v3"));
+  EXPECT_FALSE(
+      offers("input a: u8[6, 15]; weight b: i8[15, 24]; "
+             "c: i32[m=6, n=24] = sum(k=15) i32(a[m, k]) * i32(b[k, n])",
+             "x86-64-v3"));
+}
+
+}  // namespace
+}  // namespace tw::schedules
