@@ -296,7 +296,9 @@ class PhaseWalk {
     // factor is the same for all lanes, which are innermost for it.
     levels_.push_back(make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end,
                                  LoopKind::Vector));
-    add_flops(block, site, {.fma = 1});
+    Operations multiply_add;
+    multiply_add.fma = 1;
+    add_flops(block, site, multiply_add);
     const double vectors = block.instructions.vector_loads;
     TW_TRY(const Operand own, add_read(block, site, *dot.own, target));
     const double widening =
