@@ -62,10 +62,14 @@ int64_t wrapped(int64_t value) {
 
 Result<DType> parse_dtype(std::string_view name) {
   if (const auto type = find_dtype(&DTypeInfo::name, name)) return *type;
-  std::vector<std::string_view> known;
-  for (const DType type : all_dtypes) known.push_back(to_string(type));
-  return fail(ErrorCode::Usage, fmt::format("[dtype] '{}' is no data type: use one of {}", name,
-                                            fmt::join(known, ", ")));
+  return fail(ErrorCode::Usage,
+              fmt::format("[dtype] '{}' is no data type: use one of {}", name, known_dtypes()));
+}
+
+std::string known_dtypes() {
+  std::vector<std::string_view> names;
+  for (const DType type : all_dtypes) names.push_back(to_string(type));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 double round_to(DType type, double value) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -60,6 +61,8 @@ constexpr const DTypeInfo& info_of(DType type) { return dtype_infos[static_cast<
 
 constexpr std::string_view to_string(DType type) { return info_of(type).name; }
 Result<DType> parse_dtype(std::string_view name);
+/// The names of all types, with commas: "f32, f16, ...".
+std::string known_dtypes();
 
 /// The type of a row by another of its names: find_dtype(&DTypeInfo::in_numpy, "int8").
 constexpr std::optional<DType> find_dtype(std::string_view DTypeInfo::*in, std::string_view name) {

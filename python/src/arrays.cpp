@@ -27,15 +27,17 @@ std::string what_is(const ArgumentInfo& argument) {
 /// NumPy's number of the type; -1 for bfloat16, which is a type of the package ml_dtypes and has
 /// another number in each process.
 int numpy_number(DType type) {
-  static const std::vector<int> numbers = [] {
+  // Python's lock may pass to another thread while it looks types up.
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<std::vector<int>> numbers;
+  const auto look_up = [] {
     std::vector<int> all;
     for (const DType each : all_dtypes)
       all.push_back(each == BFloat16
                         ? -1
                         : py::dtype::from_args(py::str(std::string(info_of(each).in_numpy))).num());
     return all;
-  }();
-  return numbers[static_cast<size_t>(type)];
+  };
+  return numbers.call_once_and_store_result(look_up).get_stored()[static_cast<size_t>(type)];
 }
 
 std::optional<DType> type_named(const std::string& name) {
@@ -177,9 +179,8 @@ DType dtype_of(const py::handle& value) {
     return *type;
   }
   throw py::type_error(
-      fmt::format("{} is no element type: expected f32, f64, f16, bf16, i8, u8, i32, i64, "
-                  "bool, or NumPy's name of one of these",
-                  py::repr(value).cast<std::string>()));
+      fmt::format("{} is no element type: expected {}, or NumPy's name of one of these",
+                  py::repr(value).cast<std::string>(), known_dtypes()));
 }
 
 }  // namespace tw::python

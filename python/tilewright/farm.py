@@ -27,6 +27,7 @@ import logging
 import os
 import pathlib
 import re
+import shlex
 import select
 import signal
 import socket
@@ -329,8 +330,8 @@ class Lost(Exception):
 
 
 def _rounded(text: str) -> str:
-    """The text with numbers of three digits: Dask says "after 0.9999997590057319 s"."""
-    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.3g}", text)
+    """The text with seconds of three digits: Dask says "after 0.9999997590057319 s"."""
+    return re.sub(r"(?<=after )\d+\.\d+(?= s\b)", lambda number: f"{float(number[0]):.3g}", text)
 
 
 class Farm:
@@ -551,7 +552,8 @@ def dask_address(text: str) -> str:
     scheme, found, rest = text.partition("://") if "://" in text else ("dask", "", text)
     host, _, port = rest.rpartition(":")
     is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
-    if scheme not in ("dask", *_SCHEMES) or not host or not is_port or set(rest) & set("/ \t\n"):
+    is_host = re.fullmatch(r"\[[^\[\]/\s]+\]|[^:\[\]/\s]+", host)
+    if scheme not in ("dask", *_SCHEMES) or not is_host or not is_port:
         raise ValueError(f"'{text}' is no address of a scheduler: dask://HOST:PORT, tls://HOST:PORT or HOST:PORT was "
                          "expected, such as dask://127.0.0.1:8786")
     return f"{'tcp' if scheme == 'dask' else scheme}://{rest}"
@@ -610,7 +612,7 @@ class _TlsFile:
 def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
     """The values of flags of `dask scheduler` that are about its protocol: the files of TLS, by setting, and the
     protocol."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="./tw scheduler", add_help=False, allow_abbrev=False)
     for flag, setting in (("ca-file", "ca-file"), ("cert", "scheduler.cert"), ("key", "scheduler.key")):
         parser.add_argument(f"--tls-{flag}", dest=setting)
     parser.add_argument("--protocol")
@@ -662,14 +664,14 @@ def _scheduler_fault(arguments: list[str]) -> str:
     protocol = flags.pop("protocol", "tcp").removesuffix("://")
     if protocol not in _SCHEMES:
         return f"--protocol {protocol}: one of {', '.join(_SCHEMES)} was expected"
-    if protocol != "tls":
+    if protocol not in ("tls", "wss"):
         return ""
     fault = tls_fault("tls://", "scheduler", flags)
     return f"TLS: {fault}" if fault else ""
 
 
 def be_scheduler(arguments: list[str]) -> int:
-    """Runs `dask scheduler` until a signal ends it. What keeps it from starting is said in one line."""
+    """Runs `dask scheduler` until a signal ends it, which ends this process. An error that ends it is one line."""
     if fault := _scheduler_fault(arguments):
         _say(fault)
         return USAGE
@@ -681,7 +683,7 @@ def be_scheduler(arguments: list[str]) -> int:
         cause: BaseException = error
         while cause.__cause__ is not None:  # Dask's own says only that the scheduler failed to start
             cause = cause.__cause__
-        _say(f"the scheduler cannot start: {cause}; its arguments were {' '.join(arguments)}")
+        _say(f"the scheduler ends: {cause}; its arguments were {shlex.join(arguments)}")
         return ENVIRONMENT if isinstance(cause, OSError) else USAGE
     return 0
 

@@ -72,7 +72,7 @@ class KernelFunction:
         others: dict[str, Any] = dict(options)
         named = {name: others.pop(name) for name in self._names if name in others and name not in _OPTIONS}
         options_.check_names(f"{self._function.__name__}.tune", others,
-                                       [*self._names, "progress", "on_progress", *_OPTIONS])
+                             [*self._names, "progress", "on_progress", *_OPTIONS])
         signature = self._signature_of(self._in_order(arrays, named))
         given: Any = {"target": self._target, "threads": self._threads, **others}
         tuned = tilewright.tune(self._declared(signature), db=self._db, progress=progress, on_progress=on_progress,

@@ -461,13 +461,14 @@ def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
 
     A point's intensity is the arithmetic over the bytes that every kernel moves at least.
     """
-    points = [(record, _traffic(record)) for record in best_of_each(records)]
+    best = best_of_each(records)
+    points = [(record, traffic) for record in best if record.flops > 0 and (traffic := _traffic(record)) > 0]
     series = _series_of(record.op for record, _ in points)
     rows = [{"intensity": record.flops / traffic, "gflops": display.gflops_of(record),
              "operator": series[record.op], "workload": one_line(record.workload_text, 100),
              "latency": time_text(record.latency_ns), "threads": record.threads}
-            for record, traffic in points if traffic > 0 and record.flops > 0]
-    peak, levels = _bounds_of([record for record, _ in points], roofs)
+            for record, traffic in points]
+    peak, levels = _bounds_of(best, roofs)
     ridges = [peak / gb_per_s for _, gb_per_s in levels if gb_per_s > 0]
     lowest = min([row["intensity"] for row in rows] + ridges, default=1) / _NAME_ROOM
     highest = max([row["intensity"] for row in rows] + ridges, default=1) * 4

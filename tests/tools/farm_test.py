@@ -338,7 +338,7 @@ class OnAFarm(program.ProgramTest):
 
     def test_Fault01_what_is_no_address_is_named(self):
         for address in ("http://H:1", "dask://127.0.0.1", "dask://127.0.0.1:abc", "127.0.0.1", "dask://:8786", "h:70000",
-                        "dask://h:1/a"):
+                        "dask://h:1/a", "::1:8786", "[::1:8786"):
             with self.subTest(address=address):
                 self.fail_with(2, "tune", *program.SMALL, "--db", self.db, "--workers", address,
                                saying=["--workers", f"'{address}' is no address of a scheduler", "dask://HOST:PORT"])
@@ -347,6 +347,11 @@ class OnAFarm(program.ProgramTest):
         self.assertIn("--join: 'http://H:1' is no address", joined.err)
         self.assertEqual([self.address_of(text) for text in ("h:1", "dask://h:1", "tls://h:1", "tcp://[::1]:8786")],
                          ["tcp://h:1", "tcp://h:1", "tls://h:1", "tcp://[::1]:8786"])
+
+    def test_seconds_of_messages_are_rounded_and_addresses_are_not(self):
+        from tilewright import farm
+        self.assertEqual(farm._rounded("to tcp://192.168.1.5:8786 after 0.9999997 s"),
+                         "to tcp://192.168.1.5:8786 after 1 s")
 
     @staticmethod
     def address_of(text):
@@ -371,14 +376,15 @@ class OnAFarm(program.ProgramTest):
                 ([*tls, "--tls-cert", none], 2, [f"'{none}' of --tls-cert", "give another file to --tls-cert"]),
                 ([*tls, "--tls-cert", cert], 2, ["--tls-cert holds no private key", "by --tls-key"]),
                 (["--protocol", "tls", "--tls-cert", cert], 2, ["by --tls-ca-file"]),
-                (["--interface", "none9"], 2, ["the scheduler cannot start", "none9"]),
-                (["--host", "192.0.2.1", "--port", "0", "--no-dashboard"], 7, ["the scheduler cannot start"])):
+                (["--interface", "none9"], 2, ["the scheduler ends", "none9"]),
+                (["--host", "192.0.2.1", "--port", "0", "--no-dashboard"], 7, ["the scheduler ends"])):
             with self.subTest(arguments=arguments):
                 got, line = self.scheduler(*arguments)
                 self.assertEqual(got, code, line)
                 self.assertTrue(line.startswith("tilewright: [farm] "), line)
+                cause = line.partition("; its arguments were")[0]
                 for word in words:
-                    self.assertIn(word, line)
+                    self.assertIn(word, cause)
 
     def test_what_is_wrong_is_said_in_a_line(self):
         self.fail_with(75, "tune", *program.SMALL, "--db", self.db, *self.farm(), saying=["none of 0 members measures"])
