@@ -841,8 +841,8 @@ class PhaseTranslator {
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
   }
 
-  /// One instruction, as Halide finds it, where the target has it and the factors lie as it reads
-  /// them; else a vector for each of the products that a lane sums.
+  /// Makes a dot product one instruction if the target has it and the factors lie as it reads them.
+  /// Else each of the products that a lane sums is a vector.
   HStmt translate_dot_product(const DotProduct& dot) {
     const auto mark = bounds_.mark();
     const std::string lane = fresh(dot.lanes->variable), product = fresh(dot.depth->variable);
@@ -875,12 +875,14 @@ class PhaseTranslator {
     const bool lies_so = strides_are(dot, dot.sum->buffer, dot.sum->indices, {1, 0}) &&
                          strides_are(dot, dot.shared->tensor, dot.shared->indices, {0, 1}) &&
                          strides_are(dot, dot.own->tensor, dot.own->indices, {products, 1});
-    if (!instruction || !lies_so || mask_.defined() || guard_.defined()) return {};
+    TW_CHECK(!mask_.defined() && !guard_.defined(), "loops have no masks");
+    if (!instruction || !lies_so) return {};
     const auto lanes =
         static_cast<int>(*dsl::as_int(dot.lanes->end) - *dsl::as_int(dot.lanes->begin));
     const auto depth = static_cast<int>(products);
     const HExpr own = neighbours(dot, dot.own->tensor, dot.own->indices, lanes * depth);
-    // Of a broadcast vector Halide 21 does not find narrower factors: it is an error there.
+    // Halide 21 fails ("Cast may not change vector widths") where it narrows a Broadcast of a
+    // vector.
     const HExpr shared = hi::Shuffle::make_broadcast(
         neighbours(dot, dot.shared->tensor, dot.shared->indices, depth), lanes);
     const Halide::Type wide = value_type(type).with_lanes(lanes * depth);

@@ -266,16 +266,30 @@ class PhaseWalk {
     return {};
   }
 
-  /// Whether the products of a lane lie side by side in both factors, as instructions read them.
-  /// Requires: the loop over lanes is the last level.
+  /// Elements between neighbours along a level; nullopt where they are not equally far apart.
+  static std::optional<double> step_along(const Access& access, size_t level) {
+    if (access.is_irregular_in(level)) return std::nullopt;
+    double step = 0, stride = 1;
+    for (size_t d = access.dimensions.size(); d > 0; --d) {
+      for (const IndexTerm& term : access.dimensions[d - 1])
+        if (term.level == level) step += term.coefficient * stride;
+      stride *= static_cast<double>(access.extents[d - 1]);
+    }
+    return step;
+  }
+
+  /// Whether both factors lie as instructions read them: the products of a lane side by side, and
+  /// those of the second factor lane by lane. Requires: the loop over lanes is the last level.
   Result<bool> has_neighbours(const DotProduct& dot) {
     levels_.push_back(make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end,
                                  LoopKind::Vector));
+    const size_t product = levels_.size() - 1, lane = product - 1;
+    const auto depth = static_cast<double>(*dsl::as_int(dot.depth->end));
     bool all = true;
-    for (const dsl::Read* read : {dot.shared, dot.own}) {
+    for (const auto& [read, of_lane] : {std::pair(dot.shared, 0.0), std::pair(dot.own, depth)}) {
       TW_TRY(const size_t buffer, find(read->tensor, read->indices.size()));
       const Access access = make_access(*known_[buffer].buffer, read->indices, levels_);
-      all &= pattern(access, levels_.size() - 1) == Pattern::Contiguous;
+      all &= step_along(access, product) == 1 && step_along(access, lane) == of_lane;
     }
     levels_.pop_back();
     return all;

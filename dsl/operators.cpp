@@ -38,7 +38,7 @@ Status needs_number(std::string_view op, DType type) {
 /// The type in which values of `type` are computed and summed.
 DType accumulator(DType type) {
   if (is_float(type)) return type == Float64 ? Float64 : Float32;
-  return type == Int64 || type == UInt32 ? Int64 : Int32;
+  return type == Int64 || type == UInt32 || type == UInt16 ? Int64 : Int32;
 }
 
 Expr wide(const Expr& value) { return cast(accumulator(value.type()), value); }

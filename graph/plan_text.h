@@ -23,10 +23,10 @@ struct KernelLabel {
 /// share of the whole, whether the time was measured, algorithm and error; then the sums, and what
 /// is proved.
 ///
-///   operator     layouts                    time   share             algorithm     error  workload
-///   transform x  NCHW -> NCHW4c           1.0 µs   2.4 %
-///   c            NCHW4c -> NCHW4c        30.0 µs  71.4 %  measured   winograd 2  1.2e-06  conv2d
-///   ... y            NCHW4c, NCHW4c -> NCHW  11.0 µs  26.2 %  predicted  direct add_relu ...
+///   operator     layouts             time   share             algorithm     error  workload
+///   transform x  NCHW -> NCHW4c    1.0 µs   2.4 %
+///   c            NCHW4c -> NCHW4c  30.0 µs  71.4 %  measured   winograd 2  1.2e-06  conv2d
+///   y            NCHW4c -> NCHW    11.0 µs  26.2 %  predicted  direct               relu
 ///
 ///   total    42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform; 1 of 2 kernels measured
 ///   optimal  no other choice among these schemes is faster

@@ -69,6 +69,8 @@ SAME_DTYPE(INT16, Int16);
 SAME_DTYPE(UINT16, UInt16);
 SAME_DTYPE(UINT32, UInt32);
 #undef SAME_DTYPE
+constexpr int last_dtype = TW_UINT32;
+static_assert(last_dtype + 1 == std::size(tw::all_dtypes));
 
 constexpr int kMaxRank = 64;
 
@@ -122,11 +124,10 @@ tw::Result<tw::runtime::Buffer> buffer_from(const tw_buffer& given, const char* 
         fmt::format("[{}] buffer {} has rank {} and {} shape: expected a rank of 0 to {} "
                     "with as many extents",
                     function, index, given.rank, given.shape == nullptr ? "no" : "a", kMaxRank));
-  if (given.dtype < TW_FLOAT32 || given.dtype > TW_FLOAT64)
-    return fail(
-        ErrorCode::Usage,
-        fmt::format("[{}] buffer {} has dtype {}: expected a tw_dtype, {} to {}", function, index,
-                    given.dtype, static_cast<int>(TW_FLOAT32), static_cast<int>(TW_FLOAT64)));
+  if (given.dtype < TW_FLOAT32 || given.dtype > last_dtype)
+    return fail(ErrorCode::Usage,
+                fmt::format("[{}] buffer {} has dtype {}: expected a tw_dtype, {} to {}", function,
+                            index, given.dtype, static_cast<int>(TW_FLOAT32), last_dtype));
   tw::runtime::Buffer buffer;
   buffer.data = given.data;
   buffer.dtype = static_cast<tw::DType>(given.dtype);

@@ -3,17 +3,23 @@
 
 #include <algorithm>
 
+#include "schedules/nest.h"
+
 namespace tw::schedules {
 namespace {
 
 // Halide's back end chooses the instructions. It has those of AVX512-VNNI for processors that have
-// AVX512-BF16 too, and none of AVX-VNNI.
+// all that Zen 4 has, and none of AVX-VNNI.
+constexpr std::string_view zen4[] = {"avx512_bf16", "avx512_bitalg",    "avx512_vbmi2",
+                                     "avx512_vnni", "avx512_vpopcntdq", "avx512ifma",
+                                     "avx512vbmi"};
+constexpr std::string_view sse[] = {"sse4_1"}, arm[] = {"asimddp"};
 constexpr DotInstruction rows[] = {
-    {"vpdpbusd", UInt8, Int8, Int32, 4, "avx512_bf16", true},
-    {"vpdpbusd", Int8, UInt8, Int32, 4, "avx512_bf16", true},
-    {"vpdpwssd", Int16, Int16, Int32, 2, "avx512_bf16", true},
-    {"vpmaddwd", Int16, Int16, Int32, 2, "sse4_1", false},
-    {"sdot", Int8, Int8, Int32, 4, "asimddp", true},
+    {"vpdpbusd", UInt8, Int8, Int32, 4, zen4, true},
+    {"vpdpbusd", Int8, UInt8, Int32, 4, zen4, true},
+    {"vpdpwssd", Int16, Int16, Int32, 2, zen4, true},
+    {"vpmaddwd", Int16, Int16, Int32, 2, sse, false},
+    {"sdot", Int8, Int8, Int32, 4, arm, true},
 };
 
 /// Whether all values of the one type are values of the other.
@@ -29,12 +35,6 @@ const Loop* only_vector(const Block& body) {
   return loop && loop->kind == LoopKind::Vector ? loop : nullptr;
 }
 
-/// The element that a factor is, widened or not.
-const dsl::Read* element_of(const Expr& factor) {
-  const dsl::Cast* cast = factor.as<dsl::Cast>();
-  return (cast ? cast->a : factor).as<dsl::Read>();
-}
-
 bool uses(const std::vector<Expr>& indices, const Loop& loop) {
   return std::any_of(indices.begin(), indices.end(),
                      [&](const Expr& index) { return dsl::uses_var(index, loop.variable); });
@@ -43,12 +43,12 @@ bool uses(const dsl::Read& read, const Loop& loop) { return uses(read.indices, l
 
 }  // namespace
 
-std::span<const DotInstruction> dot_instructions() { return rows; }
-
 const DotInstruction* find_dot_instruction(const Target& target, DType shared, DType own,
                                            DType accumulator, int64_t depth) {
   const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const DotInstruction& row) {
-    return row.depth == depth && row.accumulator == accumulator && target.has(row.feature) &&
+    const bool has_all = std::all_of(row.features.begin(), row.features.end(),
+                                     [&](std::string_view f) { return target.has(f); });
+    return has_all && row.depth == depth && row.accumulator == accumulator &&
            is_part_of(shared, row.shared) && is_part_of(own, row.own);
   });
   return found == std::end(rows) ? nullptr : found;
@@ -63,10 +63,11 @@ std::optional<DotProduct> dot_product(const Loop& loop) {
   if (!sum || sum->combine != dsl::Combine::Sum || uses(sum->indices, *depth)) return std::nullopt;
   const dsl::Binary* product = sum->value.as<dsl::Binary>();
   if (!product || product->op != dsl::BinaryOp::Mul) return std::nullopt;
-  const dsl::Read *a = element_of(product->a), *b = element_of(product->b);
+  const Expr first = unwidened(product->a), second = unwidened(product->b);
+  const dsl::Read *a = first.as<dsl::Read>(), *b = second.as<dsl::Read>();
   if (!a || !b || !uses(*a, *depth) || !uses(*b, *depth)) return std::nullopt;
   if (uses(*a, loop)) std::swap(a, b);
-  if (uses(*a, loop) || !uses(*b, loop)) return std::nullopt;
+  if (uses(*a, loop) || !uses(*b, loop) || !uses(sum->indices, loop)) return std::nullopt;
   return DotProduct{&loop, depth, sum, a, b};
 }
 

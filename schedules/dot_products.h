@@ -27,14 +27,13 @@ struct DotInstruction {
   std::string_view name;
   DType shared, own;  ///< the widest factors; integers of fewer bits are widened before
   DType accumulator;
-  int64_t depth;             ///< products that a lane sums
-  std::string_view feature;  ///< of the targets that have it
+  int64_t depth;                               ///< products that a lane sums
+  std::span<const std::string_view> features;  ///< of the targets that have it
   /// Whether it adds to the accumulator as well. Else that is an addition of its own.
   bool accumulates;
 };
 
-std::span<const DotInstruction> dot_instructions();
-/// The one that computes products of these factors on the target; nullptr where there is none.
+/// The instruction that computes products of these factors on the target; nullptr: there is none.
 const DotInstruction* find_dot_instruction(const Target& target, DType shared, DType own,
                                            DType accumulator, int64_t depth);
 

@@ -238,8 +238,11 @@ int64_t unrolled_statements(const Block& body) {
     count += schedules::visit(
         stmt,
         [](const Loop& loop) {
-          const int64_t copies = loop.kind == LoopKind::Unrolled
-                                     ? *dsl::as_int(loop.end) - *dsl::as_int(loop.begin)
+          // Targets without the instruction make a vector of each of its products.
+          const auto dot = dot_product(loop);
+          const Loop& copied = dot ? *dot->depth : loop;
+          const int64_t copies = dot || loop.kind == LoopKind::Unrolled
+                                     ? *dsl::as_int(copied.end) - *dsl::as_int(copied.begin)
                                      : 1;
           return copies * unrolled_statements(*loop.body);
         },

@@ -77,10 +77,24 @@ bool reads_reduction(const Compute& compute, const Stage& stage) {
   return found;
 }
 
-/// Whether recomputing the stage wherever it is read is cheap.
+/// Whether a reader asks which element equals one of the stage's. An element that is computed again
+/// may differ from the one that is compared with it in its last bits.
+bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
+  if (!is_float(stage.type)) return false;
+  bool compared = false;
+  for (const Stage* reader : readers)
+    dsl::for_each(reader->body, [&](const Expr& e) {
+      const dsl::Binary* b = e.as<dsl::Binary>();
+      if (b && (b->op == dsl::BinaryOp::Eq || b->op == dsl::BinaryOp::Ne))
+        for_each_read(e, [&](const dsl::Read& r) { compared |= r.tensor == stage.name; });
+    });
+  return compared;
+}
+
+/// Whether recomputing the stage wherever it is read is cheap, and gives what is read.
 bool should_inline(const Compute& compute, const Stage& stage,
                    const std::vector<const Stage*>& readers) {
-  if (reduces(stage) || compute.is_output(stage.name)) return false;
+  if (reduces(stage) || compute.is_output(stage.name) || is_compared(stage, readers)) return false;
   const bool into_reduction =
       std::any_of(readers.begin(), readers.end(), [](const Stage* r) { return reduces(*r); });
   if ((into_reduction || readers.size() > 1) && count_expensive(stage.body) > 0) return false;

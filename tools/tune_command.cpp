@@ -454,7 +454,7 @@ Verb tune_verb() {
        "none: only what the database knows; quick, normal: until the expected gain of the next "
        "minute is below 1 %, 0.1 %; full: until the budget is used"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
-      {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices and data"},
+      {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices"},
       {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},
       {"resume", Switch{&f->resume}, "insist that the database has trials to go on from"},
       {"dry-run",

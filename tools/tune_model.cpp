@@ -232,8 +232,8 @@ void limit_steps(runtime::ModelFile& model, const std::vector<int>& limits) {
 }
 
 /// Limits steps that are faster on one thread to one, and runs bands of steps side by side that are
-/// faster so. Keeps of the network as it was, with the limits, and with both, what is fastest as a
-/// whole.
+/// faster so. Times three versions of the network as wholes: unchanged, with the limits, and with
+/// limits and bands. Keeps the fastest.
 Status choose_threads(ModelRun& run, Workshop& shop) {
   if (shop.flags.target.threads == 1 || shop.left_s() <= 0) return {};
   const tuner::Clock& clock = shop.environment.clock;

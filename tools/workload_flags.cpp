@@ -17,6 +17,14 @@
 namespace tw::tools {
 namespace {
 
+/// The names of all element types but bool.
+std::vector<std::string> number_types() {
+  std::vector<std::string> names;
+  for (const DType type : all_dtypes)
+    if (type != Bool) names.emplace_back(to_string(type));
+  return names;
+}
+
 // No expression that the parser takes is longer, and no schedule is.
 constexpr std::streamsize most_text_bytes = 1 << 20;
 
@@ -80,7 +88,7 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
       {"workload", Text{&flags.key},
        "key, as records have it; layouts and a state may follow in braces"},
       {"dtype",
-       Choice{&flags.dtype, {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"}},
+       Choice{&flags.dtype, number_types()},
        "data type of the inputs",
        {"expr", "workload"}},
       {"layout", Texts{&flags.layouts},

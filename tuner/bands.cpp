@@ -10,7 +10,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Waking the threads for a band and waiting for them, in ns (runtime/thread_pool.h).
+/// The time that it takes to wake the threads of a band and to wait for them, in ns
+/// (runtime/thread_pool.h).
 constexpr double fork_ns = 500;
 /// Most calls and loops of a window, which bounds the time of the search.
 constexpr size_t most_units = 96;

@@ -86,12 +86,14 @@ bool uses(const dsl::Compute& compute, DType type) {
   return used;
 }
 
-/// N(0, 1) for floats. Bytes take every value: products of small ones fit where those of large ones
-/// overflow or saturate.
+/// N(0, 1) for floats. Integers of up to 16 bits take every value: products of small ones fit where
+/// those of large ones overflow or saturate.
 void fill_real(dsl::Array& array, Random& random) {
-  if (array.type != Int8 && array.type != UInt8) return fill_normal(array, random);
-  const int64_t least = array.type == Int8 ? -128 : 0;
-  for (int64_t i = 0; i < array.size(); ++i) array.set_int(i, least + random.below(256));
+  const DType type = array.type;
+  if (is_float(type) || type == Bool || size_bytes(type) > 2) return fill_normal(array, random);
+  const auto [least, largest] = integer_limits(type);
+  for (int64_t i = 0; i < array.size(); ++i)
+    array.set_int(i, least + random.below(largest - least + 1));
 }
 
 Result<dsl::Arrays> call_once(const runtime::Kernel& kernel, const dsl::Arrays& inputs,

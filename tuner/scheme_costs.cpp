@@ -34,8 +34,8 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
 
 /// Whether the prediction tells the time of the schedule, as it does not of another algorithm.
 bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
-  return kernel.predicted_algorithm.empty() ||
-         schedules::algorithm_name(schedule) == kernel.predicted_algorithm;
+  return !kernel.predicted_algorithm ||
+         schedules::algorithm_text(schedule) == kernel.predicted_algorithm;
 }
 
 void take_schedule(KernelChoice& kernel, const db::Record& record) {
@@ -55,7 +55,8 @@ void take_record(KernelChoice& kernel, const db::Record& record, const Target& t
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
-/// The same for a record with hot caches, in a network whose caches are not hot.
+/// The same for a record with hot caches, in a network whose caches are not hot. Its time is not
+/// the one that counts, so that the prediction's algorithm stays.
 void take_hot_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   if (kernel.measured_ns > 0) return;
   const bool is_here = is_of_device(record, target);
@@ -73,7 +74,7 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision
   kernel.is_rough = precision == Precision::Rough;
   kernel.predicted_ns = predicted.analytic_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
-  kernel.predicted_algorithm = schedules::algorithm_name(predicted.schedule);
+  kernel.predicted_algorithm = schedules::algorithm_text(predicted.schedule);
 }
 
 /// The states of the caches whose records are used for a network in `state`, its own first.

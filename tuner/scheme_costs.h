@@ -41,8 +41,8 @@ struct KernelChoice {
   double measured_ns = 0;     ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
-  /// schedules::algorithm_name() of the schedule that was predicted.
-  std::string predicted_algorithm = {};
+  /// schedules::algorithm_text() of the schedule that was predicted; nullopt: none was.
+  std::optional<std::string> predicted_algorithm = {};
   /// The error of the schedule where it was verified, relative to the largest element of the
   /// result.
   std::optional<double> error = {};

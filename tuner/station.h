@@ -38,7 +38,6 @@ class Station {
   struct Key {
     std::string target, processor;
     int64_t threads = 1;
-    uint64_t seed = 1;
     double timeout_s = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };

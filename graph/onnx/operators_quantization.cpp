@@ -121,8 +121,9 @@ Status convert_quantize_linear(const Node& node, Builder& builder) {
 
 Status convert_dequantize_linear(const Node& node, Builder& builder) {
   const Value& value = node.input(0);
-  if (is_float(value.type.dtype) || value.type.dtype == Bool)
-    return node.unsupported(fmt::format("the data type {}", to_string(value.type.dtype)));
+  const DType type = value.type.dtype;
+  if (is_float(type) || type == Bool || (size_bytes(type) > 2 && type != Int32))
+    return node.unsupported(fmt::format("the data type {}", to_string(type)));
   TW_RETURN_IF_ERROR(check_float(node, node.input(1).type.dtype));
   TW_RETURN_IF_ERROR(check_same_type(node, {0, 2}));
   TW_RETURN_IF_ERROR(check_parameter(node));

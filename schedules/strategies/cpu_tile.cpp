@@ -58,18 +58,42 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-/// The depths of the dot products that the target has an instruction for; 1 where the stage may do
-/// without.
+bool uses(const dsl::Read& read, const std::string& axis) {
+  return std::any_of(read.indices.begin(), read.indices.end(),
+                     [&](const Expr& index) { return dsl::uses_var(index, axis); });
+}
+
+/// Whether tiles along the vector axis can be dot products of so many neighbours: both factors are
+/// elements along the reduction, one of them lies along the vector axis and is packed, and the
+/// target has the instruction.
+bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
+                      const VectorAxis& vector, int64_t depth) {
+  const std::vector<Expr> factors = operands_of(stage);
+  if (factors.size() != 2 || stage_plan.main_reduction.empty()) return false;
+  const Expr first = unwidened(factors[0]), second = unwidened(factors[1]);
+  const dsl::Read *shared = first.as<dsl::Read>(), *own = second.as<dsl::Read>();
+  if (!shared || !own) return false;
+  if (uses(*shared, vector.axis)) std::swap(shared, own);
+  if (uses(*shared, vector.axis) || !uses(*own, vector.axis)) return false;
+  for (const dsl::Read* factor : {shared, own})
+    if (!uses(*factor, stage_plan.main_reduction)) return false;
+  const dsl::Input* input = plan.compute.find_input(own->tensor);
+  const bool is_packed =
+      (input && input->constant) ||
+      std::find(vector.packed.begin(), vector.packed.end(), own->tensor) != vector.packed.end();
+  return is_packed && extent_of(stage, stage_plan.main_reduction) % depth == 0 &&
+         find_dot_instruction(plan.target, shared->type, own->type, stage.type, depth);
+}
+
+/// The depths of the dot products that tiles along some vector axis can be; 1 is none.
 std::vector<int64_t> dot_depths(const ComputePlan& plan, const StagePlan& stage_plan,
                                 const Stage& stage) {
   std::vector<int64_t> depths = {1};
-  const std::vector<Expr> factors = operands_of(stage);
-  if (factors.size() != 2 || stage_plan.main_reduction.empty()) return depths;
-  const int64_t length = extent_of(stage, stage_plan.main_reduction);
-  const DType a = unwidened(factors[0]).type(), b = unwidened(factors[1]).type();
   for (int64_t depth = 2; depth <= most_dot_depth; depth *= 2)
-    if (length % depth == 0 && (find_dot_instruction(plan.target, a, b, stage.type, depth) ||
-                                find_dot_instruction(plan.target, b, a, stage.type, depth)))
+    if (std::any_of(stage_plan.vector_axes.begin(), stage_plan.vector_axes.end(),
+                    [&](const VectorAxis& vector) {
+                      return has_dot_products(plan, stage_plan, stage, vector, depth);
+                    }))
       depths.push_back(depth);
   return depths;
 }
@@ -406,6 +430,8 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
     if (config.block % config.dot != 0 || config.unroll > config.block / config.dot) return false;
     if (config.prefetch == 1 && !can_prefetch(config)) return false;
+    if (config.dot > 1 && !has_dot_products(compute_, plan_, stage_, *config.axis, config.dot))
+      return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
     if (config.kblock == 0) return true;

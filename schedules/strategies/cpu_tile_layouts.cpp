@@ -135,7 +135,8 @@ class LayoutChoice {
     return first + outer + reduced_inner + windows + vector_inner + neighbours;
   }
 
-  /// The same for the main reduction, of which `neighbours` elements stand innermost.
+  /// Splits the main reduction as split() does, and lets `neighbours` elements of it stand
+  /// innermost.
   static void split_reduction(char letter, int64_t extent, int64_t block, int64_t neighbours,
                               std::string& outer, std::string& inner, std::string& innermost) {
     if (neighbours <= 1) return split(letter, extent, block, outer, inner);

@@ -32,6 +32,13 @@ constexpr BinaryOp binary_ops[] = {
 };
 constexpr int64_t count = 38;  // no multiple of a vector
 
+std::vector<DType> integer_types() {
+  std::vector<DType> types;
+  for (const DType type : all_dtypes)
+    if (!is_float(type) && type != Bool) types.push_back(type);
+  return types;
+}
+
 /// Stores the value of each i in [0, extent). Loops of `lanes` are vectors; the last one is
 /// shorter.
 Block in_vectors(const std::string& buffer, const Expr& value, int64_t extent, int64_t lanes) {
@@ -239,7 +246,7 @@ TEST_F(Operations, NaNsOfDoublesStayNaN) {
 TEST_F(Operations, FloatsSaturateAsIntegers) {
   const Expr a = dsl::read("a", {var("i")}, Float32);
   std::vector<std::pair<std::string, Expr>> results;
-  for (const DType to : {Int8, UInt8, Int32, Int64})
+  for (const DType to : integer_types())
     results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
   const Program program = elementwise(Float32, results, true);
   Storage inputs = integer_inputs(program, 13);
@@ -253,7 +260,7 @@ TEST_F(Operations, FloatsSaturateAsIntegers) {
 }
 
 TEST_F(Operations, IntegersWrap) {
-  for (const DType type : {Int8, UInt8, Int32, Int64}) {
+  for (const DType type : integer_types()) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
     std::vector<std::pair<std::string, Expr>> results = {{"sum", a + b},
                                                          {"difference", a - b},
@@ -278,7 +285,7 @@ TEST_F(Operations, IntegersWrap) {
 
 /// Counts that are negative, and those from the number of bits on, are taken modulo that number.
 TEST_F(Operations, BitsOfEveryInteger) {
-  for (const DType type : {Int8, UInt8, Int32, Int64}) {
+  for (const DType type : integer_types()) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
     const auto literal = [&](int64_t value) { return dsl::constant_int(type, value); };
     const int64_t bits = 8 * size_bytes(type);
@@ -309,7 +316,7 @@ TEST_F(Operations, BitsOfEveryInteger) {
 }
 
 TEST_F(Operations, IntegersAreDividedByAnyInteger) {
-  for (const DType type : {Int8, UInt8, Int32, Int64}) {
+  for (const DType type : integer_types()) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
     const std::vector<std::pair<std::string, Expr>> results = {
         {"quotient", a / b},

@@ -97,7 +97,10 @@ TEST_F(CApiTest, Fault11_ImpossibleBuffersAreErrors) {
                           {data, TW_FLOAT32, 1, shape + 1, nullptr},
                           {data, 99, 1, shape, nullptr}};
   EXPECT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_USAGE);
-  EXPECT_THAT(tw_last_error(), HasSubstr("buffer 2 has dtype 99"));
+  EXPECT_THAT(tw_last_error(), HasSubstr("buffer 2 has dtype 99: expected a tw_dtype, 0 to 11"));
+  buffers[2] = {data, TW_UINT32, 1, shape, nullptr};
+  EXPECT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("u32"));
   buffers[2] = {data, TW_FLOAT32, -1, shape, nullptr};
   EXPECT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_USAGE);
   buffers[2] = {data, TW_FLOAT32, 1, nullptr, nullptr};

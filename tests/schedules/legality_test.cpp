@@ -74,6 +74,14 @@ TEST(Legality, LanesDoNotAddToOneElement) {
   EXPECT_EQ(verdict(loop("x", "0", "4", sum)), "legal");
   EXPECT_EQ(verdict(loop("x", "0", "4", sum, LoopKind::Vector)),
             "[legality] lanes of a vector that is no dot product add to one element");
+  const Stmt products = {
+      Assign{"out",
+             {Expr(0)},
+             dsl::read("out", {at("k")}, Float32) * dsl::read("out", {at("n * 2 + k")}, Float32),
+             Combine::Sum}};
+  EXPECT_EQ(verdict(loop("n", "0", "4", loop("k", "0", "2", products, LoopKind::Vector),
+                         LoopKind::Vector)),
+            "[legality] a vector loop must be the innermost loop, or one of a dot product");
 }
 
 TEST(Legality, SizesAreLimited) {

@@ -20,6 +20,23 @@
 namespace tw::schedules {
 namespace {
 
+TEST(Space, ValuesThatAreComparedAreNotComputedAgain) {
+  for (const std::string type : {"f16", "f32"}) {
+    const auto compute =
+        dsl::parse_compute("input a: " + type + "[8, 16]; input b: " + type +
+                           "[16]; t: i64[i=8] = argmax(j=16) a[i, j] + b[j] / 3" + type);
+    ASSERT_TRUE(compute) << compute.error().message;
+    const Space space = Space::derive({.compute = *compute}, host_target()).value();
+    Random random(1);
+    for (int i = 0; i < 8; ++i) {
+      const Schedule schedule =
+          space.schedule(i == 0 ? space.default_point() : space.sample(random));
+      EXPECT_EQ(schedule.to_string().find("inline t_value"), std::string::npos);
+      EXPECT_EQ(disagreement(*compute, schedule.program().value()), std::nullopt);
+    }
+  }
+}
+
 TEST(Space, SamplesAreAllowedAndTheirTextParsesBack) {
   for (const Case& c : cases()) {
     const Space space = space_of(c.compute);
