@@ -11,7 +11,7 @@
 
 namespace tw {
 
-/// What the bits of an element mean, by the numbers that DLPack has for it.
+/// The meaning of an element's bits, by the numbers that DLPack has for it.
 enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
 
 // enumerator, name in text, kind, element in C, name in NumPy and PyTorch, name in ONNX

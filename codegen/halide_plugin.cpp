@@ -896,7 +896,7 @@ class PhaseTranslator {
         hi::const_true(lanes), hi::ModulusRemainder());
   }
 
-  /// How far apart in memory, in elements, the lanes and the products of a dot product lie.
+  /// The distances in memory, in elements, of the lanes and of the products of a dot product.
   struct DotStrides {
     int64_t lane, product;
   };

@@ -278,7 +278,7 @@ class PhaseWalk {
     return step;
   }
 
-  /// Whether both factors lie as instructions read them: the products of a lane side by side, and
+  /// True if both factors lie as instructions read them: the products of a lane side by side, and
   /// those of the second factor lane by lane. Requires: the loop over lanes is the last level.
   Result<bool> has_neighbours(const DotProduct& dot) {
     levels_.push_back(make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end,

@@ -50,7 +50,7 @@ struct ModelProfile {
   std::vector<StepTime> steps;
 };
 
-/// How a call runs the bands of a variant (ModelVariant::bands).
+/// The way in which a call runs the bands of a variant (ModelVariant::bands).
 enum class BandOrder {
   SideBySide,  ///< the chains of a band on several threads at once, each on one
   InOrder,     ///< all steps one after another, each on its number of threads

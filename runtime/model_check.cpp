@@ -518,7 +518,7 @@ std::vector<ChainAccess> accesses_of(const Network& model, const ModelBand& band
   return accesses;
 }
 
-/// Of the accesses so far the one that ends last, and the one of another chain that ends last.
+/// The access so far that ends last, and the one of another chain that ends last.
 class Furthest {
  public:
   void add(const ChainAccess& access) {

@@ -22,7 +22,7 @@ constexpr DotInstruction rows[] = {
     {"sdot", Int8, Int8, Int32, 4, arm, true},
 };
 
-/// Whether all values of the one type are values of the other.
+/// True if all values of the one type are values of the other.
 bool is_part_of(DType type, DType wide) {
   if (type == wide) return true;
   if (is_float(type) || is_float(wide)) return false;
@@ -35,11 +35,10 @@ const Loop* only_vector(const Block& body) {
   return loop && loop->kind == LoopKind::Vector ? loop : nullptr;
 }
 
-bool uses(const std::vector<Expr>& indices, const Loop& loop) {
+bool uses(const std::vector<Expr>& indices, const std::string& variable) {
   return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return dsl::uses_var(index, loop.variable); });
+                     [&](const Expr& index) { return dsl::uses_var(index, variable); });
 }
-bool uses(const dsl::Read& read, const Loop& loop) { return uses(read.indices, loop); }
 
 }  // namespace
 
@@ -54,21 +53,30 @@ const DotInstruction* find_dot_instruction(const Target& target, DType shared, D
   return found == std::end(rows) ? nullptr : found;
 }
 
+std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
+                                      const std::string& term) {
+  const dsl::Binary* binary = product.as<dsl::Binary>();
+  if (!binary || binary->op != dsl::BinaryOp::Mul) return std::nullopt;
+  const Expr first = unwidened(binary->a), second = unwidened(binary->b);
+  const dsl::Read *a = first.as<dsl::Read>(), *b = second.as<dsl::Read>();
+  if (!a || !b || !uses(a->indices, term) || !uses(b->indices, term)) return std::nullopt;
+  if (uses(a->indices, lane)) std::swap(a, b);
+  if (uses(a->indices, lane) || !uses(b->indices, lane)) return std::nullopt;
+  return DotFactors{a, b};
+}
+
 std::optional<DotProduct> dot_product(const Loop& loop) {
   const Loop* depth = loop.kind == LoopKind::Vector ? only_vector(*loop.body) : nullptr;
   if (!depth || !dsl::is_int(depth->begin, 0)) return std::nullopt;
   const int64_t products = dsl::as_int(depth->end).value_or(0);
   if (products < 2 || products > most_dot_depth) return std::nullopt;
   const Assign* sum = depth->body->size() == 1 ? depth->body->front().as<Assign>() : nullptr;
-  if (!sum || sum->combine != dsl::Combine::Sum || uses(sum->indices, *depth)) return std::nullopt;
-  const dsl::Binary* product = sum->value.as<dsl::Binary>();
-  if (!product || product->op != dsl::BinaryOp::Mul) return std::nullopt;
-  const Expr first = unwidened(product->a), second = unwidened(product->b);
-  const dsl::Read *a = first.as<dsl::Read>(), *b = second.as<dsl::Read>();
-  if (!a || !b || !uses(*a, *depth) || !uses(*b, *depth)) return std::nullopt;
-  if (uses(*a, loop)) std::swap(a, b);
-  if (uses(*a, loop) || !uses(*b, loop) || !uses(sum->indices, loop)) return std::nullopt;
-  return DotProduct{&loop, depth, sum, a, b};
+  if (!sum || sum->combine != dsl::Combine::Sum || !uses(sum->indices, loop.variable) ||
+      uses(sum->indices, depth->variable))
+    return std::nullopt;
+  const auto factors = dot_factors(sum->value, loop.variable, depth->variable);
+  if (!factors) return std::nullopt;
+  return DotProduct{*factors, &loop, depth, sum};
 }
 
 }  // namespace tw::schedules

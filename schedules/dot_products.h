@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/dtype.h"
@@ -29,8 +30,7 @@ struct DotInstruction {
   DType accumulator;
   int64_t depth;                               ///< products that a lane sums
   std::span<const std::string_view> features;  ///< of the targets that have it
-  /// Whether it adds to the accumulator as well. Else that is an addition of its own.
-  bool accumulates;
+  bool accumulates;  ///< it adds to the accumulator as well; else that is an addition of its own
 };
 
 /// The instruction that computes products of these factors on the target; nullptr: there is none.
@@ -40,11 +40,19 @@ const DotInstruction* find_dot_instruction(const Target& target, DType shared, D
 /// The most products that a lane sums.
 inline constexpr int64_t most_dot_depth = 4;
 
+/// The factors of a dot product, as they are in memory. Points into their product.
+struct DotFactors {
+  const dsl::Read *shared, *own;
+};
+/// The factors of a product whose lanes differ by the one variable and whose terms by the other;
+/// nullopt if it has no such factors.
+std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
+                                      const std::string& term);
+
 /// The parts of a dot product. Points into the program.
-struct DotProduct {
+struct DotProduct : DotFactors {
   const Loop *lanes, *depth;
   const Assign* sum;
-  const dsl::Read *shared, *own;  ///< the factors, as they are in memory
 };
 /// The dot product that a vector loop is; nullopt for other loops.
 std::optional<DotProduct> dot_product(const Loop& loop);

@@ -77,7 +77,7 @@ bool reads_reduction(const Compute& compute, const Stage& stage) {
   return found;
 }
 
-/// Whether a reader asks which element equals one of the stage's. An element that is computed again
+/// True if a reader asks which element equals one of the stage's. An element that is computed again
 /// may differ from the one that is compared with it in its last bits.
 bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   if (!is_float(stage.type)) return false;
@@ -91,7 +91,7 @@ bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   return compared;
 }
 
-/// Whether recomputing the stage wherever it is read is cheap, and gives what is read.
+/// True if recomputing the stage wherever it is read is cheap, and gives what is read.
 bool should_inline(const Compute& compute, const Stage& stage,
                    const std::vector<const Stage*>& readers) {
   if (reduces(stage) || compute.is_output(stage.name) || is_compared(stage, readers)) return false;

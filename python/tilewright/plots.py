@@ -117,7 +117,7 @@ def _number(field, title, log=False, **options):
     if log:
         encoding["scale"] = {"type": "log", "nice": False, "padding": _LOG_PADDING}
     elif encoding.get("axis", {}) is not None and encoding.get("scale", {}).get("type") != "log":
-        # Where labels have no room, every second one is left out, so that distances stay equal.
+        # Every second label is left out if they have no room, so that distances stay equal.
         encoding["axis"] = {"labelOverlap": "parity", **encoding.get("axis", {})}
     return encoding
 

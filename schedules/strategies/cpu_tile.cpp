@@ -7,6 +7,8 @@
 #include "schedules/strategies/cpu_tile.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/integer.h"
 #include "base/text.h"
@@ -58,44 +60,20 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-bool uses(const dsl::Read& read, const std::string& axis) {
-  return std::any_of(read.indices.begin(), read.indices.end(),
-                     [&](const Expr& index) { return dsl::uses_var(index, axis); });
-}
-
-/// Whether tiles along the vector axis can be dot products of so many neighbours: both factors are
-/// elements along the reduction, one of them lies along the vector axis and is packed, and the
-/// target has the instruction.
+/// True if tiles along the vector axis can be dot products of so many neighbours: one factor lies
+/// along the axis and is packed, and the target has the instruction.
 bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
                       const VectorAxis& vector, int64_t depth) {
-  const std::vector<Expr> factors = operands_of(stage);
-  if (factors.size() != 2 || stage_plan.main_reduction.empty()) return false;
-  const Expr first = unwidened(factors[0]), second = unwidened(factors[1]);
-  const dsl::Read *shared = first.as<dsl::Read>(), *own = second.as<dsl::Read>();
-  if (!shared || !own) return false;
-  if (uses(*shared, vector.axis)) std::swap(shared, own);
-  if (uses(*shared, vector.axis) || !uses(*own, vector.axis)) return false;
-  for (const dsl::Read* factor : {shared, own})
-    if (!uses(*factor, stage_plan.main_reduction)) return false;
+  if (stage.combine != dsl::Combine::Sum || stage_plan.main_reduction.empty()) return false;
+  const auto factors = dot_factors(stage.body, vector.axis, stage_plan.main_reduction);
+  if (!factors) return false;
+  const auto& [shared, own] = *factors;
   const dsl::Input* input = plan.compute.find_input(own->tensor);
   const bool is_packed =
       (input && input->constant) ||
       std::find(vector.packed.begin(), vector.packed.end(), own->tensor) != vector.packed.end();
   return is_packed && extent_of(stage, stage_plan.main_reduction) % depth == 0 &&
          find_dot_instruction(plan.target, shared->type, own->type, stage.type, depth);
-}
-
-/// The depths of the dot products that tiles along some vector axis can be; 1 is none.
-std::vector<int64_t> dot_depths(const ComputePlan& plan, const StagePlan& stage_plan,
-                                const Stage& stage) {
-  std::vector<int64_t> depths = {1};
-  for (int64_t depth = 2; depth <= most_dot_depth; depth *= 2)
-    if (std::any_of(stage_plan.vector_axes.begin(), stage_plan.vector_axes.end(),
-                    [&](const VectorAxis& vector) {
-                      return has_dot_products(plan, stage_plan, stage, vector, depth);
-                    }))
-      depths.push_back(depth);
-  return depths;
 }
 
 /// The constant larger than L2 that the stage reads along the vector axis, each element for several
@@ -318,8 +296,7 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("layout.out", {0, 1, 2}, &CpuTile::layout_out);
     if (hosts_stages()) add_optional_knob("strip", {1, 2, 4, 8}, &CpuTile::strip);
     if (streams_weights()) add_optional_knob("prefetch", {0, 1}, &CpuTile::prefetch);
-    if (const std::vector<int64_t> depths = dot_depths(compute, plan_, stage_); depths.size() > 1)
-      add_optional_knob("dot", depths, &CpuTile::dot);
+    add_dot_knob();
   }
 
  private:
@@ -381,6 +358,18 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("reduction_order", {0, 1, 2}, &CpuTile::reduction_order);
   }
 
+  void add_dot_knob() {
+    std::vector<int64_t> depths = {1};
+    for (int64_t depth = 2; depth <= most_dot_depth; depth *= 2) {
+      const size_t known = dots_.size();
+      for (size_t i = 0; i < plan_.vector_axes.size(); ++i)
+        if (has_dot_products(compute_, plan_, stage_, plan_.vector_axes[i], depth))
+          dots_.emplace(static_cast<int64_t>(i), depth);
+      if (dots_.size() > known) depths.push_back(depth);
+    }
+    if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot);
+  }
+
   /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2.
   std::vector<int64_t> group_sizes() const {
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
@@ -430,8 +419,7 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
     if (config.block % config.dot != 0 || config.unroll > config.block / config.dot) return false;
     if (config.prefetch == 1 && !can_prefetch(config)) return false;
-    if (config.dot > 1 && !has_dot_products(compute_, plan_, stage_, *config.axis, config.dot))
-      return false;
+    if (config.dot > 1 && !dots_.contains({config.vector, config.dot})) return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
     if (config.kblock == 0) return true;
@@ -471,6 +459,8 @@ class CpuTileStage : public Configured<CpuTile> {
     TileSteps(c, plan_, stage_, config, !inside).append();
     return inside ? Site{} : site_of(c, plan_.name);
   }
+
+  std::set<std::pair<int64_t, int64_t>> dots_;  ///< vector axes and depths of dot products
 };
 
 }  // namespace

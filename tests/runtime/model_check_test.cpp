@@ -639,7 +639,7 @@ TEST(ModelCheck, RandomLoopsThatAreAcceptedAreSafe) {
 
 // ---- bands ----------------------------------------------------------------------------------
 
-/// What check_model() says of branches_model_without_code(2) with a change. Tensors are x, w, h,
+/// The verdict of check_model() on branches_model_without_code(2) with a change. Tensors are x, w, h,
 /// d0, e0, d1, e1, f1, y.
 std::string defect_of_branches(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = branches_model_without_code(2);
