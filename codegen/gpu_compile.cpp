@@ -62,8 +62,8 @@ void take_launches(const schedules::Program& program, const GpuCode& code, GpuCo
   for (const GpuKernel& kernel : code.kernels) {
     const bool is_call = compiled.phases.size() < program.phases.size();
     (is_call ? compiled.phases : compiled.preparation_phases)
-        .push_back(
-            {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, kernel.maps});
+        .push_back({kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes,
+                    kernel.maps, kernel.persistent});
   }
 }
 

@@ -21,6 +21,7 @@ struct DialectRow {
 
   // ---- words ----
   std::string_view block_number, thread_number, barrier;
+  std::string_view blocks;  ///< the number of blocks; empty where blocks are never persistent
   std::string_view scratch_parameter;
   std::string_view in_global;  ///< address space qualifier of pointers to global memory
   std::string_view aligned;    ///< qualifier of a private array that is accessed as vectors

@@ -32,8 +32,9 @@ enum class GpuDialect { Cuda, OpenCl };
 
 /// Launch parameters of the kernel of a phase.
 struct GpuKernel {
-  std::string name;  ///< phase_symbol(prefix, i)
-  int64_t blocks = 0;
+  std::string name;         ///< phase_symbol(prefix, i)
+  int64_t blocks = 0;       ///< tasks
+  bool persistent = false;  ///< fewer blocks may be launched, each of which runs several tasks
   int threads = 1;
   int64_t shared_bytes = 0;  ///< shared memory of a block, dynamic included
   int64_t dynamic_shared_bytes =

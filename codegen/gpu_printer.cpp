@@ -53,6 +53,7 @@ KernelPrinter::KernelPrinter(const schedules::Program& program, const schedules:
 
 std::string KernelPrinter::print_kernel(GpuKernel& kernel) {
   kernel.blocks = phase_.tasks();
+  kernel.persistent = plan_.is_persistent;
   kernel.threads =
       static_cast<int>(plan_.threads + (plan_.has_producers ? schedules::producer_threads : 0));
   kernel.shared_bytes = plan_.shared_bytes;
@@ -104,7 +105,8 @@ std::string KernelPrinter::pointer(std::string_view space, const Buffer& b,
 
 std::string KernelPrinter::numbers() {
   std::string text;
-  const std::vector<std::string> axes = numbered_by("block", phase_.axes);
+  const std::vector<std::string> axes =
+      plan_.is_persistent ? std::vector<std::string>() : numbered_by("block", phase_.axes);
   if (!axes.empty()) text += fmt::format("  const int block = {};\n", dialect_.block_number);
   if (uses_thread_) text += fmt::format("  const int thread = {};\n", dialect_.thread_number);
   for (const std::string& axis : axes) text += "  " + axis + "\n";
@@ -140,13 +142,34 @@ void KernelPrinter::print_phase() {
   line(1, fmt::format("if (thread >= {}) {{", plan_.threads));
   if (registers) line(2, fmt::format("tw_fewer_registers<{}>();", registers->producer));
   line(2, fmt::format("if (thread == {}) {{", plan_.threads));
-  print_producer(parts.producer, 3);
+  print_tasks([&](int indent) { print_producer(parts.producer, indent); }, 3);
   line(2, "}");
   line(2, "return;");
   line(1, "}");
   if (registers) line(1, fmt::format("tw_more_registers<{}>();", registers->consumer));
   producer_text_ = std::exchange(body_, {});
-  print_uniform(parts.consumer, 1);
+  print_tasks(
+      [&](int indent) {
+        print_uniform(parts.consumer, indent);
+        // The shared memory of this task is that of the next one.
+        if (plan_.is_persistent) print_barrier(indent);
+      },
+      1);
+}
+
+/// Prints the statements of a task; of a persistent block in a loop over its tasks:
+///   for (int block = blockIdx.x; block < 392; block += gridDim.x) { const int m = block / 8; ... }
+void KernelPrinter::print_tasks(const std::function<void(int indent)>& print_task, int indent) {
+  if (!plan_.is_persistent) return print_task(indent);
+  const std::string before = std::exchange(body_, {});
+  print_task(indent + 1);
+  const std::string text = std::exchange(body_, before);
+  line(indent, "#pragma unroll 1");
+  line(indent, fmt::format("for (int block = {0}; block < {1}; block += {2}) {{",
+                           dialect_.block_number, phase_.tasks(), dialect_.blocks));
+  for (const std::string& axis : numbered_by("block", phase_.axes)) line(indent + 1, axis);
+  body_ += text;
+  line(indent, "}");
 }
 
 void KernelPrinter::print_producer(const Block& body, int indent) {
@@ -162,6 +185,7 @@ void KernelPrinter::print_producer(const Block& body, int indent) {
           line(indent, for_head(loop) + " {");
           print_producer(*loop.body, indent + 1);
           line(indent, "}");
+          if (plan_.is_persistent && loop.pipeline) print_end_of_pipeline(true, indent);
         },
         [&](const If& branch) {
           line(indent, fmt::format("if ({}) {{", value(branch.condition)));

@@ -38,6 +38,7 @@ class KernelPrinter : CPrinter {
 
   // ---- roles (gpu_printer.cpp) --------------------------------------------------------------
   void print_phase();
+  void print_tasks(const std::function<void(int indent)>& print_task, int indent);
   void print_producer(const Block& body, int indent);
   /// Prints statements at a point that all threads of the block reach together. Consecutive
   /// statements that concern thread 0 alone go under one condition.
@@ -91,6 +92,7 @@ class KernelPrinter : CPrinter {
   /// if the copies are synchronous.
   void print_order(const schedules::Wait* wait, int indent);
   void print_tma_order(const schedules::Wait* wait, int indent);
+  void print_end_of_pipeline(bool of_producer, int indent);
   /// Prints the nest of a TMA copy; false: thread 0 copies element by element.
   bool print_tma_copy(const schedules::Loop& loop, int indent);
   int mbarriers_shift() const;

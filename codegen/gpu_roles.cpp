@@ -174,6 +174,7 @@ KernelPlan plan_kernel(const Program& program, const Phase& phase, const Dialect
   plan.shared = shared_arrays(*phase.body);
   if (dialect.has_tma_copies) find_boxes(program, phase, buffer, plan);
   plan.has_producers = phase.specialised && plan.mbarriers > 0;
+  plan.is_persistent = phase.persistent && plan.has_producers;
   place_shared(plan, dialect.most_static_bytes);
   plan.has_cp_async = has_cp_async(phase, plan, dialect, buffer);
   if (dialect.has_tensor_tiles)

@@ -44,6 +44,7 @@ struct KernelPlan {
   bool runs_warpgroups = false;   ///< some tiles are instructions of warpgroups
   bool has_cp_async = false;      ///< commits and waits order asynchronous copies by threads
   bool has_producers = false;
+  bool is_persistent = false;  ///< a block runs several tasks, as its producers let it
   /// Arrays that all threads see, by decreasing period of their swizzle: as an array's size is a
   /// multiple of its period, each ends where the next one is aligned. Siblings of one name are one
   /// array.

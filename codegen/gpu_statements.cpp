@@ -48,11 +48,14 @@ void KernelPrinter::print_loop(const Loop& loop, int indent) {
     return print_tile(*schedules::tensor_nest(loop, *nest_), indent);
   if (loop.kind == LoopKind::Bulk && print_tma_copy(loop, indent)) return;
   line(indent, pragma_of(loop));
-  if (loop.pipeline && loop.pipeline->slots < *dsl::as_int(loop.end))
-    return print_pipeline(loop, indent);
-  line(indent, for_head(loop) + " {");
-  print_body(*loop.body, indent + 1);
-  line(indent, "}");
+  if (loop.pipeline && loop.pipeline->slots < *dsl::as_int(loop.end)) {
+    print_pipeline(loop, indent);
+  } else {
+    line(indent, for_head(loop) + " {");
+    print_body(*loop.body, indent + 1);
+    line(indent, "}");
+  }
+  if (plan_.is_persistent && loop.pipeline) print_end_of_pipeline(false, indent);
 }
 
 /// In a tensor tile without an instruction the loops that index the accumulators are unrolled, so
@@ -387,6 +390,25 @@ void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
            : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{", wait->pending));
   line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
                                plan_.mbarriers - 1, mbarriers_shift()));
+  line(indent, "}");
+}
+
+/// After the pipeline of a persistent block's task: consumers leave all slots, and take the commit
+/// groups that nobody waits for, those of the last iterations; the producer waits until they have.
+/// The next task then finds each mbarrier at the phase that its number says.
+void KernelPrinter::print_end_of_pipeline(bool of_producer, int indent) {
+  const auto wait_at = [&](std::string_view barriers) {
+    line(indent + 1, fmt::format("tw_wait_at(&{}[tw_arrived & {}], tw_arrived >> {} & 1);",
+                                 barriers, plan_.mbarriers - 1, mbarriers_shift()));
+  };
+  line(indent, "#pragma unroll 1");
+  line(indent, "for (; tw_arrived < tw_committed; ++tw_arrived) {");
+  if (of_producer) {
+    wait_at("tw_emptied");
+  } else {
+    line(indent + 1, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", plan_.mbarriers - 1));
+    wait_at("tw_barriers");
+  }
   line(indent, "}");
 }
 

@@ -50,7 +50,7 @@ struct __align__(16) uint4 { unsigned x, y, z, w; };
 
 extern "C" {
 struct tw_index { unsigned x; };
-tw_index blockIdx, threadIdx;
+tw_index blockIdx, threadIdx, gridDim;
 void (*tw_barrier)(int line);
 void (*tw_warp_barrier)(int line, int threads);
 void (*tw_fail)(const char* what);
@@ -902,6 +902,7 @@ Status HostEmulator::launch(const GpuKernel& kernel, const std::vector<void*>& a
   TW_TRY(Call* const call, module_->find<Call>("tw_call_" + kernel.name));
   TW_TRY(Index* const block_index, module_->find<Index>("blockIdx"));
   TW_TRY(Index* const thread_index, module_->find<Index>("threadIdx"));
+  TW_TRY(Index* const grid, module_->find<Index>("gridDim"));
   TW_TRY(auto* const barrier, module_->find<void (*)(int)>("tw_barrier"));
   TW_TRY(auto* const warp_barrier, module_->find<void (*)(int, int)>("tw_warp_barrier"));
   TW_TRY(auto* const fault, module_->find<void (*)(const char*)>("tw_fail"));
@@ -947,7 +948,10 @@ Status HostEmulator::launch(const GpuKernel& kernel, const std::vector<void*>& a
   std::vector<void*> parameters = arguments;
   for (EmulatedMap& map : maps) parameters.push_back(&map);
   Block block(call, parameters.data(), kernel.threads, &thread_index->x, options.poison);
-  Order blocks(static_cast<size_t>(kernel.blocks), options);
+  const int64_t launched =
+      kernel.persistent ? std::min(kernel.blocks, options.persistent_blocks) : kernel.blocks;
+  grid->x = static_cast<unsigned>(launched);
+  Order blocks(static_cast<size_t>(launched), options);
   Order threads(static_cast<size_t>(kernel.threads), options);
   for (const size_t number : blocks.next()) {
     begin_block();

@@ -33,7 +33,8 @@ enum class ThreadOrder { Forward, Backward, Shuffled };
 
 struct EmulatorOptions {
   ThreadOrder order = ThreadOrder::Forward;
-  uint64_t seed = 0;      ///< seed of the shuffled order
+  uint64_t seed = 0;              ///< seed of the shuffled order
+  int64_t persistent_blocks = 2;  ///< blocks of a persistent kernel, at most its tasks
   uint8_t poison = 0xff;  ///< initial value of each byte of shared memory; 0xff makes NaN, and -1
 };
 

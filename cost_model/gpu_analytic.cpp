@@ -14,6 +14,9 @@ namespace {
 constexpr double call_pipe_cycles = 4, call_instructions = 8;
 // L1 and shared memory deliver 128 bytes per cycle; L2 delivers 64 to one multiprocessor.
 constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 64;
+// What a TMA copy takes longer than a load, from a thread that asks for it to one that waits
+// (measured on an H100, in pipelines of two stages).
+constexpr double tma_latency_cycles = 700;
 // Cost of a barrier after all threads have arrived, and of the start and end of a block. A
 // multiprocessor starts one block after the other (measured on an H200: an empty kernel of 8,448
 // blocks takes 5.5 us).
@@ -42,7 +45,7 @@ Pipes pipes(const SectionFacts& s, double spills, const Gpu& gpu) {
   p.arithmetic = std::max(p.arithmetic, s.tensor_fma / std::max(1.0, gpu.tensor_fma));
   p.issue = (i.total() + i.calls * call_instructions + spilled) / gpu.schedulers;
   p.memory =
-      s.shared_cycles + std::max(i.global(), s.sectors / l1_sectors_per_cycle) + i.local + spilled;
+      s.shared_cycles + std::max(i.global(), (s.sectors - s.tma_sectors) / l1_sectors_per_cycle) + i.local + spilled;
   p.arithmetic *= s.warps;
   p.issue *= s.warps;
   p.memory *= s.warps;
@@ -117,18 +120,29 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
     cycles.push_back(s.executions * alone(s, p, gpu, latency, phase.has_producers));
     path += cycles.back();
   }
-  for (const PipelineFacts& pipeline : phase.pipelines) path += waiting(pipeline, cycles, latency);
+  const double copied = latency + (phase.tma_bytes > 0 ? tma_latency_cycles : 0);
+  for (const PipelineFacts& pipeline : phase.pipelines) path += waiting(pipeline, cycles, copied);
+  // A persistent block starts once, and its producers start the copies of a task while the results
+  // of the one before are stored.
+  double once = 0;
+  if (phase.is_persistent) {
+    once = block_cycles;
+    for (const PipelineFacts& pipeline : phase.pipelines) once += pipeline.entries * copied;
+    path = std::max(0.0, path - once);
+  }
   const double blocks = std::ceil(phase.blocks / processors);  // of the busiest multiprocessor
   GpuPhaseCost cost;
   cost.arithmetic = blocks * block.arithmetic / clock;
   cost.issue = blocks * block.issue / clock;
   cost.shared = blocks * block.memory / clock;
+  const double resident = std::max(1.0, phase.resident);
+  const double started = phase.is_persistent ? std::min(blocks, resident) : blocks;
   cost.latency =
-      std::max(std::ceil(blocks / std::max(1.0, phase.resident)) * path, blocks * block_cycles) /
-      clock;
+      std::max(once + std::ceil(blocks / resident) * path, started * block_cycles) / clock;
   const double active = std::min(phase.blocks, processors);
   const double reach = std::max(1.0, active * l2_bytes_per_multiprocessor_cycle * clock);
-  cost.l2 = phase.l2_bytes / std::min(gpu.l2_gbps, reach);
+  cost.l2 = (phase.l2_bytes - phase.tma_bytes) / std::min(gpu.l2_gbps, reach) +
+            phase.tma_bytes / reach;
   cost.dram = phase.dram_bytes / std::min(gpu.dram_gbps, reach);
   cost.launch = launch_ns;
   return cost;

@@ -50,6 +50,9 @@ constexpr double most_operands = 48;
 // registers are free it takes more of them (nvrtc 13.0, products in split tf32).
 constexpr double least_partial_sums = 64;
 constexpr double register_bytes = 4;
+// L2 takes as long for a store of a part of a sector as for this number of whole ones (measured on
+// an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole ones).
+constexpr double partial_store_sectors = 2.5;
 constexpr int64_t widest_access = 16;
 // Instructions of a division by a constant: a shift or mask for a power of two, else a 64-bit
 // multiplication with its corrections.
@@ -125,7 +128,8 @@ struct GlobalUse {
   std::vector<const Loop*> loops;  // serial loops, innermost first
   std::vector<double> trips;       // iterations of each
   std::vector<double> footprints;  // bytes of one iteration of each, then of the block
-  double requested = 0;            // bytes of sectors, by one block
+  double requested = 0;            // bytes of sectors, by one block; stores of parts count more
+  bool is_tma = false;             // TMA copies it
 };
 
 /// The memory that the lanes of a warp touch in one access.
@@ -152,6 +156,7 @@ class GpuPhaseWalk {
         phase.specialised && schedules::gpu_architecture(target_) >= schedules::tma_architecture;
     if (facts_.has_producers)
       producer_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
+    facts_.is_persistent = phase.persistent && facts_.has_producers;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
@@ -262,7 +267,6 @@ class GpuPhaseWalk {
   Status visit_allocate(const Allocate& allocate) {
     const Buffer& buffer = allocate.buffer;
     buffers_[buffer.name] = &buffer;
-    if (is_own(buffer.scope)) own_.push_back(&buffer);
     return visit(*allocate.body);
   }
 
@@ -311,6 +315,7 @@ class GpuPhaseWalk {
     TW_TRY(const Buffer* sums, find(nest.sum->buffer, nest.sum->indices.size()));
     const schedules::TensorTile& tile = *nest.tile;
     SectionFacts& s = section();
+    note_life(s, *sums);
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
     const double instructions = copies() * tile.instructions * share;
     const auto columns = static_cast<double>(schedules::columns_of(nest));
@@ -383,13 +388,16 @@ class GpuPhaseWalk {
     s.instructions.integer += tma_instructions * share;
     const double row_bytes = levels_.back().trips * size_bytes(source->type);
     s.shared_cycles += bytes / row_bytes * std::ceil(row_bytes / shared_line_bytes);
+    s.tma_sectors += bytes / sector_bytes;
     is_asynchronous_ = true;
     WarpAccess line;
     line.executed = 1;
     line.lanes = warp_threads;
     line.sectors = shared_line_bytes / sector_bytes;
+    in_box_ = true;
     add_global_traffic(s, make_access(*source, read.indices, levels_), false,
                        bytes / shared_line_bytes, line, shared_line_bytes / warp_threads);
+    in_box_ = false;
     levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
     return {};
   }
@@ -578,6 +586,12 @@ class GpuPhaseWalk {
     return result;
   }
 
+  void note_life(const SectionFacts& s, const Buffer& buffer) {
+    const auto at = static_cast<size_t>(&s - facts_.sections.data());
+    const auto found = lives_.try_emplace(&buffer, at, at).first;
+    found->second.last = std::max(found->second.last, at);
+  }
+
   /// Counts one access of the statement's copies; returns the registers that hold what it loads.
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns) {
@@ -587,6 +601,7 @@ class GpuPhaseWalk {
         copies(), distinct_elements(access, levels_,
                                     [&](size_t level) { return is_straight(levels_[level]); }));
     if (is_own(buffer.scope)) {
+      note_life(s, buffer);
       if (is_in_memory(buffer, indices)) s.instructions.local += elements * turns;
       return 0;
     }
@@ -628,7 +643,15 @@ class GpuPhaseWalk {
       s.waits = std::min(barrier_copies_, copies());
     }
     access.is_store = is_store;
-    GlobalUse use{std::move(access), levels_, {}, {}, {}, executions * warp.sectors * sector_bytes};
+    const bool is_whole = warp.lanes * bytes >= warp.sectors * sector_bytes;
+    const double of_sector = is_store && !is_whole ? partial_store_sectors : 1;
+    GlobalUse use{std::move(access),
+                  levels_,
+                  {},
+                  {},
+                  {},
+                  executions * warp.sectors * sector_bytes * of_sector};
+    use.is_tma = in_box_;
     for (size_t i = serial_.size(); i > 0; --i) {
       use.loops.push_back(serial_[i - 1].first);
       use.trips.push_back(levels_[serial_[i - 1].second].trips);
@@ -685,12 +708,15 @@ class GpuPhaseWalk {
 
   void estimate_registers() {
     facts_.registers = base_registers + address_registers * std::min(8.0, address_count_);
-    double operands = 0;
-    for (const SectionFacts& s : facts_.sections) operands = std::max(operands, s.operands);
-    facts_.registers += operands;
-    for (const Buffer* buffer : own_)
-      facts_.registers +=
-          own_elements(*buffer) * std::max(1.0, size_bytes(buffer->type) / register_bytes);
+    double most = 0;
+    for (size_t i = 0; i < facts_.sections.size(); ++i) {
+      double held = facts_.sections[i].operands;
+      for (const auto& [buffer, life] : lives_)
+        if (life.first <= i && i <= life.last)
+          held += own_elements(*buffer) * std::max(1.0, size_bytes(buffer->type) / register_bytes);
+      most = std::max(most, held);
+    }
+    facts_.registers += most;
     double partial_sums = 0;
     for (const SectionFacts& s : facts_.sections)
       partial_sums = std::max(partial_sums, s.partial_sums);
@@ -765,6 +791,7 @@ class GpuPhaseWalk {
         continue;
       }
       const double bytes = std::min(use.requested, into_l1(use, working_sets));
+      if (use.is_tma) facts_.tma_bytes += facts_.blocks * bytes;
       // Another statement finds in L1 what one has read, if all that the block reads fits.
       if (stays)
         raise(fetched, use.access.buffer, bytes);
@@ -772,6 +799,7 @@ class GpuPhaseWalk {
         fetched[use.access.buffer] += bytes;
     }
     facts_.l2_bytes += facts_.blocks * sum(fetched);
+    facts_.tma_bytes = std::min(facts_.tma_bytes, facts_.l2_bytes);
     find_dram_traffic(fetched);
   }
 
@@ -835,7 +863,11 @@ class GpuPhaseWalk {
   const CacheLines lines_ = lines_of(target_.machine.caches[0]);
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
-  std::vector<const Buffer*> own_;  // private buffers of threads
+  /// Sections in which a private buffer of a thread is accessed; it is held in between.
+  struct Life {
+    size_t first, last;
+  };
+  std::map<const Buffer*, Life> lives_;
   schedules::NumberedDimensions numbered_;
   double kernel_bytes_ = 0;
 
@@ -849,6 +881,7 @@ class GpuPhaseWalk {
   double producer_warps_ = 0;     // producer warps, additional to those of the body
   bool has_waited_ = false;       // for global loads, since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
+  bool in_box_ = false;  // a TMA copy is looked at
   bool in_pipeline_ = false;
   double barrier_copies_ = 1;  // copies of the barrier in unrolled loops
   std::vector<WarpPoint> points_;

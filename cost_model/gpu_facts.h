@@ -39,6 +39,7 @@ struct SectionFacts {
   double warps = 1;       ///< warps that execute it
   double sectors = 0;     ///< 32-byte sectors, loaded and stored
   double stored_sectors = 0;
+  double tma_sectors = 0;    ///< those that TMA copies, past L1
   double shared_cycles = 0;  ///< cycles of shared memory, bank conflicts included
   double accumulators = 1;   ///< independent sums
   double chain = 0;          ///< dependent updates of one sum
@@ -73,6 +74,7 @@ struct GpuPhaseFacts {
   double waves = 0;            ///< blocks / blocks at once on all multiprocessors
   double tail = 0;             ///< blocks of the busiest multiprocessor / of the average one
   bool has_producers = false;  ///< producer warps issue the copies; other warps never meet
+  bool is_persistent = false;  ///< a block computes one task after another
   double pipeline_depth = 0;   ///< iterations that the deepest pipeline keeps in shared memory
   std::vector<SectionFacts> sections;
   std::vector<PipelineFacts> pipelines;
@@ -83,6 +85,7 @@ struct GpuPhaseFacts {
   double wide_bytes = 0;       ///< mean bytes of one global access of a thread
   double requested_bytes = 0;  ///< bytes of sectors that warps load from L1
   double l2_bytes = 0;         ///< traffic between L1 and L2
+  double tma_bytes = 0;        ///< the part of it that TMA copies to shared memory
   double dram_bytes = 0;
   double bytes_in_flight = 0;  ///< most bytes that a block requests before it waits
   double unique_bytes = 0;     ///< different bytes: the traffic if no byte is fetched twice

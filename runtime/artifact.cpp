@@ -180,6 +180,7 @@ Json phases_json(const std::vector<PhaseInfo>& phases) {
       entry["threads"] = phase.threads;
       entry["shared_bytes"] = phase.shared_bytes;
     }
+    if (phase.persistent) entry["persistent"] = true;
     for (const TensorMap& map : phase.maps)
       entry["maps"].push_back({{"argument", map.argument},
                                {"offset", map.offset},
@@ -256,6 +257,7 @@ Result<std::vector<PhaseInfo>> phases_from(const Json& json) {
     entry.at("tasks").get_to(phase.tasks);
     phase.threads = entry.value("threads", 0);
     phase.shared_bytes = entry.value("shared_bytes", int64_t{0});
+    phase.persistent = entry.value("persistent", false);
     if (!entry.contains("maps")) continue;
     for (const Json& map : entry.at("maps")) {
       TW_TRY(phase.maps.emplace_back(), map_from(map));

@@ -57,6 +57,8 @@ struct PhaseInfo {
   int64_t shared_bytes = 0;  ///< shared memory that a GPU launch adds to the declared one
   /// Parameters of the code after its pointers, of which scratch is the last.
   std::vector<TensorMap> maps = {};
+  /// A block of a GPU may run several tasks: `blockIdx.x`, and every gridDim.x-th after it.
+  bool persistent = false;
   friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
 };
 

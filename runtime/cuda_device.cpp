@@ -433,6 +433,16 @@ class CudaDevice final : public Device {
     return maps;
   }
 
+  Result<int64_t> launched_blocks(const Launch& launch) {
+    if (!launch.persistent) return launch.blocks;
+    int resident = 0;
+    const int code = cuda_.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        &resident, handle(launch), launch.threads, static_cast<size_t>(launch.shared_bytes));
+    TW_RETURN_IF_ERROR(
+        check(code, fmt::format("find how many blocks of {} run at once", launch.function.name())));
+    return std::clamp<int64_t>(int64_t{facts_.multiprocessors} * resident, 1, launch.blocks);
+  }
+
   Status enqueue_on(std::span<const Launch> launches, Handle stream) {
     for (const Launch& launch : launches) {
       if (launch.blocks == 0) continue;
@@ -441,8 +451,9 @@ class CudaDevice final : public Device {
       for (DeviceAddress& argument : arguments) pointers.push_back(&argument);
       TW_TRY(std::vector<cuda::TensorMap> maps, encoded_maps(launch));
       for (cuda::TensorMap& map : maps) pointers.push_back(&map);
-      const int code = cuda_.cuLaunchKernel(handle(launch), static_cast<unsigned>(launch.blocks), 1,
-                                            1, static_cast<unsigned>(launch.threads), 1, 1,
+      TW_TRY(const int64_t blocks, launched_blocks(launch));
+      const int code = cuda_.cuLaunchKernel(handle(launch), static_cast<unsigned>(blocks), 1, 1,
+                                            static_cast<unsigned>(launch.threads), 1, 1,
                                             static_cast<unsigned>(launch.shared_bytes), stream,
                                             pointers.data(), nullptr);
       TW_RETURN_IF_ERROR(check(code, fmt::format("launch {}", launch.function.name())));

@@ -96,6 +96,7 @@ inline constexpr int capture_relaxed = 2;
   X(cuModuleGetFunction, Handle*, Handle, const char*)                                            \
   X(cuFuncGetAttribute, int*, int, Handle)                                                        \
   X(cuFuncSetAttribute, Handle, int, int)                                                         \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, int*, Handle, int, size_t)                       \
   X(cuLaunchKernel, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
     Handle, void**, void**)                                                                       \
   X(cuStreamCreate, Handle*, unsigned)                                                            \

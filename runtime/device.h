@@ -169,6 +169,9 @@ struct Launch {
   /// Tensor maps, which follow the pointer parameters; each describes the memory of one of these.
   /// CUDA only.
   std::vector<TensorMap> maps = {};
+  /// `blocks` is the most that is of use: no more are launched than the GPU runs at once. CUDA
+  /// only.
+  bool persistent = false;
 };
 
 /// Launches that were recorded once to be submitted as one: a CUDA graph; for OpenCL, which has no

@@ -71,7 +71,7 @@ struct DeviceKernel::State {
     std::vector<Launch> launches;
     for (size_t i = 0; i < code.size(); ++i)
       launches.push_back({code[i], phases[i].tasks, phases[i].threads, phases[i].shared_bytes,
-                          arguments, phases[i].maps});
+                          arguments, phases[i].maps, phases[i].persistent});
     return launches;
   }
 };

@@ -199,7 +199,7 @@ class Emitter {
   explicit Emitter(const Nest& nest) : nest_(nest) {}
 
   Result<Phase> phase(const StageNest& s) {
-    Phase phase{s.stage.name, {}, nullptr, s.specialised};
+    Phase phase{s.stage.name, {}, nullptr, s.specialised, s.persistent};
     size_t first = 0;
     for (; first < s.loops.size() && s.loops[first].parallel; ++first)
       phase.axes.push_back({s.loops[first].variable, s.loops[first].extent});
@@ -209,6 +209,7 @@ class Emitter {
                     fmt::format("[parallel] loop '{}' is inside a loop that is not parallel\n  {}",
                                 s.loops[i].name, describe(s)));
     TW_RETURN_IF_ERROR(check_accumulation(s));
+    TW_RETURN_IF_ERROR(check_result_copy(s));
     Block body = from(s, first);
     // Producers placed in a parallel loop are computed by each task.
     for (size_t i = first; i > 0; --i) body = with_placed(s, s.loops[i - 1], std::move(body));
@@ -236,6 +237,23 @@ class Emitter {
             "its reduction loops\n  {}",
             s.stage.name, to_string(s.stage.type), s.epilogue->name, to_string(s.epilogue->type),
             describe(s)));
+  }
+
+  /// The stage that copies the results of this one from a shared buffer; null if there is none.
+  const StageNest* result_copy(const StageNest& s) const {
+    const auto found = std::ranges::find_if(nest_.stages, [&](const StageNest& other) {
+      return other.copies_results() && other.at->consumer == s.stage.name;
+    });
+    return found == nest_.stages.end() ? nullptr : &*found;
+  }
+
+  /// Rejects the copy of partial sums, which are stored and continued from.
+  Status check_result_copy(const StageNest& s) const {
+    if (!result_copy(s) || !blocks_outside(s, core_start(s)).any) return {};
+    return fail(ErrorCode::Invalid,
+                fmt::format("[cache_result] '{}' reduces outside of its accumulator's loop: there "
+                            "are results only after that\n  {}",
+                            s.stage.name, describe(s)));
   }
 
   /// Index of the loop from which on a reduction initialises, accumulates and writes.
@@ -279,7 +297,8 @@ class Emitter {
   }
 
   static bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop& l) {
-    return producer.at && producer.at->consumer == s.stage.name && producer.at->loop == l.name;
+    return producer.at && !producer.copies_results() && producer.at->consumer == s.stage.name &&
+           producer.at->loop == l.name;
   }
 
   std::vector<const StageNest*> pipelined_at(const StageNest& s, const NestLoop& l) const {
@@ -334,8 +353,10 @@ class Emitter {
   }
 
   Buffer buffer_of(const StageNest& s, const NestLoop& l, const StageNest& producer) const {
-    return {producer.result(), nest_.compute.type_of(producer.result()),
-            buffer_extents(nest_, producer), scope_at(s, l), producer.swizzle};
+    const DType type =
+        producer.copies_results() ? producer.stage.type : nest_.compute.type_of(producer.result());
+    return {producer.result(), type, buffer_extents(nest_, producer), scope_at(s, l),
+            producer.swizzle};
   }
 
   static Loop loop_of(const NestLoop& l, Block body) {
@@ -656,7 +677,16 @@ class Emitter {
              const Expr value = over_loops(s, s.stage, term.value);
              return guard(taken, single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
            }));
-    if (s.epilogue) {
+    if (const StageNest* copy = result_copy(s)) {
+      std::vector<Expr> at;
+      for (const std::string& variable : copy->copied_loops) at.push_back(dsl::var(variable));
+      Block staged = set(inside, copy->result(), buffer_indices(nest_, *copy, std::move(at)),
+                         s.epilogue ? epilogue_of(s, sum) : sum);
+      for (Stmt& stmt : copied_results(s, *copy, inside, result_at))
+        staged.push_back(std::move(stmt));
+      append(always, single({Allocate{buffer_of(s, loop_around(nest_, *copy), *copy),
+                                      block(std::move(staged))}}));
+    } else if (s.epilogue) {
       append(blocks.is_last, set(inside, s.result(), result_at, epilogue_of(s, sum)));
       if (blocks.any) append(blocks.is_earlier, set(inside, s.result(), result_at, sum));
     } else if (s.cache) {
@@ -664,6 +694,26 @@ class Emitter {
     }
     if (!s.cache) return body;
     return single({Allocate{acc.buffer, block(std::move(body))}});
+  }
+
+  /// Copies staged results to their tensor. `inside` and `result_at`: the guard and the indices of
+  /// a result, over the loops of the stage that computes it.
+  Block copied_results(const StageNest& s, const StageNest& copy, const Expr& inside,
+                       const std::vector<Expr>& result_at) {
+    dsl::Substitution to_copy;
+    std::vector<Expr> from;
+    for (size_t d = 0; d < copy.copied_loops.size(); ++d) {
+      from.push_back(copy.axis.at(copy.stage.axes[d].name));
+      to_copy[copy.copied_loops[d]] = from.back();
+    }
+    std::vector<Expr> to;
+    for (const Expr& index : result_at) to.push_back(dsl::substitute(index, to_copy));
+    const Expr exists = dsl::substitute(inside, to_copy) && conjunction(copy.guards);
+    const Expr value =
+        dsl::read(copy.result(), buffer_indices(nest_, copy, std::move(from)), copy.stage.type);
+    return loops(copy, 0, true, [&] {
+      return guard(exists, single({Assign{s.result(), to, value, Combine::None}}));
+    });
   }
 };
 

@@ -63,8 +63,14 @@ struct StageNest {
   /// of a padded tensor, which no result uses.
   bool is_staged_operand = false;
   std::vector<Expr> zero_filled_guards;
+  /// The stage copies results of its `at->consumer` from a shared buffer to their tensor
+  /// (cache_result): variables of the consumer's loops, one for each dimension of the buffer. Empty
+  /// for all other stages.
+  std::vector<std::string> copied_loops;
+  bool copies_results() const { return !copied_loops.empty(); }
   bool prepared = false;     ///< it is computed when constants are loaded (prepare)
   bool specialised = false;  ///< its TMA copies are issued by producer warps
+  bool persistent = false;   ///< blocks of threads compute several of its tasks
   int64_t depth = 1;  ///< iterations that its buffer holds of the loop it is computed at (pipeline)
   /// The buffer's dimensions from `dimension` on are fused into one with additional elements.
   struct Padding {

@@ -205,6 +205,8 @@ struct Phase {
   /// Producer warps, additional to the threads of the body, may issue its TMA copies
   /// (specialised.h).
   bool specialised = false;
+  /// A block of threads may compute several tasks one after another (specialised.h).
+  bool persistent = false;
   int64_t tasks() const;
 };
 

@@ -85,6 +85,9 @@ class Schedule {
                          std::vector<std::string> loops) const {
     return then(CacheOperand{std::move(stage), operand, std::move(loop), std::move(loops)});
   }
+  Schedule cache_result(std::string stage, std::vector<std::string> loops) const {
+    return then(CacheResult{std::move(stage), std::move(loops)});
+  }
   Schedule tensorize(std::string stage, std::string loop, std::string tile) const {
     return then(Tensorize{std::move(stage), std::move(loop), std::move(tile)});
   }
@@ -93,6 +96,7 @@ class Schedule {
   }
   Schedule bulk(std::string stage) const { return then(Bulk{std::move(stage)}); }
   Schedule specialise(std::string stage) const { return then(Specialise{std::move(stage)}); }
+  Schedule persist(std::string stage) const { return then(Persist{std::move(stage)}); }
   Schedule pad(std::string stage, std::string loop, int64_t elements) const {
     return then(Pad{std::move(stage), std::move(loop), elements});
   }

@@ -163,6 +163,9 @@ SpecialisedBody specialised_body(const Phase& phase) {
 }
 
 Status check_specialised(const Phase& phase, const Limits& limits) {
+  if (phase.persistent && !phase.specialised)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[persist] there are no producer warps\n  stage '{}'", phase.name));
   if (!phase.specialised) return {};
   TW_RETURN_IF_ERROR(PipelineChecker(phase).check());
   const int64_t threads = threads_of(*phase.body);

@@ -14,6 +14,10 @@
 //   for k in 0..2:  bulk ...; commit                  for k in 0..2:  commit
 //   for k in 0..9:  barrier; if ...: bulk; commit     for k in 0..9:  wait 1; commit; compute
 //
+// In a persistent phase a block goes through several tasks. Between two of them the producer waits
+// until the consumers have left the last slot of the pipeline, not until they have stored their
+// results, and the consumers wait for each other before they compute the next one.
+//
 // Pure functions; thread-safe.
 
 #include "base/result.h"

@@ -212,6 +212,20 @@ struct CacheOperand {
         loop_field("loop", &CacheOperand::loop), loop_field("loops", &CacheOperand::loops));
   }
 };
+/// Stages the results that one iteration of the accumulator's loop (cache_write) computes: threads
+/// write them to a shared buffer, with a dimension for each of the `loops`, and a new stage
+/// `<result>@stage` copies them to the result's tensor, so that its threads write neighbours in
+/// memory (TVM: cache_write to shared memory; CUTLASS: a staged epilogue). The `loops` are all the
+/// loops inside of the accumulator's loop that do not reduce.
+struct CacheResult {
+  static constexpr std::string_view name = "cache_result";
+  std::string stage;
+  std::vector<std::string> loops;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &CacheResult::stage),
+                      loop_field("loops", &CacheResult::loops));
+  }
+};
 /// `loop` and the two innermost loops inside of it become a tensor tile (tensor_tiles.h): they run
 /// over a lane's two rows, its two columns, and the terms of the sum. In a warpgroup's tile one
 /// loop more, over blocks of eight columns, stands outside of a lane's two columns.
@@ -250,9 +264,17 @@ struct Specialise {
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Specialise::stage)); }
 };
-/// Pads the buffer of a stage that cache_operand made: the dimensions from `loop` inwards become
-/// one that is `elements` longer (TVM: storage_align), so that elements that are neighbours along
-/// the next outer dimension lie in different banks of shared memory.
+/// Blocks of threads compute several tasks of the stage one after another: as many blocks as the
+/// GPU runs at once (CUTLASS: persistent kernel). Producer warps start the copies of the next task
+/// while the threads that compute still store their results, so the stage has them (specialise).
+struct Persist {
+  static constexpr std::string_view name = "persist";
+  std::string stage;
+  static constexpr auto fields() { return std::tuple(field("stage", &Persist::stage)); }
+};
+/// Pads the buffer of a stage that cache_operand or cache_result made: the dimensions from `loop`
+/// inwards become one that is `elements` longer (TVM: storage_align), so that elements that are
+/// neighbours along the next outer dimension lie in different banks of shared memory.
 struct Pad {
   static constexpr std::string_view name = "pad";
   std::string stage, loop;
@@ -262,10 +284,10 @@ struct Pad {
                       field("elements", &Pad::elements));
   }
 };
-/// Swizzles the shared buffer of a stage that cache_operand made: chunks of 16 bytes change places
-/// within 128 bytes, so that elements of successive rows lie in different banks. This is the
-/// swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B). It changes neither
-/// values nor indices: see Buffer::swizzle.
+/// Swizzles the shared buffer of a stage that cache_operand or cache_result made: chunks of 16
+/// bytes change places within 128 bytes, so that elements of successive rows lie in different
+/// banks. This is the swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B).
+/// It changes neither values nor indices: see Buffer::swizzle.
 struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;
@@ -348,9 +370,11 @@ struct SetLayout {
   X(CacheWrite, cache_write)     \
   X(CacheRead, cache_read)       \
   X(CacheOperand, cache_operand) \
+  X(CacheResult, cache_result)   \
   X(Pipeline, pipeline)          \
   X(Bulk, bulk)                  \
   X(Specialise, specialise)      \
+  X(Persist, persist)            \
   X(Pad, pad)                    \
   X(Swizzle, swizzle)            \
   X(Tensorize, tensorize)        \

@@ -9,7 +9,7 @@ using dsl::Stage;
 
 Status apply(Nest& nest, const CacheRead& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  if (!reads(*stage, s.tensor))
+  if (stage->copies_results() || !reads(*stage, s.tensor))
     return illegal(s.name, fmt::format("'{}' does not read '{}'", s.stage, s.tensor));
   Stage copy;
   copy.name = s.tensor + "@" + s.stage;

@@ -97,7 +97,7 @@ Status check_untouched(const Nest& nest, const StageNest& stage, std::string_vie
                      fmt::format("'{}' is computed at loop '{}' of '{}': schedule the loops around "
                                  "it first",
                                  other.stage.name, other.at->loop, stage.stage.name));
-    if (other.is_staged_operand)
+    if (other.is_staged_operand || other.copies_results())
       return illegal(step, fmt::format("'{}' is indexed by the loops of '{}': schedule them first",
                                        other.stage.name, stage.stage.name));
   }
@@ -219,6 +219,15 @@ Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std
   if (!stage->is_staged_operand)
     return illegal(step,
                    fmt::format("'{}' holds no operand: cache_operand makes stages that do", name));
+  return stage;
+}
+
+Result<StageNest*> cached_stage_of(Nest& nest, std::string_view step, const std::string& name) {
+  TW_TRY(StageNest * stage, stage_of(nest, step, name));
+  if (!stage->is_staged_operand && !stage->copies_results())
+    return illegal(step, fmt::format("'{}' holds neither an operand nor results: cache_operand and "
+                                     "cache_result make stages that do",
+                                     name));
   return stage;
 }
 

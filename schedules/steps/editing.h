@@ -30,6 +30,9 @@ tl::unexpected<Error> illegal(std::string_view step, const std::string& why);
 Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string& name);
 /// The stage of that name, if cache_operand made it.
 Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std::string& name);
+/// The stage of that name, if it has a buffer of a consumer's loops: cache_operand or cache_result
+/// made it.
+Result<StageNest*> cached_stage_of(Nest& nest, std::string_view step, const std::string& name);
 /// The index of a loop of the stage; the error lists its loops.
 Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name);
 

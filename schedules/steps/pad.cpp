@@ -11,7 +11,7 @@ using dsl::Axis;
 
 Status apply(Nest& nest, const Pad& s) {
   constexpr int64_t most_elements = 1024;
-  TW_TRY(StageNest * stage, operand_stage_of(nest, s.name, s.stage));
+  TW_TRY(StageNest * stage, cached_stage_of(nest, s.name, s.stage));
   if (stage->padding) return illegal(s.name, fmt::format("'{}' is padded already", s.stage));
   if (stage->swizzle > 0)
     return illegal(s.name, fmt::format("'{}' is swizzled: one or the other", s.stage));

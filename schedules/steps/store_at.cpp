@@ -56,7 +56,7 @@ Result<StageNest::Window> window_of(const StageNest& stage, const NestLoop& loop
 Status apply(Nest& nest, const StoreAt& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   TW_TRY(const StageNest* consumer, stage_of(nest, s.name, s.consumer));
-  if (!stage->at || stage->at->consumer != s.consumer)
+  if (!stage->at || stage->copies_results() || stage->at->consumer != s.consumer)
     return illegal(s.name, fmt::format("'{}' is not computed at a loop of '{}': compute_at places "
                                        "it there",
                                        s.stage, s.consumer));

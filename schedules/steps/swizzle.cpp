@@ -6,7 +6,7 @@
 namespace tw::schedules {
 
 Status apply(Nest& nest, const Swizzle& s) {
-  TW_TRY(StageNest * stage, operand_stage_of(nest, s.name, s.stage));
+  TW_TRY(StageNest * stage, cached_stage_of(nest, s.name, s.stage));
   if (s.bytes != 32 && s.bytes != 64 && s.bytes != 128)
     return illegal(s.name, fmt::format("a swizzle is of 32, 64 or 128 bytes, not {}", s.bytes));
   if (stage->swizzle > 0) return illegal(s.name, fmt::format("'{}' is swizzled already", s.stage));

@@ -30,6 +30,11 @@ bool are_rows_last(const StagePlan& plan) {
   return std::find(rows.begin(), rows.end(), plan.contiguous) != rows.end();
 }
 
+DType result_type(const ComputePlan& compute, const StagePlan& plan) {
+  const Nest& nest = compute.prologue.nest();
+  return nest.compute.type_of(nest.find(plan.name)->result());
+}
+
 /// True if the reduction is one loop before it is blocked. Boxes have terms of one axis.
 bool is_fused(const ProductFacts& facts, const GpuProduct& config) {
   return config.fused == 1 && !(facts.other_terms > 1 && has_boxes(config));
@@ -88,7 +93,7 @@ bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
 
 /// True if there are no producer warps, or if the block has room for them.
 bool producers_fit(const ProductFacts& facts, const GpuProduct& config) {
-  return config.copies != by_producers ||
+  return config.copies < by_producers ||
          (config.threads % warp_threads == 0 &&
           config.threads + producer_threads <= facts.compute.target.machine.gpu->block_threads);
 }
@@ -104,7 +109,8 @@ ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned, Usab
       batches(points_of(stage, planned.product.batch)),
       terms(points_of(stage, names_of(stage.reduction))),
       most_block(tensor_tile_for(of, planned, true) ? 256 : 128),
-      operands(operands_of(stage)) {
+      operands(operands_of(stage)),
+      result_bytes(size_bytes(result_type(of, planned))) {
   if (!has_copy_engine(of.target)) return;
   std::map<std::string, dsl::Layout> layouts = of.layouts;
   const auto choose = [&](size_t side) {
@@ -354,7 +360,8 @@ void ProductSteps::share_copy(const std::string& operand, const Loops& loops, co
 
 void ProductSteps::specialise() {
   c_.uses(product_.copies);
-  if (product_.copies == by_producers) c_.schedule.add(Specialise{name_});
+  if (product_.copies >= by_producers) c_.schedule.add(Specialise{name_});
+  if (product_.copies == by_persistent_producers) c_.schedule.add(Persist{name_});
 }
 
 void ProductSteps::sum_partials() {

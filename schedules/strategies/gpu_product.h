@@ -47,6 +47,7 @@ enum ProductCopies : int64_t {
   by_threads = 0,    ///< plain copies; with several stages cp.async, if the target has it
   by_tma = 1,        ///< TMA, whose copies a thread of the block issues
   by_producers = 2,  ///< TMA, whose copies producer warps issue (the step `specialise`)
+  by_persistent_producers = 3,  ///< the same in blocks that compute several tasks (`persist`)
 };
 
 /// The part of the configuration that strategies for products share.
@@ -109,6 +110,8 @@ struct ProductFacts {
   std::array<std::vector<TmaChoice::Axis>, product_sides> box_axes;
   /// For each operand, the layout in which TMA can copy it, if its own is free.
   std::array<ChosenLayout, product_sides> box_layouts;
+  int64_t
+      result_bytes;  ///< size of an element that is stored, which an epilogue may have converted
   /// Number of blocks of the main reduction that follow each other in one loop if TMA copies an
   /// operand: the terms of the other axes.
   int64_t other_terms = 1;
@@ -168,7 +171,8 @@ class ProductStrategy : public Configured<Config> {
     this->add_knob("stages", {1, 2, 3, 4}, &Config::stages);
     const auto others = std::count(facts_.boxes.begin(), facts_.boxes.end(), TmaNeighbours::None);
     if (others == 0)
-      this->add_knob("copies", {by_threads, by_tma, by_producers}, &Config::copies);
+      this->add_knob("copies", {by_threads, by_tma, by_producers, by_persistent_producers},
+                     &Config::copies);
     else if (others < static_cast<ptrdiff_t>(product_sides))
       this->add_knob("copies", {by_threads, by_tma}, &Config::copies);
   }

@@ -73,6 +73,7 @@ class TensorSteps : ProductSteps {
     bulk(outer_side, first);
     bulk(inner_side, second);
     specialise();
+    stage_results(outer, inner);
     sum_partials();
   }
 
@@ -120,6 +121,26 @@ class TensorSteps : ProductSteps {
     c_.uses(config_.unroll);
     if (config_.unroll > 1) unrolled_ = steps_;
     depth_ = loop;
+  }
+
+  /// Passes results through shared memory: a lane has two neighbours of a row, and the copy writes
+  /// 16 bytes. Rows in shared memory are 16 bytes longer, so that the eight rows that a warp writes
+  /// at once use each bank equally.
+  void stage_results(const TensorSide& outer, const TensorSide& inner) {
+    if (config_.split > 1) return;  // partial sums are 32 bits wide
+    c_.uses(config_.staged);
+    if (config_.staged == 0) return;
+    const Loops rows = concat({outer.outside(), outer.row});
+    const Loops columns = concat({inner.outside(), inner.row});
+    c_.schedule.add(CacheResult{name_, concat({rows, columns})});
+    if (c_.schedule.error()) return;
+    const auto& stages = c_.schedule.nest().stages;
+    const std::string copy = std::ranges::find_if(stages, &StageNest::copies_results)->stage.name;
+    const int64_t elements = vector_bytes / facts_.result_bytes;
+    c_.schedule.add(Pad{copy, columns.front(), elements});
+    std::string column = fuse_all(c_, copy, columns);
+    const std::string vectors = schedules::split_off(c_, copy, column, elements);
+    share_copy(copy, concat({rows, {vectors}}), {column}, config_.threads, most_guarded_copies);
   }
 
   /// Stages an operand. A warpgroup's instruction reads it K-major, as swizzled rows of a block of
@@ -238,6 +259,12 @@ int64_t mn_neighbours(const ProductFacts& facts, const TensorTile& tile, const G
   return has_mn_major(tile, neighbours) && own % neighbours == 0 ? neighbours : 0;
 }
 
+/// Bytes of the results of a block in shared memory, with padded rows.
+int64_t staged_bytes(const ProductFacts& facts, const GpuTensor& config) {
+  const int64_t row = config.sides[facts.inner()].block * facts.result_bytes + vector_bytes;
+  return round_up(config.sides[facts.outer()].block * row, tma_alignment);
+}
+
 void complete_tensor(const ProductFacts& facts, const TensorTile& tile, GpuTensor& config) {
   complete_product(facts, config);
   config.kblock = config.tiles * tile.depth;
@@ -252,6 +279,7 @@ void complete_tensor(const ProductFacts& facts, const TensorTile& tile, GpuTenso
   }
   config.sums = config.own_tiles * tile_part * tile_part;
   config.shared_bytes = shared_bytes_of(config, elements * size_bytes(tile.operand));
+  if (config.staged == 1 && config.split == 1) config.shared_bytes += staged_bytes(facts, config);
 }
 
 bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTensor& config,
@@ -287,6 +315,7 @@ double box_penalty(const ProductFacts& facts, const GpuTensor& config, size_t si
 double tensor_prior(const ProductFacts& facts, const GpuTensor& config) {
   double score = product_prior(facts, config);
   score += preference(config.stages, 2.5, 1) + preference(config.unroll, 4, 0.25);
+  score += static_cast<double>(config.staged);
   for (size_t side = 0; side < product_sides; ++side) {
     const bool along = reduces_along_memory(facts, side);
     score -= config.sides[side].copy != (along ? copy_terms : copy_across);
@@ -312,6 +341,8 @@ GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan
   add_pipeline();
   add_box_axes();
   add_unroll();
+  // Lanes fill whole sectors with two results of 32 bits, and half of one with two of 16.
+  if (facts_.result_bytes < word_bytes) add_knob("staged", {0, 1}, &GpuTensor::staged);
   add_order();
 }
 

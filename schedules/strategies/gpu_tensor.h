@@ -16,7 +16,8 @@ namespace tw::schedules {
 
 struct GpuTensor : GpuProduct {
   std::array<int64_t, product_sides> warps = {1, 1};  ///< warps, or warpgroups, along each side
-  int64_t tiles = 1;  ///< tensor tiles along the reduction in a block of it
+  int64_t tiles = 1;   ///< tensor tiles along the reduction in a block of it
+  int64_t staged = 0;  ///< 1: results go through shared memory (cache_result)
   // Computed from these:
   int64_t own_tiles = 1;  ///< accumulator tiles of a warp, or warpgroup
 };

@@ -1264,6 +1264,15 @@ c: f32[m={0}, n=16] = sum(k={1}) a[m, k] * b[k, n])",
       .bind("c", "n");
 }
 
+Schedule with_staged_results(const Schedule& schedule) {
+  return schedule.cache_result("c", {"m.1", "n"})
+      .pad("c@c", "n", 4)
+      .split("c@c", "n", 4)
+      .bind("c@c", "m.1")
+      .bind("c@c", "n.0")
+      .vectorize("c@c", "n.1");
+}
+
 TEST(GpuEmitter, BulkCopiesAreAskedForByOneThread) {
   const Program program = bulk_schedule(3).program().value();
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
@@ -1471,10 +1480,16 @@ std::vector<GpuCase> specialised_phases() {
   std::vector<GpuCase> cases;
   for (const int64_t depth : {2, 3, 4})
     for (const int64_t trips : {2, 3, 4, 5, 11}) {
-      const Program program =
-          bulk_schedule(depth, 21, 8 * trips - 4).specialise("c").program().value();
-      cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
+      const Schedule schedule = bulk_schedule(depth, 21, 8 * trips - 4).specialise("c");
+      const Schedule persistent = schedule.persist("c");
+      for (const Schedule& each : {schedule, persistent, with_staged_results(persistent)}) {
+        const Program program = each.program().value();
+        cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
+      }
     }
+  // More tasks than a GPU runs blocks at once.
+  const Program many = bulk_schedule(3, 20003, 28).specialise("c").persist("c").program().value();
+  cases.push_back(gpu_case("", many, integer_inputs(many, 1)));
   return cases;
 }
 

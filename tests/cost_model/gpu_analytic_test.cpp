@@ -67,17 +67,18 @@ TEST(GpuAnalytic, WarpgroupsBeatWarps) {
 // CUTLASS's kernels for such products have producer warps and blocks of 128 by 256.
 TEST(GpuAnalytic, ProducersAndLargeBlocksSpeedUpLargeProducts) {
   const std::string workload = "dense m=4096 n=4096 k=4096 bf16 fast";
-  const auto cost = [&](int columns, int copies) {
+  const auto cost = [&](int columns, int copies, int staged = 0) {
     return gpu_cost(configured(
         workload, fmt::format("product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 "
                               "block.rows=128 copy.rows=1 block.columns={} copy.columns=2 stages=4 "
-                              "copies={} unroll=4 raster=1 split=1",
-                              columns, copies)));
+                              "copies={} unroll=4 staged={} raster=1 split=1",
+                              columns, copies, staged)));
   };
   const double by_threads = cost(256, 0), by_tma = cost(256, 1), by_producers = cost(256, 2);
   EXPECT_LT(by_tma, by_threads);
   EXPECT_LT(by_producers, by_tma);
-  EXPECT_LT(by_producers, 0.9 * gpu_cost(first_program(workload)));
+  EXPECT_LT(cost(256, 3), by_producers);
+  EXPECT_LT(cost(128, 3, 1), cost(128, 3));
   EXPECT_LT(by_producers, 0.9 * cost(128, 2));
 }
 

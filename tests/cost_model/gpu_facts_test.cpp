@@ -197,7 +197,7 @@ TEST(GpuFacts, ConsumersMeetAtNoBarrierOfThePipeline) {
         "dense m=512 n=512 k=1024 bf16 fast",
         fmt::format("product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 block.rows=128 "
                     "copy.rows=1 block.columns=128 copy.columns=2 stages=3 copies={} unroll=4 "
-                    "raster=1 split=1",
+                    "staged=0 raster=1 split=1",
                     copies)));
   };
   const GpuPhaseFacts alone = with(1), helped = with(2);

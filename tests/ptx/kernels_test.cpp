@@ -73,10 +73,12 @@ Status interpret(const Module& module, const GpuCase& c, const GpuKernel& launch
                  void* const* arguments, const RunOptions& options) {
   const Kernel& kernel = module.kernels.at(launched.name);
   const size_t pointers = c.program.arguments.size() + 1;
-  Launch launch{.blocks = launched.blocks,
-                .threads = launched.threads,
-                .dynamic_shared_bytes = launched.dynamic_shared_bytes,
-                .parameters = parameters_of(kernel, pointers, arguments)};
+  // A persistent kernel has fewer blocks than tasks.
+  Launch launch{
+      .blocks = launched.persistent ? std::min<int64_t>(launched.blocks, 2) : launched.blocks,
+      .threads = launched.threads,
+      .dynamic_shared_bytes = launched.dynamic_shared_bytes,
+      .parameters = parameters_of(kernel, pointers, arguments)};
   const auto add = [&](void* data, int64_t bytes) {
     launch.global.emplace_back(static_cast<std::byte*>(data), static_cast<size_t>(bytes));
   };

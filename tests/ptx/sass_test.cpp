@@ -124,12 +124,14 @@ class Sass : public testing::Test {
 };
 
 /// Knob values with which threads copy both operands into tiles of 128 x 128.
-schedules::KnobChanges copied_by_threads() { return {{"copies", 0}, {"block.columns", 128}}; }
+schedules::KnobChanges copied_by_threads() {
+  return {{"copies", 0}, {"block.columns", 128}, {"staged", 0}};
+}
 
 /// Knob values with which TMA copies both operands, for warps of their own, into tiles of 128 x
 /// 256.
 schedules::KnobChanges copied_in_bulk() {
-  return {{"copies", 2}, {"stages", 4}, {"block.columns", 256}};
+  return {{"copies", 2}, {"stages", 4}, {"block.columns", 256}, {"staged", 0}};
 }
 
 TEST_F(Sass, WarpgroupProductsHaveOneInstructionATile) {
@@ -216,6 +218,21 @@ TEST_F(Sass, OutputsOf16BitsAreStoredInPairs) {
       EXPECT_EQ(count("STG"), pairs);
       expect_no_spills();
     }
+}
+
+// Each thread copies 16 bytes of the staged results at once.
+TEST_F(Sass, StagedOutputsOf16BitsAreStoredInVectors) {
+  for (const char* type : {"bf16", "f16"}) {
+    ASSERT_NO_FATAL_FAILURE(
+        compile(type, {{"copies", 3}, {"stages", 3}, {"block.columns", 128}, {"staged", 1}}));
+    const int64_t results = factor("product m") * factor("product n");
+    const int64_t threads = 128 * (factor("product m") / 64);
+    EXPECT_EQ(count("STG.E.128"), results / threads / 8) << schedule_;
+    EXPECT_EQ(count("STG"), count("STG.E.128")) << schedule_;
+    EXPECT_EQ(count("LDS.128"), count("STG.E.128")) << schedule_;
+    EXPECT_EQ(count("F2FP"), results / threads / 2) << schedule_;
+    expect_no_spills();
+  }
 }
 
 }  // namespace

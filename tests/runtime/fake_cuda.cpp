@@ -337,6 +337,10 @@ int cuFuncSetAttribute(Handle function, int what, int value) {
   static_cast<FakeFunction*>(function)->dynamic_shared_bytes = static_cast<unsigned>(value);
   return Success;
 }
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Handle, int, size_t) {
+  *blocks = fake.resident_blocks;
+  return Success;
+}
 int cuFuncGetParamInfo(Handle function, size_t index, size_t* offset, size_t* bytes) {
   const auto* known = static_cast<FakeFunction*>(function);
   if (std::cmp_greater_equal(index, known->arguments + known->maps)) return InvalidValue;

@@ -59,7 +59,8 @@ struct FakeCuda {
   int driver_version = 13000;
   int major = 9;
   int minor = 0;
-  int max_threads = 512;  ///< a block of any function
+  int resident_blocks = 1;  ///< of any function on a multiprocessor
+  int max_threads = 512;    ///< a block of any function
   int compute_mode = 0;
   int sticky = 0;  ///< result of every call on a context after a kernel has failed
 

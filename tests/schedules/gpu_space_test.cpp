@@ -221,17 +221,22 @@ TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
   EXPECT_GE(tasks("dense", "m=1 n=1000 k=2048"), 66);
 }
 
-/// The operands that TMA copies in some of 200 samples, sorted.
+/// The operands that TMA copies in some of 400 points, sorted.
 std::string boxes_of(const Space& space) {
   Random random(1);
   std::set<std::string> operands;
-  for (int i = 0; i < 200; ++i)
-    for (const std::string& operand : tma_operands(space.schedule(space.sample(random))))
+  const auto note = [&](const Point& point) {
+    for (const std::string& operand : tma_operands(space.schedule(point)))
       operands.insert(operand.substr(0, operand.find('@')));
+  };
+  for (int i = 0; i < 200; ++i) {
+    note(space.sample(random));
+    note(space.mutate(space.default_point(), random));
+  }
   return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
 }
 
-/// The operands of a product that TMA copies in some of 200 samples, sorted.
+/// The operands of a product that TMA copies in some of 400 points, sorted.
 std::string boxes_in(std::string_view op, std::string_view shape, DType type = Float32,
                      const std::string& target = "cuda:sm_90a") {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
@@ -257,7 +262,7 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
 }
 
-/// The operands of a convolution of bf16 that TMA copies in some of 200 samples, sorted.
+/// The operands of a convolution of bf16 that TMA copies in some of 400 points, sorted.
 std::string boxes_in_convolution(std::string_view shape, std::string_view layouts,
                                  const std::string& target = "cuda:sm_90a",
                                  std::string_view type = "bf16") {
@@ -412,7 +417,7 @@ struct LargeProduct {
                               *parse_target("cuda:sm_90a"));
   Point first = space.default_point();
   Point fast = changed(space, first,
-                       {{"block.rows", 128}, {"block.columns", 256}, {"stages", 4}, {"copies", 2}})
+                       {{"block.rows", 128}, {"block.columns", 256}, {"stages", 3}, {"copies", 3}})
                    .value();
   /// Number of chains of mutations, out of `chains`, that come to that block by producers.
   int reached(const Point& from, int chains, int mutations) const {
@@ -429,7 +434,7 @@ struct LargeProduct {
     const auto is = [&](const std::string& knob, int64_t value) {
       return value_of(space, point, knob) == value;
     };
-    return space.to_string(point).find("gpu_wgmma") != std::string::npos && is("copies", 2) &&
+    return space.to_string(point).find("gpu_wgmma") != std::string::npos && is("copies", 3) &&
            is("block.rows", 128) && is("block.columns", 256);
   }
 };

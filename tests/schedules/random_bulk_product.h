@@ -40,6 +40,17 @@ struct BulkProductCase {
   Schedule schedule;
 };
 
+/// The product with results that go through shared memory: rows by columns, or columns by rows; the
+/// threads that copy them number one of the two.
+inline Schedule with_staged_results(const Schedule& schedule, const std::string& row,
+                                    Random& random) {
+  const bool by_row = random.chance(0.5);
+  const std::string first = by_row ? row : "n.1", second = by_row ? "n.1" : row;
+  Schedule s = schedule.cache_result("c", {first, second});
+  if (random.chance(0.5)) s = s.pad("c@c", second, 1 + random.below(4));
+  return s.bind("c@c", random.chance(0.5) ? first : second);
+}
+
 inline BulkProductCase random_bulk_product(Random& random) {
   struct Type {
     const char *operand, *sum;
@@ -116,7 +127,11 @@ inline BulkProductCase random_bulk_product(Random& random) {
     s = s.pipeline(copies[i], depth);
     s = static_cast<int64_t>(i) == only ? s.bind(copies[i], across[i]) : s.bulk(copies[i]);
   }
-  if (only >= 2 && k > block_terms && random.chance(0.5)) s = s.specialise("c");
+  if (only >= 2 && k > block_terms && random.chance(0.5)) {
+    s = s.specialise("c");
+    if (random.chance(0.6)) s = s.persist("c");
+  }
+  if (random.chance(0.5)) s = with_staged_results(s, row + ".1", random);
   return {*compute, s};
 }
 
