@@ -19,11 +19,25 @@ constexpr auto idle_poll = std::chrono::milliseconds(10);
 // Pauses in which the clock of a GPU recovers from its power limit.
 constexpr auto clock_recovery = std::chrono::milliseconds(100);
 constexpr int most_pauses = 10;
+// A clock that rises by less in a pause has recovered; peaks repeat to about as much.
+constexpr double steady_rise = 0.01;
 
 Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
   std::this_thread::sleep_for(idle_poll);
   TW_TRY(const tuner::Peak peak, tuner::measure_f32_peak(threads, clock));
   return peak.gflops;
+}
+
+/// The peak of a device whose clock has recovered from the load before: of a search, for instance.
+Result<double> recovered_peak(runtime::Device& device) {
+  TW_TRY(double peak, tuner::measure_f32_peak(device));
+  for (int pause = 0; pause < most_pauses; ++pause) {
+    std::this_thread::sleep_for(clock_recovery);
+    TW_TRY(const double again, tuner::measure_f32_peak(device));
+    if (again <= peak * (1 + steady_rise)) return std::max(peak, again);
+    peak = again;
+  }
+  return peak;
 }
 
 }  // namespace
@@ -52,7 +66,7 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
 }
 
 Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing) {
-  TW_TRY(const double before, tuner::measure_f32_peak(device));
+  TW_TRY(const double before, recovered_peak(device));
   TW_RETURN_IF_ERROR(timing());
   TW_TRY(double after, tuner::measure_f32_peak(device));
   for (int pause = 0; pause < most_pauses && tuner::drift(before, after); ++pause) {

@@ -36,6 +36,7 @@ MACHINES = {
     "emerald_rapids_2_cores": ("Emerald Rapids", "two virtual cores of an Intel Emerald Rapids server, "
                                                  "AVX-512"),
     "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
+    "h100": ("H100", "one NVIDIA H100 with 80 GB of HBM3, CUDA 13.0"),
     "h200": ("H200", "one NVIDIA H200, CUDA 13.0"),
 }
 

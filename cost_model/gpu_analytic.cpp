@@ -17,6 +17,8 @@ constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 6
 // What a TMA copy takes longer than a load, from a thread that asks for it to one that waits
 // (measured on an H100, in pipelines of two stages).
 constexpr double tma_latency_cycles = 700;
+// Standard deviation of a copy's latency, as a share of it; estimated.
+constexpr double latency_spread = 0.125;
 // Cost of a barrier after all threads have arrived, and of the start and end of a block. A
 // multiprocessor starts one block after the other (measured on an H200: an empty kernel of 8,448
 // blocks takes 5.5 us).
@@ -44,8 +46,9 @@ Pipes pipes(const SectionFacts& s, double spills, const Gpu& gpu) {
   // Tensor cores work in parallel with the other units.
   p.arithmetic = std::max(p.arithmetic, s.tensor_fma / std::max(1.0, gpu.tensor_fma));
   p.issue = (i.total() + i.calls * call_instructions + spilled) / gpu.schedulers;
-  p.memory =
-      s.shared_cycles + std::max(i.global(), (s.sectors - s.tma_sectors) / l1_sectors_per_cycle) + i.local + spilled;
+  p.memory = s.shared_cycles +
+             std::max(i.global(), (s.sectors - s.tma_sectors) / l1_sectors_per_cycle) + i.local +
+             spilled;
   p.arithmetic *= s.warps;
   p.issue *= s.warps;
   p.memory *= s.warps;
@@ -59,6 +62,14 @@ double global_latency(const GpuPhaseFacts& phase, const Gpu& gpu) {
          gpu.dram_latency_cycles * std::min(1.0, phase.dram_bytes / requested);
 }
 
+/// The time of what is done at once (resources.h).
+double overlapped(std::initializer_list<double> all) {
+  double sum = 0;
+  for (const double each : all) sum += each;
+  const double longest = std::max(all);
+  return longest + usual_overlap_loss * (sum - longest);
+}
+
 /// Cycles of one execution of a section if its block is alone on a multiprocessor.
 double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memory_latency,
              bool has_producers) {
@@ -69,7 +80,11 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double ahead = s.trips > 1 ? std::min(s.trips, iterations_in_flight) : 1;
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
-  const double busy = std::max({p.arithmetic / parts, p.issue / parts, p.memory, chain});
+  // No thread waits while TMA writes to shared memory: waiting() has the time until it has.
+  const double written = s.warps * s.tma_cycles;
+  const double busy =
+      std::max(overlapped({p.arithmetic / parts, p.issue / parts, p.memory - written}), chain) +
+      usual_overlap_loss * written;
   // Where warpgroups do not meet at barriers, one computes while another one waits.
   const bool overlaps = has_producers && s.warps > schedules::warpgroup_warps;
   const double drain = overlaps ? 0 : s.drains * gpu.tensor_latency_cycles;
@@ -77,13 +92,15 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
 }
 
 /// Cycles that a block which is alone waits in a pipeline: for its first copies, and in each
-/// iteration if the iterations by which copies are ahead take less time than the latency.
+/// iteration if the iterations by which copies are ahead take less time than the latency. Latencies
+/// vary, so that a copy which is ahead by just its latency is late now and then.
 double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
                double memory_latency) {
   double busy = 0;
   for (size_t i = pipeline.first_section; i < pipeline.last_section; ++i) busy += cycles[i];
   const double iterations = std::max(1.0, pipeline.iterations);
-  const double left = std::max(0.0, memory_latency / pipeline.ahead - busy / iterations);
+  const double late = memory_latency / pipeline.ahead - busy / iterations;
+  const double left = (late + std::hypot(late, latency_spread * memory_latency)) / 2;
   return pipeline.entries * memory_latency + iterations * left;
 }
 
@@ -141,8 +158,8 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
       std::max(once + std::ceil(blocks / resident) * path, started * block_cycles) / clock;
   const double active = std::min(phase.blocks, processors);
   const double reach = std::max(1.0, active * l2_bytes_per_multiprocessor_cycle * clock);
-  cost.l2 = (phase.l2_bytes - phase.tma_bytes) / std::min(gpu.l2_gbps, reach) +
-            phase.tma_bytes / reach;
+  cost.l2 =
+      (phase.l2_bytes - phase.tma_bytes) / std::min(gpu.l2_gbps, reach) + phase.tma_bytes / reach;
   cost.dram = phase.dram_bytes / std::min(gpu.dram_gbps, reach);
   cost.launch = launch_ns;
   return cost;

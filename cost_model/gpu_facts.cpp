@@ -387,7 +387,9 @@ class GpuPhaseWalk {
     const double bytes = elements * size_bytes(source->type) * share;
     s.instructions.integer += tma_instructions * share;
     const double row_bytes = levels_.back().trips * size_bytes(source->type);
-    s.shared_cycles += bytes / row_bytes * std::ceil(row_bytes / shared_line_bytes);
+    const double cycles = bytes / row_bytes * std::ceil(row_bytes / shared_line_bytes);
+    s.shared_cycles += cycles;
+    s.tma_cycles += cycles;
     s.tma_sectors += bytes / sector_bytes;
     is_asynchronous_ = true;
     WarpAccess line;
@@ -881,7 +883,7 @@ class GpuPhaseWalk {
   double producer_warps_ = 0;     // producer warps, additional to those of the body
   bool has_waited_ = false;       // for global loads, since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
-  bool in_box_ = false;  // a TMA copy is looked at
+  bool in_box_ = false;           // a TMA copy is looked at
   bool in_pipeline_ = false;
   double barrier_copies_ = 1;  // copies of the barrier in unrolled loops
   std::vector<WarpPoint> points_;

@@ -40,6 +40,7 @@ struct SectionFacts {
   double sectors = 0;     ///< 32-byte sectors, loaded and stored
   double stored_sectors = 0;
   double tma_sectors = 0;    ///< those that TMA copies, past L1
+  double tma_cycles = 0;     ///< the part of `shared_cycles` in which TMA writes them
   double shared_cycles = 0;  ///< cycles of shared memory, bank conflicts included
   double accumulators = 1;   ///< independent sums
   double chain = 0;          ///< dependent updates of one sum

@@ -24,9 +24,9 @@ constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 16;
 // Where chance chooses, the pool only has to hold enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
-// A sample of a space of several stages is good only where each of its stages is, so half of the
-// first pool are descendants of the samples that are rated best, in so many generations of so many
-// points.
+// A sample of a space of several stages is good only where each of its stages is, and one of a
+// GPU's space where all of some twenty decisions fit each other. Half of the first pool of these
+// are descendants of the samples that are rated best, in so many generations of so many points.
 constexpr size_t most_generations = 8, least_generation = 48;
 // Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
 constexpr double random_share = 0.125, hopeful_share = 0.125;
@@ -216,16 +216,21 @@ class Evolution : public Search {
   /// of a chain has decisions of its own.
   static size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
 
+  /// True if good points of the algorithm are rare among samples.
+  static bool has_rare_points(const Space& space, size_t algorithm) {
+    return space.target().is_gpu() || space.stages(algorithm) > 1;
+  }
+
   /// The default point and samples. Of several algorithms the one that is rated best after half of
-  /// the pool has the other half. Where a point has several stages, and the pool is large enough to
-  /// have good parents, that half descends from the points that are rated best.
+  /// the pool has the other half. Where good points are rare, and the pool is large enough to have
+  /// good parents, that half descends from the points that are rated best.
   static std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                                        size_t size, Random& random) {
     const Result<Point> first = space.default_point(known.stop);
     if (!first) return {};
     std::vector<Point> pool = {*first};
-    const bool is_one_stage = space.algorithms() == 1 && space.stages(0) == 1;
-    const size_t first_samples = is_one_stage ? size : size / 2;
+    const bool only_samples = space.algorithms() == 1 && !has_rare_points(space, 0);
+    const size_t first_samples = only_samples ? size : size / 2;
     while (pool.size() < first_samples && !known.stop.is_stopped())
       pool.push_back(space.sample(random));
     std::vector<Rated> rated = rate(std::move(pool), score);
@@ -242,14 +247,15 @@ class Evolution : public Search {
     return rated;
   }
 
-  /// A child of the ranked points, or a sample of their algorithm where it has one stage or nothing
-  /// descends; any sample where no point is ranked.
+  /// A child of the ranked points, or a sample of their algorithm where good ones are not rare or
+  /// nothing descends; any sample where no point is ranked.
   static Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
                           Random& random) {
     if (ranked.empty()) return space.sample(random);
-    const bool is_chain = space.stages(space.algorithm_of(ranked.front())) > 1;
-    return is_chain && descends ? child_of(space, ranked, random)
-                                : space.sample_like(ranked.front(), random);
+    const bool has_children =
+        descends && has_rare_points(space, space.algorithm_of(ranked.front()));
+    return has_children ? child_of(space, ranked, random)
+                        : space.sample_like(ranked.front(), random);
   }
 
   /// The first points of the best one's algorithm; none if no point is legal. If `only_fused`, the

@@ -248,11 +248,24 @@ ProductSteps::ProductSteps(Construction& c, const ProductFacts& facts, const Gpu
   if (config.split > 1) {
     c_.schedule.add(Rfactor{name_, main, config.split, Partition::Blocks});
     name_ += ".rf";
-    if (const StageNest* nest = c_.find(name_)) reduction_ = names_of(nest->stage.reduction);
+    if (const StageNest* nest = c_.find(name_)) {
+      reduction_ = names_of(nest->stage.reduction);
+      order_partials(names_of(nest->stage.axes));
+    }
     batch_.insert(batch_.begin(), main + "_rf");
   }
   std::erase(reduction_, main);
   if (!main.empty()) reduction_.push_back(main);
+}
+
+void ProductSteps::order_partials(const Loops& axes) {
+  const Loops order = contiguous_last(axes, facts_.plan.contiguous);
+  if (order == axes) return;
+  const std::string letters = c_.schedule.nest().compute.letters_of(name_);
+  std::string layout;
+  for (const std::string& axis : order)
+    layout += letters[static_cast<size_t>(std::ranges::find(axes, axis) - axes.begin())];
+  c_.schedule.add(SetLayout{name_, layout});
 }
 
 void ProductSteps::order_axes() {
@@ -368,7 +381,10 @@ void ProductSteps::sum_partials() {
   constexpr int64_t threads = 256;
   if (product_.split == 1) return;
   const std::string& sum = facts_.plan.name;
-  std::string thread = fuse_all(c_, sum, names_of(facts_.stage.axes));
+  const Loops axes = names_of(facts_.stage.axes);
+  const Loops order = contiguous_last(axes, facts_.plan.contiguous);
+  if (order != axes) c_.schedule.add(Reorder{sum, order});
+  std::string thread = fuse_all(c_, sum, order);
   const std::string block = schedules::split_off(c_, sum, thread, threads);
   c_.schedule.add(CacheWrite{sum, thread});
   c_.schedule.add(Parallel{sum, block});

@@ -210,6 +210,9 @@ class ProductSteps {
 
   /// Gives operands that TMA copies the layouts that this needs.
   void set_layouts();
+  /// Stores the partial sums of a split reduction with the same axis last as the results. `axes`:
+  /// those of the partial sums.
+  void order_partials(const Loops& axes);
   /// Orders the axes for blocking: batches, rows, columns, reduction.
   void order_axes();
   /// Splits a side into a loop over blocks, which it returns, and one in a block, `loop`.

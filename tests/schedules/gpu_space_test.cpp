@@ -460,7 +460,7 @@ TEST(GpuSpaceOfProducts, LargeBlocksByProducersAreNearTheDefault) {
   // From copies by threads it is one decision more.
   const Point plain = changed(product.space, product.first, {{"copies", 0}}).value();
   ASSERT_TRUE(product.space.allowed(plain));
-  EXPECT_GE(product.reached(plain, 2000, 4), 10);
+  EXPECT_GE(product.reached(plain, 4000, 4), 10);
 }
 
 TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {

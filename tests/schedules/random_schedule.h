@@ -91,6 +91,8 @@ class StepMaker {
   Step marking() {
     if (favour_ == Favour::Nothing && random_.chance(0.08)) return prefetch();
     if (holder() && random_.chance(0.15)) return holding();
+    for (const StageNest& s : nest_.stages)
+      if (has_whole_results(s) && random_.chance(0.4)) return cache_result(s);
     if (favour_ == Favour::Threads && random_.chance(0.7))
       return random_.chance(0.8) ? bind() : parallel();
     switch (random_.below(11)) {
@@ -229,11 +231,11 @@ class StepMaker {
     random_.shuffle(loops);
     return CacheOperand{s.stage.name, second ? 2 : 1, at, loops};
   }
-  /// Some stage that holds an operand, or null.
+  /// Some stage that holds an operand or results, or null.
   const StageNest* holder() {
     std::vector<const StageNest*> holders;
     for (const StageNest& s : nest_.stages)
-      if (s.is_staged_operand) holders.push_back(&s);
+      if (s.is_staged_operand || s.copies_results()) holders.push_back(&s);
     return holders.empty() ? nullptr : random_.pick(holders);
   }
   Step holding() { return random_.chance(0.7) ? pipeline() : pad(); }
@@ -253,6 +255,19 @@ class StepMaker {
   Step cache_write() {
     const std::string name = reduction_stage().stage.name;
     return CacheWrite{name, loop(), random_.chance(0.7) ? Scope::Register : Scope::Local};
+  }
+  static bool has_whole_results(const StageNest& s) {
+    if (!s.cache || s.at) return false;
+    const auto end = s.loops.begin() + s.find_loop(s.cache->loop) + 1;
+    return std::none_of(s.loops.begin(), end, [](const NestLoop& l) { return l.reduction; });
+  }
+  /// A cache_result step with the loops of the accumulator in random order.
+  Step cache_result(const StageNest& s) {
+    std::vector<std::string> loops;
+    for (size_t i = static_cast<size_t>(s.find_loop(s.cache->loop) + 1); i < s.loops.size(); ++i)
+      if (!s.loops[i].reduction) loops.push_back(s.loops[i].name);
+    random_.shuffle(loops);
+    return CacheResult{s.stage.name, loops};
   }
   /// Mostly legal if some stage reads a contiguous part of an input in each iteration of a loop.
   Step prefetch() {

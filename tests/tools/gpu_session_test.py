@@ -144,7 +144,7 @@ class GpuSession(program.ProgramTest):
         for limit, _ in check + figures:
             self.assertLessEqual(limit, 60)
         self.assertEqual([command[command.index("--suite") + 1] for _, command in tune],
-                         ["gemm", "resnet50_conv", "gemm", "resnet50_conv"])
+                         ["gemm", "gemm_large", "resnet50_conv", "gemm", "resnet50_conv"])
         self.assertFalse(out.exists())
         self.assertEqual(sorted(file.name for file in self.folder.iterdir()), before)
 

@@ -57,6 +57,22 @@ TEST(Descents, SingleChangesLeadToTheBestPoint) {
             wanted);
 }
 
+// A search of a GPU's space begins with a point that samples alone do not come to.
+TEST(Descents, BeginASearchOnAGpu) {
+  const Space space = product_space();
+  const Score score = analytic_score(space, 1, dsl::CacheState::Hot, {});
+  Random random(5);
+  const auto search = make_search("evolution").value();
+  const std::vector<Point> proposed =
+      search->propose(space, {{}, {}, {}, 1'000}, score, 16, random);
+  ASSERT_FALSE(proposed.empty());
+  std::vector<Point> samples = {space.default_point()};
+  for (int i = 0; i < 768; ++i) samples.push_back(space.sample(random));
+  double best = -std::numeric_limits<double>::infinity();
+  for (const Prediction& prediction : score(samples)) best = std::max(best, prediction.mean);
+  EXPECT_GT(score({proposed.front()})[0].mean, best);
+}
+
 TEST(Descents, GiveNothingWhenTheyAreStopped) {
   const Space space = product_space();
   const Point first = space.default_point();
