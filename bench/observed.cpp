@@ -19,7 +19,8 @@ constexpr auto idle_poll = std::chrono::milliseconds(10);
 // Pauses in which the clock of a GPU recovers from its power limit.
 constexpr auto clock_recovery = std::chrono::milliseconds(100);
 constexpr int most_pauses = 10;
-// A clock that rises by less in a pause has recovered; peaks repeat to about as much.
+// The clock has recovered if the peak rises by no more than this share in a pause. Repeated peaks
+// differ by about as much.
 constexpr double steady_rise = 0.01;
 
 Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
@@ -28,7 +29,7 @@ Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
   return peak.gflops;
 }
 
-/// The peak of a device whose clock has recovered from the load before: of a search, for instance.
+/// Measures the peak of a device, which work before may have slowed down, until it stops rising.
 Result<double> recovered_peak(runtime::Device& device) {
   TW_TRY(double peak, tuner::measure_f32_peak(device));
   for (int pause = 0; pause < most_pauses; ++pause) {

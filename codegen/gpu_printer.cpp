@@ -157,15 +157,16 @@ void KernelPrinter::print_phase() {
       1);
 }
 
-/// Prints the statements of a task; of a persistent block in a loop over its tasks:
-///   for (int block = blockIdx.x; block < 392; block += gridDim.x) { const int m = block / 8; ... }
+/// Prints the statements of a task. In a persistent block a loop over the block's tasks surrounds
+/// them:
+///   for (unsigned block = blockIdx.x; block < 392; block += gridDim.x) { ... }
 void KernelPrinter::print_tasks(const std::function<void(int indent)>& print_task, int indent) {
   if (!plan_.is_persistent) return print_task(indent);
   const std::string before = std::exchange(body_, {});
   print_task(indent + 1);
   const std::string text = std::exchange(body_, before);
   line(indent, "#pragma unroll 1");
-  line(indent, fmt::format("for (int block = {0}; block < {1}; block += {2}) {{",
+  line(indent, fmt::format("for (unsigned block = {0}; block < {1}; block += {2}) {{",
                            dialect_.block_number, phase_.tasks(), dialect_.blocks));
   for (const std::string& axis : numbered_by("block", phase_.axes)) line(indent + 1, axis);
   body_ += text;

@@ -50,9 +50,6 @@ constexpr double most_operands = 48;
 // registers are free it takes more of them (nvrtc 13.0, products in split tf32).
 constexpr double least_partial_sums = 64;
 constexpr double register_bytes = 4;
-// L2 takes as long for a store of a part of a sector as for this number of whole ones (measured on
-// an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole ones).
-constexpr double partial_store_sectors = 2.5;
 constexpr int64_t widest_access = 16;
 // Instructions of a division by a constant: a shift or mask for a power of two, else a 64-bit
 // multiplication with its corrections.
@@ -128,7 +125,7 @@ struct GlobalUse {
   std::vector<const Loop*> loops;  // serial loops, innermost first
   std::vector<double> trips;       // iterations of each
   std::vector<double> footprints;  // bytes of one iteration of each, then of the block
-  double requested = 0;            // bytes of sectors, by one block; stores of parts count more
+  double requested = 0;            // bytes of sectors, by one block
   bool is_tma = false;             // TMA copies it
 };
 
@@ -591,7 +588,7 @@ class GpuPhaseWalk {
   void note_life(const SectionFacts& s, const Buffer& buffer) {
     const auto at = static_cast<size_t>(&s - facts_.sections.data());
     const auto found = lives_.try_emplace(&buffer, at, at).first;
-    found->second.last = std::max(found->second.last, at);
+    found->second.last = std::max(found->second.last, facts_.sections.size() - 1);
   }
 
   /// Counts one access of the statement's copies; returns the registers that hold what it loads.
@@ -645,14 +642,10 @@ class GpuPhaseWalk {
       s.waits = std::min(barrier_copies_, copies());
     }
     access.is_store = is_store;
-    const bool is_whole = warp.lanes * bytes >= warp.sectors * sector_bytes;
-    const double of_sector = is_store && !is_whole ? partial_store_sectors : 1;
-    GlobalUse use{std::move(access),
-                  levels_,
-                  {},
-                  {},
-                  {},
-                  executions * warp.sectors * sector_bytes * of_sector};
+    const double touched_bytes = executions * warp.sectors * sector_bytes;
+    if (is_store && warp.lanes * bytes < warp.sectors * sector_bytes)
+      facts_.partial_store_bytes += facts_.blocks * touched_bytes;
+    GlobalUse use{std::move(access), levels_, {}, {}, {}, touched_bytes};
     use.is_tma = in_box_;
     for (size_t i = serial_.size(); i > 0; --i) {
       use.loops.push_back(serial_[i - 1].first);

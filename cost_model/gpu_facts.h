@@ -83,10 +83,11 @@ struct GpuPhaseFacts {
   double useful_lanes = 0;        ///< active lanes of memory instructions / all lanes, 0 to 1
   double sectors = 0, ideal_sectors = 0;  ///< sectors touched, and those of dense accesses
   double shared_cycles = 0;
-  double wide_bytes = 0;       ///< mean bytes of one global access of a thread
-  double requested_bytes = 0;  ///< bytes of sectors that warps load from L1
-  double l2_bytes = 0;         ///< traffic between L1 and L2
-  double tma_bytes = 0;        ///< the part of it that TMA copies to shared memory
+  double wide_bytes = 0;           ///< mean bytes of one global access of a thread
+  double requested_bytes = 0;      ///< bytes of sectors that warps load from L1
+  double l2_bytes = 0;             ///< traffic between L1 and L2
+  double tma_bytes = 0;            ///< the part of it that TMA copies to shared memory
+  double partial_store_bytes = 0;  ///< the part of it that stores of parts of sectors touch
   double dram_bytes = 0;
   double bytes_in_flight = 0;  ///< most bytes that a block requests before it waits
   double unique_bytes = 0;     ///< different bytes: the traffic if no byte is fetched twice

@@ -440,7 +440,11 @@ class CudaDevice final : public Device {
         &resident, handle(launch), launch.threads, static_cast<size_t>(launch.shared_bytes));
     TW_RETURN_IF_ERROR(
         check(code, fmt::format("find how many blocks of {} run at once", launch.function.name())));
-    return std::clamp<int64_t>(int64_t{facts_.multiprocessors} * resident, 1, launch.blocks);
+    if (resident < 1)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[cuda] no block of {} fits on a multiprocessor of {}",
+                              launch.function.name(), facts_.name));
+    return std::min(int64_t{facts_.multiprocessors} * resident, launch.blocks);
   }
 
   Status enqueue_on(std::span<const Launch> launches, Handle stream) {

@@ -247,13 +247,26 @@ class Emitter {
     return found == nest_.stages.end() ? nullptr : &*found;
   }
 
-  /// Rejects the copy of partial sums, which are stored and continued from.
+  /// Rejects a copy of results that an iteration of the accumulator's loop does not have: partial
+  /// sums, and results of other tasks.
   Status check_result_copy(const StageNest& s) const {
-    if (!result_copy(s) || !blocks_outside(s, core_start(s)).any) return {};
-    return fail(ErrorCode::Invalid,
-                fmt::format("[cache_result] '{}' reduces outside of its accumulator's loop: there "
-                            "are results only after that\n  {}",
-                            s.stage.name, describe(s)));
+    if (!result_copy(s)) return {};
+    const auto illegal = [&](const std::string& why) {
+      return fail(ErrorCode::Invalid, fmt::format("[cache_result] {}\n  {}", why, describe(s)));
+    };
+    const size_t start = core_start(s);
+    if (blocks_outside(s, start).any)
+      return illegal(
+          fmt::format("'{}' continues its sums in a loop outside of '{}', the loop of "
+                      "the accumulator: an iteration has partial sums",
+                      s.stage.name, s.cache->loop));
+    for (size_t i = start; i < s.loops.size(); ++i)
+      if (s.loops[i].parallel)
+        return illegal(
+            fmt::format("loop '{}' inside of '{}', the loop of the accumulator, is "
+                        "parallel: a task has a part of the results",
+                        s.loops[i].name, s.cache->loop));
+    return {};
   }
 
   /// Index of the loop from which on a reduction initialises, accumulates and writes.
@@ -467,9 +480,11 @@ class Emitter {
            scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
   }
 
-  /// True if the copy may be asynchronous: no thread of the phase writes its source.
+  /// True if the copy may be asynchronous: no thread of the phase writes its source, and no two
+  /// iterations of a shifted tail write one element.
   bool is_asynchronous(const StageNest& s, const Expr& value) const {
-    const dsl::Read* r = is_copied_ahead(s) ? value.as<dsl::Read>() : nullptr;
+    const bool overlaps = std::ranges::any_of(s.loops, &NestLoop::overlaps);
+    const dsl::Read* r = is_copied_ahead(s) && !overlaps ? value.as<dsl::Read>() : nullptr;
     const StageNest* source = r ? nest_.find(r->tensor) : nullptr;
     return r && !(source && source->at);
   }

@@ -7,7 +7,7 @@ namespace tw::schedules {
 
 Status apply(Nest& nest, const Persist& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  if (stage->persistent) return illegal(s.name, fmt::format("'{}' is already", s.stage));
+  if (stage->persistent) return illegal(s.name, fmt::format("'{}' is persistent already", s.stage));
   if (!stage->specialised)
     return illegal(s.name,
                    fmt::format("'{}' has no producer warps, which start the copies of the next "

@@ -366,7 +366,9 @@ void ProductSteps::share_copy(const std::string& operand, const Loops& loops, co
   int64_t elements = c_.extent(operand, repeats);
   const bool is_short = elements <= 16;
   for (const std::string& lanes : vectors) elements *= c_.extent(operand, lanes);
-  const bool is_guarded = nest->stage.body.as<dsl::Select>() != nullptr;
+  const StageNest* computed = nest->copies_results() ? c_.find(nest->at->consumer) : nullptr;
+  const bool is_guarded =
+      nest->stage.body.as<dsl::Select>() != nullptr || (computed && !computed->guards.empty());
   if (is_short && (!is_guarded || elements <= most_guarded))
     c_.schedule.add(Unroll{operand, repeats});
 }

@@ -110,8 +110,8 @@ struct ProductFacts {
   std::array<std::vector<TmaChoice::Axis>, product_sides> box_axes;
   /// For each operand, the layout in which TMA can copy it, if its own is free.
   std::array<ChosenLayout, product_sides> box_layouts;
-  int64_t
-      result_bytes;  ///< size of an element that is stored, which an epilogue may have converted
+  /// Size of an element that is stored; an epilogue may have converted it.
+  int64_t result_bytes;
   /// Number of blocks of the main reduction that follow each other in one loop if TMA copies an
   /// operand: the terms of the other axes.
   int64_t other_terms = 1;

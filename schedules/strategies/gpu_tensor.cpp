@@ -135,7 +135,9 @@ class TensorSteps : ProductSteps {
     c_.schedule.add(CacheResult{name_, concat({rows, columns})});
     if (c_.schedule.error()) return;
     const auto& stages = c_.schedule.nest().stages;
-    const std::string copy = std::ranges::find_if(stages, &StageNest::copies_results)->stage.name;
+    const auto made = std::ranges::find_if(
+        stages, [&](const StageNest& s) { return s.copies_results() && s.at->consumer == name_; });
+    const std::string copy = made->stage.name;
     const int64_t elements = vector_bytes / facts_.result_bytes;
     c_.schedule.add(Pad{copy, columns.front(), elements});
     std::string column = fuse_all(c_, copy, columns);

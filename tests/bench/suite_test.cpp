@@ -31,7 +31,8 @@ TEST(Suite, UnknownNamesAreUsageErrorsThatListWhatThereIs) {
   ASSERT_FALSE(suite);
   EXPECT_EQ(suite.error().code, ErrorCode::Usage);
   EXPECT_THAT(suite.error().message,
-              HasSubstr("gemm, gemm_large, inception_conv, odd_conv, other, resnet50_conv, vgg16_conv"));
+              HasSubstr("gemm, gemm_large, inception_conv, odd_conv, other, resnet50_conv, "
+                        "vgg16_conv"));
 
   auto rows = load_suite(TW_BENCH_WORKLOADS, "gemm");
   ASSERT_TRUE(rows);

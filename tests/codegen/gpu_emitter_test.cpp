@@ -1517,6 +1517,34 @@ TEST(HostEmulator, WrongSpecialisedPhasesShow) {
   }
 }
 
+TEST(HostEmulator, WrongPersistentPhasesShow) {
+  const Program program = bulk_schedule(3).specialise("c").persist("c").program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  EXPECT_TRUE(code.kernels[0].persistent);
+  EXPECT_FALSE(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].persistent);
+  EXPECT_THAT(code.text, HasSubstr("for (unsigned block = blockIdx.x; block < 3; block += "
+                                   "gridDim.x) {"));
+  std::vector<float> a(20 * 44, 1), b(44 * 16, 1), c(20 * 16);
+  const auto run = [&](const std::string& text, ThreadOrder order) {
+    std::ranges::fill(c, 0.0F);
+    return emulator_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr},
+                          {.order = order, .persistent_blocks = 1});
+  };
+  const auto is_right = [&](const std::string& text, ThreadOrder order) {
+    return run(text, order).empty() && std::ranges::all_of(c, [](float sum) { return sum == 44; });
+  };
+  // The end of the producer's pipeline comes first in the text, that of the consumers last.
+  const std::string end = "for (; tw_arrived < tw_committed; ++tw_arrived) {";
+  std::string of_consumers = code.text, of_producer = code.text;
+  of_producer.replace(of_producer.find(end), end.size(), "while (false) {");
+  of_consumers.replace(of_consumers.rfind(end), end.size(), "while (false) {");
+  ASSERT_NE(of_consumers, of_producer);
+  for (const ThreadOrder order : {ThreadOrder::Forward, ThreadOrder::Backward}) {
+    EXPECT_TRUE(is_right(code.text, order));
+    EXPECT_FALSE(is_right(of_producer, order) && is_right(of_consumers, order));
+  }
+}
+
 TEST(HostEmulator, ABarrierOfSomeThreadsThatOneDoesNotReachIsAnError) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 64};
   const std::string text = R"(extern "C" __global__ void k(int* out, unsigned char* scratch) {

@@ -129,7 +129,7 @@ TEST(GpuAnalytic, ShortIterationsWantToBeFurtherAhead) {
   };
   EXPECT_GT(latency(1, 8), 1.5 * latency(2, 8));
   EXPECT_GT(latency(2, 8), 1.3 * latency(3, 8));
-  EXPECT_NEAR(latency(1, 512), latency(3, 512), 1);
+  EXPECT_NEAR(latency(1, 512), latency(3, 512), 0.01 * latency(3, 512));
 }
 
 // 3x3 64@56 at batch 1 as a product: tiles of 128x64 make 25 blocks for 132 multiprocessors.

@@ -356,7 +356,8 @@ Artifact artifact_with_map() {
                                      .extents = {72, 20, 3},
                                      .strides = {144, 2880},
                                      .box = {32, 8, 1},
-                                     .swizzle = 64}}}};
+                                     .swizzle = 64}},
+                           .persistent = true}};
   return artifact;
 }
 

@@ -136,6 +136,27 @@ TEST_F(CudaDevice, TensorMapsAreDescribedToTheDriver) {
   EXPECT_EQ(seen.back().swizzle, cuda::Swizzle32);
 }
 
+TEST_F(CudaDevice, OfPersistentKernelsAsManyBlocksAreLaunchedAsRunAtOnce) {
+  fake_->kernels["tiles_p0"] = {1, [](void* const*) {}, 0};
+  const auto device = open().value();
+  const DeviceFunction tiles = module_of(*device).function("tiles_p0").value();
+  const auto launched = [&](int64_t blocks, bool persistent) -> unsigned {
+    Launch launch{tiles, blocks, 128, 0, {nullptr}, {}, persistent};
+    EXPECT_TRUE(device->launch({&launch, 1}));
+    EXPECT_TRUE(device->synchronize());
+    return fake_->launches.back().blocks;
+  };
+  fake_->resident_blocks = 2;
+  EXPECT_EQ(launched(1000, true), 2U * 132);
+  EXPECT_EQ(launched(1000, false), 1000U);
+  EXPECT_EQ(launched(3, true), 3U);
+  fake_->resident_blocks = 0;
+  Launch launch{tiles, 4, 128, 0, {nullptr}, {}, true};
+  const Status refused = device->launch({&launch, 1});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("no block of tiles_p0 fits"));
+}
+
 TEST_F(CudaDevice, TensorMapsThatAreWrongAreRefusedBeforeTheLaunch) {
   fake_->kernels["boxes_p0"] = {2, [](void* const*) { FAIL(); }, 1};
   const auto device = open().value();

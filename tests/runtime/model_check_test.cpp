@@ -639,8 +639,8 @@ TEST(ModelCheck, RandomLoopsThatAreAcceptedAreSafe) {
 
 // ---- bands ----------------------------------------------------------------------------------
 
-/// The verdict of check_model() on branches_model_without_code(2) with a change. Tensors are x, w, h,
-/// d0, e0, d1, e1, f1, y.
+/// The verdict of check_model() on branches_model_without_code(2) with a change. Tensors are x, w,
+/// h, d0, e0, d1, e1, f1, y.
 std::string defect_of_branches(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = branches_model_without_code(2);
   change(model.variants[0]);

@@ -260,6 +260,45 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{"input a: i8[5]; t: i8[i=5] = a[i] + 1; out: i8[i=9] = t[(i + 1) / 3]",
                  "split out i 4 shift; reorder out i.1 i.0; compute_at t out i.1", ""}));
 
+TEST(Nest, ResultsAreCachedWhereAnIterationHasThemAll) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[6, 7]\nweight b: f32[7, 10]\nc: f32[m=6, n=10] = sum(k=7) a[m, k] * b[k, n]");
+  const Schedule tiled = Schedule(*compute)
+                             .split("c", "m", 3)
+                             .split("c", "n", 5)
+                             .reorder("c", {"m.0", "n.0", "m.1", "n.1", "k"});
+  const Schedule sums = tiled.cache_write("c", "n.0");
+  const auto why_not = [](const Schedule& schedule) {
+    const auto program = schedule.program();
+    return program ? "legal"
+                   : program.error().message.substr(0, program.error().message.find('\n'));
+  };
+  const Schedule cached = sums.cache_result("c", {"m.1", "n.1"});
+  EXPECT_EQ(why_not(cached.bind("c@c", "n.1").bind("c", "n.1")), "legal");
+  EXPECT_EQ(why_not(tiled.cache_result("c", {"m.1", "n.1"})),
+            "[cache_result] 'c' has no accumulator: cache_write gives it one");
+  EXPECT_EQ(why_not(sums.cache_result("c", {"m.1"})),
+            "[cache_result] the results of 'c' depend on loop 'n.1' too");
+  EXPECT_EQ(why_not(sums.cache_result("c", {"m.1", "m.1", "n.1"})),
+            "[cache_result] loop 'm.1' is named twice");
+  EXPECT_EQ(why_not(sums.cache_result("c", {"m.1", "n.1", "k"})),
+            "[cache_result] loop 'k' reduces, or is not inside of 'n.0', the loop of the "
+            "accumulator");
+  EXPECT_EQ(why_not(cached.split("c", "n.1", 2)),
+            "[split] 'c@c' is indexed by the loops of 'c': schedule them first");
+  EXPECT_EQ(why_not(cached.parallel("c", "m.0").parallel("c", "n.0").parallel("c", "m.1")),
+            "[cache_result] loop 'm.1' inside of 'n.0', the loop of the accumulator, is parallel: "
+            "a task has a part of the results");
+  const Schedule partial = Schedule(*compute)
+                               .split("c", "k", 3)
+                               .reorder("c", {"k.0", "m", "n", "k.1"})
+                               .cache_write("c", "k.0")
+                               .cache_result("c", {"m", "n"});
+  EXPECT_EQ(why_not(partial),
+            "[cache_result] 'c' continues its sums in a loop outside of 'k.0', the loop of the "
+            "accumulator: an iteration has partial sums");
+}
+
 TEST(Nest, SumsDoNotWaitInANarrowerType) {
   const std::string text =
       "input a: f16[4, 6]; r: f32[i=4] = sum(j=6) f32(a[i, j]); out: f16[i=4] = f16(r[i] * 0.5)";

@@ -352,7 +352,8 @@ TEST(Pad, MakesOneLongerDimension) {
 
 TEST(Pad, SaysWhyNot) {
   EXPECT_EQ(why(product(20).pad("c", "k.1", 4)),
-            "[pad] 'c' holds no operand: cache_operand makes stages that do");
+            "[pad] 'c' holds neither an operand nor results: cache_operand and cache_result "
+            "make stages that do");
   EXPECT_EQ(why(product(20).pad("a@c", "n.1", 4)), "[pad] 'a@c' has no dimension for loop 'n.1'");
   EXPECT_EQ(why(product(20).pad("a@c", "k.1", 2000)),
             "[pad] the padding has 1 to 1024 elements, not 2000");
@@ -407,7 +408,8 @@ TEST(Swizzle, TurnsWithin128Bytes) {
 
 TEST(Swizzle, SaysWhyNot) {
   EXPECT_EQ(why(even_product().swizzle("c", 64)),
-            "[swizzle] 'c' holds no operand: cache_operand makes stages that do");
+            "[swizzle] 'c' holds neither an operand nor results: cache_operand and cache_result "
+            "make stages that do");
   EXPECT_EQ(why(even_product().swizzle("a@c", 48)),
             "[swizzle] a swizzle is of 32, 64 or 128 bytes, not 48");
   EXPECT_EQ(why(even_product().swizzle("a@c", 64)),

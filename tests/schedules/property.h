@@ -104,9 +104,10 @@ inline Tally run_cases(uint64_t first_seed, int64_t cases) {
 
 inline void expect_substance(const Tally& tally) {
   // Half of the steps that are tried are legal, each kind occurs, and proofs hardly ever fail.
-  // Tensor tiles, swizzles, bulk copies, persistent blocks, sliding windows, prepared stages and Winograd's algorithm
-  // ask for more than steps at random make: they are in random_tensor_product.h,
-  // random_bulk_product.h, store_at_test.cpp, random_constants.h and winograd_test.cpp.
+  // Tensor tiles, swizzles, bulk copies, persistent blocks, sliding windows, prepared stages and
+  // Winograd's algorithm ask for more than steps at random make: they are in
+  // random_tensor_product.h, random_bulk_product.h, store_at_test.cpp, random_constants.h and
+  // winograd_test.cpp.
   EXPECT_GE(tally.legal * 2, tally.steps) << tally.legal << " of " << tally.steps;
   EXPECT_LE(tally.unproved * 200, tally.legal);
   EXPECT_EQ(tally.kinds.size(), std::variant_size_v<Step> - 8);

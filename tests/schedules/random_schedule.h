@@ -238,17 +238,18 @@ class StepMaker {
       if (s.is_staged_operand || s.copies_results()) holders.push_back(&s);
     return holders.empty() ? nullptr : random_.pick(holders);
   }
-  Step holding() { return random_.chance(0.7) ? pipeline() : pad(); }
-  /// Mostly as deep as the other operand's.
-  Step pipeline() {
+  Step holding() {
     const StageNest& s = *holder();
+    return s.copies_results() || random_.chance(0.3) ? pad(s) : pipeline(s);
+  }
+  /// Mostly as deep as the other operand's.
+  Step pipeline(const StageNest& s) {
     int64_t depth = 2 + random_.below(3);
     for (const StageNest& other : nest_.stages)
       if (other.depth > 1 && random_.chance(0.9)) depth = other.depth;
     return Pipeline{s.stage.name, depth};
   }
-  Step pad() {
-    const StageNest& s = *holder();
+  Step pad(const StageNest& s) {
     const std::string axis = random_.pick(s.stage.axes).name;
     return Pad{s.stage.name, axis.substr(s.stage.name.size() + 1), factor()};
   }

@@ -344,7 +344,8 @@ TEST(Specialise, SplitsTheWorkOfAPhase) {
 TEST(Specialise, SaysWhyNot) {
   const Sizes whole{.block_columns = 16};
   EXPECT_EQ(why_not_bulk(specialised_product()), "legal");
-  EXPECT_EQ(why_not_bulk(specialised_product().specialise("c")), "[specialise] 'c' is already");
+  EXPECT_EQ(why_not_bulk(specialised_product().specialise("c")),
+            "[specialise] 'c' is specialised already");
   EXPECT_EQ(why_not_bulk(bulk_product(whole).specialise("a@c")),
             "[specialise] stage 'a@c' is computed inside another");
   EXPECT_EQ(why_not_bulk(staged_product(whole).bulk("a@c").bind("b@c", "n.1").specialise("c")),
