@@ -199,9 +199,7 @@ void KernelPrinter::print_producer(const Block& body, int indent) {
           line(indent, "++tw_committed;");
         },
         [&](const Barrier&) {
-          line(indent,
-               fmt::format("tw_wait_at(&tw_emptied[tw_arrived & {}], tw_arrived >> {} & 1);",
-                           plan_.mbarriers - 1, mbarriers_shift()));
+          print_wait_at("tw_emptied", indent);
           line(indent, "++tw_arrived;");
         },
         ignore<Assign, Allocate, Wait, PrefetchLines>);  // consumers execute these

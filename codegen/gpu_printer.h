@@ -93,6 +93,8 @@ class KernelPrinter : CPrinter {
   void print_order(const schedules::Wait* wait, int indent);
   void print_tma_order(const schedules::Wait* wait, int indent);
   void print_end_of_pipeline(bool of_producer, int indent);
+  void print_leave(int indent);
+  void print_wait_at(std::string_view mbarriers, int indent);
   /// Prints the nest of a TMA copy; false: thread 0 copies element by element.
   bool print_tma_copy(const schedules::Loop& loop, int indent);
   int mbarriers_shift() const;

@@ -376,8 +376,7 @@ void KernelPrinter::print_order(const Wait* wait, int indent) {
 /// Prints the commit of a group of TMA copies or, given `wait`, the wait for one.
 void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
   if (!wait && plan_.has_producers) return line(indent, "++tw_committed;");
-  if (plan_.has_producers)
-    line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", plan_.mbarriers - 1));
+  if (plan_.has_producers) print_leave(indent);
   if (!wait) {
     line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
                              plan_.mbarriers - 1));
@@ -388,8 +387,7 @@ void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
        wait->pending == 0
            ? "for (; tw_arrived < tw_committed; ++tw_arrived) {"
            : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{", wait->pending));
-  line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
-                               plan_.mbarriers - 1, mbarriers_shift()));
+  print_wait_at("tw_barriers", indent + 1);
   line(indent, "}");
 }
 
@@ -397,19 +395,22 @@ void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
 /// groups that nobody waits for, those of the last iterations; the producer waits until they have.
 /// The next task then finds each mbarrier at the phase that its number says.
 void KernelPrinter::print_end_of_pipeline(bool of_producer, int indent) {
-  const auto wait_at = [&](std::string_view barriers) {
-    line(indent + 1, fmt::format("tw_wait_at(&{}[tw_arrived & {}], tw_arrived >> {} & 1);",
-                                 barriers, plan_.mbarriers - 1, mbarriers_shift()));
-  };
   line(indent, "#pragma unroll 1");
   line(indent, "for (; tw_arrived < tw_committed; ++tw_arrived) {");
-  if (of_producer) {
-    wait_at("tw_emptied");
-  } else {
-    line(indent + 1, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", plan_.mbarriers - 1));
-    wait_at("tw_barriers");
-  }
+  if (!of_producer) print_leave(indent + 1);
+  print_wait_at(of_producer ? "tw_emptied" : "tw_barriers", indent + 1);
   line(indent, "}");
+}
+
+/// Prints a consumer warp's arrival at the mbarrier of the next group that it waits for.
+void KernelPrinter::print_leave(int indent) {
+  line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", plan_.mbarriers - 1));
+}
+
+/// Prints the wait for the phase of group `tw_arrived` at one of the mbarriers.
+void KernelPrinter::print_wait_at(std::string_view mbarriers, int indent) {
+  line(indent, fmt::format("tw_wait_at(&{}[tw_arrived & {}], tw_arrived >> {} & 1);", mbarriers,
+                           plan_.mbarriers - 1, mbarriers_shift()));
 }
 
 int KernelPrinter::mbarriers_shift() const {

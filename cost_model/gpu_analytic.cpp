@@ -65,14 +65,6 @@ double global_latency(const GpuPhaseFacts& phase, const Gpu& gpu) {
          gpu.dram_latency_cycles * std::min(1.0, phase.dram_bytes / requested);
 }
 
-/// The time of what is done at once (resources.h).
-double overlapped(std::initializer_list<double> all) {
-  double sum = 0;
-  for (const double each : all) sum += each;
-  const double longest = std::max(all);
-  return longest + usual_overlap_loss * (sum - longest);
-}
-
 /// Cycles of one execution of a section if its block is alone on a multiprocessor.
 double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memory_latency,
              bool has_producers) {
@@ -85,9 +77,10 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
   // No thread waits while TMA writes to shared memory: waiting() has the time until it has.
   const double written = s.warps * s.tma_cycles;
-  const double busy =
-      std::max(overlapped({p.arithmetic / parts, p.issue / parts, p.memory - written}), chain) +
-      usual_overlap_loss * written;
+  const Spent pipes = at_once({spent_on(Resource::Arithmetic, p.arithmetic / parts),
+                               spent_on(Resource::Issue, p.issue / parts),
+                               spent_on(Resource::Loads, p.memory - written)});
+  const double busy = std::max(pipes.total(), chain) + usual_overlap_loss * written;
   // Where warpgroups do not meet at barriers, one computes while another one waits.
   const bool overlaps = has_producers && s.warps > schedules::warpgroup_warps;
   const double drain = overlaps ? 0 : s.drains * gpu.tensor_latency_cycles;

@@ -239,18 +239,10 @@ class Emitter {
             describe(s)));
   }
 
-  /// The stage that copies the results of this one from a shared buffer; null if there is none.
-  const StageNest* result_copy(const StageNest& s) const {
-    const auto found = std::ranges::find_if(nest_.stages, [&](const StageNest& other) {
-      return other.copies_results() && other.at->consumer == s.stage.name;
-    });
-    return found == nest_.stages.end() ? nullptr : &*found;
-  }
-
   /// Rejects a copy of results that an iteration of the accumulator's loop does not have: partial
   /// sums, and results of other tasks.
   Status check_result_copy(const StageNest& s) const {
-    if (!result_copy(s)) return {};
+    if (!copy_of_results(nest_, s.stage.name)) return {};
     const auto illegal = [&](const std::string& why) {
       return fail(ErrorCode::Invalid, fmt::format("[cache_result] {}\n  {}", why, describe(s)));
     };
@@ -692,7 +684,7 @@ class Emitter {
              const Expr value = over_loops(s, s.stage, term.value);
              return guard(taken, single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
            }));
-    if (const StageNest* copy = result_copy(s)) {
+    if (const StageNest* copy = copy_of_results(nest_, s.stage.name)) {
       std::vector<Expr> at;
       for (const std::string& variable : copy->copied_loops) at.push_back(dsl::var(variable));
       Block staged = set(inside, copy->result(), buffer_indices(nest_, *copy, std::move(at)),

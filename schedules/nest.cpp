@@ -90,6 +90,13 @@ std::string describe(const StageNest& stage) {
   return fmt::format("{}: {}", stage.stage.name, join(parts, " / "));
 }
 
+const StageNest* copy_of_results(const Nest& nest, const std::string& stage) {
+  const auto found = std::ranges::find_if(nest.stages, [&](const StageNest& s) {
+    return s.copies_results() && s.at->consumer == stage;
+  });
+  return found == nest.stages.end() ? nullptr : &*found;
+}
+
 void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit) {
   dsl::for_each(body, [&](const Expr& e) {
     if (const dsl::Read* r = e.as<dsl::Read>()) visit(*r);

@@ -131,6 +131,9 @@ bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
 /// The loop of its consumer that a placed stage is computed at.
 const NestLoop& loop_around(const Nest& nest, const StageNest& placed);
 
+/// The stage that copies the results of `stage` from a shared buffer; null if there is none.
+const StageNest* copy_of_results(const Nest& nest, const std::string& stage);
+
 /// The name of a loop in messages: "n.0", or "no (n.0)" if its author named it.
 std::string shown_name(const StageNest& stage, const NestLoop& loop);
 

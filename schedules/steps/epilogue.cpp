@@ -15,10 +15,9 @@ Status apply(Nest& nest, const Epilogue& s) {
   if (into->at)
     return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.into));
   if (into->epilogue) return illegal(s.name, fmt::format("'{}' has an epilogue already", s.into));
-  for (const StageNest& other : nest.stages)
-    if (other.copies_results() && other.at->consumer == s.into)
-      return illegal(s.name, fmt::format("'{}' copies the results of '{}': fuse the epilogue first",
-                                         other.stage.name, s.into));
+  if (const StageNest* copy = copy_of_results(nest, s.into))
+    return illegal(s.name, fmt::format("'{}' copies the results of '{}': fuse the epilogue first",
+                                       copy->stage.name, s.into));
   if (stage->stage.combine != Combine::None || !is_fresh(nest, *stage))
     return illegal(s.name, fmt::format("'{}' must be elementwise and have no steps yet", s.stage));
   if (nest.compute.is_output(s.into))

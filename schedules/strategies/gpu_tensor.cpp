@@ -134,10 +134,7 @@ class TensorSteps : ProductSteps {
     const Loops columns = concat({inner.outside(), inner.row});
     c_.schedule.add(CacheResult{name_, concat({rows, columns})});
     if (c_.schedule.error()) return;
-    const auto& stages = c_.schedule.nest().stages;
-    const auto made = std::ranges::find_if(
-        stages, [&](const StageNest& s) { return s.copies_results() && s.at->consumer == name_; });
-    const std::string copy = made->stage.name;
+    const std::string copy = copy_of_results(c_.schedule.nest(), name_)->stage.name;
     const int64_t elements = vector_bytes / facts_.result_bytes;
     c_.schedule.add(Pad{copy, columns.front(), elements});
     std::string column = fuse_all(c_, copy, columns);

@@ -229,9 +229,10 @@ std::string boxes_of(const Space& space) {
     for (const std::string& operand : tma_operands(space.schedule(point)))
       operands.insert(operand.substr(0, operand.find('@')));
   };
+  const Point first = space.default_point();
   for (int i = 0; i < 200; ++i) {
     note(space.sample(random));
-    note(space.mutate(space.default_point(), random));
+    note(space.mutate(first, random));
   }
   return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
 }
