@@ -86,11 +86,10 @@ def refusal_of(code, stderr, limit_s):
     return stage, " ".join(line.strip() for line in lines[:2 if lines[0].endswith(":") else 1])
 
 
-def death_of(code, stderr, limit_s):
-    """Why a comparison gave no result, and what it was doing."""
-    reason = (f"took longer than {limit_s:.0f} s" if code is None else
-              f"ended by signal {-code}" if code < 0 else f"exit code {code}")
-    return f"comparing: {reason}: {last_line(stderr)}"
+def death_of(code, limit_s):
+    """Why a process gave no result."""
+    return (f"took longer than {limit_s:.0f} s" if code is None else
+            f"ended by signal {-code}" if code < 0 else f"exit code {code}")
 
 
 # ---- one model --------------------------------------------------------------------------------
@@ -115,15 +114,21 @@ def planned(entry, path, flags, artifact, threads, budget_s, options):
 
 
 def compared(entry, path, artifact, threads, options):
-    """Fields of a row: what zoo_compare.py found."""
+    """Fields of a row: what zoo_compare.py found. A peer that ends the process is left out of the next one."""
     request = {"model": str(path), "shapes": entry.shapes, "values": entry.values,
                "constants": entry.constants, "artifact": str(artifact),
                "library": str(options.build / "runtime" / "libtilewright_runtime.so"), "threads": threads,
                "rounds": options.rounds, "seed": options.seed,
-               "tolerance": entry.tolerance or options.tolerance}
-    code, out, stderr, _ = finished([sys.executable, FOLDER / "zoo_compare.py", json.dumps(request)],
-                                    options.limit)
-    return json.loads(out) if code == 0 else {"stage": "run", "error": death_of(code, stderr, options.limit)}
+               "tolerance": entry.tolerance or options.tolerance, "without": {}}
+    while True:
+        code, out, stderr, _ = finished([sys.executable, FOLDER / "zoo_compare.py", json.dumps(request)],
+                                        options.limit)
+        if code == 0:
+            return json.loads(out)
+        reason, doing = death_of(code, options.limit), last_line(stderr)
+        if doing not in PEERS or doing in request["without"]:
+            return {"stage": "run", "error": f"comparing: {reason}: {doing}"}
+        request["without"][doing] = reason
 
 
 def row_of(entry, path, flags, threads, budget_s, options):

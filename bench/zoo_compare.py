@@ -4,7 +4,8 @@
 `zoo_compare.py REQUEST` prints JSON: `stage` ("reference": no outputs to compare with, "run": ours failed,
 "wrong", "right") and, by stage, `error`, the errors of outputs, `peers_failed`, and the times, as rows of
 networks.py have them. REQUEST is JSON: `model`, `shapes`, `values`, `constants`, `artifact`, `library`,
-`threads`, `rounds`, `seed` and `tolerance`. The latest line on standard error says what was being done.
+`threads`, `rounds`, `seed`, `tolerance`, and `without`: reasons by the names of peers that are left out. The
+latest line on standard error says what was being done: the name of the peer that ends the process, if one does.
 
 Expected outputs are those of ONNX Runtime without its optimisations. The peer is the fastest of the
 others whose outputs are right.
@@ -54,8 +55,10 @@ def reference_outputs(path, inputs):
 
 def peers_of(network, request):
     """The peers that are right, with their errors, and why the others are not."""
-    right, failed = [], {}
+    right, failed = [], dict(request["without"])
     for name, kind in PEERS.items():
+        if name in failed:
+            continue
         doing(name)
         try:
             peer = networks.made(kind, network.path, network.inputs, network.blank_outputs(), request["threads"])

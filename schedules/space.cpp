@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -325,7 +326,15 @@ Result<Point> Space::default_point(const StopToken& stop) const {
     best = point;
     return true;
   };
-  for (int i = 0; i < guesses && !stop.is_stopped(); ++i) improves(sample_like(direct, random));
+  // The best one that is legal is found first, and so lowered alone.
+  std::vector<std::pair<double, Point>> guessed;
+  for (int i = 0; i < guesses && !stop.is_stopped(); ++i) {
+    Point guess = sample_like(direct, random);
+    guessed.emplace_back(state_->rate(guess), std::move(guess));
+  }
+  std::ranges::stable_sort(guessed, std::greater(), &std::pair<double, Point>::first);
+  for (const auto& [rate, guess] : guessed)
+    if (improves(guess)) break;
   // Guesses do not come close where there are many knobs, of which the rate says much.
   for (bool moves = state_->can_be_climbed(); moves;) {
     const std::vector<Point> near = neighbours(best);
@@ -347,9 +356,7 @@ Point Space::sample_like(const Point& like, Random& random) const {
   const std::optional<int> common_place = state_->draw_common_place(point, random);
   for (const StageSpace& stage : state_->stages_of(point)) {
     const auto draw = [&] {
-      for (size_t d = stage.begin(); d < stage.end(); ++d)
-        point.choices[d] = static_cast<int>(random.below(state_->count(d)));
-      if (stage.place() && common_place) point.choices[*stage.place()] = *common_place;
+      stage.draw(point.choices, state_->decisions, common_place, random);
       return state_->fits(stage, point);
     };
     int draws = 1;

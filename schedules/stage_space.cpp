@@ -30,6 +30,24 @@ void merge(const std::vector<Knob>& knobs, std::vector<Knob>& merged) {
   }
 }
 
+/// Adds the heads of the offer that begin with `choices`, whose values are `values`.
+void add_heads(const std::vector<Knob>& decisions, std::vector<int>& choices,
+               std::vector<int64_t>& values, Offer& offer) {
+  const size_t k = choices.size();
+  if (k == offer.strategy->knobs_of_head()) {
+    offer.heads.push_back(choices);
+    return;
+  }
+  const std::vector<int64_t>& all = decisions[offer.decisions[k]].values;
+  for (const int64_t value : offer.strategy->knobs()[k].values) {
+    choices.push_back(static_cast<int>(std::find(all.begin(), all.end(), value) - all.begin()));
+    values.push_back(value);
+    if (offer.strategy->may_begin_with(values)) add_heads(decisions, choices, values, offer);
+    choices.pop_back();
+    values.pop_back();
+  }
+}
+
 }  // namespace
 
 StageSpace::StageSpace(const ComputePlan& plan, const StagePlan& stage,
@@ -40,7 +58,7 @@ StageSpace::StageSpace(const ComputePlan& plan, const StagePlan& stage,
     auto match = strategy.match(plan, stage);
     if (!match) continue;
     merge(match->knobs(), merged);
-    offers_.push_back({strategy.name, std::move(match), {}});
+    offers_.push_back({strategy.name, std::move(match), {}, {}});
   }
   const std::string prefix = stage.name + ".";
   if (stage.placeable) {
@@ -68,6 +86,11 @@ StageSpace::StageSpace(const ComputePlan& plan, const StagePlan& stage,
   for (Knob& knob : merged) {
     knob.name = prefix + knob.name;
     decisions.push_back(std::move(knob));
+  }
+  for (Offer& offer : offers_) {
+    std::vector<int> choices;
+    std::vector<int64_t> values;
+    if (offer.strategy->knobs_of_head() > 0) add_heads(decisions, choices, values, offer);
   }
 }
 
@@ -105,6 +128,18 @@ bool StageSpace::is_settled(std::span<const int> choices) const {
   for (size_t d = begin_; d < end_; ++d)
     if (choices[d] != 0 && !is_active(d, choices)) return false;
   return true;
+}
+
+void StageSpace::draw(std::span<int> choices, const std::vector<Knob>& decisions,
+                      std::optional<int> place, Random& random) const {
+  for (size_t d = begin_; d < end_; ++d)
+    choices[d] = static_cast<int>(random.below(static_cast<int64_t>(decisions[d].values.size())));
+  if (place_ && place) choices[*place_] = *place;
+  const Offer& taken = offer(choices);
+  if (taken.heads.empty()) return;
+  const auto& head =
+      taken.heads[static_cast<size_t>(random.below(static_cast<int64_t>(taken.heads.size())))];
+  for (size_t k = 0; k < head.size(); ++k) choices[taken.decisions[k]] = head[k];
 }
 
 KnobValues StageSpace::values(std::span<const int> choices,

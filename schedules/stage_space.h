@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/random.h"
 #include "base/small_vector.h"
 #include "schedules/strategy.h"
 
@@ -24,6 +25,9 @@ struct Offer {
   std::string_view name;
   std::unique_ptr<const StageStrategy> strategy;
   std::vector<size_t> decisions;  ///< decision of each of its knobs, in their order
+  /// The choices of the first knobs that may be allowed together; empty where the strategy does not
+  /// name any (StageStrategy::knobs_of_head()).
+  std::vector<std::vector<int>> heads;
 };
 
 class StageSpace {
@@ -55,6 +59,11 @@ class StageSpace {
   /// Sets decisions without an effect to 0.
   void settle(std::span<int> choices) const;
   bool is_settled(std::span<const int> choices) const;
+
+  /// Draws the choices of all decisions of the stage; `place`, if given, is that of place().
+  /// Configurations that are allowed are equally likely; others may be drawn too.
+  void draw(std::span<int> choices, const std::vector<Knob>& decisions, std::optional<int> place,
+            Random& random) const;
 
   KnobValues values(std::span<const int> choices, const std::vector<Knob>& decisions) const;
   /// True if the strategy has these values and allows the configuration.

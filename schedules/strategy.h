@@ -63,6 +63,12 @@ class StageStrategy {
   /// True if the configuration fits the machine and should be built. It does not depend on the
   /// configurations of other stages.
   virtual bool allows(std::span<const int64_t> values) const = 0;
+  /// The number of knobs, the first ones, of whose combinations few are allowed. Samples are drawn
+  /// from the combinations for which may_begin_with() is true, instead of from all values.
+  virtual size_t knobs_of_head() const { return 0; }
+  /// False if no configuration that is allowed begins with these values, of the first knobs, at
+  /// most knobs_of_head().
+  virtual bool may_begin_with(std::span<const int64_t> /*values*/) const { return true; }
   /// The heuristic prior of the configuration, before anything is measured; higher is better.
   /// Ratings of configurations of one stage are comparable across strategies, and ratings of
   /// several stages are added. `placed`: the stage is computed inside another stage, if that has a

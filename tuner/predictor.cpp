@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct Effort {
   size_t generations = 0;  ///< of changes of the best points of other algorithms
   size_t generation = 0;   ///< points of each
 };
-constexpr Effort rough_effort{16, 1, 4}, full_effort{48, 3, 24};
+constexpr Effort rough_effort{8, 1, 2}, full_effort{48, 4, 16};
 constexpr size_t samples_per_algorithm = 8;
 constexpr Effort seed_effort{0, 4, 12};
 constexpr size_t most_seeds = 2;
@@ -39,13 +40,12 @@ class Ranking {
   explicit Ranking(const Score& score) : score_(score) {}
 
   /// Adds those that are legal and new.
-  void add(const std::vector<Point>& points) {
+  void add(std::vector<Point> points) {
+    std::erase_if(points, [&](const Point& point) { return !known_.insert(point).second; });
     const std::vector<Prediction> predictions = score_(points);
-    for (size_t i = 0; i < points.size(); ++i) {
-      const auto is_known = [&](const Ranked& ranked) { return ranked.point == points[i]; };
-      if (std::isfinite(predictions[i].mean) && std::ranges::none_of(ranked_, is_known))
-        ranked_.push_back({predictions[i].mean, points[i]});
-    }
+    for (size_t i = 0; i < points.size(); ++i)
+      if (std::isfinite(predictions[i].mean))
+        ranked_.push_back({predictions[i].mean, std::move(points[i])});
     std::stable_sort(ranked_.begin(), ranked_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.mean > b.mean; });
   }
@@ -67,6 +67,7 @@ class Ranking {
   };
   const Score& score_;
   std::vector<Ranked> ranked_;
+  std::set<Point> known_;
 };
 
 /// Adds generations of changes of the best points of other algorithms.

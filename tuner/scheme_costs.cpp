@@ -355,13 +355,13 @@ Status SchemeCosts::predict_copies() {
   const std::map<std::string, dsl::Workload> needed = copies_that_plans_may_need();
   std::vector<const dsl::Workload*> workloads;
   for (const auto& [key, workload] : needed) workloads.push_back(&workload);
-  TW_TRY(const auto predicted, predict_each(workloads, Precision::Full));
+  TW_TRY(const auto predicted, predict_each(workloads, Precision::Rough));
   size_t i = 0;
   for (const auto& [key, workload] : needed) {
     const Result<Predicted>& prediction = predicted[i++];
     if (!prediction) continue;  // plans cannot use a copy that has no schedule
     KernelChoice copy{workload};
-    take_prediction(copy, *prediction, Precision::Full);
+    take_prediction(copy, *prediction, Precision::Rough);
     copies_.emplace(key, std::move(copy));
   }
   return {};

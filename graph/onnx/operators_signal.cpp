@@ -292,8 +292,13 @@ Status convert_dft(const Node& node, Builder& builder) {
 }
 
 Status convert_stft(const Node& node, Builder& builder) {
-  const Value& signal = node.input(0);
-  if (signal.rank() != 3) return node.invalid("expected [batch, length, 1 or 2]");
+  Value signal = node.input(0);
+  // Real samples without their dimension of 1, as ONNX Runtime takes them too.
+  if (signal.rank() == 2) {
+    TW_TRY(signal, reshaped(builder, signal, {signal.type.shape[0], signal.type.shape[1], 1}));
+  }
+  if (signal.rank() != 3)
+    return node.invalid("expected [batch, length], or [batch, length, 1 or 2]");
   Transform t;
   TW_TRY(t.parts, parts_of(node, signal));
   TW_TRY(const int64_t step, single(node, 1, 1));

@@ -28,6 +28,8 @@ using dsl::Stage;
 constexpr int64_t most_accumulators = 28;
 // The shortest tile of fused axes: shorter ones load more than they multiply.
 constexpr int64_t least_fused = 4;
+// The knobs before those of the tile: the vector axis, and the number of vectors.
+constexpr size_t first_tile_knob = 2;
 // Groups of at most this many blocks of the reduction are offered whatever the size of L2.
 constexpr int64_t few_blocks = 16;
 // The share of its work that a tile of a size that suits the registers may waste.
@@ -287,8 +289,9 @@ class CpuTileStage : public Configured<CpuTile> {
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
       add_knob("tile." + plan_.tile_axes[i], sizes_along(plan_.tile_axes[i]),
                [i](CpuTile& config) -> int64_t& { return config.tiles[i]; });
-    if (const std::vector<int64_t> sizes = fused_sizes(); sizes.size() > 1)
-      add_knob("tile." + join(plan_.fused_axes, "*"), sizes, &CpuTile::fused);
+    const std::vector<int64_t> sizes = fused_sizes();
+    has_fused_knob_ = sizes.size() > 1;
+    if (has_fused_knob_) add_knob("tile." + join(plan_.fused_axes, "*"), sizes, &CpuTile::fused);
     add_reduction_knobs();
     add_knob("outer_order", {0, 1, 2}, &CpuTile::outer_order);
     add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
@@ -411,12 +414,32 @@ class CpuTileStage : public Configured<CpuTile> {
     return taps;
   }
 
+  /// The vector axis, the number of vectors, and the tile: one in a hundred fits the registers.
+  size_t knobs_of_head() const override {
+    return first_tile_knob + plan_.tile_axes.size() + (has_fused_knob_ ? 1 : 0);
+  }
+
+  bool may_begin_with(std::span<const int64_t> values) const override {
+    if (values.size() < first_tile_knob) return true;
+    const std::string& vector_axis = plan_.vector_axes[static_cast<size_t>(values[0])].axis;
+    const size_t fused_knob = first_tile_knob + plan_.tile_axes.size();
+    int64_t accumulators = values[1];
+    for (size_t k = first_tile_knob; k < values.size(); ++k)
+      if (k == fused_knob)
+        accumulators *= std::max<int64_t>(values[k], 1);
+      else if (plan_.tile_axes[k - first_tile_knob] != vector_axis)
+        accumulators *= values[k];
+    return accumulators <= most_registers();
+  }
+
+  int64_t most_registers() const { return compute_.target.machine.core.vector_registers - 2; }
+
   /// The tile fits the registers, what it unrolls stays small, and no two choices contradict.
   bool fits(const CpuTile& config) const override {
     if (config.fused > 0 && !leaves_to_fused(config)) return false;
     const int64_t extent = extent_of(stage_, config.axis->axis);
     if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
-    if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
+    if (config.accumulators > most_registers()) return false;
     if (config.block % config.dot != 0 || config.unroll > config.block / config.dot) return false;
     if (config.prefetch == 1 && !can_prefetch(config)) return false;
     if (config.dot > 1 && !dots_.contains({config.vector, config.dot})) return false;
@@ -460,6 +483,7 @@ class CpuTileStage : public Configured<CpuTile> {
     return inside ? Site{} : site_of(c, plan_.name);
   }
 
+  bool has_fused_knob_ = false;
   std::set<std::pair<int64_t, int64_t>> dots_;  ///< vector axes and depths of dot products
 };
 

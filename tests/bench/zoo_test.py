@@ -307,13 +307,27 @@ esac
         self.assertIn("outputs differ by", right["peers_failed"]["openvino"])
         self.assertIn("3 models: 1 refused, 1 failed or wrong, 1 right", self.out)
 
+    def dying(self, condition):
+        """Replaces the comparison by one that dies where the condition on its request holds."""
+        (self.folder / "zoo_compare.py").write_text(
+            "import json, os, sys\n"
+            "request = json.loads(sys.argv[1])\n"
+            "print('openvino', file=sys.stderr, flush=True)\n"
+            f"if {condition}:\n    os.kill(os.getpid(), 11)\n"
+            "print(json.dumps({'stage': 'right', 'rounds': 0, 'error_ours': 0, 'peers_failed': request['without']}))\n")
+        return mock.patch.object(zoo, "FOLDER", self.folder)
+
     def test_a_comparison_that_dies_is_a_row(self):
         self.add("right")
-        with mock.patch.object(zoo, "FOLDER", self.folder):
-            (self.folder / "zoo_compare.py").write_text("import os, sys\nprint('openvino', file=sys.stderr, "
-                                                        "flush=True)\nos.kill(os.getpid(), 11)\n")
+        with self.dying("True"):
             self.assertEqual(self.run_zoo(), zoo.WRONG_OUTPUTS)
         self.assertEqual(self.rows()["right"]["error"], "comparing: ended by signal 11: openvino")
+
+    def test_a_peer_that_dies_is_left_out(self):
+        self.add("right")
+        with self.dying("not request['without']"):
+            self.assertEqual(self.run_zoo(), 0, self.err)
+        self.assertEqual(self.rows()["right"]["peers_failed"], {"openvino": "ended by signal 11"})
 
     def test_a_run_goes_on_where_it_stopped(self):
         self.add("right")
