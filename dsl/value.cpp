@@ -137,6 +137,8 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
 }
 
 Value apply(UnaryOp op, DType type, Value a) {
+  // The last digit of its type tells what is a half.
+  if (op == UnaryOp::Round) a.f = round_to(type, a.f);
   if (is_float(type)) return {float_unary(op, a.f), 0};
   if (op == UnaryOp::Not) return {0, !a.i};
   const bool negate = op == UnaryOp::Neg || a.i < 0;

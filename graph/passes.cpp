@@ -163,6 +163,8 @@ class PassRunner {
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> table = {
       {"drop_dead", "each operator is needed by an output, each constant is read", drop_dead},
+      {"narrow_products", "products of dequantized numbers of 8 bits are sums of integers",
+       narrow_products, true},
       {"fold_constants", "no operator reads constants alone, but for very large ones",
        fold_constants},
       {"remove_copies", "no copies, no reshape of a reshape, no transpose of a transpose",

@@ -12,6 +12,7 @@
 #include "base/integer.h"
 #include "dsl/operators.h"
 #include "dsl/parse.h"
+#include "graph/whole_numbers.h"
 
 namespace tw::graph {
 namespace {
@@ -434,6 +435,7 @@ Compute inline_stages(const Compute& compute) {
       if (!r || !inlined.contains(r->tensor)) return std::nullopt;
       return body_at(inlined.at(r->tensor), r->indices);
     });
+    stage.body = without_round_trips(stage.body);
     if (!compute.is_output(stage.name) && may_inline(stage, reads[stage.name]))
       inlined.emplace(stage.name, std::move(stage));
     else

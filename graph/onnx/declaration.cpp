@@ -85,15 +85,6 @@ Expr number(const Expr& like, double value) { return dsl::constant(like.type(), 
 DType wide_type(DType type) { return is_float(type) && type != Float64 ? Float32 : type; }
 Expr wide(const Expr& value) { return cast(wide_type(value.type()), value); }
 
-Expr round_half_even(const Expr& x) {
-  const Expr below = floor(x), fraction = x - below;
-  const Expr half = number(x, 0.5);
-  const Expr is_odd = below - number(x, 2) * floor(below * half);  // 0 or 1
-  // Of an infinity the fraction is NaN, and no comparison holds.
-  return select(half < fraction, below + number(x, 1),
-                select(eq(fraction, half), below + is_odd, below));
-}
-
 Expr truncate(const Expr& x) {
   if (!is_float(x.type())) return x;
   return select(x < number(x, 0), -floor(-x), floor(x));

@@ -63,8 +63,6 @@ Expr number(const Expr& like, double value);
 /// The value in the type that it is computed in: f16 and bf16 in f32, others as they are.
 Expr wide(const Expr& value);
 DType wide_type(DType type);
-/// Rounded to an integer, ties to even.
-Expr round_half_even(const Expr& x);
 /// Without its fraction: towards zero.
 Expr truncate(const Expr& x);
 /// 1 / (1 + exp(-x)), in the operations under which records of networks know it.

@@ -70,6 +70,17 @@ tl::unexpected<Error> wrong_model(const std::string& why) {
   return fail(ErrorCode::Invalid, "[onnx] " + why);
 }
 
+/// Whether the operator makes f32 of an array of 8 bits. Products may read such an array as it is,
+/// so that passes decide.
+bool dequantizes(const dsl::Compute& compute) {
+  const auto is_array = [&](const dsl::Input& input) {
+    return !is_float(input.type) && size_bytes(input.type) == 1 &&
+           input.shape == compute.shape_of(compute.outputs.front());
+  };
+  return compute.stages.size() == 1 && compute.stages.front().type == Float32 &&
+         std::ranges::any_of(compute.inputs, is_array);
+}
+
 }  // namespace
 
 std::string GraphBuilder::claim(std::string_view name) {
@@ -224,6 +235,7 @@ bool GraphBuilder::folds(const dsl::Compute& compute, const std::vector<std::str
   if (!std::ranges::all_of(inputs, is_constant)) return false;
   if (!std::ranges::all_of(compute.outputs, is_small)) return false;
   const int64_t work = work_of(compute);
+  if (work > always_folded && dequantizes(compute)) return false;
   const bool fits = work <= most_work_of_one && folding_work_ + work <= most_work;
   if (work > always_folded && !fits) return false;
   folding_work_ += work;

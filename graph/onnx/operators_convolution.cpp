@@ -313,7 +313,7 @@ Status convert_qlinear_conv(const Node& node, Builder& builder) {
     total = total + declaration.read(*tensors.bias).read_at(at(loops.channels_written()));
   }
   TW_TRY(const Expr quantized,
-         requantized(node, declaration, out, total, {1, 4, 6, 7}, Expr(0), loops.channel()));
+         requantized(node, declaration, total, {1, 4, 6, 7}, Expr(0), loops.channel()));
   return add_as(builder, extents_of(out), p.result_shape(), node.outputs[0],
                 [&](const std::string& result) {
                   return declaration.add(compute("out", out, quantized), result);

@@ -113,7 +113,7 @@ constexpr Function functions[] = {
     {"Not", Domain::Bools, [](const Expr& x) { return !x; }},
     {"Reciprocal", Domain::Floats, [](const Expr& x) { return number(x, 1) / x; }},
     {"Relu", Domain::Numbers, [](const Expr& x) { return max(x, number(x, 0)); }},
-    {"Round", Domain::Floats, round_half_even},
+    {"Round", Domain::Floats, dsl::round},
     {"Sigmoid", Domain::Floats, logistic},
     {"Sign", Domain::Numbers, sign},
     {"Sin", Domain::Floats, [](const Expr& x) { return sin(x); }},

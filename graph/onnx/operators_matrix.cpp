@@ -288,9 +288,8 @@ Status convert_qlinear_matmul(const Node& node, Builder& builder) {
   const ProductLoops loops(p);
   Declaration declaration(builder);
   TW_TRY(const Tensor product, integer_product(node, declaration, p, loops, a, b, 2, 5));
-  TW_TRY(const Expr result,
-         requantized(node, declaration, loops.out, product.read_at(at(loops.out)), {1, 4, 6, 7},
-                     loops.row(), loops.column()));
+  TW_TRY(const Expr result, requantized(node, declaration, product.read_at(at(loops.out)),
+                                        {1, 4, 6, 7}, loops.row(), loops.column()));
   return finish_product(declaration, builder, p, compute("out", loops.out, result),
                         node.outputs[0]);
 }

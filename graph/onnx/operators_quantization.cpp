@@ -11,19 +11,16 @@
 
 namespace tw::graph::onnx {
 
-Expr saturated(const std::vector<Axis>& axes, const Expr& x, const Expr& zero) {
-  const Tensor scaled = compute("scaled", axes, x);
-  const Expr rounded = round_half_even(scaled.read_at(at(axes)));
+Expr saturated(const Expr& x, const Expr& zero) {
   const auto limit = [&](dsl::Combine combine) {
     return number(x, static_cast<double>(*dsl::as_int(dsl::identity(combine, zero.type()))));
   };
-  const Expr shifted = rounded + cast(x.type(), zero);
+  const Expr shifted = dsl::round(x) + cast(x.type(), zero);
   return cast(zero.type(), clamp(shifted, limit(dsl::Combine::Max), limit(dsl::Combine::Min)));
 }
 
-Result<Expr> requantized(const Node& node, Declaration& declaration, const std::vector<Axis>& axes,
-                         const Expr& total, const Requantization& how, const Expr& row,
-                         const Expr& column) {
+Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr& total,
+                         const Requantization& how, const Expr& row, const Expr& column) {
   for (const size_t i : {how.a_scale, how.b_scale, how.y_scale, how.y_zero}) {
     if (!node.has_input(i)) return node.invalid(fmt::format("input {} is missing", i));
     if (node.input(i).rank() > 1)
@@ -40,7 +37,7 @@ Result<Expr> requantized(const Node& node, Declaration& declaration, const std::
   const Expr zero = read(how.y_zero, column);
   if (zero.type() != Int8 && zero.type() != UInt8)
     return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
-  return saturated(axes, cast(Float32, total) * scale, zero);
+  return saturated(cast(Float32, total) * scale, zero);
 }
 
 namespace {
@@ -116,7 +113,7 @@ Status convert_quantize_linear(const Node& node, Builder& builder) {
   }
   if (is_float(zero.type()) || zero.type() == Bool || size_bytes(zero.type()) > 2)
     return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
-  return declaration.add(compute("out", axes, saturated(axes, x / scale, zero)), node.outputs[0]);
+  return declaration.add(compute("out", axes, saturated(x / scale, zero)), node.outputs[0]);
 }
 
 Status convert_dequantize_linear(const Node& node, Builder& builder) {
@@ -151,13 +148,11 @@ Status convert_dynamic_quantize_linear(const Node& node, Builder& builder) {
   const Tensor low = compute("low", none, min_over(over, in.read_at(element)));
   const Expr span = max(high(), zero) - min(low(), zero);
   const Tensor scale = compute("scale", none, span / dsl::constant(Float32, 255));
-  // Rounded in the place of a stage of its own: there is one "scaled" in a compute.
   const Tensor offset = compute("offset", none, (zero - min(low(), zero)) / scale());
   const Tensor zero_point =
       compute("zero_point", none,
-              cast(UInt8, clamp(round_half_even(offset()), zero, dsl::constant(Float32, 255))));
-  const Tensor out =
-      compute("out", axes, saturated(axes, in.read_at(at(axes)) / scale(), zero_point()));
+              cast(UInt8, clamp(dsl::round(offset()), zero, dsl::constant(Float32, 255))));
+  const Tensor out = compute("out", axes, saturated(in.read_at(at(axes)) / scale(), zero_point()));
   return declaration.add({out, scale, zero_point}, node.outputs);
 }
 

@@ -115,7 +115,7 @@ GridTap tap_at(const GridSampling& sampling, const Expr& index, const Expr& weig
 std::vector<GridTap> grid_taps(const GridSampling& sampling, const Expr& coordinate,
                                int64_t extent) {
   Expr place = denormalized(sampling, coordinate, extent);
-  if (sampling.mode == "nearest") place = round_half_even(place);
+  if (sampling.mode == "nearest") place = dsl::round(place);
   if (sampling.outside == Outside::Border) place = kept_inside(sampling, place, extent);
   const Expr below = floor(place), index = cast(Int64, below), t = place - below;
   if (sampling.mode == "nearest") return {tap_at(sampling, index, Expr(), extent)};

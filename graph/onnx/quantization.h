@@ -14,15 +14,12 @@ struct Requantization {
   size_t a_scale, b_scale, y_scale, y_zero;
 };
 
-/// round(total * a_scale * b_scale / y_scale) + y_zero at the elements of `axes`, ties to even,
-/// saturated to the type of y_zero. A scale of one dimension belongs to rows (that of a) or columns
-/// (that of b).
-Result<Expr> requantized(const Node& node, Declaration& declaration, const std::vector<Axis>& axes,
-                         const Expr& total, const Requantization& how, const Expr& row,
-                         const Expr& column);
+/// round(total * a_scale * b_scale / y_scale) + y_zero, ties to even, saturated to the type of
+/// y_zero. A scale of one dimension belongs to rows (that of a) or columns (that of b).
+Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr& total,
+                         const Requantization& how, const Expr& row, const Expr& column);
 
-/// round(x) + zero at the elements of `axes`, saturated to the type of `zero`. x is a stage of its
-/// own, "scaled": rounded to f32 once, as ONNX has it, so that ties are ties everywhere.
-Expr saturated(const std::vector<Axis>& axes, const Expr& x, const Expr& zero);
+/// round(x) + zero, ties to even, saturated to the type of `zero`.
+Expr saturated(const Expr& x, const Expr& zero);
 
 }  // namespace tw::graph::onnx

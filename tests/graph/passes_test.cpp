@@ -330,6 +330,135 @@ TEST(SinkReshapes, LeavesWhatNeedsTheOtherIndices) {
   EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
 }
 
+// ---- narrow_products ----------------------------------------------------------------------------
+
+Constant integer_constant(DType type, std::vector<int64_t> shape, std::vector<int64_t> values) {
+  dsl::Array array = dsl::Array::make(type, std::move(shape)).value();
+  for (size_t i = 0; i < values.size(); ++i) array.set_int(static_cast<int64_t>(i), values[i]);
+  return make_constant(std::move(array));
+}
+
+Constant special_integers(DType type, std::vector<int64_t> shape) {
+  Random random(3);
+  dsl::Array array = dsl::Array::make(type, std::move(shape)).value();
+  dsl::fill_special(array, random);
+  return make_constant(std::move(array));
+}
+
+/// A quantized image of 4 channels, and weights with a scale for each of 4 channels.
+std::map<std::string, Constant> quantized_weights() {
+  return {{"z", integer_constant(UInt8, {}, {3})},
+          {"s", normal_constant({})},
+          {"wq", special_integers(Int8, {4, 4, 3, 3})},
+          {"ws", normal_constant({4})}};
+}
+
+const std::string dequantized_image =
+    "a = expr(q, z, s) fast input in0: u8[1, 4, 6, 6]; weight in1: u8[]; weight in2: f32[]; out: "
+    "f32[a=1, b=4, c=6, d=6] = f32(i32(in0[a, b, c, d]) - i32(in1[])) * in2[]\n";
+const std::string dequantized_weights =
+    "w = expr(wq, ws) fast weight in0: i8[4, 4, 3, 3]; weight in1: f32[4]; out: f32[a=4, b=4, c=3, "
+    "d=3] = f32(i32(in0[a, b, c, d])) * in1[a]\n";
+
+/// A convolution by weights that are no constant yet.
+std::string convolution(const std::string& out, const std::string& in, const std::string& w) {
+  return fmt::format(
+      "{} = expr({}, {}) fast input in0: f32[1, 4, 6, 6]; input in1: f32[4, 4, 3, 3]; out: "
+      "f32[a=1, "
+      "b=4, c=6, d=6] = sum(e=4, f=3, g=3) select(0 <= c + f - 1 && c + f - 1 < 6 && 0 <= d + g - "
+      "1 && d + g - 1 < 6, in0[a, e, c + f - 1, d + g - 1], 0.0) * in1[b, e, f, g]\n",
+      out, in, w);
+}
+
+TEST(NarrowProducts, ConvolutionsOfDequantizedNumbersSumIntegers) {
+  const Graph graph =
+      graph_from("input q: u8[1, 4, 6, 6]\n" + dequantized_image + dequantized_weights +
+                     convolution("y", "a", "w") + "output y\n",
+                 quantized_weights());
+  const Graph narrow = applied("narrow_products", graph);
+  const std::string lines = operators_of(narrow);
+  EXPECT_EQ(narrow.operators.size(), 2u) << lines;
+  EXPECT_THAT(lines, HasSubstr("q.centered = expr(q)"));
+  EXPECT_THAT(lines, HasSubstr("y = expr(q.centered, wq.narrow, y.scale)"));
+  EXPECT_THAT(lines, HasSubstr("input in0: i16[1, 4, 6, 6]; weight in1: i8[4, 4, 3, 3]; "
+                               "weight in2: f32[4]; t0: i32["));
+}
+
+// The weights are known row by row, and the product reads their transpose.
+TEST(NarrowProducts, ProductsReadTransposedWeights) {
+  const Graph graph = graph_from(
+      "input q: i8[6, 4]\n"
+      "a = expr(q, s) fast input in0: i8[6, 4]; weight in1: f32[]; out: f32[a=6, b=4] = "
+      "f32(i32(in0[a, b])) * in1[]\n"
+      "v = expr(wq, wz, ws) fast weight in0: i8[8, 4]; weight in1: i8[8]; weight in2: f32[8]; out: "
+      "f32[a=8, b=4] = f32(i32(in0[a, b]) - i32(in1[a])) * in2[a]\n"
+      "w = expr(v) fast input in0: f32[8, 4]; out: f32[a=4, b=8] = in0[b, a]\n"
+      "y = expr(a, w, bias) fast input in0: f32[6, 4]; input in1: f32[4, 8]; weight in2: f32[8]; "
+      "t0: f32[a=6, b=8] = sum(c=4) in0[a, c] * in1[c, b]; out: f32[a=6, b=8] = max(t0[a, b] + "
+      "in2[b], 0.0)\noutput y\n",
+      {{"s", normal_constant({})},
+       {"wq", special_integers(Int8, {8, 4})},
+       {"wz", special_integers(Int8, {8})},
+       {"ws", normal_constant({8})},
+       {"bias", normal_constant({8})}});
+  const std::string lines = after("narrow_products", graph);
+  EXPECT_THAT(lines, HasSubstr("y = expr(q.centered, wq.narrow, y.scale, bias)"));
+  EXPECT_THAT(lines, HasSubstr("weight in1: i16[4, 8]"));
+}
+
+// What else dequantizes the image shares its centered form, and reshapes may stand between.
+TEST(NarrowProducts, OtherReadersShareWhatIsCentered) {
+  const Graph graph = graph_from(
+      "input q: u8[1, 6, 4]\n"
+      "a = expr(q, z, s) fast input in0: u8[1, 6, 4]; weight in1: u8[]; weight in2: f32[]; out: "
+      "f32[a=1, b=6, c=4] = f32(i32(in0[a, b, c]) - i32(in1[])) * in2[]\n" +
+          reshape_line("r", "a", {1, 6, 4}, {6, 4}) +
+          "w = expr(wq, ws) fast weight in0: i8[4, 4]; weight in1: f32[4]; out: f32[a=4, b=4] = "
+          "f32(i32(in0[a, b])) * in1[b]\n"
+          "c = expr(r, w) fast input in0: f32[6, 4]; input in1: f32[4, 4]; out: f32[a=6, b=4] = "
+          "sum(c=4) in0[a, c] * in1[c, b]\n"
+          "y = expr(c, a) fast input in0: f32[6, 4]; input in1: f32[1, 6, 4]; out: f32[a=1, b=6, "
+          "c=4] = "
+          "in0[b, c] + in1[a, b, c]\noutput y\n",
+      {{"z", integer_constant(UInt8, {}, {3})},
+       {"s", normal_constant({})},
+       {"wq", special_integers(Int8, {4, 4})},
+       {"ws", normal_constant({4})}});
+  const std::string lines = after("narrow_products", graph);
+  EXPECT_THAT(lines, HasSubstr("c = expr(r.centered, wq.narrow, c.scale)"));
+  EXPECT_THAT(lines, HasSubstr("r.centered = expr(q.centered)"));
+  EXPECT_THAT(lines, HasSubstr("a = expr(q.centered) fast input in0: i16[1, 6, 4]"));
+}
+
+TEST(NarrowProducts, LeavesOtherProducts) {
+  const auto left = [&](const std::string& operators, const std::string& inputs) {
+    const Graph graph = graph_from(inputs + operators + "output y\n", quantized_weights());
+    EXPECT_EQ(after("narrow_products", graph), operators_of(graph));
+  };
+  const std::string quantized_image = "input q: u8[1, 4, 6, 6]\n";
+  // Weights that nobody dequantizes.
+  left(dequantized_image + convolution("y", "a", "v"),
+       quantized_image + "input v: f32[4, 4, 3, 3]\n");
+  // Scales that differ along the sum.
+  const std::string by_input =
+      "w = expr(wq, ws) fast weight in0: i8[4, 4, 3, 3]; weight in1: f32[4]; out: f32[a=4, b=4, "
+      "c=3, d=3] = f32(i32(in0[a, b, c, d])) * in1[b]\n";
+  left(dequantized_image + by_input + convolution("y", "a", "w"), quantized_image);
+  // Two activations.
+  left(
+      "a = expr(q) fast input in0: u8[6, 6]; out: f32[a=6, b=6] = f32(i32(in0[a, b])) * 0.5\n"
+      "b = expr(p) fast input in0: u8[6, 6]; out: f32[a=6, b=6] = f32(i32(in0[a, b])) * 0.5\n"
+      "y = expr(a, b) fast input in0: f32[6, 6]; input in1: f32[6, 6]; out: f32[a=6, b=6] = "
+      "sum(c=6) in0[a, c] * in1[c, b]\n",
+      "input p: u8[6, 6]\ninput q: u8[6, 6]\n");
+  // A scale that is no constant.
+  left(
+      "a = expr(q, t) fast input in0: u8[1, 4, 6, 6]; input in1: f32[]; out: f32[a=1, b=4, c=6, "
+      "d=6] = f32(i32(in0[a, b, c, d])) * in1[]\n" +
+          dequantized_weights + convolution("y", "a", "w"),
+      quantized_image + "input t: f32[]\n");
+}
+
 // ---- fuse_padding, fold_scale -------------------------------------------------------------------
 
 std::string padded_line(const std::string& out, const std::string& in, const std::string& value) {

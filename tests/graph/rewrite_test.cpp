@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/whole_numbers.h"
 #include "tests/graph/graphs.h"
 
 namespace tw::graph {
@@ -217,6 +218,45 @@ TEST(Reshape, ATransposeIsNone) {
       is_reshape(from_text("input a: f32[3, 3]\nb: f32[i=3, j=3] = -a[i, j]", {"x"}, {"y"})));
   EXPECT_TRUE(is_reshape(
       from_text("input a: f32[3, 3] @XY\nb: f32[i=3, j=3] @CD = a[i, j]", {"x"}, {"y"})));
+}
+
+dsl::Compute of_numbers(const std::string& body) {
+  return dsl::parse_compute("input x: f32[64]; out: f32[i=64] = " + body).value();
+}
+
+/// The expression without round trips, after a check that its values stay, also those of NaN and
+/// infinities.
+std::string after_round_trips(const std::string& body) {
+  const dsl::Compute before = of_numbers(body);
+  dsl::Compute after = before;
+  dsl::Expr& value = after.stages.front().body;
+  value = without_round_trips(value);
+  Random random(5);
+  dsl::Array x = dsl::Array::make(Float32, {64}).value();
+  dsl::fill_special(x, random);
+  for (int64_t i = 0; i < x.size(); i += 3) x.set_float(i, 40 * x.get_float(i));
+  EXPECT_EQ(dsl::interpret(before, {{"x", x}})->at("out").data,
+            dsl::interpret(after, {{"x", x}})->at("out").data)
+      << body;
+  return dsl::to_string(value);
+}
+
+TEST(WholeNumbers, StayFloatsWhereAnIntegerWouldHoldThem) {
+  EXPECT_EQ(after_round_trips("f32(i32(u8(clamp(round(x[i]) + 3.0, 0.0, 255.0))) - 3) * 0.5"),
+            "(max(min(round(x[i]) + 3.0, 255.0), 0.0) - 3.0) * 0.5");
+  EXPECT_EQ(after_round_trips("f32(i32(i16(i32(u8(clamp(round(x[i]), 0.0, 255.0))) - 128)))"),
+            "max(min(round(x[i]), 255.0), 0.0) - 128.0");
+}
+
+TEST(WholeNumbers, BecomeIntegersWhereThatChangesThem) {
+  for (const char* body : {
+           "f32(u8(clamp(x[i], 0.0, 255.0)))",                      // no whole number
+           "f32(u8(clamp(round(x[i]), 0.0, 256.0)))",               // saturates
+           "f32(u8(round(x[i])))",                                  // likewise
+           "f32(i32(clamp(round(x[i]), 0.0, 16777216.0)) + 1i32)",  // no float
+           "f32(u8(clamp(round(x[i]), 0.0, 255.0)) - 3u8)",         // wraps
+       })
+    EXPECT_EQ(after_round_trips(body), dsl::to_string(of_numbers(body).stages.front().body));
 }
 
 }  // namespace

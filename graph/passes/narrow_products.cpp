@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of dequantized numbers are sums of integers:
+//
+//   a = f32(i32(q) - zero) * scale          q of 8 bits, zero and scale one number each
+//   b = f32(i32(p) - zeros[c]) * scales[c]  p a constant, c a channel of the result
+//   y = sum(a * b)                   ->     t = i16(i32(q) - zero)
+//                                           y = f32(sum(i32(t) * i32(p'))) * (scale * scales[c])
+//
+// where p' = p - zeros[c] is a constant of 8 or 16 bits. The sum is exact, where each addition of
+// floats is rounded. Elements of a padding are 0 in `a` and in `t`. All products of one q share its
+// t, and so does what else dequantizes it: then q itself is nobody's but the operator's that
+// computes t. Reshapes and transposes may stand behind what dequantizes.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "graph/passes/access.h"
+#include "graph/passes/list.h"
+#include "graph/passes/uses.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph {
+namespace {
+
+using dsl::Array;
+using dsl::Axis;
+using dsl::Binary;
+using dsl::BinaryOp;
+using dsl::Cast;
+using dsl::Compute;
+using dsl::Expr;
+using dsl::Read;
+using dsl::Stage;
+
+using Constants = std::map<std::string, Constant>;
+
+// ---- what dequantizes ---------------------------------------------------------------------------
+
+/// f32(i32(q) - zero) * scale, element by element.
+struct Dequantized {
+  std::string tensor;  ///< q, of the graph
+  DType type = UInt8;  ///< of q
+  Expr shifted;        ///< i32(q) - zero, or i32(q)
+  Expr zero;           ///< undefined: 0
+  Expr scale;
+  Compute compute;                   ///< of the operator, in canonical names
+  std::vector<std::string> tensors;  ///< of the graph, for its inputs
+
+  const std::vector<Axis>& axes() const { return compute.stages.front().axes; }
+};
+
+/// The value of an expression that reads constants alone, over some of the axes of `d`.
+std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType type,
+                              const std::vector<Axis>& axes, const Constants& constants) {
+  Compute compute;
+  dsl::Arrays arrays;
+  for (size_t i = 0; i < d.tensors.size(); ++i) {
+    const std::string& name = d.compute.inputs[i].name;
+    if (!only_read(value, name)) continue;
+    const auto constant = constants.find(d.tensors[i]);
+    if (constant == constants.end()) return std::nullopt;
+    compute.inputs.push_back(d.compute.inputs[i]);
+    arrays.emplace(name, *constant->second.array);
+  }
+  compute.stages.push_back({"value", type, axes, {}, dsl::Combine::None, value, ""});
+  compute.outputs = {"value"};
+  // An expression that depends on other axes uses a variable that is no axis here.
+  if (!dsl::validate(compute)) return std::nullopt;
+  auto values = dsl::interpret(compute, arrays);
+  if (!values) return std::nullopt;
+  return std::move(values->at("value"));
+}
+
+/// Whether the read has the axes as its indices, in their order.
+bool is_pointwise(const Read& read, const std::vector<Axis>& axes) {
+  if (read.indices.size() != axes.size()) return false;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axis_number(axes, read.indices[i]) != i) return false;
+  return true;
+}
+
+bool is_narrow(DType type) { return !is_float(type) && type != Bool && size_bytes(type) == 1; }
+
+/// The factors of f32(...) * scale.
+std::optional<std::pair<Expr, Expr>> split_scaled(const Expr& body) {
+  const Binary* product = body.as<Binary>();
+  if (!product || product->op != BinaryOp::Mul) return std::nullopt;
+  for (const auto& [x, scale] : {std::pair(product->a, product->b), {product->b, product->a}})
+    if (const Cast* cast = x.as<Cast>(); cast && cast->a.type() == Int32)
+      return std::pair(cast->a, scale);
+  return std::nullopt;
+}
+
+std::optional<Dequantized> as_dequantized(const Operator& op) {
+  const Stage* stage = only_stage(op);
+  if (!stage || stage->type != Float32 || !is_fast(op)) return std::nullopt;
+  Spelled spelled = in_canonical_names(op);
+  Dequantized d;
+  d.compute = std::move(spelled.compute);
+  d.tensors = std::move(spelled.inputs);
+  const auto parts = split_scaled(d.compute.stages.front().body);
+  if (!parts) return std::nullopt;
+  std::tie(d.shifted, d.scale) = *parts;
+  Expr wide = d.shifted;
+  if (const Binary* difference = wide.as<Binary>(); difference && difference->op == BinaryOp::Sub) {
+    d.zero = difference->b;
+    wide = difference->a;
+  }
+  const Cast* cast = wide.as<Cast>();
+  const Read* read = cast ? cast->a.as<Read>() : nullptr;
+  if (!read || !is_narrow(cast->a.type()) || !is_pointwise(*read, d.axes())) return std::nullopt;
+  for (const Expr& other : {d.zero, d.scale})
+    if (other.defined() && only_read(other, read->tensor)) return std::nullopt;
+  const auto input = d.compute.find_input(read->tensor) - d.compute.inputs.data();
+  d.tensor = d.tensors[static_cast<size_t>(input)];
+  d.type = cast->a.type();
+  return d;
+}
+
+// ---- factors ------------------------------------------------------------------------------------
+
+/// What dequantizes a tensor, and the reshapes and transposes that follow, the last one first.
+struct Source {
+  Dequantized dequantized;
+  std::vector<const Operator*> moves = {};
+};
+
+/// A factor of a product, in integers.
+struct Factor {
+  Source source;
+  std::optional<Array> constant;  ///< p'; nullopt: the factor is t
+  int64_t zero = 0;               ///< of t
+  int64_t largest = 0;            ///< magnitude of its elements
+  std::vector<double> scales;     ///< one, or one for each index of `axis`
+  size_t axis = 0;                ///< of the factor
+  std::optional<size_t> channel;  ///< the axis of the sum that `axis` is; nullopt for one scale
+
+  DType type() const { return constant ? constant->type : Int16; }
+};
+
+int64_t largest_magnitude(const Array& array) {
+  int64_t largest = 0;
+  for (int64_t i = 0; i < array.size(); ++i)
+    largest = std::max(largest, std::abs(array.get_int(i)));
+  return largest;
+}
+
+/// The values in 8 bits where they fit, else in 16.
+Result<Array> narrowed(const Array& values) {
+  bool fits = true;
+  for (int64_t i = 0; i < values.size(); ++i)
+    fits &= values.get_int(i) >= -128 && values.get_int(i) <= 127;
+  if (!fits) return values;
+  TW_TRY(Array result, Array::make(Int8, values.shape));
+  for (int64_t i = 0; i < values.size(); ++i) result.set_int(i, values.get_int(i));
+  return result;
+}
+
+/// The array with dimension i at position[i].
+Array permuted(const Array& array, const std::vector<size_t>& position) {
+  Array result = array;
+  std::vector<int64_t> at(array.shape.size(), 0), to = at;
+  for (size_t i = 0; i < position.size(); ++i) result.shape[position[i]] = array.shape[i];
+  for (int64_t i = 0; i < array.size(); ++i) {
+    for (size_t d = 0; d < at.size(); ++d) to[position[d]] = at[d];
+    result.set_int(result.offset(to), array.get_int(i));
+    for (size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < array.shape[d]) break;
+      at[d] = 0;
+    }
+  }
+  return result;
+}
+
+/// The array behind a reshape or a transpose.
+Array moved(Array array, const Operator& move) {
+  if (const auto position = as_transpose(move)) return permuted(array, *position);
+  array.shape = move.workload.compute.stages.front().shape();
+  return array;
+}
+
+/// The dimension behind a reshape or a transpose that has the elements of a dimension before it.
+std::optional<size_t> axis_after(const Operator& move, size_t axis) {
+  if (const auto position = as_transpose(move)) return (*position)[axis];
+  const std::vector<int64_t>& from = move.workload.compute.inputs.front().shape;
+  const std::vector<int64_t> to = move.workload.compute.stages.front().shape();
+  const std::vector<int64_t> before = strides_of(from), after = strides_of(to);
+  for (size_t i = 0; i < to.size(); ++i)
+    if (to[i] == from[axis] && after[i] == before[axis]) return i;
+  return std::nullopt;
+}
+
+class ProductNarrower {
+ public:
+  explicit ProductNarrower(const Graph& graph)
+      : graph_(graph),
+        uses_(graph),
+        names_(graph),
+        operators_(as_list(graph)),
+        centering_(graph.operators.size() + 1) {
+    constants_ = graph.constants;
+  }
+
+  Result<Graph> run() {
+    for (size_t i = 0; i < operators_.size(); ++i) TW_RETURN_IF_ERROR(visit(i));
+    for (size_t i = 0; i < operators_.size(); ++i) TW_RETURN_IF_ERROR(share_centered(i));
+    std::vector<Operator> result = std::move(centering_[0]);
+    for (size_t i = 0; i < operators_.size(); ++i) {
+      result.push_back(std::move(*operators_[i]));
+      for (Operator& op : centering_[i + 1]) result.push_back(std::move(op));
+    }
+    Graph narrowed = {graph_.inputs, std::move(constants_), std::move(result), graph_.outputs};
+    return drop_dead(narrowed);
+  }
+
+ private:
+  /// A product whose factors are dequantized becomes one of integers.
+  Status visit(size_t i) {
+    const Operator& op = *operators_[i];
+    if (!is_fast(op) || op.outputs.size() != 1) return {};
+    Spelled spelled = in_canonical_names(op);
+    const Stage& sum = spelled.compute.stages.front();
+    const Binary* product = sum.body.as<Binary>();
+    if (sum.combine != dsl::Combine::Sum || sum.scan || sum.type != Float32 || !product ||
+        product->op != BinaryOp::Mul)
+      return {};
+    const Read *a = factor_read(product->a), *b = factor_read(product->b);
+    if (!a || !b || a->tensor == b->tensor || !is_read_once(spelled.compute, *a) ||
+        !is_read_once(spelled.compute, *b))
+      return {};
+    const auto first = dequantized_behind(bound_to(spelled, a->tensor));
+    const auto second = dequantized_behind(bound_to(spelled, b->tensor));
+    if (!first || !second) return {};
+    TW_TRY(const auto x, factor_of(*first, *a, sum));
+    TW_TRY(const auto y, factor_of(*second, *b, sum));
+    // Dot-product instructions need one factor whose neighbours along the sum are packed ahead.
+    if (!x || !y || x->constant.has_value() == y->constant.has_value() || !fits(sum, *x, *y))
+      return {};
+    return rewrite(i, std::move(spelled), *x, *y);
+  }
+
+  /// The read of a factor, in a padding or not.
+  static const Read* factor_read(const Expr& factor) {
+    const dsl::Select* guard = factor.as<dsl::Select>();
+    if (guard && !dsl::is_zero_bytes(guard->b)) return nullptr;
+    return (guard ? guard->a : factor).as<Read>();
+  }
+
+  /// Whether the sum reads the input, and no other stage.
+  static bool is_read_once(const Compute& compute, const Read& read) {
+    const auto reads = [&](const Expr& e) {
+      const Read* other = e.as<Read>();
+      return other && other->tensor == read.tensor;
+    };
+    int count = 0;
+    for (const Stage& stage : compute.stages)
+      dsl::for_each(stage.body, [&](const Expr& e) { count += reads(e); });
+    return count == 1 && compute.find_input(read.tensor);
+  }
+
+  static const std::string& bound_to(const Spelled& spelled, const std::string& input) {
+    const auto at = spelled.compute.find_input(input) - spelled.compute.inputs.data();
+    return spelled.inputs[static_cast<size_t>(at)];
+  }
+
+  std::optional<Source> dequantized_behind(std::string tensor) const {
+    Source source;
+    for (;;) {
+      const auto writer = uses_.writer(tensor);
+      if (!writer) return std::nullopt;
+      const Operator& op = graph_.operators[*writer];
+      if (auto dequantized = as_dequantized(op)) {
+        source.dequantized = std::move(*dequantized);
+        return source;
+      }
+      if (!is_reshape(op) && !as_transpose(op)) return std::nullopt;
+      source.moves.push_back(&op);
+      tensor = op.inputs.front();
+    }
+  }
+
+  /// nullopt where its scales belong to no axis of the sum.
+  Result<std::optional<Factor>> factor_of(const Source& source, const Read& read,
+                                          const Stage& sum) const {
+    const std::optional<Factor> none;
+    Factor factor{source};
+    const Dequantized& d = factor.source.dequantized;
+    const auto scales = along_one_axis(d, d.scale, Float32);
+    if (!scales) return none;
+    for (int64_t i = 0; i < scales->values.size(); ++i)
+      factor.scales.push_back(scales->values.get_float(i));
+    factor.axis = scales->axis;
+    if (constants_.contains(d.tensor)) {
+      TW_TRY(const bool is_known, add_constant(factor));
+      if (!is_known) return none;
+    } else {
+      const auto zero = zero_of(d);
+      if (!zero) return none;
+      const IntegerLimits limits = integer_limits(d.type);
+      factor.zero = *zero;
+      factor.largest = std::max(std::abs(limits.least - *zero), std::abs(limits.largest - *zero));
+    }
+    if (factor.scales.size() == 1) return std::optional(std::move(factor));
+    for (size_t i = factor.source.moves.size(); i-- > 0;) {
+      const auto axis = axis_after(*factor.source.moves[i], factor.axis);
+      if (!axis) return none;
+      factor.axis = *axis;
+    }
+    factor.channel = axis_number(sum.axes, read.indices[factor.axis]);
+    return factor.channel ? std::optional(std::move(factor)) : none;
+  }
+
+  /// Numbers that depend on one axis at most.
+  struct Parameters {
+    Array values;
+    size_t axis = 0;
+  };
+  std::optional<Parameters> along_one_axis(const Dequantized& d, const Expr& value,
+                                           DType type) const {
+    if (auto one = value_of(d, value, type, {}, constants_)) return Parameters{std::move(*one), 0};
+    for (size_t i = 0; i < d.axes().size(); ++i)
+      if (auto values = value_of(d, value, type, {d.axes()[i]}, constants_))
+        return Parameters{std::move(*values), i};
+    return std::nullopt;
+  }
+
+  /// The zero point, where it is one number.
+  std::optional<int64_t> zero_of(const Dequantized& d) const {
+    if (!d.zero.defined()) return 0;
+    const auto value = value_of(d, d.zero, Int32, {}, constants_);
+    return value ? std::optional(value->get_int(0)) : std::nullopt;
+  }
+
+  /// Computes the constant of the factor; false where its zero points are no constants along one
+  /// axis.
+  Result<bool> add_constant(Factor& factor) const {
+    const Dequantized& d = factor.source.dequantized;
+    const Array& numbers = *constants_.at(d.tensor).array;
+    TW_TRY(Array shifted, Array::make(Int16, numbers.shape));
+    std::optional<Parameters> zeros;
+    if (d.zero.defined()) {
+      zeros = along_one_axis(d, d.zero, Int32);
+      if (!zeros) return false;
+    }
+    const int64_t stride = zeros ? strides_of(numbers.shape)[zeros->axis] : 1;
+    for (int64_t i = 0; i < numbers.size(); ++i) {
+      const int64_t zero = zeros ? zeros->values.get_int(i / stride % zeros->values.size()) : 0;
+      shifted.set_int(i, numbers.get_int(i) - zero);
+    }
+    for (size_t i = factor.source.moves.size(); i-- > 0;)
+      shifted = moved(std::move(shifted), *factor.source.moves[i]);
+    factor.largest = largest_magnitude(shifted);
+    TW_TRY(factor.constant, narrowed(shifted));
+    return true;
+  }
+
+  /// The name of the factor's tensor, which is added to the graph.
+  Result<std::string> tensor_of(const Factor& factor) {
+    if (!factor.constant) {
+      TW_TRY(std::string tensor, centered(factor.source.dequantized, factor.zero));
+      for (size_t i = factor.source.moves.size(); i-- > 0;) {
+        TW_TRY(tensor, add_move(factor, *factor.source.moves[i], tensor));
+      }
+      return tensor;
+    }
+    const std::string name = names_.make(factor.source.dequantized.tensor + ".narrow");
+    constants_[name] = make_constant(*factor.constant);
+    return name;
+  }
+
+  /// A reshape or a transpose of a tensor of 16 bits.
+  Result<std::string> add_move(const Factor& factor, const Operator& move,
+                               const std::string& tensor) {
+    Compute compute = move.workload.compute;
+    compute.inputs.front().type = Int16;
+    Stage& stage = compute.stages.front();
+    stage.type = Int16;
+    const Read& read = *stage.body.as<Read>();
+    stage.body = dsl::read(read.tensor, read.indices, Int16);
+    std::string name = names_.make(move.name() + ".centered");
+    TW_TRY(Operator op, make_operator(compute, {tensor}, {name}, constants_));
+    behind_writer_of(factor.source.dequantized.tensor).push_back(std::move(op));
+    return name;
+  }
+
+  std::vector<Operator>& behind_writer_of(const std::string& tensor) {
+    const auto writer = uses_.writer(tensor);
+    return centering_[writer ? *writer + 1 : 0];
+  }
+
+  /// The name of t, which is computed behind q.
+  Result<std::string> centered(const Dequantized& d, int64_t zero) {
+    const auto [at, is_new] = centered_.try_emplace({d.tensor, zero});
+    if (!is_new) return at->second;
+    at->second = names_.make(d.tensor + ".centered");
+    Compute compute = d.compute;
+    Stage& stage = compute.stages.front();
+    stage.type = Int16;
+    stage.body = dsl::cast(Int16, d.shifted);
+    TW_TRY(Operator op, make_operator(compute, d.tensors, {at->second}, constants_));
+    behind_writer_of(d.tensor).push_back(std::move(op));
+    return at->second;
+  }
+
+  /// Whether no sum leaves 32 bits.
+  static bool fits(const Stage& sum, const Factor& x, const Factor& y) {
+    double terms = 1;
+    for (const Axis& axis : sum.reduction) terms *= static_cast<double>(axis.extent);
+    const auto largest = static_cast<double>(x.largest) * static_cast<double>(y.largest);
+    return terms * largest <= static_cast<double>(integer_limits(Int32).largest);
+  }
+
+  /// Binds the read's input to the tensor of the factor, and returns the factor of the new product.
+  Result<Expr> bind(Spelled& spelled, const Expr& factor, const Factor& narrow) {
+    const Read& read = *factor_read(factor);
+    const auto at = static_cast<size_t>(spelled.compute.find_input(read.tensor) -
+                                        spelled.compute.inputs.data());
+    spelled.compute.inputs[at].type = narrow.type();
+    spelled.compute.inputs[at].constant = narrow.constant.has_value();
+    TW_TRY(spelled.inputs[at], tensor_of(narrow));
+    const Expr element = dsl::read(read.tensor, read.indices, narrow.type());
+    const dsl::Select* guard = factor.as<dsl::Select>();
+    return dsl::cast(
+        Int32, guard ? dsl::select(guard->condition, element, dsl::constant_int(narrow.type(), 0))
+                     : element);
+  }
+
+  /// The product of scales, as a constant. One of the factors has one scale.
+  Result<std::string> add_scales(const std::string& stem, const Factor& x, const Factor& y) {
+    const std::vector<double>& many = x.scales.size() > 1 ? x.scales : y.scales;
+    const double one = x.scales.size() > 1 ? y.scales.front() : x.scales.front();
+    std::vector<int64_t> shape;
+    if (many.size() > 1) shape.push_back(static_cast<int64_t>(many.size()));
+    TW_TRY(Array array, Array::make(Float32, shape));
+    for (size_t i = 0; i < many.size(); ++i)
+      array.set_float(static_cast<int64_t>(i), one * many[i]);
+    const std::string name = names_.make(stem + ".scale");
+    constants_[name] = make_constant(std::move(array));
+    return name;
+  }
+
+  Status rewrite(size_t i, Spelled spelled, const Factor& x, const Factor& y) {
+    Compute& compute = spelled.compute;
+    const Stage before = compute.stages.front();
+    const Binary& product = *before.body.as<Binary>();
+    TW_TRY(const Expr a, bind(spelled, product.a, x));
+    TW_TRY(const Expr b, bind(spelled, product.b, y));
+    TW_TRY(const std::string scale, add_scales(operators_[i]->name(), x, y));
+    compute.inputs.push_back({"scale", Float32, constants_.at(scale).array->shape, true, ""});
+    spelled.inputs.push_back(scale);
+    compute.stages.front().name = "total";
+    compute.stages.front().type = Int32;
+    compute.stages.front().body = a * b;
+    const std::optional<size_t> channel = x.channel ? x.channel : y.channel;
+    const auto scaled = [&](const std::vector<Expr>& at) {
+      const std::vector<Expr> index = channel ? std::vector{at[*channel]} : std::vector<Expr>{};
+      return dsl::cast(Float32, dsl::read("total", at, Int32)) * dsl::read("scale", index, Float32);
+    };
+    for (size_t s = 1; s < compute.stages.size(); ++s)
+      compute.stages[s].body = dsl::transform(compute.stages[s].body, [&](const Expr& e) {
+        const Read* read = e.as<Read>();
+        return read && read->tensor == before.name ? std::optional(scaled(read->indices))
+                                                   : std::nullopt;
+      });
+    if (compute.outputs.front() == before.name)
+      compute.stages.push_back({before.name,
+                                Float32,
+                                before.axes,
+                                {},
+                                dsl::Combine::None,
+                                scaled({before.axes.begin(), before.axes.end()}),
+                                before.letters});
+    TW_TRY(operators_[i],
+           make_operator(compute, spelled.inputs, operators_[i]->outputs, constants_));
+    return {};
+  }
+
+  /// What else dequantizes q reads t.
+  Status share_centered(size_t i) {
+    const auto d = as_dequantized(*operators_[i]);
+    const auto zero = d ? zero_of(*d) : std::nullopt;
+    const auto known = zero ? centered_.find({d->tensor, *zero}) : centered_.end();
+    if (known == centered_.end()) return {};
+    Compute compute = d->compute;
+    std::vector<std::string> tensors = d->tensors;
+    const auto at = static_cast<size_t>(std::ranges::find(tensors, d->tensor) - tensors.begin());
+    compute.inputs[at].type = Int16;
+    tensors[at] = known->second;
+    const std::vector<Expr> axes(d->axes().begin(), d->axes().end());
+    const Expr element = dsl::cast(Int32, dsl::read(compute.inputs[at].name, axes, Int16));
+    compute.stages.front().body = dsl::cast(Float32, element) * d->scale;
+    TW_TRY(operators_[i], make_operator(compute, tensors, operators_[i]->outputs, constants_));
+    return {};
+  }
+
+  const Graph& graph_;
+  Uses uses_;
+  FreshNames names_;
+  Constants constants_;
+  std::vector<std::optional<Operator>> operators_;
+  std::map<std::pair<std::string, int64_t>, std::string> centered_;  ///< t by q and its zero point
+  /// The operators of t: before all others, and behind each of them.
+  std::vector<std::vector<Operator>> centering_;
+};
+
+}  // namespace
+
+Result<Graph> narrow_products(const Graph& graph) { return ProductNarrower(graph).run(); }
+
+}  // namespace tw::graph
