@@ -24,6 +24,7 @@ import tables
 from networks import Failure, check_installed, document_head, findings_of, row_lines, shortened
 from network_contenders import PEERS
 from reference import cache_directory
+from zoo_compare import MARK
 from zoo_fetch import FetchError, fetch, last_line, sha256
 from zoo_table import TableError, dimensions, parsed
 
@@ -86,6 +87,12 @@ def refusal_of(code, stderr, limit_s):
     return stage, " ".join(line.strip() for line in lines[:2 if lines[0].endswith(":") else 1])
 
 
+def doing_of(stderr):
+    """What a comparison was doing when it ended."""
+    marked = [line.removeprefix(MARK) for line in stderr.splitlines() if line.startswith(MARK)]
+    return marked[-1] if marked else last_line(stderr)
+
+
 def death_of(code, limit_s):
     """Why a process gave no result."""
     return (f"took longer than {limit_s:.0f} s" if code is None else
@@ -125,7 +132,7 @@ def compared(entry, path, artifact, threads, options):
                                         options.limit)
         if code == 0:
             return json.loads(out)
-        reason, doing = death_of(code, options.limit), last_line(stderr)
+        reason, doing = death_of(code, options.limit), doing_of(stderr)
         if doing not in PEERS or doing in request["without"]:
             return {"stage": "run", "error": f"comparing: {reason}: {doing}"}
         request["without"][doing] = reason

@@ -5,7 +5,8 @@
 "wrong", "right") and, by stage, `error`, the errors of outputs, `peers_failed`, and the times, as rows of
 networks.py have them. REQUEST is JSON: `model`, `shapes`, `values`, `constants`, `artifact`, `library`,
 `threads`, `rounds`, `seed`, `tolerance`, and `without`: reasons by the names of peers that are left out. The
-latest line on standard error says what was being done: the name of the peer that ends the process, if one does.
+latest line on standard error that begins with MARK says what was being done: the name of the peer that ends the
+process, if one does.
 
 Expected outputs are those of ONNX Runtime without its optimisations. The peer is the fastest of the
 others whose outputs are right.
@@ -26,8 +27,11 @@ from runtime_library import RuntimeFailure
 from zoo_table import static_model
 
 
+MARK = "zoo: "
+
+
 def doing(what):
-    print(what, file=sys.stderr, flush=True)
+    print(MARK + what, file=sys.stderr, flush=True)
 
 
 def first_line(error):

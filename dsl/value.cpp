@@ -137,7 +137,7 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
 }
 
 Value apply(UnaryOp op, DType type, Value a) {
-  // The last digit of its type tells what is a half.
+  // Rounded to the type first, so that ties are those of the value as it is stored.
   if (op == UnaryOp::Round) a.f = round_to(type, a.f);
   if (is_float(type)) return {float_unary(op, a.f), 0};
   if (op == UnaryOp::Not) return {0, !a.i};

@@ -21,7 +21,8 @@ struct Value {
   int64_t i = 0;
 };
 
-/// Floats are not rounded here. Requires: an operation that both operands need (not And, Or).
+/// Floats are not rounded here, but for the operand of round(). Requires: an operation that both
+/// operands need (not And, Or).
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);

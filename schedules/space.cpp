@@ -326,7 +326,7 @@ Result<Point> Space::default_point(const StopToken& stop) const {
     best = point;
     return true;
   };
-  // The best one that is legal is found first, and so lowered alone.
+  // Best first, so that few are lowered.
   std::vector<std::pair<double, Point>> guessed;
   for (int i = 0; i < guesses && !stop.is_stopped(); ++i) {
     Point guess = sample_like(direct, random);

@@ -61,7 +61,7 @@ class StageSpace {
   bool is_settled(std::span<const int> choices) const;
 
   /// Draws the choices of all decisions of the stage; `place`, if given, is that of place().
-  /// Configurations that are allowed are equally likely; others may be drawn too.
+  /// Configurations of one offer that are allowed are equally likely; others may be drawn too.
   void draw(std::span<int> choices, const std::vector<Knob>& decisions, std::optional<int> place,
             Random& random) const;
 

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
+#include <deque>
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "codegen/gpu_compile.h"
@@ -18,53 +17,98 @@ namespace tw::tuner {
 namespace {
 
 constexpr double build_timeout_s = 60;
+// Requests that a builder has at a time: one that it works on, and those that follow.
+constexpr size_t most_begun = 3;
 
-Result<runtime::Artifact> build(const KernelRequest& request, const Target& target,
-                                const ArtifactStore& artifacts, Builder& builder) {
-  TW_RETURN_IF_ERROR(builder.begin({.workload = request.workload.key(),
-                                    .schedules = {request.schedule},
-                                    .needed = Needed::ForResult}));
-  const BuildOutcome built = std::move(builder.finish().front());
-  if (!built.artifact.empty()) return artifacts.load(built.artifact, target);
-  return fail(built.installation ? ErrorCode::Environment : ErrorCode::Invalid,
-              fmt::format("[compile] {}: {}", request.workload.text(), built.reason));
-}
-
-/// The requests in the order in which they are begun. Kernels with long schedules take the longest,
-/// and would be waited for if they were the last.
-std::vector<size_t> longest_first(std::span<const KernelRequest> requests) {
-  std::vector<size_t> order(requests.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(),
-                           [&](size_t i) { return requests[i].schedule.size(); });
-  return order;
-}
-
-/// What became of each request; nullopt: it was not begun, after an interrupt or a failure.
+/// The result of each request; nullopt: it was not begun, after an interrupt or a failure.
 using Outcomes = std::vector<std::optional<Result<runtime::Artifact>>>;
 
-/// Each builder takes the next request when it is done with one.
-Outcomes build_side_by_side(std::span<const KernelRequest> requests, const Target& target,
-                            const Environment& environment, const Builders& builders) {
-  const std::vector<size_t> order = longest_first(requests);
-  Outcomes built(requests.size());
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> has_failed = false;
-  const auto work = [&](Builder& builder) {
-    while (!has_failed && !environment.interrupted()) {
-      const size_t taken = next++;
-      if (taken >= order.size()) return;
-      const size_t i = order[taken];
-      built[i] = build(requests[i], target, *builders.artifacts, builder);
-      if (!*built[i]) has_failed = true;
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (size_t i = 0; i < std::min(builders.each.size(), requests.size()); ++i)
-    threads.emplace_back([&, i] { work(*builders.each[i]); });
-  threads.clear();
-  return built;
+/// The requests of one builder, by number, in the order in which it takes them.
+struct Assigned {
+  std::deque<size_t> waiting = {}, begun = {};
+  size_t work = 0;  ///< of all of them
+};
+
+/// Gives each builder an even share of the work. Kernels with long schedules take the longest, so
+/// that the length of the schedule stands for the work; short ones come last.
+std::vector<Assigned> assign(std::span<const KernelRequest> requests, size_t builders) {
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto work_of = [&](size_t i) { return requests[i].schedule.size(); };
+  std::ranges::stable_sort(order, std::greater(), work_of);
+  std::vector<Assigned> all(builders);
+  for (const size_t i : order) {
+    Assigned& least = *std::ranges::min_element(all, {}, &Assigned::work);
+    least.waiting.push_back(i);
+    least.work += work_of(i);
+  }
+  return all;
 }
+
+/// Builds as many kernels at the same time as there are builders. A builder has the next requests
+/// before it is done with one, so that none waits for another.
+class SideBySide {
+ public:
+  SideBySide(std::span<const KernelRequest> requests, const Target& target,
+             const Environment& environment, const Builders& builders)
+      : requests_(requests),
+        target_(target),
+        environment_(environment),
+        builders_(builders),
+        assigned_(assign(requests, builders.each.size())),
+        outcomes_(requests.size()) {}
+
+  Outcomes build() {
+    for (size_t b = 0; b < assigned_.size(); ++b) begin_some(b);
+    const auto is_done = [](const Assigned& own) { return own.begun.empty(); };
+    while (!std::ranges::all_of(assigned_, is_done))
+      for (size_t b = 0; b < assigned_.size(); ++b)
+        if (!assigned_[b].begun.empty()) finish_one(b);
+    return std::move(outcomes_);
+  }
+
+ private:
+  void begin_some(size_t b) {
+    Assigned& own = assigned_[b];
+    while (!own.waiting.empty() && own.begun.size() < most_begun && !has_failed_ &&
+           !environment_.interrupted()) {
+      const size_t i = own.waiting.front();
+      own.waiting.pop_front();
+      const Status begun = builders_.each[b]->begin({.workload = requests_[i].workload.key(),
+                                                     .schedules = {requests_[i].schedule},
+                                                     .needed = Needed::ForResult});
+      if (begun)
+        own.begun.push_back(i);
+      else
+        set(i, tl::unexpected(begun.error()));
+    }
+  }
+
+  void finish_one(size_t b) {
+    const size_t i = assigned_[b].begun.front();
+    assigned_[b].begun.pop_front();
+    const BuildOutcome built = std::move(builders_.each[b]->finish().front());
+    if (!built.artifact.empty())
+      set(i, builders_.artifacts->load(built.artifact, target_));
+    else
+      set(i, fail(built.installation ? ErrorCode::Environment : ErrorCode::Invalid,
+                  fmt::format("[compile] {}: {}", requests_[i].workload.text(), built.reason)));
+    begin_some(b);
+  }
+
+  void set(size_t i, Result<runtime::Artifact> outcome) {
+    has_failed_ |= !outcome;
+    outcomes_[i] = std::move(outcome);
+  }
+
+  const std::span<const KernelRequest> requests_;
+  const Target& target_;
+  const Environment& environment_;
+  const Builders& builders_;
+  std::vector<Assigned> assigned_;
+  Outcomes outcomes_;
+  bool has_failed_ = false;
+};
 
 std::pair<std::string, std::string> key_of(const KernelRequest& request) {
   return {request.workload.key(), request.schedule};
@@ -85,19 +129,19 @@ std::vector<runtime::Artifact> taken_from(const BuiltKernels& built,
   return artifacts;
 }
 
-bool is_replaced(const KernelRequest& request,
-                 const std::optional<Result<runtime::Artifact>>& outcome) {
-  return request.is_predicted && outcome && *outcome && !codegen::check_spills(**outcome);
+/// True if the kernel was predicted and spills: the default schedule takes its place.
+bool is_replaced(const KernelRequest& request, const runtime::Artifact& artifact) {
+  return request.is_predicted && !codegen::check_spills(artifact);
 }
 
-/// The kernels of the default schedules take the place of those that were predicted and spill.
+/// Replaces those kernels. Requires: all were built.
 void replace_spilling(std::span<const KernelRequest> requests, Outcomes& outcomes,
                       const Target& target, const Environment& environment,
                       const Builders& builders) {
   std::vector<size_t> places;
   std::vector<KernelRequest> defaults;
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (!is_replaced(requests[i], outcomes[i])) continue;
+    if (!is_replaced(requests[i], **outcomes[i])) continue;
     const auto schedule = schedules::default_schedule(requests[i].workload, target);
     if (!schedule) {
       outcomes[i] = tl::unexpected(schedule.error());
@@ -106,7 +150,7 @@ void replace_spilling(std::span<const KernelRequest> requests, Outcomes& outcome
     defaults.push_back({requests[i].workload, schedule->to_string()});
     places.push_back(i);
   }
-  Outcomes built = build_side_by_side(defaults, target, environment, builders);
+  Outcomes built = SideBySide(defaults, target, environment, builders).build();
   for (size_t i = 0; i < built.size(); ++i) {
     if (built[i] && *built[i])
       if (const Status fits = codegen::check_spills(**built[i]); !fits)
@@ -123,22 +167,20 @@ Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelReque
                                                      const Builders& builders,
                                                      BuiltKernels& built) {
   const std::vector<KernelRequest> missing = missing_in(built, requests);
-  Outcomes outcomes = build_side_by_side(missing, target, environment, builders);
-  replace_spilling(missing, outcomes, target, environment, builders);
-  Status failed;
-  bool is_interrupted = false;
-  for (size_t i = 0; i < missing.size(); ++i) {
-    if (!outcomes[i])
-      is_interrupted = true;
-    else if (*outcomes[i])
-      built[key_of(missing[i])] = std::move(**outcomes[i]);
-    else if (failed)
-      failed = tl::unexpected(outcomes[i]->error());
-  }
-  TW_RETURN_IF_ERROR(failed);
-  if (is_interrupted)
+  Outcomes outcomes = SideBySide(missing, target, environment, builders).build();
+  const auto is_built = [](const auto& outcome) { return outcome && *outcome; };
+  if (std::ranges::all_of(outcomes, is_built))
+    replace_spilling(missing, outcomes, target, environment, builders);
+  for (size_t i = 0; i < missing.size(); ++i)
+    if (is_built(outcomes[i]) && !is_replaced(missing[i], **outcomes[i]))
+      built[key_of(missing[i])] = **outcomes[i];
+  if (std::ranges::all_of(outcomes, is_built)) return taken_from(built, requests);
+  // What an interrupt ended says of itself that it failed.
+  if (environment.interrupted())
     return fail(ErrorCode::Interrupted, "[compile] interrupted before all kernels were built");
-  return taken_from(built, requests);
+  for (const auto& outcome : outcomes)
+    if (outcome && !*outcome) return tl::unexpected(outcome->error());
+  return fail(ErrorCode::Internal, "[compile] a kernel was not built, and nothing failed");
 }
 
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,

@@ -174,15 +174,17 @@ Result<Workers> start_builders_for(const Target& target, const Target& processor
 Result<Builders> start_builders(const Target& target, const Environment& environment,
                                 double timeout_s) {
   TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
-  const Cancellation cancellation(environment.interrupts, environment.clock);
+  const PoolContext context{target,
+                            0,
+                            timeout_s,
+                            environment.clock,
+                            Cancellation(environment.interrupts, environment.clock),
+                            std::make_shared<BusyTime>(),
+                            artifacts};
   Builders builders{artifacts, {}};
-  for (size_t i = 0; i < builders_for(target, 0); ++i) {
-    const PoolContext context{
-        target,   0, timeout_s, environment.clock, cancellation, std::make_shared<BusyTime>(),
-        artifacts};
+  for (size_t i = 0; i < builders_for(target, 0); ++i)
     builders.each.push_back(std::make_unique<BuilderPool>(
         context, builder_program(*artifacts, environment, Building::Alone), 1));
-  }
   return builders;
 }
 

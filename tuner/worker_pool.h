@@ -34,8 +34,8 @@ enum class Building { BesideTiming, Alone };
 Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
                               double timeout_s, Building building = Building::BesideTiming);
 
-/// Builders that work at the same time, each for a thread of its own, and the store that they leave
-/// kernels in.
+/// Builders that work at the same time, each with a request of its own, and the store that they
+/// leave kernels in.
 struct Builders {
   std::shared_ptr<const ArtifactStore> artifacts;
   std::vector<std::unique_ptr<Builder>> each;

@@ -70,15 +70,17 @@ tl::unexpected<Error> wrong_model(const std::string& why) {
   return fail(ErrorCode::Invalid, "[onnx] " + why);
 }
 
-/// Whether the operator makes f32 of an array of 8 bits. Products may read such an array as it is,
-/// so that passes decide.
+/// True for f32(i32(q) - zero) * scale, where q has 8 bits and the shape of the result.
 bool dequantizes(const dsl::Compute& compute) {
-  const auto is_array = [&](const dsl::Input& input) {
-    return !is_float(input.type) && size_bytes(input.type) == 1 &&
+  const auto is_narrow = [&](const dsl::Input& input) {
+    return !is_float(input.type) && input.type != Bool && size_bytes(input.type) == 1 &&
            input.shape == compute.shape_of(compute.outputs.front());
   };
-  return compute.stages.size() == 1 && compute.stages.front().type == Float32 &&
-         std::ranges::any_of(compute.inputs, is_array);
+  const dsl::Binary* product = compute.stages.front().body.as<dsl::Binary>();
+  const dsl::Cast* number = product ? product->a.as<dsl::Cast>() : nullptr;
+  return compute.stages.size() == 1 && number && product->op == dsl::BinaryOp::Mul &&
+         number->type == Float32 && number->a.type() == Int32 &&
+         std::ranges::any_of(compute.inputs, is_narrow);
 }
 
 }  // namespace
@@ -223,7 +225,7 @@ Status GraphBuilder::bind(const dsl::Compute& compute, const dsl::Workload* work
   return {};
 }
 
-/// Whether the operator is computed at import; if so, its work is taken from what is left of it.
+/// True if the operator is computed at import; then its work is taken from what is left of it.
 bool GraphBuilder::folds(const dsl::Compute& compute, const std::vector<std::string>& inputs) {
   const auto is_constant = [&](const std::string& name) { return graph_.constants.contains(name); };
   int64_t bytes = 0;
@@ -235,7 +237,7 @@ bool GraphBuilder::folds(const dsl::Compute& compute, const std::vector<std::str
   if (!std::ranges::all_of(inputs, is_constant)) return false;
   if (!std::ranges::all_of(compute.outputs, is_small)) return false;
   const int64_t work = work_of(compute);
-  if (work > always_folded && dequantizes(compute)) return false;
+  if (keeps_quantized_ && work > always_folded && dequantizes(compute)) return false;
   const bool fits = work <= most_work_of_one && folding_work_ + work <= most_work;
   if (work > always_folded && !fits) return false;
   folding_work_ += work;

@@ -38,6 +38,10 @@ class GraphBuilder final : public Builder {
   explicit GraphBuilder(int64_t most_bytes = most_filled_bytes_of_all)
       : left_filled_bytes_(std::min(most_bytes, most_filled_bytes_of_all)) {}
 
+  /// Leaves large constants of 8 bits to be dequantized by operators, since products with quantized
+  /// activations may read them as they are. In other models weights are dequantized at once.
+  void keep_quantized_constants() { keeps_quantized_ = true; }
+
   /// A tensor of the graph, and the name that it has as an output of the graph.
   struct Output {
     std::string tensor, name;
@@ -100,6 +104,7 @@ class GraphBuilder final : public Builder {
   std::set<std::string> names_;
   std::map<std::string, int64_t> repeats_;  ///< of a name: how often it was claimed again
   int64_t model_bytes_ = 0, made_bytes_ = 0;
+  bool keeps_quantized_ = false;
   int64_t left_filled_bytes_;               ///< of tensors of equal elements that may still be made
   std::map<std::string, Constant> filled_;  ///< those tensors, by type and element
   bool is_in_loop_ = false;                 ///< the last of graph_.loops

@@ -120,6 +120,12 @@ struct Failure {
   }
 };
 
+/// True if the graph has quantized activations.
+bool quantizes(const GraphProto& graph) {
+  return std::ranges::any_of(
+      graph.node(), [](const NodeProto& node) { return node.op_type() == "QuantizeLinear"; });
+}
+
 class Importer {
  public:
   Importer(ModelProto& model, const DataFolders& folders, const OnnxOptions& options)
@@ -138,6 +144,7 @@ class Importer {
       weights_[tensor.name()] = &tensor;
     TW_RETURN_IF_ERROR(add_inputs(scope));
     claim_outputs(scope);
+    if (quantizes(model_.graph())) builder_.keep_quantized_constants();
     TW_RETURN_IF_ERROR(import_nodes(model_.graph().node(), outputs_of(model_.graph()), scope));
     return finish(scope);
   }

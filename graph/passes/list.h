@@ -13,8 +13,8 @@ namespace tw::graph {
 /// and have nothing that is not needed either.
 Result<Graph> drop_dead(const Graph& graph);
 
-/// No product of f32 has factors that one operator each dequantizes, the one with one scale and
-/// zero point, the other with scales by channels of the result or constants.
+/// Products of a dequantized tensor and a dequantized constant are sums of integers, where their
+/// scales belong to axes of the result and sums fit 32 bits.
 Result<Graph> narrow_products(const Graph& graph);
 
 /// No operator reads constants alone, but for those that are too large to interpret.

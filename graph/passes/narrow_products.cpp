@@ -8,8 +8,9 @@
 //
 // where p' = p - zeros[c] is a constant of 8 or 16 bits. The sum is exact, where each addition of
 // floats is rounded. Elements of a padding are 0 in `a` and in `t`. All products of one q share its
-// t, and so does what else dequantizes it: then q itself is nobody's but the operator's that
-// computes t. Reshapes and transposes may stand behind what dequantizes.
+// t, and other operators that dequantize q read t, too. Then one operator alone reads q, and later
+// passes fuse it with the operator that writes q. Reshapes and transposes may stand between a
+// product and the operator that dequantizes.
 
 #include <algorithm>
 #include <cmath>
@@ -73,12 +74,21 @@ std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType typ
   return std::move(values->at("value"));
 }
 
-/// Whether the read has the axes as its indices, in their order.
+/// True if the read has the axes as its indices, in their order.
 bool is_pointwise(const Read& read, const std::vector<Axis>& axes) {
   if (read.indices.size() != axes.size()) return false;
   for (size_t i = 0; i < axes.size(); ++i)
     if (axis_number(axes, read.indices[i]) != i) return false;
   return true;
+}
+
+int count_reads(const Expr& expr, const std::string& tensor) {
+  int count = 0;
+  dsl::for_each(expr, [&](const Expr& e) {
+    const Read* read = e.as<Read>();
+    count += read && read->tensor == tensor;
+  });
+  return count;
 }
 
 bool is_narrow(DType type) { return !is_float(type) && type != Bool && size_bytes(type) == 1; }
@@ -112,7 +122,7 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
   const Read* read = cast ? cast->a.as<Read>() : nullptr;
   if (!read || !is_narrow(cast->a.type()) || !is_pointwise(*read, d.axes())) return std::nullopt;
   for (const Expr& other : {d.zero, d.scale})
-    if (other.defined() && only_read(other, read->tensor)) return std::nullopt;
+    if (other.defined() && count_reads(other, read->tensor) > 0) return std::nullopt;
   const auto input = d.compute.find_input(read->tensor) - d.compute.inputs.data();
   d.tensor = d.tensors[static_cast<size_t>(input)];
   d.type = cast->a.type();
@@ -120,6 +130,9 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
 }
 
 // ---- factors ------------------------------------------------------------------------------------
+
+/// The largest magnitude of a number of 8 bits less its zero point that 16 bits hold.
+constexpr int64_t most_shifted = 32767;
 
 /// What dequantizes a tensor, and the reshapes and transposes that follow, the last one first.
 struct Source {
@@ -238,6 +251,7 @@ class ProductNarrower {
     // Dot-product instructions need one factor whose neighbours along the sum are packed ahead.
     if (!x || !y || x->constant.has_value() == y->constant.has_value() || !fits(sum, *x, *y))
       return {};
+    if (x->channel && y->channel) return {};
     return rewrite(i, std::move(spelled), *x, *y);
   }
 
@@ -248,15 +262,10 @@ class ProductNarrower {
     return (guard ? guard->a : factor).as<Read>();
   }
 
-  /// Whether the sum reads the input, and no other stage.
+  /// True if the sum reads the input, and no other stage.
   static bool is_read_once(const Compute& compute, const Read& read) {
-    const auto reads = [&](const Expr& e) {
-      const Read* other = e.as<Read>();
-      return other && other->tensor == read.tensor;
-    };
     int count = 0;
-    for (const Stage& stage : compute.stages)
-      dsl::for_each(stage.body, [&](const Expr& e) { count += reads(e); });
+    for (const Stage& stage : compute.stages) count += count_reads(stage.body, read.tensor);
     return count == 1 && compute.find_input(read.tensor);
   }
 
@@ -297,7 +306,7 @@ class ProductNarrower {
       if (!is_known) return none;
     } else {
       const auto zero = zero_of(d);
-      if (!zero) return none;
+      if (!zero || std::abs(*zero) > most_shifted - 255) return none;
       const IntegerLimits limits = integer_limits(d.type);
       factor.zero = *zero;
       factor.largest = std::max(std::abs(limits.least - *zero), std::abs(limits.largest - *zero));
@@ -344,10 +353,13 @@ class ProductNarrower {
       zeros = along_one_axis(d, d.zero, Int32);
       if (!zeros) return false;
     }
-    const int64_t stride = zeros ? strides_of(numbers.shape)[zeros->axis] : 1;
+    const bool has_many = zeros && zeros->values.size() > 1;
+    const int64_t stride = has_many ? strides_of(numbers.shape)[zeros->axis] : 1;
     for (int64_t i = 0; i < numbers.size(); ++i) {
       const int64_t zero = zeros ? zeros->values.get_int(i / stride % zeros->values.size()) : 0;
-      shifted.set_int(i, numbers.get_int(i) - zero);
+      const int64_t value = numbers.get_int(i) - zero;
+      if (std::abs(value) > most_shifted) return false;
+      shifted.set_int(i, value);
     }
     for (size_t i = factor.source.moves.size(); i-- > 0;)
       shifted = moved(std::move(shifted), *factor.source.moves[i]);
@@ -404,7 +416,7 @@ class ProductNarrower {
     return at->second;
   }
 
-  /// Whether no sum leaves 32 bits.
+  /// True if no sum leaves 32 bits.
   static bool fits(const Stage& sum, const Factor& x, const Factor& y) {
     double terms = 1;
     for (const Axis& axis : sum.reduction) terms *= static_cast<double>(axis.extent);
@@ -477,7 +489,7 @@ class ProductNarrower {
     return {};
   }
 
-  /// What else dequantizes q reads t.
+  /// Another operator that dequantizes q reads t instead.
   Status share_centered(size_t i) {
     const auto d = as_dequantized(*operators_[i]);
     const auto zero = d ? zero_of(*d) : std::nullopt;

@@ -312,7 +312,7 @@ esac
         (self.folder / "zoo_compare.py").write_text(
             "import json, os, sys\n"
             "request = json.loads(sys.argv[1])\n"
-            "print('openvino', file=sys.stderr, flush=True)\n"
+            "print('zoo: openvino\\nterminate called', file=sys.stderr, flush=True)\n"
             f"if {condition}:\n    os.kill(os.getpid(), 11)\n"
             "print(json.dumps({'stage': 'right', 'rounds': 0, 'error_ours': 0, 'peers_failed': request['without']}))\n")
         return mock.patch.object(zoo, "FOLDER", self.folder)

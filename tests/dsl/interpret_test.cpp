@@ -133,6 +133,11 @@ TEST(Interpret, Functions) {
   EXPECT_EQ(run("t: f32[] = sin(pi * 0.5)"), Values{1});
   const Arrays a = {{"a", array(Float32, {0.5, 1.5, 2.5, -0.5, -2.5, 2.4})}};
   EXPECT_EQ(run("input a: f32[6]; t: f32[i=6] = round(a[i])", a), (Values{0, 2, 2, 0, -2, 2}));
+  // In f32 it is 1.5, a tie; in f64 less.
+  EXPECT_EQ(run("t: f32[] = round(1.49999999)"), Values{2});
+  EXPECT_EQ(run("t: f64[] = round(1.49999999f64)"), Values{1});
+  const Arrays tenths = {{"a", array(Float32, {0.15, 0.25, 0.35})}};
+  EXPECT_EQ(run("input a: f32[3]; t: f32[i=3] = round(a[i] / 0.1)", tenths), (Values{2, 2, 4}));
   const Arrays bases = {{"a", array(Float32, {-2, -2, 0, 0, 2, 1})}};
   EXPECT_EQ(run("input a: f32[6]; t: f32[i=6] = pow(a[i], f32(i) + 5.0)", bases),
             (Values{-32, 64, 0, 0, 512, 1}));

@@ -1110,5 +1110,29 @@ TEST(OnnxImport, Fault61_InputsOf2To60Elements) {
   expect_unsupported(model, "input 'x': it is too large");
 }
 
+// Large weights of 8 bits are left to the passes where activations are quantized, and only there.
+TEST(OnnxImport, QuantizedModelsKeepTheirWeights) {
+  const auto weights_of = [](bool quantizes) {
+    ModelProto model = empty_model();
+    add_input(model, "x", {2, 64});
+    TensorProto weights = tensor_of("w", TensorProto::INT8, {64, 64});
+    for (int i = 0; i < 64 * 64; ++i) weights.add_int32_data(i % 255 - 127);
+    add_initializer(model, std::move(weights));
+    add_initializer(model, floats("s", {}, {0.5}));
+    if (quantizes) {
+      add_node(model, "QuantizeLinear", {"x", "s"}, {"q"});
+      add_node(model, "DequantizeLinear", {"q", "s"}, {"a"});
+    }
+    add_node(model, "DequantizeLinear", {"w", "s"}, {"f"});
+    add_node(model, "MatMul", {quantizes ? "a" : "x", "f"}, {"y"});
+    add_output(model, "y");
+    const auto graph = imported(model);
+    EXPECT_TRUE(graph) << graph.error().message;
+    return graph->constants.contains("w") ? Int8 : Float32;
+  };
+  EXPECT_EQ(weights_of(true), Int8);
+  EXPECT_EQ(weights_of(false), Float32);
+}
+
 }  // namespace
 }  // namespace tw::graph

@@ -350,6 +350,7 @@ std::map<std::string, Constant> quantized_weights() {
   return {{"z", integer_constant(UInt8, {}, {3})},
           {"s", normal_constant({})},
           {"wq", special_integers(Int8, {4, 4, 3, 3})},
+          {"v", special_integers(Int8, {6, 4})},
           {"ws", normal_constant({4})}};
 }
 
@@ -437,8 +438,8 @@ TEST(NarrowProducts, LeavesOtherProducts) {
   };
   const std::string quantized_image = "input q: u8[1, 4, 6, 6]\n";
   // Weights that nobody dequantizes.
-  left(dequantized_image + convolution("y", "a", "v"),
-       quantized_image + "input v: f32[4, 4, 3, 3]\n");
+  left(dequantized_image + convolution("y", "a", "u"),
+       quantized_image + "input u: f32[4, 4, 3, 3]\n");
   // Scales that differ along the sum.
   const std::string by_input =
       "w = expr(wq, ws) fast weight in0: i8[4, 4, 3, 3]; weight in1: f32[4]; out: f32[a=4, b=4, "
@@ -451,12 +452,69 @@ TEST(NarrowProducts, LeavesOtherProducts) {
       "y = expr(a, b) fast input in0: f32[6, 6]; input in1: f32[6, 6]; out: f32[a=6, b=6] = "
       "sum(c=6) in0[a, c] * in1[c, b]\n",
       "input p: u8[6, 6]\ninput q: u8[6, 6]\n");
+  // Scales along both axes of the result.
+  left(
+      "a = expr(q, ws) fast input in0: u8[4, 6]; weight in1: f32[4]; out: f32[a=4, b=6] = "
+      "f32(i32(in0[a, b])) * in1[a]\n"
+      "w = expr(v, ws) fast weight in0: i8[6, 4]; weight in1: f32[4]; out: f32[a=6, b=4] = "
+      "f32(i32(in0[a, b])) * in1[b]\n"
+      "y = expr(a, w) fast input in0: f32[4, 6]; input in1: f32[6, 4]; out: f32[a=4, b=4] = "
+      "sum(c=6) in0[a, c] * in1[c, b]\n",
+      "input q: u8[4, 6]\n");
+  // Zero points beyond 16 bits.
+  left(
+      "a = expr(q) fast input in0: u8[4, 6]; out: f32[a=4, b=6] = f32(i32(in0[a, b]) - 40000i32) * "
+      "0.5\n"
+      "w = expr(v) fast weight in0: i8[6, 4]; out: f32[a=6, b=4] = f32(i32(in0[a, b])) * 0.5\n"
+      "y = expr(a, w) fast input in0: f32[4, 6]; input in1: f32[6, 4]; out: f32[a=4, b=4] = "
+      "sum(c=6) in0[a, c] * in1[c, b]\n",
+      "input q: u8[4, 6]\n");
+  // A padding that is not 0.
+  std::string padded = convolution("y", "a", "w");
+  padded.replace(padded.find("0.0)"), 4, "1.0)");
+  left(dequantized_image + dequantized_weights + padded, quantized_image);
+  // The class strict.
+  std::string strict = dequantized_image + dequantized_weights + convolution("y", "a", "w");
+  for (size_t at = 0; (at = strict.find(" fast ", at)) != std::string::npos;)
+    strict.replace(at, 6, " strict ");
+  left(strict, quantized_image);
   // A scale that is no constant.
   left(
       "a = expr(q, t) fast input in0: u8[1, 4, 6, 6]; input in1: f32[]; out: f32[a=1, b=4, c=6, "
       "d=6] = f32(i32(in0[a, b, c, d])) * in1[]\n" +
           dequantized_weights + convolution("y", "a", "w"),
       quantized_image + "input t: f32[]\n");
+}
+
+// 255 * 128 * 70,000 is beyond 32 bits.
+TEST(NarrowProducts, SumsFit32Bits) {
+  const auto product = [](int64_t terms) {
+    const std::string n = std::to_string(terms);
+    return graph_from("input q: u8[2, " + n + "]\n" + "a = expr(q) fast input in0: u8[2, " + n +
+                          "]; out: f32[a=2, b=" + n + "] = f32(i32(in0[a, b])) * 0.5\n" +
+                          "w = expr(v) fast weight in0: i8[" + n + ", 2]; out: f32[a=" + n +
+                          ", b=2] = f32(i32(in0[a, b])) * 0.5\n" +
+                          "y = expr(a, w) fast input in0: f32[2, " + n + "]; input in1: f32[" + n +
+                          ", 2]; out: f32[a=2, b=2] = sum(c=" + n +
+                          ") in0[a, c] * in1[c, b]\noutput y\n",
+                      {{"v", special_integers(Int8, {terms, 2})}});
+  };
+  EXPECT_THAT(after("narrow_products", product(60'000)), HasSubstr("i32(in0["));
+  EXPECT_EQ(after("narrow_products", product(70'000)), operators_of(product(70'000)));
+}
+
+// The image and its floats are outputs too.
+TEST(NarrowProducts, OutputsStay) {
+  const Graph graph = graph_from(
+      "input x: f32[1, 4, 6, 6]\n" +
+          fmt::format("q = expr(x) fast input in0: f32[{}]; out: u8[{}] = "
+                      "u8(clamp(round(in0[a, b, c, d] * 50.0) + 3.0, "
+                      "0.0, 255.0))\n",
+                      image_shape, image_axes) +
+          dequantized_image + dequantized_weights + convolution("y", "a", "w") + "output y, q, a\n",
+      quantized_weights());
+  EXPECT_THAT(after("narrow_products", graph),
+              HasSubstr("y = expr(q.centered, wq.narrow, y.scale)"));
 }
 
 // ---- fuse_padding, fold_scale -------------------------------------------------------------------

@@ -105,6 +105,12 @@ TEST(DotProducts, AreOfferedWhereTheTargetHasThem) {
                                [](const Knob& knob) { return knob.name == "c.dot"; });
   };
   EXPECT_TRUE(offers(byte_product, "x86-64-v3"));
+  // The loops that are within the image have no guard.
+  EXPECT_TRUE(
+      offers("input a: i16[8, 6, 6]; weight b: i8[16, 8, 3, 3]; c: i32[k=16, y=6, x=6] = "
+             "sum(e=8, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && "
+             "x + s - 1 < 6, a[e, y + r - 1, x + s - 1], 0i16)) * i32(b[k, e, r, s])",
+             "x86-64-v3"));
   EXPECT_FALSE(
       offers("input a: f32[6, 16]; weight b: f32[16, 24]; "
              "c: f32[m=6, n=24] = sum(k=16) a[m, k] * b[k, n]",

@@ -183,5 +183,29 @@ TEST(Strategy, StepsBeforeTheUseOfAChoiceDoNotDependOnIt) {
     }
 }
 
+// Samples are drawn from the heads alone.
+TEST(Strategy, EachConfigurationThatIsAllowedBeginsWithAHead) {
+  Random random(6);
+  size_t checked = 0;
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "cuda:sm_90a"})
+    for (const Case& c : cases()) {
+      const ComputePlan plan = plan_stages({c.compute}, *parse_target(target)).value();
+      for (const StagePlan& stage : plan.stages)
+        for (const Strategy& strategy : strategies()) {
+          const auto match = strategy.match(plan, stage);
+          if (!match) continue;
+          ASSERT_LE(match->knobs_of_head(), match->knobs().size());
+          const std::vector<int64_t> values = allowed_values(*match, random);
+          if (values.empty()) continue;
+          const std::span<const int64_t> all(values);
+          for (size_t k = 1; k <= match->knobs_of_head(); ++k) {
+            EXPECT_TRUE(match->may_begin_with(all.first(k))) << target << " " << c.name;
+            ++checked;
+          }
+        }
+    }
+  EXPECT_GT(checked, 20u);
+}
+
 }  // namespace
 }  // namespace tw::schedules

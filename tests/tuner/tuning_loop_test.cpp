@@ -386,7 +386,7 @@ TEST_F(TuningLoop, WhereTasksAreManyEachGetsASmallFirstBatch) {
   for (const Result<Tuned>& result : *results) EXPECT_TRUE(result) << result.error().message;
   work_.events.clear();
   ASSERT_TRUE(run({.budget_s = 4, .trials = 8, .batch = 8}));
-  // One of eight points may be a program that another is.
+  // Two of eight points may be the same program.
   EXPECT_THAT(work_.events, testing::Contains(testing::AnyOf("begin 8", "begin 7")));
 }
 
