@@ -88,7 +88,7 @@ def refusal_of(code, stderr, limit_s):
 
 
 def doing_of(stderr):
-    """What a comparison was doing when it ended."""
+    """The latest step that a comparison named."""
     marked = [line.removeprefix(MARK) for line in stderr.splitlines() if line.startswith(MARK)]
     return marked[-1] if marked else last_line(stderr)
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <utility>
@@ -524,6 +525,27 @@ bool is_reshape(const Operator& op) {
   Compute expected = plain ? canonical(*plain).compute : Compute{};
   given.compute.inputs[0].constant = false;
   return plain && dsl::to_line(given.compute) == dsl::to_line(expected);
+}
+
+dsl::Array permuted(const dsl::Array& array, const std::vector<size_t>& order) {
+  const size_t rank = order.size(), element = static_cast<size_t>(size_bytes(array.type));
+  std::vector<int64_t> strides(rank, 1);
+  for (size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * array.shape[i];
+  dsl::Array result = {array.type, std::vector<int64_t>(rank),
+                       std::vector<std::byte>(array.data.size())};
+  for (size_t i = 0; i < rank; ++i) result.shape[i] = array.shape[order[i]];
+  std::vector<int64_t> index(rank, 0);
+  int64_t from = 0;
+  for (size_t to = 0; to < result.data.size(); to += element) {
+    std::memcpy(&result.data[to], &array.data[static_cast<size_t>(from) * element], element);
+    for (size_t i = rank; i-- > 0;) {
+      from += strides[order[i]];
+      if (++index[i] < result.shape[i]) break;
+      from -= strides[order[i]] * result.shape[i];
+      index[i] = 0;
+    }
+  }
+  return result;
 }
 
 std::optional<std::vector<size_t>> as_transpose(const Operator& op) {

@@ -63,6 +63,10 @@ bool is_reshape(const Operator& op);
 /// A copy is the identity. nullopt for any other operator.
 std::optional<std::vector<size_t>> as_transpose(const Operator& op);
 
+/// The array with permuted dimensions: dimension i of the result is dimension order[i] of the
+/// array.
+dsl::Array permuted(const dsl::Array& array, const std::vector<size_t>& order);
+
 /// Inputs of an operator, by their numbers, as they stand one after another along one dimension of
 /// its only output. One may stand there several times.
 struct Concatenation {

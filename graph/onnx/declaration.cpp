@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/integer.h"
@@ -241,31 +240,6 @@ Result<Value> reshaped(Builder& builder, const Value& value, const Shape& shape)
   TW_RETURN_IF_ERROR(add_reshape(builder, value, shape, name));
   return builder.value(name);
 }
-
-namespace {
-
-/// Copies the elements of an array in the order of permuted dimensions.
-dsl::Array permuted(const dsl::Array& array, const std::vector<size_t>& order) {
-  const size_t rank = order.size(), element = static_cast<size_t>(size_bytes(array.type));
-  Shape strides(rank, 1);
-  for (size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * array.shape[i];
-  dsl::Array result = {array.type, Shape(rank), std::vector<std::byte>(array.data.size())};
-  for (size_t i = 0; i < rank; ++i) result.shape[i] = array.shape[order[i]];
-  Shape index(rank, 0);
-  int64_t from = 0;
-  for (size_t to = 0; to < result.data.size(); to += element) {
-    std::memcpy(&result.data[to], &array.data[static_cast<size_t>(from) * element], element);
-    for (size_t i = rank; i-- > 0;) {
-      from += strides[order[i]];
-      if (++index[i] < result.shape[i]) break;
-      from -= strides[order[i]] * result.shape[i];
-      index[i] = 0;
-    }
-  }
-  return result;
-}
-
-}  // namespace
 
 Status add_transpose(Builder& builder, const Value& value, const std::vector<size_t>& order,
                      const std::string& output) {

@@ -31,16 +31,6 @@ bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
   return true;
 }
 
-bool is_pointwise(const Read& read, const std::vector<Axis>& axes) {
-  if (read.indices.size() != axes.size()) return false;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    // The only element of a dimension may be spelled as 0.
-    const bool is_only = axes[i].extent == 1 && dsl::is_int(read.indices[i], 0);
-    if (!is_only && axis_number(axes, read.indices[i]) != i) return false;
-  }
-  return true;
-}
-
 /// Narrows the box to where axis + offset is at least `low` and below `high`.
 void narrow(Ranges& box, const Shifted& at, std::optional<int64_t> low,
             std::optional<int64_t> high) {
@@ -144,6 +134,16 @@ class Pieces {
 };
 
 }  // namespace
+
+bool is_pointwise(const Read& read, const std::vector<Axis>& axes) {
+  if (read.indices.size() != axes.size()) return false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    // The only element of a dimension may be spelled as 0.
+    const bool is_only = axes[i].extent == 1 && dsl::is_int(read.indices[i], 0);
+    if (!is_only && axis_number(axes, read.indices[i]) != i) return false;
+  }
+  return true;
+}
 
 Spelled in_canonical_names(const Operator& op) {
   Canonical form = canonical(op.workload.compute);

@@ -40,6 +40,9 @@ const dsl::Stage* only_stage(const Operator& op);
 /// numbers by channel is elementwise, a transpose or a slice is not.
 bool is_elementwise(const Operator& op);
 
+/// True if the read has the axes as its indices, in their order.
+bool is_pointwise(const dsl::Read& read, const std::vector<dsl::Axis>& axes);
+
 /// How often the stage reads the tensor; nullopt where it is not always read at the stage's axes,
 /// as an array of the stage's shape.
 std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl::Stage& stage,

@@ -74,14 +74,6 @@ std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType typ
   return std::move(values->at("value"));
 }
 
-/// True if the read has the axes as its indices, in their order.
-bool is_pointwise(const Read& read, const std::vector<Axis>& axes) {
-  if (read.indices.size() != axes.size()) return false;
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axis_number(axes, read.indices[i]) != i) return false;
-  return true;
-}
-
 int count_reads(const Expr& expr, const std::string& tensor) {
   int count = 0;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -134,7 +126,8 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
 /// The largest magnitude of a number of 8 bits less its zero point that 16 bits hold.
 constexpr int64_t most_shifted = 32767;
 
-/// What dequantizes a tensor, and the reshapes and transposes that follow, the last one first.
+/// The operator that dequantizes a tensor, and the reshapes and transposes behind it, the last one
+/// first.
 struct Source {
   Dequantized dequantized;
   std::vector<const Operator*> moves = {};
@@ -171,25 +164,13 @@ Result<Array> narrowed(const Array& values) {
   return result;
 }
 
-/// The array with dimension i at position[i].
-Array permuted(const Array& array, const std::vector<size_t>& position) {
-  Array result = array;
-  std::vector<int64_t> at(array.shape.size(), 0), to = at;
-  for (size_t i = 0; i < position.size(); ++i) result.shape[position[i]] = array.shape[i];
-  for (int64_t i = 0; i < array.size(); ++i) {
-    for (size_t d = 0; d < at.size(); ++d) to[position[d]] = at[d];
-    result.set_int(result.offset(to), array.get_int(i));
-    for (size_t d = at.size(); d-- > 0;) {
-      if (++at[d] < array.shape[d]) break;
-      at[d] = 0;
-    }
-  }
-  return result;
-}
-
 /// The array behind a reshape or a transpose.
 Array moved(Array array, const Operator& move) {
-  if (const auto position = as_transpose(move)) return permuted(array, *position);
+  if (const auto position = as_transpose(move)) {
+    std::vector<size_t> order(position->size());
+    for (size_t i = 0; i < order.size(); ++i) order[(*position)[i]] = i;
+    return permuted(array, order);
+  }
   array.shape = move.workload.compute.stages.front().shape();
   return array;
 }
@@ -218,6 +199,7 @@ class ProductNarrower {
 
   Result<Graph> run() {
     for (size_t i = 0; i < operators_.size(); ++i) TW_RETURN_IF_ERROR(visit(i));
+    if (centered_.empty()) return graph_;
     for (size_t i = 0; i < operators_.size(); ++i) TW_RETURN_IF_ERROR(share_centered(i));
     std::vector<Operator> result = std::move(centering_[0]);
     for (size_t i = 0; i < operators_.size(); ++i) {
@@ -232,7 +214,7 @@ class ProductNarrower {
   /// A product whose factors are dequantized becomes one of integers.
   Status visit(size_t i) {
     const Operator& op = *operators_[i];
-    if (!is_fast(op) || op.outputs.size() != 1) return {};
+    if (!is_fast(op) || op.outputs.size() != 1 || !has_reduction(op.workload.compute)) return {};
     Spelled spelled = in_canonical_names(op);
     const Stage& sum = spelled.compute.stages.front();
     const Binary* product = sum.body.as<Binary>();

@@ -407,7 +407,7 @@ TEST(NarrowProducts, ProductsReadTransposedWeights) {
   EXPECT_THAT(lines, HasSubstr("weight in1: i16[4, 8]"));
 }
 
-// What else dequantizes the image shares its centered form, and reshapes may stand between.
+// Other operators that dequantize the image share its centered form. Reshapes may stand between.
 TEST(NarrowProducts, OtherReadersShareWhatIsCentered) {
   const Graph graph = graph_from(
       "input q: u8[1, 6, 4]\n"

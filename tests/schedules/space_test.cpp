@@ -144,7 +144,7 @@ void expect_layouts(const Problem& problem, const char* target) {
     }
   }
   EXPECT_GT(legal, 4);
-  // Of a space whose blocks are no whole vectors, some schedules are those of several points.
+  // Where blocks are no whole vectors, some schedules are those of several points.
   EXPECT_LE(lost, 4);
 }
 
