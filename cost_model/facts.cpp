@@ -228,15 +228,22 @@ class PhaseWalk {
   }
 
   Status visit_if(const If& branch) {
-    const double outer_weight = weight_;
-    // What differs between lanes is a mask, made once.
-    if (!differs_by_lane(branch.condition)) {
-      double copies = weight_;
-      for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
-        copies *= code_copies(levels_[i]);
-      current_block().instructions.tests += copies;
-      kernel_.if_tests += current().iterations() * copies;
+    // What differs between lanes is a mask, made once. All lanes go through the statements.
+    if (differs_by_lane(branch.condition)) {
+      const double outer_share = lane_share_;
+      lane_share_ *= probability(levels_, branch.condition);
+      const bool outer_masked = std::exchange(masked_, true);
+      const Status status = visit(*branch.body);
+      masked_ = outer_masked;
+      lane_share_ = outer_share;
+      return status;
     }
+    const double outer_weight = weight_;
+    double copies = weight_;
+    for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
+      copies *= code_copies(levels_[i]);
+    current_block().instructions.tests += copies;
+    kernel_.if_tests += current().iterations() * copies;
     weight_ *= probability(levels_, branch.condition);
     TW_RETURN_IF_ERROR(visit(*branch.body));
     weight_ = outer_weight;
@@ -529,6 +536,10 @@ class PhaseWalk {
     const double instructions = site.weight * site.registers;
     block.instructions.fma += instructions * operations.fma;
     block.instructions.arithmetic += instructions * (operations.arithmetic + operations.selects);
+    // AVX2 has no masked multiply-add: it takes a multiplication, a mask and an addition.
+    const bool has_mask_registers = machine_.core.vector_bytes >= 64;
+    if (masked_ && !has_mask_registers)
+      block.instructions.arithmetic += 2 * instructions * operations.fma;
     block.instructions.arithmetic += instructions * operations.roots;
     block.instructions.divisions +=
         instructions * divider_work(site) * (operations.divisions + operations.roots);
@@ -552,10 +563,10 @@ class PhaseWalk {
     const double flops = site.weight * lanes() * operations.flops();
     block.flops += flops;
     kernel_.flops += executions * flops;
-    kernel_.useful_flops += executions * flops * operations.useful;
+    kernel_.useful_flops += executions * flops * operations.useful * lane_share_;
     kernel_.fma_flops += executions * site.weight * lanes() * 2 * operations.fma;
     kernel_.selects += executions * site.weight * operations.selects;
-    kernel_.partial_flops += executions * flops * (1 - evenness());
+    kernel_.partial_flops += executions * flops * (1 - evenness() * lane_share_);
   }
 
   /// The average share of a whole tile that the trimmed loops and guards around leave.
@@ -963,9 +974,11 @@ class PhaseWalk {
   std::vector<Node> nodes_;
   int node_ = -1;
   int task_node_ = 0;
-  double weight_ = 1;  // of the conditions within the current node
-  size_t body_ = 0;    // number of the body of the innermost loop that is no vector loop
-  size_t bodies_ = 0;  // such bodies so far
+  double weight_ = 1;      // of the conditions within the current node
+  bool masked_ = false;    // statements are under a condition that differs between lanes
+  double lane_share_ = 1;  // of the lanes that meet it
+  size_t body_ = 0;        // number of the body of the innermost loop that is no vector loop
+  size_t bodies_ = 0;      // such bodies so far
   std::vector<int> block_nodes_;
   // For each block, the sets of Register buffers that are in scope at the same time.
   std::vector<std::vector<std::vector<size_t>>> block_buffers_;

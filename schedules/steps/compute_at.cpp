@@ -14,13 +14,56 @@ using dsl::Stage;
 
 namespace {
 
+/// The region that several reads access along one dimension.
+class Region {
+ public:
+  explicit Region(int64_t extent) : last_(extent - 1) {}
+
+  /// A read of the element with this index, or nullopt: of an unknown one. An index that is cut off
+  /// at the last element, min(e, last), reads what the index e reads, or the last element.
+  void add(std::optional<Interval> interval) {
+    if (!interval) {
+      whole_ = true;
+    } else if (const auto cut = interval->low.as<dsl::Binary>();
+               cut && cut->op == dsl::BinaryOp::Min && dsl::is_int(cut->b, last_)) {
+      cut_.push_back(std::move(*interval));
+    } else {
+      extend(*interval);
+    }
+  }
+
+  /// nullopt: all of the dimension.
+  std::optional<Interval> covered() && {
+    for (const Interval& cut : cut_) {
+      // Where the box begins at an element that is read, it begins before the last one, and reaches
+      // from there to e. Legality refuses a box that begins behind the last element.
+      const Interval uncut{cut.low.as<dsl::Binary>()->a, cut.extent};
+      const auto both = box_ ? cover(*box_, uncut) : std::nullopt;
+      const bool begins_alike = both && dsl::equal(both->low, box_->low);
+      extend(begins_alike ? uncut : cut);
+    }
+    return whole_ || (box_ && box_->extent > last_) ? std::nullopt : box_;
+  }
+
+ private:
+  void extend(const Interval& interval) {
+    const auto both = box_ ? cover(*box_, interval) : interval;
+    if (!both) whole_ = true;
+    if (both) box_ = both;
+  }
+
+  int64_t last_;
+  std::optional<Interval> box_;
+  std::vector<Interval> cut_;
+  bool whole_ = false;
+};
+
 /// The region of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers
 /// inside of the loop.
 Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& tensor,
                                            const StageNest& consumer, int index,
                                            const std::vector<int64_t>& shape) {
-  std::vector<std::optional<Interval>> box(shape.size());
-  std::vector<bool> whole(shape.size(), false);
+  std::vector<Region> regions(shape.begin(), shape.end());
   std::map<std::string, int64_t> inside;
   for (size_t i = static_cast<size_t>(index) + 1; i < consumer.loops.size(); ++i)
     inside[consumer.loops[i].variable] = consumer.loops[i].extent;
@@ -36,14 +79,8 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
         axis[body.axes[i].name] = reader.axis.at(reader.stage.axes[i].name);
     for_each_read(body.body, [&](const dsl::Read& r) {
       if (r.tensor != tensor) return;
-      for (size_t d = 0; d < shape.size(); ++d) {
-        const auto interval = interval_of(dsl::substitute(r.indices[d], axis), inner);
-        const auto covered = !interval ? std::nullopt
-                             : box[d]  ? cover(*box[d], *interval)
-                                       : interval;
-        if (!covered) whole[d] = true;
-        if (covered) box[d] = covered;
-      }
+      for (size_t d = 0; d < shape.size(); ++d)
+        regions[d].add(interval_of(dsl::substitute(r.indices[d], axis), inner));
     });
   };
   for (const StageNest& reader : nest.stages) {
@@ -64,13 +101,8 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
     if (reader.epilogue) add_reads(reader, *reader.epilogue);
   }
   std::vector<Interval> result;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (!box[d] || whole[d] || box[d]->extent >= shape[d]) {
-      result.push_back({Expr(0), shape[d]});
-    } else {
-      result.push_back(*box[d]);
-    }
-  }
+  for (size_t d = 0; d < shape.size(); ++d)
+    result.push_back(std::move(regions[d]).covered().value_or(Interval{Expr(0), shape[d]}));
   return result;
 }
 

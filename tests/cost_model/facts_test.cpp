@@ -467,6 +467,32 @@ TEST(Facts, GuardsCountTestsAndSkippedWork) {
   EXPECT_DOUBLE_EQ(facts.flops, 2.0 * 64 * 48 * 128);
 }
 
+// All lanes of a vector go through a statement that some of them do not take.
+TEST(Facts, MasksSkipNoWorkAndTakeInstructions) {
+  const auto facts_under = [](const Expr& condition, const Target& target) {
+    Program program = naive_gemm();
+    const Expr product =
+        read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
+    const Block sum = {Stmt{If{
+        condition, block({assign("c", {var("i"), var("j")}, product, schedules::Combine::Sum)})}}};
+    const Loop lanes{"j", 0, 16, LoopKind::Vector, block(sum)};
+    program.phases[0].body = block(nest({{"k", 128}}, {Stmt{lanes}}));
+    return facts_of(program, target);
+  };
+  const Target avx2 = *parse_target("x86-64-v3");
+  const KernelFacts masked = facts_under(var("j") < 8, avx2),
+                    always = facts_under(var("k") >= 0, avx2);
+  EXPECT_EQ(masked.if_tests, 0);
+  EXPECT_DOUBLE_EQ(masked.flops, always.flops);
+  EXPECT_DOUBLE_EQ(masked.useful_flops, always.useful_flops / 2);
+  EXPECT_DOUBLE_EQ(masked.partial_flops, masked.flops / 2);
+  EXPECT_DOUBLE_EQ(masked.instructions.fma, always.instructions.fma);
+  // The mask, and the sum that no multiply-add does.
+  EXPECT_DOUBLE_EQ(masked.instructions.arithmetic,
+                   always.instructions.arithmetic + 2 * masked.instructions.fma);
+  EXPECT_DOUBLE_EQ(facts_under(var("j") < 8, avx512()).instructions.arithmetic, 0);
+}
+
 TEST(Facts, PaddingThatIsMultipliedIsNotUseful) {
   Program program = naive_gemm();
   const Expr padded = dsl::select(var("k") < 96, read("a", {var("i"), var("k")}, Float32),

@@ -53,6 +53,19 @@ TEST(Nest, StepsChangeLoops) {
   EXPECT_EQ(loops_after(chain, "compute_at u out i", "u"), "u: for i in 0..2");
 }
 
+// The last of five tiles of three is cut off at element 12: its region is that of the others.
+TEST(Nest, RegionsOfReadsThatAreCutOffAtTheEndAreAsLongAsOthers) {
+  const std::string tiles =
+      "input a: f32[13]; u: f32[i=13] = a[i] + 1; "
+      "out: f32[t=5] = u[3 * t] + u[min(3 * t + 2, 12)] * u[min(3 * t + 1, 12)]";
+  EXPECT_EQ(loops_after(tiles, "compute_at u out t", "u"), "u: for i in 0..3");
+  // Nothing is known to be read near the end: from 0 on.
+  const std::string far =
+      "input a: f32[13]; u: f32[i=13] = a[i] + 1; "
+      "out: f32[t=5] = u[t] + u[min(3 * t + 1, 12)]";
+  EXPECT_EQ(loops_after(far, "compute_at u out t", "u"), "u: for i in 0..13");
+}
+
 class NestErrors : public ::testing::TestWithParam<NestCase> {};
 
 TEST_P(NestErrors, SayWhy) {
