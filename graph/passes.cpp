@@ -95,10 +95,10 @@ tl::unexpected<Error> broken(const Pass& pass, const std::string& why) {
 
 /// Runs the pass on each part of the graph. Parts take constants and results from each other, so
 /// what is dead is known of the whole graph alone.
-Result<Graph> applied(const Pass& pass, Graph graph) {
-  if (graph.loops.empty()) return pass.apply(graph);
+Result<Graph> applied(const Pass& pass, Graph graph, const PassOptions& options) {
+  if (graph.loops.empty()) return pass.apply(graph, options);
   for (const PartNumber number : parts_of(graph)) {
-    TW_TRY(Graph part, pass.apply(part_of(graph, number)));
+    TW_TRY(Graph part, pass.apply(part_of(graph, number), options));
     TW_TRY(graph, with_part(graph, number, std::move(part)));
   }
   return drop_dead(graph);
@@ -131,7 +131,7 @@ class PassRunner {
   Status run(const Pass& pass) {
     PassRun record{std::string(pass.name), 0, passed_.graph.operators.size(), 0};
     const double start = options_.clock_s();
-    TW_TRY(passed_.graph, applied(pass, passed_.graph));
+    TW_TRY(passed_.graph, applied(pass, passed_.graph, options_));
     record.seconds = options_.clock_s() - start;
     record.operators_after = passed_.graph.operators.size();
     passed_.runs.push_back(std::move(record));
@@ -158,42 +158,51 @@ class PassRunner {
   dsl::Arrays inputs_, outputs_;
 };
 
+/// A pass that has no options.
+template <Result<Graph> (*pass)(const Graph&)>
+Result<Graph> without_options(const Graph& graph, const PassOptions& /*options*/) {
+  return pass(graph);
+}
+
 }  // namespace
 
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> table = {
-      {"drop_dead", "each operator is needed by an output, each constant is read", drop_dead},
+      {"drop_dead", "each operator is needed by an output, each constant is read",
+       without_options<drop_dead>},
       {"narrow_products", "products of dequantized numbers of 8 bits are sums of integers",
-       narrow_products, true},
+       without_options<narrow_products>, true},
       {"fold_constants", "no operator reads constants alone, but for very large ones",
        fold_constants},
+      {"widen_factors", "products read floats of 16 bits once each, or find them as f32",
+       without_options<widen_factors>},
       {"remove_copies", "no copies, no reshape of a reshape, no transpose of a transpose",
-       remove_copies},
+       without_options<remove_copies>},
       {"sink_reshapes",
        "elementwise operators run before the reshape of what they could be fused with",
-       sink_reshapes},
+       without_options<sink_reshapes>},
       {"share_common", "equal operators on the same tensors, and equal constants, are one",
-       share_common},
+       without_options<share_common>},
       {"fuse_padding", "convolutions and max pooling by name pad their input themselves",
-       fuse_padding},
+       without_options<fuse_padding>},
       {"fold_scale", "scales and shifts by channel are part of constant weights and the bias",
-       fold_scale},
-      {"name_attention", "softmax(q k^T / sqrt(d)) v is one operator 'attention'", name_attention,
-       true},
+       without_options<fold_scale>},
+      {"name_attention", "softmax(q k^T c) v is one operator 'attention'",
+       without_options<name_attention>, true},
       {"fuse_elementwise", "chains and diamonds of elementwise operators of one shape are one",
-       fuse_elementwise},
+       without_options<fuse_elementwise>},
       {"fuse_epilogues", "an operator with reductions has its only reader, if that is elementwise",
-       fuse_epilogues},
+       without_options<fuse_epilogues>},
       {"fuse_prologues",
        "an operator with reductions, products aside, has elementwise operators that it alone reads",
-       fuse_prologues, true},
-      {"merge_siblings", "1x1 convolutions side by side in a concatenation are one", merge_siblings,
-       true},
+       without_options<fuse_prologues>, true},
+      {"merge_siblings", "1x1 convolutions side by side in a concatenation are one",
+       without_options<merge_siblings>, true},
       {"nest_concatenations", "concatenations read the earlier ones that they contain",
-       nest_concatenations},
+       without_options<nest_concatenations>},
       {"compress_blocks",
        "products with constant weights read the blocks that are not zero, if at most half are left",
-       compress_blocks, true},
+       without_options<compress_blocks>, true},
   };
   return table;
 }

@@ -22,15 +22,9 @@
 
 namespace tw::graph {
 
-struct Pass {
-  std::string_view name;
-  std::string_view guarantee;  ///< what holds for the graph afterwards
-  Result<Graph> (*apply)(const Graph& graph);
-  bool is_optional = false;  ///< a network may be faster without it: measure both
-};
-
-/// In the order in which they run.
-const std::vector<Pass>& passes();
+/// Computes the outputs of a workload by a kernel. Takes an array for each input, by its name.
+using Evaluate =
+    std::function<Result<dsl::Arrays>(const dsl::Workload& workload, const dsl::Arrays& inputs)>;
 
 struct PassOptions {
   std::set<std::string> disabled = {};  ///< names of passes that are left out
@@ -40,10 +34,23 @@ struct PassOptions {
   /// Strict makes all operators strict, so that passes change no rounding; Fast leaves each as it
   /// is.
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;
+  /// For operators on constants that the interpreter would take long for. Without it, or where it
+  /// fails, it is the interpreter that computes them, or they stay operators.
+  Evaluate evaluate = {};
   StopToken stop = {};  ///< asked between passes
   /// A clock in seconds, for PassRun::seconds.
   std::function<double()> clock_s = [] { return 0.0; };
 };
+
+struct Pass {
+  std::string_view name;
+  std::string_view guarantee;  ///< what holds for the graph afterwards
+  Result<Graph> (*apply)(const Graph& graph, const PassOptions& options);
+  bool is_optional = false;  ///< a network may be faster without it: measure both
+};
+
+/// In the order in which they run.
+const std::vector<Pass>& passes();
 
 struct PassRun {
   std::string name;

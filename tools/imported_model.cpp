@@ -11,6 +11,7 @@
 #include "graph/onnx/import.h"
 #include "tools/quote.h"
 #include "tools/standing_models.h"
+#include "tuner/evaluation.h"
 #include "tuner/notes.h"
 
 namespace tw::tools {
@@ -92,6 +93,11 @@ Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& p
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
   options.accuracy = flags.accuracy;
   options.stop = stop_on_interrupt(&interrupts);
+  if (flags.is_for_gpu) options.disabled.insert("widen_factors");
+  tuner::Evaluator evaluator(host_target());
+  options.evaluate = [&](const dsl::Workload& workload, const dsl::Arrays& inputs) {
+    return evaluator.outputs(workload, inputs);
+  };
   options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
   TW_TRY(graph::Passed passed, graph::apply_passes(std::move(model.graph), options));
   return ImportedModel{std::filesystem::path(flags.model).stem().string(), std::move(passed.graph),

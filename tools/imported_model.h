@@ -37,6 +37,7 @@ struct ImportFlags {
   Constants constants;                ///< inputs that become constants
   std::vector<std::string> left_out;  ///< names of the passes to leave out
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
+  bool is_for_gpu = false;  ///< GPUs multiply floats of 16 bits as they are
 };
 
 struct ImportedModel {

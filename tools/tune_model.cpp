@@ -59,13 +59,14 @@ constexpr double longest_closing_s = 20;
 constexpr double fusion_share = 0.1, least_fusion_s = 4;
 
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
-                              const Surroundings& here, const std::atomic<int>& interrupts) {
+                              const Target& target, const Surroundings& here,
+                              const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
-  TW_TRY(ImportedModel imported,
-         import_model({flags.model, dimensions, constants, flags.left_out, accuracy}, flags.place,
-                      here, interrupts));
+  TW_TRY(ImportedModel imported, import_model({flags.model, dimensions, constants, flags.left_out,
+                                               accuracy, target.is_gpu()},
+                                              flags.place, here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);
@@ -303,7 +304,8 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const TuneFlags& fl
   TuneFlags without = flags;
   without.left_out = run.left_out;
   without.left_out.push_back(pass);
-  TW_TRY(ModelRun other, imported_run(without, run.dimensions, here, *site.environment.interrupts));
+  TW_TRY(ModelRun other,
+         imported_run(without, run.dimensions, site.target, here, *site.environment.interrupts));
   tuner::NetworkOptions options = network_options(flags, here, site);
   options.tuning.budget_s = fusion_s(flags);
   TW_RETURN_IF_ERROR(tune_watched(other, options, flags, here, site));
@@ -415,7 +417,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   const int64_t started_ns = here.environment.clock();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   for (const Dimensions& dimensions : sets) {
-    TW_TRY(ModelRun run, imported_run(flags, dimensions, here, interrupts));
+    TW_TRY(ModelRun run, imported_run(flags, dimensions, target.target, here, interrupts));
     tuned.runs.push_back(std::move(run));
   }
   TW_TRY(db::Store store, open_store(flags, here));

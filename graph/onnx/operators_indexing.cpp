@@ -258,7 +258,7 @@ Status add_scatter(Declaration& declaration, const Value& data, const std::vecto
   Expr result;
   if (how.replaces) {
     const Expr one = dsl::constant_int(Int32, 1), zero = dsl::constant_int(Int32, 0);
-    const Tensor named = compute("named", o, max_over(over, select(is_named, one, zero)));
+    const Tensor named = compute("named", o, sum(over, select(is_named, one, zero)));
     result = select(zero < named.read_at(at(o)), all, summable(before));
   } else {
     result = combined(how.combine, summable(before), all);

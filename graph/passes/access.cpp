@@ -172,6 +172,21 @@ std::optional<size_t> axis_number(const std::vector<Axis>& axes, const Expr& ind
   return std::nullopt;
 }
 
+double elements_in(const std::vector<int64_t>& shape) {
+  double elements = 1;
+  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
+  return elements;
+}
+
+int count_reads(const Expr& expr, const std::string& tensor) {
+  int count = 0;
+  dsl::for_each(expr, [&](const Expr& e) {
+    const Read* read = e.as<Read>();
+    count += read && read->tensor == tensor;
+  });
+  return count;
+}
+
 const Read* only_read(const Expr& expr, const std::string& tensor) {
   const Read* found = nullptr;
   int count = 0;

@@ -14,6 +14,10 @@ namespace {
 // cost, and all of them together.
 constexpr double most_elements = 1 << 24, most_evaluations = 1e9;
 constexpr double most_elements_together = 1 << 28, most_evaluations_together = 1e10;
+// A kernel is compiled in a third of a second, and evaluates 10^9 nodes and more in the next. With
+// an evaluator, operators of at most `most_interpreted` nodes are interpreted; the others have
+// kernels, which may evaluate so many nodes together.
+constexpr double most_interpreted = 1e7, most_evaluations_of_kernels = 1e11;
 
 struct Work {
   double elements = 0;     ///< of the stages
@@ -23,24 +27,27 @@ struct Work {
 Work work_of(const dsl::Compute& compute) {
   Work work;
   for (const dsl::Stage& stage : compute.stages) {
-    double elements = 1;
+    double elements = 1, terms = 1;
     for (const dsl::Axis& axis : stage.axes) elements *= static_cast<double>(axis.extent);
+    for (const dsl::Axis& axis : stage.reduction) terms *= static_cast<double>(axis.extent);
     work.elements += elements;
-    work.evaluations += evaluations_of(stage) * stage.body.node().size;
+    work.evaluations += elements * (stage.scan ? 1 : terms) * stage.body.node().size;
   }
   return work;
 }
 
 class ConstantFolder {
  public:
-  explicit ConstantFolder(const Graph& graph) : graph_(graph) {
+  ConstantFolder(const Graph& graph, const PassOptions& options)
+      : graph_(graph), options_(options) {
     result_ = {graph.inputs, graph.constants, {}, graph.outputs};
   }
 
   Result<Graph> run() {
     for (const Operator& op : graph_.operators) {
-      if (may_fold(op)) {
-        TW_RETURN_IF_ERROR(fold(op));
+      TW_TRY(auto values, values_of(op));
+      if (values) {
+        replace(op, *values);
       } else {
         TW_TRY(Operator kept, rebound(op));
         result_.operators.push_back(std::move(kept));
@@ -50,33 +57,60 @@ class ConstantFolder {
   }
 
  private:
-  bool may_fold(const Operator& op) {
+  /// The outputs of an operator that is folded.
+  Result<std::optional<dsl::Arrays>> values_of(const Operator& op) {
+    const std::optional<dsl::Arrays> none;
     const auto is_constant = [&](const std::string& t) { return result_.constants.contains(t); };
-    if (!std::ranges::all_of(op.inputs, is_constant)) return false;
+    if (!std::ranges::all_of(op.inputs, is_constant)) return none;
     const Work work = work_of(op.workload.compute);
-    if (work.elements > most_elements || work.evaluations > most_evaluations ||
-        together_.elements + work.elements > most_elements_together ||
-        together_.evaluations + work.evaluations > most_evaluations_together)
-      return false;
-    together_.elements += work.elements;
-    together_.evaluations += work.evaluations;
-    return true;
-  }
-
-  Status fold(const Operator& op) {
-    const dsl::Compute& compute = op.workload.compute;
+    if (work.elements > most_elements ||
+        together_.elements + work.elements > most_elements_together)
+      return none;
     dsl::Arrays arrays;
     for (size_t i = 0; i < op.inputs.size(); ++i)
-      arrays[compute.inputs[i].name] = *result_.constants.at(op.inputs[i]).array;
-    auto values = dsl::interpret(compute, arrays);
+      arrays[op.workload.compute.inputs[i].name] = *result_.constants.at(op.inputs[i]).array;
+    TW_TRY(auto values, evaluated(op, work, arrays));
+    if (!values) {
+      TW_TRY(values, interpreted(op, work, arrays));
+    }
+    if (values) together_.elements += work.elements;
+    return values;
+  }
+
+  /// By a kernel; nullopt where none is worth it or can be made.
+  Result<std::optional<dsl::Arrays>> evaluated(const Operator& op, const Work& work,
+                                               const dsl::Arrays& arrays) {
+    const std::optional<dsl::Arrays> none;
+    if (!options_.evaluate || work.evaluations <= most_interpreted ||
+        by_kernels_ + work.evaluations > most_evaluations_of_kernels)
+      return none;
+    TW_RETURN_IF_ERROR(check_not_stopped(options_.stop, "passes"));
+    auto values = options_.evaluate(op.workload, arrays);
+    if (!values) return none;
+    by_kernels_ += work.evaluations;
+    return std::optional(*std::move(values));
+  }
+
+  Result<std::optional<dsl::Arrays>> interpreted(const Operator& op, const Work& work,
+                                                 const dsl::Arrays& arrays) {
+    const std::optional<dsl::Arrays> none;
+    if (work.evaluations > most_evaluations ||
+        together_.evaluations + work.evaluations > most_evaluations_together)
+      return none;
+    auto values = dsl::interpret(op.workload.compute, arrays);
     if (!values)
       return fail(values.error().code,
                   fmt::format("[graph] operator '{}': {}", op.name(), values.error().message));
+    together_.evaluations += work.evaluations;
+    return std::optional(*std::move(values));
+  }
+
+  void replace(const Operator& op, dsl::Arrays& values) {
+    const dsl::Compute& compute = op.workload.compute;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      result_.constants[op.outputs[i]] = make_constant(std::move(values->at(compute.outputs[i])));
+      result_.constants[op.outputs[i]] = make_constant(std::move(values.at(compute.outputs[i])));
       folded_.insert(op.outputs[i]);
     }
-    return {};
   }
 
   /// The operator with inputs that have become constants declared as weights.
@@ -88,13 +122,17 @@ class ConstantFolder {
   }
 
   const Graph& graph_;
+  const PassOptions& options_;
   Graph result_;
   std::set<std::string> folded_;
-  Work together_;
+  Work together_;          ///< of what is folded; evaluations by the interpreter
+  double by_kernels_ = 0;  ///< evaluations by kernels
 };
 
 }  // namespace
 
-Result<Graph> fold_constants(const Graph& graph) { return ConstantFolder(graph).run(); }
+Result<Graph> fold_constants(const Graph& graph, const PassOptions& options) {
+  return ConstantFolder(graph, options).run();
+}
 
 }  // namespace tw::graph

@@ -11,12 +11,6 @@
 namespace tw::graph {
 namespace {
 
-double elements_in(const std::vector<int64_t>& shape) {
-  double elements = 1;
-  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
-  return elements;
-}
-
 /// Whether fusing an elementwise operator that gives this input computes none of its elements
 /// twice: it becomes part of the only stage that reads it, whose points are no more than its
 /// elements, or, where it is read at several places, a stage of its own.

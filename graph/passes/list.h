@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "graph/passes.h"
 
 namespace tw::graph {
 
@@ -17,8 +18,12 @@ Result<Graph> drop_dead(const Graph& graph);
 /// scales belong to axes of the result and sums fit 32 bits.
 Result<Graph> narrow_products(const Graph& graph);
 
-/// No operator reads constants alone, but for those that are too large to interpret.
-Result<Graph> fold_constants(const Graph& graph);
+/// No operator reads constants alone, but for those that have very large results or take very long.
+Result<Graph> fold_constants(const Graph& graph, const PassOptions& options = {});
+
+/// Tensors of 16-bit floats of which products read each element several times are f32 with the same
+/// values, but for inputs and outputs of the graph.
+Result<Graph> widen_factors(const Graph& graph);
 
 /// No operator copies a tensor unchanged, but for outputs of the graph that are no operator's own;
 /// no reshape reads a reshape, no transpose a transpose.
@@ -37,7 +42,7 @@ Result<Graph> fuse_padding(const Graph& graph);
 /// No product with constant weights is followed by a scale or shift by channel alone.
 Result<Graph> fold_scale(const Graph& graph);
 
-/// softmax(q k^T / sqrt(d)) v is one operator, `attention`.
+/// softmax(q k^T c) v, for a number c > 0, is one operator, `attention`.
 Result<Graph> name_attention(const Graph& graph);
 
 /// Elementwise operators of one shape whose results only one other such operator needs are one.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//   s = batch_matmul(q, kt);  e = s * (1 / sqrt(d));  p = softmax(e);  y = batch_matmul(p, v)
+//   s = batch_matmul(q, kt);  e = s * c;  p = softmax(e);  y = batch_matmul(p, v)
 //
-// becomes y = attention(q, k, v), k the transpose that kt was made from. Reshapes may stand between
-// the operators. What stands between the first product and softmax may be several operators that
-// scale and shift scores by constants: they are composed, and compared with what attention does
-// to the scores, with and without a causal mask. Other masks leave the operators as they are.
+// becomes y = attention(q', k, v), k the transpose that kt was made from, and q' = q * c * sqrt(d),
+// which is q for the c of the operator. Reshapes may stand between the operators. What stands
+// between the first product and softmax may be several operators that scale and shift scores by
+// constants, or none: they are composed, and compared with what attention does to the scores, with
+// and without a causal mask. Other masks leave the operators as they are.
 
 #include <fmt/format.h>
 
@@ -65,6 +66,8 @@ ScoreMap composed(const ScoreMap& after, ScoreMap map) {
   return map;
 }
 
+// The largest relative difference between scales that count as equal.
+constexpr double largest_difference = 1e-6;
 // Scores below this give an exponential of 0 beside any score that a network computes.
 constexpr double low_score = -1e9;
 
@@ -76,7 +79,8 @@ bool is_attention_map(const ScoreMap& map, double factor, const dsl::Attributes&
     for (int64_t j = 0; j < n; ++j) {
       const auto at = static_cast<size_t>(i * n + j);
       const bool is_seen = !is_causal || j <= i + n - m;
-      const bool is_kept = map.shift[at] == 0 && std::abs(map.scale[at] - factor) <= 1e-6 * factor;
+      const bool is_kept =
+          map.shift[at] == 0 && std::abs(map.scale[at] - factor) <= largest_difference * factor;
       if (is_seen ? !is_kept : !(map.shift[at] <= low_score && std::isfinite(map.scale[at])))
         return false;
     }
@@ -86,6 +90,7 @@ bool is_attention_map(const ScoreMap& map, double factor, const dsl::Attributes&
 /// What becomes one operator.
 struct Attention {
   std::string queries, keys_transposed, values;
+  double query_factor = 1;  ///< what the queries are multiplied by before
   dsl::Attributes attributes;
 };
 
@@ -106,7 +111,7 @@ class AttentionFinder {
       const auto writer = before(reader, tensor);
       if (!writer) return none;
       const Operator& op = graph_.operators[*writer];
-      if (is_product(op)) return map ? joined(op, *map, second) : none;
+      if (is_product(op)) return joined(op, map, second);
       const auto scores = is_elementwise(op) ? only_variable(op) : std::nullopt;
       if (!scores) return none;
       TW_TRY(auto former, score_map(op, *scores, graph_.constants));
@@ -146,20 +151,27 @@ class AttentionFinder {
     return found;
   }
 
-  static std::optional<Attention> joined(const Operator& first, const ScoreMap& map,
+  /// `map`: nullopt where softmax reads the scores of the first product.
+  static std::optional<Attention> joined(const Operator& first, const std::optional<ScoreMap>& map,
                                          const Operator& second) {
     const dsl::Attributes& a = first.workload.attributes;
     const dsl::Attributes& b = second.workload.attributes;
     const int64_t m = a.at("m"), n = a.at("n"), d = a.at("k");
     const bool agree =
         a.at("b") == b.at("b") && m == b.at("m") && n == b.at("k") && b.at("n") == d && n > 0;
-    if (!agree || map.scale.size() != static_cast<size_t>(m * n)) return std::nullopt;
-    const double factor = 1 / std::sqrt(static_cast<double>(d));
+    if (!agree || (map && map->scale.size() != static_cast<size_t>(m * n))) return std::nullopt;
+    // Each query sees the first key.
+    const double factor = map && m > 0 ? map->scale.front() : 1;
+    const double query_factor = factor * std::sqrt(static_cast<double>(d));
+    if (!(factor > 0) || !std::isfinite(query_factor)) return std::nullopt;
     for (const bool is_causal : {false, true}) {
       dsl::Attributes attributes = {
           {"b", a.at("b")}, {"m", m}, {"n", n}, {"d", d}, {"causal", is_causal}};
-      if ((!is_causal || m <= n) && is_attention_map(map, factor, attributes, is_causal))
-        return Attention{first.inputs[0], first.inputs[1], second.inputs[1], std::move(attributes)};
+      const bool is_mapped_so =
+          map ? is_attention_map(*map, factor, attributes, is_causal) : !is_causal;
+      if ((!is_causal || m <= n) && is_mapped_so)
+        return Attention{first.inputs[0], first.inputs[1], second.inputs[1], query_factor,
+                         std::move(attributes)};
     }
     return std::nullopt;
   }
@@ -168,15 +180,31 @@ class AttentionFinder {
   Uses uses_;
 };
 
-/// Adds operators that undo the transpose of the last two dimensions of a tensor.
-class KeyMaker {
+/// Adds the operators that make queries and keys of what the products read.
+class OperandMaker {
  public:
-  KeyMaker(const Graph& graph, Graph& result)
+  OperandMaker(const Graph& graph, Graph& result)
       : graph_(graph), uses_(graph), names_(graph), types_(tensor_types(graph)), result_(result) {}
+
+  /// The queries times the factor.
+  Result<std::string> scaled(const std::string& queries, double factor) {
+    if (std::abs(factor - 1) <= largest_difference) return queries;
+    const std::vector<int64_t>& shape = types_.at(queries).shape;
+    std::vector<dsl::Axis> axes;
+    for (const int64_t extent : shape) axes.emplace_back(fmt::format("d{}", axes.size()), extent);
+    const dsl::Tensor in = dsl::input("in", Float32, axes);
+    const std::vector<dsl::Expr> at(axes.begin(), axes.end());
+    const dsl::Expr product = in.read_at(at) * dsl::constant(Float32, factor);
+    TW_TRY(const dsl::Compute compute, dsl::build(dsl::compute("out", axes, product)));
+    const std::string name = names_.make(queries + ".scaled");
+    TW_TRY(Operator op, make_operator(compute, {queries}, {name}, graph_.constants));
+    result_.operators.push_back(std::move(op));
+    return name;
+  }
 
   /// The keys, one a row; nullopt where no transpose made the tensor, so that undoing it would cost
   /// a copy.
-  Result<std::optional<std::string>> make(const std::string& transposed) {
+  Result<std::optional<std::string>> keys_of(const std::string& transposed) {
     const std::optional<std::string> none;
     auto writer = uses_.writer(transposed);
     if (!writer) return none;
@@ -233,21 +261,22 @@ class KeyMaker {
 Result<Graph> name_attention(const Graph& graph) {
   const AttentionFinder finder(graph);
   Graph result = {graph.inputs, graph.constants, {}, graph.outputs};
-  KeyMaker keys(graph, result);
+  OperandMaker operands(graph, result);
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const Operator& op = graph.operators[i];
     std::optional<std::string> key;
     TW_TRY(const auto attention, finder.find(i));
     if (attention) {
-      TW_TRY(key, keys.make(attention->keys_transposed));
+      TW_TRY(key, operands.keys_of(attention->keys_transposed));
     }
     if (!key) {
       result.operators.push_back(op);
       continue;
     }
     TW_TRY(dsl::Workload workload, dsl::make_workload("attention", attention->attributes));
+    TW_TRY(const std::string queries, operands.scaled(attention->queries, attention->query_factor));
     result.operators.push_back(
-        {std::move(workload), {attention->queries, *key, attention->values}, op.outputs});
+        {std::move(workload), {queries, *key, attention->values}, op.outputs});
   }
   // The transposes of keys meet those that they undo.
   return remove_copies(result);

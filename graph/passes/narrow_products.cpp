@@ -74,15 +74,6 @@ std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType typ
   return std::move(values->at("value"));
 }
 
-int count_reads(const Expr& expr, const std::string& tensor) {
-  int count = 0;
-  dsl::for_each(expr, [&](const Expr& e) {
-    const Read* read = e.as<Read>();
-    count += read && read->tensor == tensor;
-  });
-  return count;
-}
-
 bool is_narrow(DType type) { return !is_float(type) && type != Bool && size_bytes(type) == 1; }
 
 /// The factors of f32(...) * scale.

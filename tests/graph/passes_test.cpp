@@ -155,9 +155,58 @@ TEST(FoldConstants, LeavesLargeOnesAlone) {
   const Graph graph =
       graph_from(unary_line("y", "k", "2", "a=16777217, b=2", "in0[b] + f32(a)") + "output y\n",
                  {{"k", normal_constant({2})}});
-  const auto folded = pass_of("fold_constants").apply(graph);
+  const auto folded = pass_of("fold_constants").apply(graph, {});
   ASSERT_TRUE(folded);
   EXPECT_EQ(operators_of(*folded), operators_of(graph));
+}
+
+/// A product of constants, larger than the interpreter computes quickly.
+Graph product_of_constants(int64_t k) {
+  return graph_from(fmt::format("input x: f32[256, 256]\n"
+                                "p = dense(u, w) m=256 n=256 k={} f32 fast\n"
+                                "y = expr(x, p) fast input in0: f32[256, 256]; input in1: "
+                                "f32[256, 256]; out: f32[a=256, b=256] = in0[a, b] + in1[a, b]\n"
+                                "output y\n",
+                                k),
+                    {{"u", normal_constant({256, k}, 1)}, {"w", normal_constant({k, 256}, 2)}});
+}
+
+TEST(FoldConstants, AsksTheEvaluatorForLargeProducts) {
+  int evaluated = 0;
+  PassOptions options;
+  options.evaluate = [&](const dsl::Workload& workload, const dsl::Arrays& inputs) {
+    ++evaluated;
+    EXPECT_EQ(workload.op, "dense");
+    EXPECT_EQ(inputs.size(), 2u);
+    dsl::Array product = dsl::Array::make(Float32, {256, 256}).value();
+    product.set({3, 5}, 7);
+    return dsl::Arrays{{workload.compute.outputs[0], std::move(product)}};
+  };
+  const auto folded = pass_of("fold_constants").apply(product_of_constants(256), options);
+  ASSERT_TRUE(folded) << folded.error().message;
+  EXPECT_EQ(evaluated, 1);
+  EXPECT_EQ(folded->operators.size(), 1u);
+  EXPECT_EQ(folded->constants.at("p").array->get({3, 5}), 7);
+}
+
+TEST(FoldConstants, InterpretsWhatTheEvaluatorCannotCompute) {
+  PassOptions options;
+  options.evaluate = [](const dsl::Workload&, const dsl::Arrays&) -> Result<dsl::Arrays> {
+    return fail(ErrorCode::Environment, "[compile] no compiler");
+  };
+  const auto folded = pass_of("fold_constants").apply(product_of_constants(64), options);
+  ASSERT_TRUE(folded) << folded.error().message;
+  EXPECT_TRUE(folded->constants.contains("p"));
+}
+
+TEST(FoldConstants, StopsBetweenKernels) {
+  PassOptions options;
+  std::atomic<int> interrupts = 1;
+  options.stop = stop_on_interrupt(&interrupts);
+  options.evaluate = [](const dsl::Workload&, const dsl::Arrays&) { return dsl::Arrays(); };
+  const auto stopped = pass_of("fold_constants").apply(product_of_constants(256), options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
 }
 
 TEST(ShareCommon, ComputesEqualOperatorsOnce) {
@@ -328,6 +377,84 @@ TEST(SinkReshapes, LeavesWhatNeedsTheOtherIndices) {
                                      "= in0[a, b, c] * in1[b]\noutput y\n",
                                  {{"w", normal_constant({4, 8})}, {"k", normal_constant({3})}});
   EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
+}
+
+// ---- widen_factors ------------------------------------------------------------------------------
+
+/// y = x w, in f16, behind an operator that writes x and a transpose of it.
+Graph half_product(int64_t rows, const std::string& outputs = "output y\n") {
+  dsl::Array w = dsl::Array::make(Float16, {6, 9}).value();
+  Random random(3);
+  dsl::fill_normal(w, random);
+  return graph_from(
+      fmt::format("input a: f16[6, {0}]\n"
+                  "x = expr(a) fast input in0: f16[6, {0}]; out: f16[a=6, b={0}] = "
+                  "f16(f32(in0[a, b]) * 0.3)\n"
+                  "t = expr(x) fast input in0: f16[6, {0}]; out: f16[a={0}, b=6] = in0[b, a]\n"
+                  "y = expr(t, w) fast input in0: f16[{0}, 6]; input in1: f16[6, 9]; "
+                  "s: f32[a={0}, b=9] = sum(k=6) f32(in0[a, k]) * f32(in1[k, b]); "
+                  "out: f16[a={0}, b=9] = f16(s[a, b])\n",
+                  rows) +
+          outputs,
+      {{"w", make_constant(std::move(w))}});
+}
+
+TEST(WidenFactors, ConvertsWhatProductsReadWhereItIsWritten) {
+  const Graph wide = applied("widen_factors", half_product(8));
+  EXPECT_EQ(operators_of(wide),
+            "x = expr(a) fast input in0: f16[6, 8]; out: f32[a=6, b=8] = f32(f16(f32(in0[a, b]) * "
+            "0.3))\n"
+            "t = expr(x) fast input in0: f32[6, 8]; out: f32[a=8, b=6] = in0[b, a]\n"
+            "y = expr(t, w.wide) fast input in0: f32[8, 6]; weight in1: f32[6, 9]; t0: f32[a=8, "
+            "b=9] = sum(r0=6) in0[a, r0] * in1[r0, b]; out: f16[a=8, b=9] = f16(t0[a, b])\n");
+  EXPECT_FALSE(wide.constants.contains("w"));
+}
+
+// A product of two rows waits for its weights from memory; each element of its left factor it reads
+// nine times.
+TEST(WidenFactors, LeavesWeightsThatFewRowsRead) {
+  const Graph wide = applied("widen_factors", half_product(2));
+  EXPECT_TRUE(wide.constants.contains("w"));
+  EXPECT_THAT(operators_of(wide), HasSubstr("y = expr(t, w) fast input in0: f32[2, 6]"));
+}
+
+TEST(WidenFactors, LeavesOutputsOfTheGraph) {
+  const Graph wide = applied("widen_factors", half_product(8, "output y, t\n"));
+  EXPECT_THAT(operators_of(wide), HasSubstr("y = expr(t, w.wide) fast input in0: f16[8, 6]"));
+}
+
+// A number of bf16 is none of f16: it is rounded, and may overflow.
+TEST(WidenFactors, KeepsRoundingsToTheOtherTypeOf16Bits) {
+  const Graph graph = graph_from(
+      "input h: bf16[8]\ninput w: f32[8, 9]\n"
+      "x = expr(h) fast input in0: bf16[8]; out: bf16[a=8] = bf16(f32(in0[a]) * 1e6)\n"
+      "y = expr(x, w) fast input in0: bf16[8]; input in1: f32[8, 9]; out: f32[a=9] = sum(k=8) "
+      "f32(f16(f32(in0[k]))) * f32(in0[k]) * in1[k, a]\noutput y\n");
+  EXPECT_THAT(operators_of(pass_of("widen_factors").apply(graph, {}).value()),
+              HasSubstr("f32(f16(in0[r0])) * in0[r0] * in1[r0, a]"));
+}
+
+// What is padded, and what is concatenated with a tensor that stays as it is.
+TEST(WidenFactors, GoesThroughChoicesBetweenElements) {
+  const Graph graph = graph_from(
+      "input a: f16[5]\ninput b: f16[3]\ninput w: f32[8, 9]\n"
+      "x = expr(a) fast input in0: f16[5]; out: f16[a=5] = f16(f32(in0[a]) * 0.3)\n"
+      "c = expr(x, b) fast input in0: f16[5]; input in1: f16[3]; out: f16[a=8] = "
+      "select(a < 5, in0[a], in1[a - 5])\n"
+      "y = expr(c, w) fast input in0: f16[8]; input in1: f32[8, 9]; out: f32[a=9] = "
+      "sum(k=8) f32(select(k < 6, in0[k], 0.5f16)) * in1[k, a]\noutput y\n");
+  const std::string wide = after("widen_factors", graph);
+  EXPECT_THAT(wide, HasSubstr("f32[a=8] = select(a < 5, in0[a], f32(in1[a - 5]))"));
+  EXPECT_THAT(wide, HasSubstr("select(r0 < 6, in0[r0], 0.5) * in1[r0, a]"));
+}
+
+TEST(WidenFactors, KeepsRoundingsOfOtherNumbers) {
+  const Graph graph = graph_from(
+      "input a: f32[8]\ninput h: f16[8]\ninput w: f32[8, 9]\n"
+      "x = expr(h) fast input in0: f16[8]; out: f16[a=8] = f16(f32(in0[a]) * 0.3)\n"
+      "y = expr(x, a, w) fast input in0: f16[8]; input in1: f32[8]; input in2: f32[8, 9]; "
+      "out: f32[a=9] = sum(k=8) f32(in0[k]) * f32(f16(in1[k])) * in2[k, a]\noutput y\n");
+  EXPECT_THAT(after("widen_factors", graph), HasSubstr("in0[r0] * f32(f16(in1[r0])) * in2[r0, a]"));
 }
 
 // ---- narrow_products ----------------------------------------------------------------------------
@@ -1055,9 +1182,28 @@ TEST(NameAttention, LeavesOtherMasks) {
     EXPECT_THAT(after("name_attention", graph), Not(HasSubstr("attention")));
 }
 
-TEST(NameAttention, LeavesOtherScales) {
-  const Graph graph = attention_graph("* 0.25");
-  EXPECT_THAT(after("name_attention", graph), Not(HasSubstr("attention")));
+TEST(NameAttention, ScalesQueriesWhereTheScaleIsAnother) {
+  const std::string named = after("name_attention", attention_graph("* 0.25"));
+  EXPECT_THAT(named, HasSubstr(unary_line("q.scaled", "q", "2, 5, 4", "a=2, b=5, c=4",
+                                          "in0[a, b, c] * 0.5")));
+  EXPECT_THAT(named, HasSubstr("y = attention(q.scaled, kr.rows, v) b=2 m=5 n=7 d=4 f32 fast"));
+}
+
+TEST(NameAttention, ScalesQueriesWhereNothingScalesTheScores) {
+  const Graph graph = graph_from(
+      "input q: f32[2, 5, 4]\ninput k: f32[2, 7, 4]\ninput v: f32[2, 7, 4]\n" +
+      unary_line("kt", "k", "2, 7, 4", "a=2, b=4, c=7", "in0[a, c, b]") +
+      "s = batch_matmul(q, kt) b=2 m=5 n=7 k=4 f32 fast\n" +
+      reshape_line("sr", "s", {2, 5, 7}, {10, 7}) + "p = softmax(sr) rows=10 cols=7 f32 fast\n" +
+      reshape_line("pr", "p", {10, 7}, {2, 5, 7}) +
+      "y = batch_matmul(pr, v) b=2 m=5 n=4 k=7 f32 fast\noutput y\n");
+  EXPECT_EQ(after("name_attention", graph),
+            unary_line("q.scaled", "q", "2, 5, 4", "a=2, b=5, c=4", "in0[a, b, c] * 2.0") +
+                "y = attention(q.scaled, k, v) b=2 m=5 n=7 d=4 f32 fast\n");
+}
+
+TEST(NameAttention, LeavesScoresThatAreNegated) {
+  EXPECT_THAT(after("name_attention", attention_graph("* -0.5")), Not(HasSubstr("attention")));
 }
 
 // ---- apply_passes -------------------------------------------------------------------------------
