@@ -7,6 +7,7 @@
 
 #include "base/integer.h"
 #include "base/random.h"
+#include "schedules/affine.h"
 
 namespace tw::cost_model {
 namespace {
@@ -136,6 +137,34 @@ std::vector<size_t> relevant_levels(const std::vector<Level>& levels,
   return relevant;
 }
 
+/// The expression, and the operands of the nested minimum or maximum that it may be.
+std::vector<Expr> parts_of(const Expr& expr, BinaryOp op) {
+  std::vector<Expr> parts = schedules::alternatives(expr, op);
+  if (parts.size() > 1) parts.push_back(expr);
+  return parts;
+}
+
+/// The iterations of a loop whose bounds are data, if these differ by a constant: 1 for
+/// max(0, index[i])..min(9, index[i] + 1), which gathers and scatters have. Literals among the
+/// bounds cut off longer loops; that they leave nothing of some is not counted.
+std::optional<double> trips_of_data(const Expr& begin, const Expr& end) {
+  std::optional<int64_t> fewest, first, last;
+  for (const Expr& from : parts_of(begin, BinaryOp::Max)) {
+    if (const auto literal = dsl::as_int(from))
+      first = std::max(first.value_or(*literal), *literal);
+    for (const Expr& to : parts_of(end, BinaryOp::Min)) {
+      if (const auto literal = dsl::as_int(to)) last = std::min(last.value_or(*literal), *literal);
+      if (!dsl::reads_tensors(from) || !dsl::reads_tensors(to)) continue;
+      schedules::Affine trips = schedules::to_affine(to);
+      trips.add(schedules::to_affine(from), -1);
+      if (trips.is_constant()) fewest = std::min(fewest.value_or(trips.constant), trips.constant);
+    }
+  }
+  if (!fewest) return std::nullopt;
+  if (first && last) fewest = std::min(*fewest, *last - *first);
+  return static_cast<double>(std::max<int64_t>(0, *fewest));
+}
+
 using Visit = std::function<void(const Variables&)>;
 
 bool enumerable(const std::vector<Level>& levels, const std::vector<size_t>& relevant) {
@@ -193,6 +222,10 @@ Level make_level(const std::vector<Level>& outer, std::string variable, Expr beg
   if (level.has_literal_bounds) {
     level.trips = level.most_trips = static_cast<double>(std::max<int64_t>(0, *high - *low));
     level.first = static_cast<double>(*low);
+    return level;
+  }
+  if (const auto trips = trips_of_data(begin, end)) {
+    level.trips = level.most_trips = *trips;
     return level;
   }
   double sum = 0, most = 0, points = 0;

@@ -13,6 +13,7 @@
 #include "base/integer.h"
 #include "base/text.h"
 #include "dsl/layout.h"
+#include "dsl/selection.h"
 #include "dsl/value.h"
 
 namespace tw::dsl {
@@ -446,9 +447,14 @@ size_t Stage::scanned_axis() const {
 }
 
 double evaluations_of(const Stage& stage) {
-  double evaluations = elements_of(stage.shape());
-  if (stage.scan) return evaluations;
-  for (const Axis& axis : stage.reduction) evaluations *= static_cast<double>(axis.extent);
+  if (stage.scan) return elements_of(stage.shape());
+  const std::vector<std::string> selected = selection_of(stage).selected;
+  double evaluations = 1;
+  for (const auto* axes : {&stage.axes, &stage.reduction})
+    for (const Axis& axis : *axes)
+      if (axis.extent == 0 ||
+          std::find(selected.begin(), selected.end(), axis.name) == selected.end())
+        evaluations *= static_cast<double>(axis.extent);
   return evaluations;
 }
 
@@ -554,10 +560,12 @@ double count_flops(const Compute& compute) {
 
 Traffic compulsory_traffic(const Compute& compute) {
   std::map<std::string, double> reads;
-  for (const Stage& stage : compute.stages)
+  for (const Stage& stage : compute.stages) {
+    const double evaluations = evaluations_of(stage);
     for_each(stage.body, [&](const Expr& e) {
-      if (const Read* read = e.as<Read>()) reads[read->tensor] += evaluations_of(stage);
+      if (const Read* read = e.as<Read>()) reads[read->tensor] += evaluations;
     });
+  }
   Traffic traffic;
   for (const Input& input : compute.inputs)
     traffic.read_bytes +=

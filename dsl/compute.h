@@ -76,7 +76,8 @@ struct Stage {
   size_t scanned_axis() const;
 };
 
-/// Number of evaluations of the stage's body; of a scan, one for each element.
+/// Number of evaluations of the stage's body; of a scan, one for each element. The terms that data
+/// select from an axis (selection.h) count once for all of the axis.
 double evaluations_of(const Stage& stage);
 
 struct Compute {

@@ -569,6 +569,12 @@ bool uses_var(const Expr& expr, const std::string& name) {
   return uses_var(expr, name, variable_bit(name));
 }
 
+bool reads_tensors(const Expr& expr) {
+  bool reads = false;
+  for_each(expr, [&](const Expr& e) { reads = reads || e.as<Read>(); });
+  return reads;
+}
+
 uint64_t variable_bit(const std::string& name) {
   return uint64_t{1} << (std::hash<std::string>()(name) % 64);
 }

@@ -282,6 +282,8 @@ void for_each(const Expr& expr, const See& see) {
 }
 
 bool uses_var(const Expr& expr, const std::string& name);
+/// True if the value of the expression depends on elements of tensors.
+bool reads_tensors(const Expr& expr);
 
 /// One of 64 bits by the name's hash, for ExprNode::variables.
 uint64_t variable_bit(const std::string& name);

@@ -42,6 +42,10 @@ Loops concat(std::initializer_list<Loops> parts) {
   return all;
 }
 
+bool contains(const Loops& loops, const std::string& loop) {
+  return std::find(loops.begin(), loops.end(), loop) != loops.end();
+}
+
 Loops names_of(const std::vector<dsl::Axis>& axes) {
   Loops names;
   for (const dsl::Axis& axis : axes) names.push_back(axis.name);

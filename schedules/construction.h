@@ -76,6 +76,7 @@ class Construction {
 };
 
 Loops concat(std::initializer_list<Loops> parts);
+bool contains(const Loops& loops, const std::string& loop);
 Loops names_of(const std::vector<dsl::Axis>& axes);
 /// The axes of the stage whose iterations are independent of each other: of a scan, all but the one
 /// along which it scans.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/integer.h"
+#include "dsl/selection.h"
 #include "schedules/guards.h"
 #include "schedules/legality.h"
 #include "schedules/prefetch.h"
@@ -36,11 +37,6 @@ Expr disjunction(const std::vector<Expr>& conditions) {
 Block guard(const Expr& condition, Block body) {
   if (dsl::is_int(condition, 1)) return body;
   return single({If{condition, block(std::move(body))}});
-}
-
-bool is_zero(const Expr& expr) {
-  const dsl::Const* c = expr.as<dsl::Const>();
-  return c && (is_float(c->type) ? c->float_value == 0 : c->int_value == 0);
 }
 
 /// The loop of a pipeline: how many iterations it has, and how far copies run ahead of their use.
@@ -164,32 +160,6 @@ Status check_swizzles(const Phase& phase) {
                   fmt::format("[swizzle] '{}' is {}: only what threads share is swizzled",
                               buffer.name, to_string(buffer.scope)));
   return {};
-}
-
-/// A term of a reduction that is the neutral element where `condition` fails, as the terms of a
-/// convolution in the padding are.
-struct GuardedTerm {
-  Expr condition, value;
-};
-
-// For finite w, select(c, a, 0) * w is 0 where c fails. The condition is split off so that such a
-// term is skipped instead of multiplied.
-GuardedTerm split_guard(const Expr& body, const Expr& neutral) {
-  if (const dsl::Select* s = body.as<dsl::Select>(); s && dsl::equal(s->b, neutral)) {
-    GuardedTerm inner = split_guard(s->a, neutral);
-    return {s->condition && inner.condition, inner.value};
-  }
-  if (is_zero(neutral)) {
-    if (const dsl::Binary* b = body.as<dsl::Binary>(); b && b->op == BinaryOp::Mul) {
-      const GuardedTerm x = split_guard(b->a, neutral), y = split_guard(b->b, neutral);
-      return {x.condition && y.condition, dsl::binary(BinaryOp::Mul, x.value, y.value)};
-    }
-    if (const dsl::Cast* c = body.as<dsl::Cast>()) {
-      const GuardedTerm inner = split_guard(c->a, dsl::constant_int(c->a.type(), 0));
-      return {inner.condition, dsl::cast(c->type, inner.value)};
-    }
-  }
-  return {dsl::constant_int(Bool, 1), body};
 }
 
 // ---- emit: loops and statements, logical indices, guards innermost --------------------------
@@ -610,7 +580,7 @@ class Emitter {
     const Accumulator acc = accumulator(s, start, scope_of_running_values(s, start));
     const Expr running = dsl::read(acc.buffer.name, acc.at, s.stage.type);
     const Expr neutral = identity(s.stage.combine, s.stage.type);
-    const GuardedTerm term = split_guard(s.stage.body, neutral);
+    const dsl::GuardedTerm term = dsl::guarded_term(s.stage.body, neutral);
     Block body = loops(s, start, false, [&] {
       return single({Assign{acc.buffer.name, acc.at, neutral, Combine::None}});
     });
@@ -655,7 +625,7 @@ class Emitter {
     const Expr sum = dsl::read(acc.buffer.name, acc.at, s.stage.type);
     const Blocks blocks = blocks_outside(s, start);
     const Expr neutral = identity(s.stage.combine, s.stage.type);
-    const GuardedTerm term = split_guard(s.stage.body, neutral);
+    const dsl::GuardedTerm term = dsl::guarded_term(s.stage.body, neutral);
 
     Block body;
     const auto append = [&](const Expr& condition, Block part) {
@@ -934,20 +904,15 @@ class Finisher {
         [&](const dsl::Unary& u) { return dsl::unary(u.op, rewrite(u.a, speculative)); },
         [&](const dsl::Cast& c) { return dsl::cast(c.type, rewrite(c.a, speculative)); },
         [&](const dsl::Binary& b) {
-          if (b.a.type() == Int64 && !reads_any(expr)) return simplify(expr, bounds_);
+          if (b.a.type() == Int64 && !dsl::reads_tensors(expr)) return simplify(expr, bounds_);
           return dsl::binary(b.op, rewrite(b.a, speculative), rewrite(b.b, speculative));
         },
         [&](const dsl::Const&) { return expr; }, [&](const dsl::Var&) { return expr; });
   }
   /// An index, simplified by what is known of the loops around.
   Expr simple(const Expr& index, bool speculative) {
-    return reads_any(index) ? simplify(rewrite(index, speculative), bounds_)
+    return dsl::reads_tensors(index) ? simplify(rewrite(index, speculative), bounds_)
                             : simplify(index, bounds_);
-  }
-  static bool reads_any(const Expr& expr) {
-    bool reads = false;
-    dsl::for_each(expr, [&](const Expr& e) { reads |= e.as<dsl::Read>() != nullptr; });
-    return reads;
   }
 
   /// Indices of the tensor's storage, from simplified ones.

@@ -102,9 +102,10 @@ bool should_inline(const Compute& compute, const Stage& stage,
 }
 
 /// Whether the epilogue can store what the reduction sums up. One of another type needs an
-/// accumulator, which a loop over the reduction's axes carries.
+/// accumulator, which a loop over the reduction's axes carries; that of a scatter would be as large
+/// as the result.
 bool can_store(const Stage& epilogue, const Stage& reduction) {
-  return epilogue.type == reduction.type || !reduction.axes.empty();
+  return epilogue.type == reduction.type || (!reduction.axes.empty() && !dsl::scatters(reduction));
 }
 
 /// Counts the work of planning. Planning is over when its allowance is used up, which is the same
@@ -638,6 +639,9 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
     stage.scans = nest.stage.scan.has_value();
     if (stage.scans) stage.placeable = false;  // its reader rarely reads all of it at once
     if (stage.reduces && !stage.scans) plan_reduction(nest, target, fixed, stage);
+    stage.selection = dsl::selection_of(nest.stage);
+    // Inside of its reader a scatter would go through all updates for each part of the result.
+    if (dsl::scatters(nest.stage)) stage.placeable = false;
     stage.product = product_axes(nest.stage, stage.contiguous);
     stage.fused_axes = fused_axes(nest.stage, stage);
     plan.stages.push_back(std::move(stage));

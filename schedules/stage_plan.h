@@ -14,6 +14,7 @@
 #include "base/target.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
+#include "dsl/selection.h"
 #include "schedules/algorithms.h"
 #include "schedules/problem.h"
 #include "schedules/schedule.h"
@@ -60,6 +61,10 @@ struct StagePlan {
   std::vector<std::string> fused_axes;
   std::string main_reduction;  ///< the longest reduction axis, blocked; may be empty
   std::string lane_axis;       ///< the last reduction axis
+  /// The axes that data select in a gather or scatter, and the axes that their indices depend on.
+  /// Empty for other stages.
+  dsl::Selection selection;
+  bool selects() const { return !selection.selected.empty(); }
   ProductAxes product;
   bool is_product() const { return !product.rows.empty(); }
 };

@@ -74,7 +74,9 @@ class CpuLanesStage : public Configured<CpuLanes> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> cpu_lanes(const ComputePlan& plan, const StagePlan& stage) {
-  if (plan.target.is_gpu() || !stage.reduces || stage.scans || !stage.prefers_lanes) return nullptr;
+  if (plan.target.is_gpu() || !stage.reduces || stage.scans || !stage.prefers_lanes ||
+      stage.selects())
+    return nullptr;
   return std::make_unique<CpuLanesStage>(plan, stage);
 }
 

@@ -35,10 +35,6 @@ constexpr int64_t few_blocks = 16;
 // The share of its work that a tile of a size that suits the registers may waste.
 constexpr double most_waste = 0.2;
 
-bool contains(const Loops& loops, const std::string& loop) {
-  return std::find(loops.begin(), loops.end(), loop) != loops.end();
-}
-
 /// Tile sizes along a short axis of one operand of a product. Along 7 elements only tiles of 1 and
 /// 7 waste at most a tenth. Where the registers hold two vectors for each element of a tile, it may
 /// waste a fifth, most of which is not spent: the last tile has code of its own, and 7 elements are
@@ -506,7 +502,9 @@ class CpuTileStage : public Configured<CpuTile> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> cpu_tile(const ComputePlan& plan, const StagePlan& stage) {
-  if (plan.target.is_gpu() || !stage.reduces || stage.scans || stage.prefers_lanes) return nullptr;
+  if (plan.target.is_gpu() || !stage.reduces || stage.scans || stage.prefers_lanes ||
+      stage.selects())
+    return nullptr;
   return std::make_unique<CpuTileStage>(plan, stage);
 }
 

@@ -46,6 +46,21 @@ TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
   EXPECT_DOUBLE_EQ(inner.trips, (3 * 36 + 33) / 30.0);
 }
 
+// The loop over the rows of a table of which an index names one.
+TEST(IterationSpace, BoundsThatAreDataCountTheirDifference) {
+  const dsl::Expr index = dsl::read("index", {var("y")}, Int64);
+  const auto level = [&](const dsl::Expr& end) {
+    return make_level(one_level(56), "v", dsl::max(0, index), end, LoopKind::Serial);
+  };
+  EXPECT_EQ(level(dsl::min(1000, index + 1)).trips, 1);
+  EXPECT_EQ(level(dsl::min(index + 3, index + 2)).most_trips, 2);
+  EXPECT_EQ(level(dsl::min(16, index + 64)).trips, 16);
+  const dsl::Expr first = dsl::max(0, index);
+  EXPECT_EQ(make_level(one_level(56), "v", first, first + 1, LoopKind::Serial).trips, 1);
+  EXPECT_EQ(level(dsl::read("other", {var("y")}, Int64)).trips, 0);  // unknown
+  EXPECT_FALSE(level(index + 1).has_literal_bounds);
+}
+
 TEST(IterationSpace, ManyPointsAreSampledReproducibly) {
   const auto average = [] {
     return make_level(one_level(100000), "k", 0, var("y") % 10, LoopKind::Serial).trips;

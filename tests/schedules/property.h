@@ -110,8 +110,10 @@ inline void expect_substance(const Tally& tally) {
   // winograd_test.cpp.
   EXPECT_GE(tally.legal * 2, tally.steps) << tally.legal << " of " << tally.steps;
   EXPECT_LE(tally.unproved * 200, tally.legal);
-  EXPECT_EQ(tally.kinds.size(), std::variant_size_v<Step> - 8);
-  for (const auto& [kind, count] : tally.kinds) EXPECT_GE(count * 100, tally.cases) << kind;
+  auto kinds = tally.kinds;
+  kinds.erase("prepare");  // of a few computes at random
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Step> - 8);
+  for (const auto& [kind, count] : kinds) EXPECT_GE(count * 100, tally.cases) << kind;
 }
 
 }  // namespace tw::schedules

@@ -28,7 +28,7 @@ class ComputeMaker {
   explicit ComputeMaker(Random& random) : random_(random) {}
 
   RandomCompute make() {
-    switch (random_.below(12)) {
+    switch (random_.below(13)) {
       case 0:
         return parsed(elementwise());
       case 1:
@@ -48,7 +48,9 @@ class ComputeMaker {
       case 8:
         return parsed(scan());
       case 9:
+        return parsed(lookup());
       case 10:
+      case 11:
         return conv();
       default:
         return named_operator();
@@ -258,6 +260,40 @@ class ComputeMaker {
     if (op == "sum" && random_.chance(0.5)) term += " * w[j]";
     text += fmt::format("r: {}[i={}] = {}(j={}) {}\n", t, n, op, k, term);
     if (random_.chance(0.5)) text += fmt::format("out: {}[i={}] = r[i] + a[i, 0]\n", t, n);
+    return text;
+  }
+
+  /// Gathers and scatters: data select the rows that are read or written. Indices may name no row,
+  /// or one several times.
+  std::string lookup() {
+    const int64_t rows = 1 + random_.below(6), named = extent(), columns = extent();
+    const std::string t = any({"f32", "i32", "f16"}), wide = t == "i32" ? "i32" : "f32";
+    const std::string index = any({"p[i]", "p[i]", "select(p[i] < 0, p[i] + 2, p[i])"});
+    std::string text = fmt::format("input p: i64[{}]\n", named);
+    const auto term = [&](const std::string& condition, const std::string& element) {
+      return fmt::format("select({}, {}({}), 0)", condition, wide, element);
+    };
+    if (random_.chance(0.3)) {  // along the contiguous axis
+      text += fmt::format("input a: {}[{}, {}]\n", t, columns, rows);
+      text += fmt::format("r: {}[j={}, i={}] = sum(v={}) {}\n", wide, columns, named, rows,
+                          term(index + " == v", "a[j, v]"));
+    } else if (random_.chance(0.5)) {
+      text += fmt::format("input a: {}[{}, {}]\n", t, rows, columns);
+      text += fmt::format("r: {}[i={}, j={}] = sum(v={}) {}\n", wide, named, columns, rows,
+                          term(index + " == v", "a[v, j]"));
+    } else {
+      text += fmt::format("input a: {}[{}, {}]\n", t, named, columns);
+      const std::string condition = any({"p[k] == i", "p[k] == i && k < 3"});
+      text += fmt::format("r: {}[i={}, j={}] = sum(k={}) {}\n", wide, rows, columns, named,
+                          term(condition, "a[k, j]"));
+    }
+    if (random_.chance(0.4)) {
+      const auto at = text.find("r: ");
+      const std::string axes =
+          text.substr(text.find('[', at), text.find(']', at) + 1 - text.find('[', at));
+      const std::string indices = axes.find("[j") == 0 ? "[j, i]" : "[i, j]";
+      text += fmt::format("out: {}{} = {}(r{} * 2)\n", t, axes, t, indices);
+    }
     return text;
   }
 
