@@ -220,7 +220,8 @@ Footprint footprint(const Access& access, std::span<const Extent> extents, Cache
   if (step > 0) sets = std::min(sets, sets_at_steps(step, lines));
   const double lines_a_run = std::ceil(run * size / lines.bytes);
   const double shared = std::max(1.0, sets * lines_a_run < lines.sets() ? runs / sets : 1.0);
-  return {runs * lines_a_run * lines.bytes, shared > 1 ? shared * lines.way_bytes : 0};
+  return {runs * lines_a_run * lines.bytes, shared > 1 ? shared * lines.way_bytes : 0, runs,
+          lines_a_run, static_cast<double>(step)};
 }
 
 }  // namespace tw::cost_model

@@ -157,6 +157,9 @@ struct Footprint {
   /// share of it makes: what exceeds the cache throws itself out. 0: each line has a set of its
   /// own.
   double aliased_bytes = 0;
+  /// Stretches of memory without a gap, the lines of each, and bytes that divide all their
+  /// distances.
+  double runs = 1, lines_a_run = 1, distance = 0;
 };
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);
 

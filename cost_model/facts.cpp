@@ -38,6 +38,10 @@ constexpr double shuffled_updates = 1.5;
 // integers on 3 or 4 ports, and multiply on 2.
 constexpr double addition_share = 0.5;
 
+// Lines at the beginning of a stretch of memory until a prefetcher follows it, how many stretches
+// one follows at a time, and how many loads a core waits for at once.
+constexpr double lines_until_trained = 4, most_followed = 16, most_side_by_side = 10;
+
 /// The probability that a Poisson variable of this mean is `count` or more.
 double at_least(int count, double mean) {
   if (mean > 4.0 * count) return 1;
@@ -66,7 +70,9 @@ struct Use {
   double body_footprint = 0;  // by one iteration
   double body_aliased = 0;    // of L1, by lines of one iteration that share sets
   double loop_footprint = 0;  // by all iterations
+  Footprint body, loop;       // of the access with the largest footprint
   Traffic direct{};           // into each cache, by one iteration
+  Traffic waits{};            // likewise: loads that nothing fetched ahead, one after another
   AllOrigins origins = {};    // of the accesses in the loop
 };
 
@@ -117,7 +123,7 @@ struct Sums {
 /// for each line, and `again` for lines that were evicted since.
 struct Fetched {
   size_t buffer;
-  Traffic once{}, again{};
+  Traffic once{}, again{}, waits{};
   bool is_stored = false;  // the phase stores to the buffer
 };
 
@@ -816,14 +822,46 @@ class PhaseWalk {
         return of_one;
       };
       const Footprint body = footprint_from(node.first_inner_level);
+      if (body.bytes > use.body.bytes) use.body = body;
       use.body_footprint = std::max(use.body_footprint, body.bytes);
       use.body_aliased = std::max(use.body_aliased, body.aliased_bytes);
-      const double loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1).bytes;
-      use.loop_footprint = std::max(use.loop_footprint, loop);
+      const Footprint loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1);
+      if (loop.bytes > use.loop.bytes) use.loop = loop;
+      use.loop_footprint = std::max(use.loop_footprint, loop.bytes);
       if (n != node_) continue;
-      for (double& direct : use.direct)
-        direct = std::max(direct, body.bytes * std::min(1.0, weight_));
+      const double weight = std::min(1.0, weight_);
+      for (double& direct : use.direct) direct = std::max(direct, body.bytes * weight);
+      if (access.is_store) continue;
+      for (double& waits : use.waits) waits = std::max(waits, waits_of(body) * weight);
     }
+  }
+
+  /// Lines at the beginning of a stretch, which prefetchers have not yet seen to be one.
+  static double untrained(const Footprint& footprint) {
+    return std::min(footprint.lines_a_run, lines_until_trained);
+  }
+
+  /// The waits of a body that reads stretches of several pages side by side. Prefetchers follow
+  /// stretches of one page by their distance, and a single one by its lines.
+  static double waits_of(const Footprint& body) {
+    if (body.runs < 2 || body.distance < page_bytes) return 0;
+    return std::max(1.0, body.runs / most_side_by_side) * untrained(body);
+  }
+
+  /// The waits of all iterations of a loop that fetches `fetched` of the bytes that its iterations
+  /// touch. Where each iteration goes on along the stretches of the one before, and these are few
+  /// enough to be followed, only their beginnings are waited for.
+  static double waits_of(const Node& node, const Use& use, size_t cache, double fetched) {
+    const double anew = node.trips * use.direct[cache];
+    const double share = anew > 0 ? fetched / anew : 0;
+    const bool is_side_by_side =
+        use.body.runs <= most_followed && use.waits[cache] <= waits_of(use.body);
+    const bool goes_on =
+        is_side_by_side && use.loop.runs <= use.body.runs && use.loop.bytes > use.body.bytes;
+    const double each = use.waits[cache] * share;
+    if (!goes_on) return node.trips * each;
+    return std::min(node.trips * each,
+                    use.waits[cache] * untrained(use.loop) / untrained(use.body));
   }
 
   static double total_footprint(const Node& node) {
@@ -846,7 +884,8 @@ class PhaseWalk {
           // What inner loops lose, each iteration loses.
           const double once = std::min(anew, std::max(use.direct[c], use.loop_footprint));
           const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
-          add_traffic(node, use.buffer, c, is_aliased ? anew : once + lost * (anew - once));
+          const double fetched = is_aliased ? anew : once + lost * (anew - once);
+          add_traffic(node, use.buffer, c, fetched, waits_of(node, use, c, fetched));
         }
       }
     }
@@ -868,17 +907,20 @@ class PhaseWalk {
     return at_least(level.ways, ways * filled);
   }
 
-  void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
+  void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes, double waits) {
     if (node.parent < 0) {
       const double footprint = use_of(nodes_[0], buffer).body_footprint;
       Fetched& fetched = fetched_of(buffer);
       fetched.once[cache] = std::min(bytes, footprint);
       fetched.again[cache] = bytes - fetched.once[cache];
+      fetched.waits[cache] = waits;
       fetched.is_stored = stored_.contains(buffer);
       return;
     }
     Node& parent = nodes_[static_cast<size_t>(node.parent)];
-    use_of(parent, buffer).direct[cache] += node.entries_per_iteration * bytes;
+    Use& use = use_of(parent, buffer);
+    use.direct[cache] += node.entries_per_iteration * bytes;
+    use.waits[cache] += node.entries_per_iteration * waits;
   }
 
   Fetched& fetched_of(size_t buffer) {
@@ -996,20 +1038,22 @@ class CallSequence {
                std::vector<std::vector<Fetched>> phases)
       : machine_(machine), state_(state), known_(std::move(known)), phases_(std::move(phases)) {}
 
-  Traffic traffic(size_t phase) const {
-    Traffic traffic{};
+  void add_traffic(size_t phase, PhaseFacts& facts) const {
+    Traffic& traffic = facts.traffic;
     for (const Fetched& fetched : phases_[phase])
       for (size_t cache = 0; cache < cache_levels; ++cache) {
         const double lost = evicted_share(all_bytes(), cache);
         // A buffer that is not known to all phases is local to a task.
         const double cold =
             fetched.buffer < known_.size() ? cold_share(phase, fetched.buffer, cache) : lost;
-        traffic[cache] += fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
+        const double bytes = fetched.once[cache] + fetched.again[cache];
+        const double moved =
+            fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
+        traffic[cache] += moved;
+        if (bytes > 0) facts.waits[cache] += fetched.waits[cache] * moved / bytes;
         // Lines that were stored to are written back. Memory reads or writes, caches do both.
-        if (fetched.is_stored && cache + 1 == cache_levels)
-          traffic[cache] += (fetched.once[cache] + fetched.again[cache]) * lost;
+        if (fetched.is_stored && cache + 1 == cache_levels) traffic[cache] += bytes * lost;
       }
-    return traffic;
   }
 
  private:
@@ -1123,7 +1167,7 @@ Result<KernelFacts> extract_facts(const Program& program, const Target& target,
     facts.phases.push_back(std::move(phase_facts));
   }
   const CallSequence calls(target.machine, state, known, std::move(fetched));
-  for (size_t i = 0; i < facts.phases.size(); ++i) facts.phases[i].traffic = calls.traffic(i);
+  for (size_t i = 0; i < facts.phases.size(); ++i) calls.add_traffic(i, facts.phases[i]);
   if (target.is_gpu()) {
     TW_TRY(facts.gpu, extract_gpu_facts(program, target));
   }

@@ -90,6 +90,8 @@ struct PhaseFacts {
   double tasks = 1;
   std::vector<BlockFacts> blocks;
   Traffic traffic{};
+  /// Loads into each cache that nothing fetched ahead, one after another.
+  Traffic waits{};
   double prefetched = 0;  ///< bytes of the lines that are requested ahead of their use
   double footprint = 0;   ///< bytes that the phase touches
   double task_footprint = 0;

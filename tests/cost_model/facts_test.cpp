@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost_model/facts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "dsl/parse.h"
@@ -191,6 +192,30 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
   target.machine.caches[1] = {.bytes = 64 << 10, .ways = 16};
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
+}
+
+// Four rows of 6 KiB, 256 bytes of each at a time, from an L3 that holds them: their four lines are
+// waited for together, each time. Of whole rows only the first four lines are.
+TEST(Facts, StretchesThatArePagesApartAreWaitedFor) {
+  const auto waits_of = [](const std::string& steps) {
+    const auto compute = dsl::parse_compute(
+        "input a: f32[1200, 1536]; weight b: f32[1536, 32]; "
+        "out: f32[m=1200, n=32] = sum(k=1536) a[m, k] * b[k, n]");
+    const auto schedule = schedules::parse_schedule(*compute, "tw1; " + steps);
+    const auto program = schedule->program();
+    EXPECT_TRUE(program) << program.error().message;
+    Target target = *parse_target("x86-64-v3");
+    target.machine.caches[1] = {.bytes = 512 << 10, .ways = 8, .bytes_per_cycle = 20};
+    return facts_of(*program, target).phases.at(0).waits[1];
+  };
+  const std::string tile =
+      "split out n 16; split out n.1 8; split out m 4; split out k 64; "
+      "reorder out n.0 {} k.1 m.1 n.1.0 n.1.1; cache_write out m.0; vectorize out n.1.1; "
+      "unroll out m.1; unroll out n.1.0; ";
+  const double blocks = waits_of(fmt::format(fmt::runtime(tile), "k.0 m.0"));
+  const double rows = waits_of(fmt::format(fmt::runtime(tile), "m.0 k.0"));
+  EXPECT_NEAR(blocks, 2 * 24 * 300 * 4, 0.1 * blocks);
+  EXPECT_NEAR(rows, 2 * 300 * 4, 0.1 * rows);
 }
 
 // Between the operators of a network nothing of the output stays in L1 and L2, and of the constants
