@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/integer.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategy.h"
 
@@ -43,14 +44,14 @@ class CpuSelectStage : public Configured<CpuSelect> {
   }
 
  private:
-  int64_t width() const {
-    const int64_t extent = std::max<int64_t>(extent_of(stage_, plan_.contiguous), 1);
-    return std::min(vector_lanes(compute_.target, stage_), extent);
+  int64_t width_along(int64_t extent) const {
+    return std::min(vector_lanes(compute_.target, stage_), std::max<int64_t>(extent, 1));
   }
 
   bool fits(const CpuSelect& config) const override {
-    return config.vectors == 1 ||
-           (config.vectors - 1) * width() < extent_of(stage_, plan_.contiguous);
+    if (config.vectors == 1) return true;
+    const int64_t extent = extent_of(stage_, plan_.contiguous);
+    return (config.vectors - 1) * width_along(extent) < extent;
   }
 
   double prior(const CpuSelect& config, bool /*placed*/) const override {
@@ -86,10 +87,13 @@ class CpuSelectStage : public Configured<CpuSelect> {
   void split_lanes(const CpuSelect& config, Loops& tiles, Loops& unrolled, Loops& lanes,
                    Construction& c) const {
     std::string lane = plan_.contiguous;
-    const int64_t tile = config.vectors * width();
-    if (tile < extent_of(stage_, lane) || outer_.empty())
-      tiles = {split_off(c, plan_.name, lane, tile)};
-    if (config.vectors > 1) unrolled = {split_off(c, plan_.name, lane, width())};
+    // Inside another stage the extent is that of what this needs.
+    const int64_t extent = c.extent(plan_.name, lane);
+    const int64_t width = width_along(extent);
+    const int64_t vectors = std::clamp<int64_t>(ceil_div(extent, width), 1, config.vectors);
+    if (vectors * width < extent || outer_.empty())
+      tiles = {split_off(c, plan_.name, lane, vectors * width)};
+    if (vectors > 1) unrolled = {split_off(c, plan_.name, lane, width)};
     lanes = {lane};
   }
 
