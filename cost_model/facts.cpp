@@ -67,13 +67,11 @@ struct Known {
 /// What one loop body touches of each buffer.
 struct Use {
   size_t buffer;
-  double body_footprint = 0;  // by one iteration
-  double body_aliased = 0;    // of L1, by lines of one iteration that share sets
-  double loop_footprint = 0;  // by all iterations
-  Footprint body, loop;       // of the access with the largest footprint
-  Traffic direct{};           // into each cache, by one iteration
-  Traffic waits{};            // likewise: loads that nothing fetched ahead, one after another
-  AllOrigins origins = {};    // of the accesses in the loop
+  Footprint body, loop;     // by one iteration, by all of them: of the access that touches most
+  double body_aliased = 0;  // of L1, by lines of one iteration that share sets
+  Traffic direct{};         // into each cache, by one iteration
+  Traffic waits{};          // likewise: loads that nothing fetched ahead, one after another
+  AllOrigins origins = {};  // of the accesses in the loop
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
@@ -234,7 +232,8 @@ class PhaseWalk {
   }
 
   Status visit_if(const If& branch) {
-    // What differs between lanes is a mask, made once. All lanes go through the statements.
+    // A condition that differs between lanes is a mask, made once. All lanes go through the
+    // statements.
     if (differs_by_lane(branch.condition)) {
       const double outer_share = lane_share_;
       lane_share_ *= probability(levels_, branch.condition);
@@ -823,11 +822,9 @@ class PhaseWalk {
       };
       const Footprint body = footprint_from(node.first_inner_level);
       if (body.bytes > use.body.bytes) use.body = body;
-      use.body_footprint = std::max(use.body_footprint, body.bytes);
       use.body_aliased = std::max(use.body_aliased, body.aliased_bytes);
       const Footprint loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1);
       if (loop.bytes > use.loop.bytes) use.loop = loop;
-      use.loop_footprint = std::max(use.loop_footprint, loop.bytes);
       if (n != node_) continue;
       const double weight = std::min(1.0, weight_);
       for (double& direct : use.direct) direct = std::max(direct, body.bytes * weight);
@@ -866,7 +863,7 @@ class PhaseWalk {
 
   static double total_footprint(const Node& node) {
     double bytes = 0;
-    for (const Use& use : node.uses) bytes += use.body_footprint;
+    for (const Use& use : node.uses) bytes += use.body.bytes;
     return bytes;
   }
 
@@ -882,7 +879,7 @@ class PhaseWalk {
         for (Use& use : node.uses) {
           const double anew = node.trips * use.direct[c];
           // What inner loops lose, each iteration loses.
-          const double once = std::min(anew, std::max(use.direct[c], use.loop_footprint));
+          const double once = std::min(anew, std::max(use.direct[c], use.loop.bytes));
           const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
           const double fetched = is_aliased ? anew : once + lost * (anew - once);
           add_traffic(node, use.buffer, c, fetched, waits_of(node, use, c, fetched));
@@ -909,7 +906,7 @@ class PhaseWalk {
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes, double waits) {
     if (node.parent < 0) {
-      const double footprint = use_of(nodes_[0], buffer).body_footprint;
+      const double footprint = use_of(nodes_[0], buffer).body.bytes;
       Fetched& fetched = fetched_of(buffer);
       fetched.once[cache] = std::min(bytes, footprint);
       fetched.again[cache] = bytes - fetched.once[cache];

@@ -189,17 +189,11 @@ class OperandMaker {
   /// The queries times the factor.
   Result<std::string> scaled(const std::string& queries, double factor) {
     if (std::abs(factor - 1) <= largest_difference) return queries;
-    const std::vector<int64_t>& shape = types_.at(queries).shape;
-    std::vector<dsl::Axis> axes;
-    for (const int64_t extent : shape) axes.emplace_back(fmt::format("d{}", axes.size()), extent);
+    const std::vector<dsl::Axis> axes = axes_of(types_.at(queries).shape);
     const dsl::Tensor in = dsl::input("in", Float32, axes);
     const std::vector<dsl::Expr> at(axes.begin(), axes.end());
     const dsl::Expr product = in.read_at(at) * dsl::constant(Float32, factor);
-    TW_TRY(const dsl::Compute compute, dsl::build(dsl::compute("out", axes, product)));
-    const std::string name = names_.make(queries + ".scaled");
-    TW_TRY(Operator op, make_operator(compute, {queries}, {name}, graph_.constants));
-    result_.operators.push_back(std::move(op));
-    return name;
+    return add(dsl::compute("out", axes, product), queries, queries + ".scaled");
   }
 
   /// The keys, one a row; nullopt where no transpose made the tensor, so that undoing it would cost
@@ -233,18 +227,26 @@ class OperandMaker {
   }
 
   Result<std::string> add_swap(const std::string& tensor, const std::string& stem) {
-    std::vector<int64_t> shape = types_.at(tensor).shape;
-    std::vector<dsl::Axis> axes;
-    for (const int64_t extent : shape) axes.emplace_back(fmt::format("d{}", axes.size()), extent);
-    const std::vector<dsl::Axis> extents = axes;
+    std::vector<dsl::Axis> axes = axes_of(types_.at(tensor).shape);
+    const dsl::Tensor in = dsl::input("in", Float32, axes);
     const std::vector<dsl::Expr> at(axes.begin(), axes.end());
     std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-    std::swap(shape[axes.size() - 1], shape[axes.size() - 2]);
-    const dsl::Tensor in = dsl::input("in", Float32, extents);
-    TW_TRY(const dsl::Compute compute, dsl::build(dsl::compute("out", axes, in.read_at(at))));
+    return add(dsl::compute("out", axes, in.read_at(at)), tensor, stem);
+  }
+
+  static std::vector<dsl::Axis> axes_of(const std::vector<int64_t>& shape) {
+    std::vector<dsl::Axis> axes;
+    for (const int64_t extent : shape) axes.emplace_back(fmt::format("d{}", axes.size()), extent);
+    return axes;
+  }
+
+  /// Adds an operator that computes `out`, of that name, from one tensor.
+  Result<std::string> add(const dsl::Tensor& out, const std::string& from,
+                          const std::string& stem) {
+    TW_TRY(const dsl::Compute compute, dsl::build(out));
     const std::string name = names_.make(stem);
-    types_[name] = {Float32, shape};
-    TW_TRY(Operator op, make_operator(compute, {tensor}, {name}, graph_.constants));
+    types_[name] = {Float32, compute.shape_of("out")};
+    TW_TRY(Operator op, make_operator(compute, {from}, {name}, graph_.constants));
     result_.operators.push_back(std::move(op));
     return name;
   }

@@ -28,9 +28,9 @@ using dsl::Read;
 using dsl::Select;
 using dsl::Stage;
 
-// How often products have to read an element, on average, so that conversions cost more than the
-// memory that they save. A product of one row reads each weight once, and waits for memory. On a
-// Zen 3, products of one thread gain from 4 rows on; threads that share memory need more.
+// Products that read an element so often, on average, lose more by conversions than they gain by
+// the smaller memory. A product of one row reads each weight once, and waits for memory. On a Zen
+// 3, products of one thread gain from 4 rows on; threads that share memory need more.
 constexpr double least_reads = 8;
 
 bool is_half(DType type) { return is_float(type) && size_bytes(type) == 2; }
@@ -46,7 +46,7 @@ std::optional<int> count_moved(const Expr& expr, const std::string& tensor) {
   return a && b ? std::optional(*a + *b) : std::nullopt;
 }
 
-/// Whether the expression reads the tensor only where it converts what it reads to f32.
+/// True if the expression reads the tensor only where it converts what it reads to f32.
 bool converts(const Expr& expr, const std::string& tensor) {
   int converted = 0;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -57,14 +57,14 @@ bool converts(const Expr& expr, const std::string& tensor) {
   return converted == count_reads(expr, tensor);
 }
 
-/// Whether the operator only moves elements of the input of its compute: a reshape, a padding, a
+/// True if the operator only moves elements of the input of its compute: a reshape, a padding, a
 /// concatenation.
 bool moves(const Operator& op, const std::string& input) {
   const Stage* stage = only_stage(op);
   return stage && is_half(stage->type) && count_moved(stage->body, input).value_or(0) > 0;
 }
 
-/// Whether a reduction of the operator reads elements of the input several times.
+/// True if a reduction of the operator reads elements of the input several times.
 bool reads_repeatedly(const Compute& compute, const dsl::Input& input) {
   return std::ranges::any_of(compute.stages, [&](const Stage& stage) {
     return stage.combine != dsl::Combine::None && count_reads(stage.body, input.name) > 0 &&
@@ -102,14 +102,14 @@ class WideReads {
   }
 
  private:
-  /// Whether the number of 16 bits is an f32 that is converted exactly.
+  /// True if the number of 16 bits is an f32 that is converted exactly.
   bool is_converted(const Expr& half) const {
     const Cast* cast = half.as<Cast>();
     return cast && is_half(half.type()) && cast->a.type() == Float32 &&
            is_exact(cast->a, half.type());
   }
 
-  /// Whether an f32 is a number of the type of 16 bits.
+  /// True if an f32 is a number of the type of 16 bits.
   bool is_exact(const Expr& expr, DType half) const {
     if (const Read* read = expr.as<Read>()) {
       const auto wide = inputs_.find(read->tensor);
@@ -177,7 +177,7 @@ class FactorWidener {
     return repeats;
   }
 
-  /// Whether the tensor is a stage of 16 bits that no other stage reads.
+  /// True if the tensor is a stage of 16 bits that no other stage reads.
   bool can_widen(size_t writer, const std::string& tensor) const {
     const Operator& op = graph_.operators[writer];
     const Compute& compute = op.workload.compute;

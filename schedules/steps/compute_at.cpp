@@ -35,8 +35,8 @@ class Region {
   /// nullopt: all of the dimension.
   std::optional<Interval> covered() && {
     for (const Interval& cut : cut_) {
-      // Where the box begins at an element that is read, it begins before the last one, and reaches
-      // from there to e. Legality refuses a box that begins behind the last element.
+      // A box that begins at an element that is read begins before the last one, and reaches from
+      // there to e. Legality refuses a box that begins behind the last element.
       const Interval uncut{cut.low.as<dsl::Binary>()->a, cut.extent};
       const auto both = box_ ? cover(*box_, uncut) : std::nullopt;
       const bool begins_alike = both && dsl::equal(both->low, box_->low);

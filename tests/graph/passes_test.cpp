@@ -434,7 +434,7 @@ TEST(WidenFactors, KeepsRoundingsToTheOtherTypeOf16Bits) {
               HasSubstr("f32(f16(in0[r0])) * in0[r0] * in1[r0, a]"));
 }
 
-// What is padded, and what is concatenated with a tensor that stays as it is.
+// Padded tensors, and those that are concatenated with a tensor that stays as it is.
 TEST(WidenFactors, GoesThroughChoicesBetweenElements) {
   const Graph graph = graph_from(
       "input a: f16[5]\ninput b: f16[3]\ninput w: f32[8, 9]\n"

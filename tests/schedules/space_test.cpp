@@ -144,7 +144,7 @@ void expect_layouts(const Problem& problem, const char* target) {
     }
   }
   EXPECT_GT(legal, 4);
-  // Where blocks are no whole vectors, some schedules are those of several points.
+  // Some schedules are those of several points where blocks are no whole vectors.
   EXPECT_LE(lost, 4);
 }
 
