@@ -34,6 +34,32 @@ Expr disjunction(const std::vector<Expr>& conditions) {
   return any;
 }
 
+/// The comparison of an index with a literal that chooses between expressions:
+/// select(p == 0, ...); null for any other expression.
+const dsl::Binary* comparison_of(const Expr& e) {
+  const dsl::Select* select = e.as<dsl::Select>();
+  const dsl::Binary* b = select ? select->condition.as<dsl::Binary>() : nullptr;
+  return b && b->op == BinaryOp::Eq && dsl::as_int(b->b) ? b : nullptr;
+}
+bool has_choice(const Expr& body) {
+  bool found = false;
+  dsl::for_each(body, [&](const Expr& e) { found |= comparison_of(e) != nullptr; });
+  return found;
+}
+
+/// Simplifies the comparisons that choose between expressions, so that they name the loop that
+/// chooses: select((4 a + b) % 4 == 0, ...) becomes select(b == 0, ...).
+Expr with_simple_choices(const std::vector<NestLoop>& loops, const Expr& expr) {
+  if (!has_choice(expr)) return expr;
+  Bounds bounds;
+  for (const NestLoop& loop : loops) bounds.push_loop(loop.variable, Expr(0), Expr(loop.extent));
+  return dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
+    if (!comparison_of(e)) return std::nullopt;
+    const dsl::Select& select = *e.as<dsl::Select>();
+    return dsl::select(simplify(select.condition, bounds), select.a, select.b);
+  });
+}
+
 Block guard(const Expr& condition, Block body) {
   if (dsl::is_int(condition, 1)) return body;
   return single({If{condition, block(std::move(body))}});
@@ -413,7 +439,7 @@ class Emitter {
     dsl::Substitution axis = s.axis;
     for (size_t i = 0; i < definition.axes.size(); ++i)
       axis[definition.axes[i].name] = s.axis.at(s.stage.axes[i].name);
-    return relative(dsl::substitute(expr, axis));
+    return relative(with_simple_choices(s.loops, dsl::substitute(expr, axis)));
   }
 
   Expr relative(const Expr& expr) const {
@@ -745,12 +771,8 @@ class Finisher {
   ///     unroll p in 0..2: v[p] = select(p == 0, a, b)   ->   v[0] = a;  v[1] = b
   void finish(const Loop& loop, Block& result) {
     const bool may_choose = any_choice_ && loop.kind == LoopKind::Unrolled;
-    // A choice that is visible now is written out at once, so that the body is finished once an
-    // iteration and not once more before.
     if (may_choose && is_chosen_by(loop) && write_out(loop, result)) return;
-    Loop finished = finish(loop);
-    if (may_choose && is_chosen_by(finished) && write_out(loop, result)) return;
-    result.push_back({std::move(finished)});
+    result.push_back({finish(loop)});
   }
   /// Appends the iterations one by one. False for a loop whose ends are no literals.
   bool write_out(const Loop& loop, Block& result) {
@@ -777,17 +799,6 @@ class Finisher {
     return chosen(i == *dsl::as_int(choice->b) ? select.a : select.b, variable, i);
   }
 
-  static const dsl::Binary* comparison_of(const Expr& e) {
-    const dsl::Select* select = e.as<dsl::Select>();
-    const dsl::Binary* b = select ? select->condition.as<dsl::Binary>() : nullptr;
-    return b && b->op == BinaryOp::Eq && dsl::as_int(b->b) ? b : nullptr;
-  }
-  /// True if the expression is chosen by an index: select(p == 0, ...).
-  static bool has_choice(const Expr& body) {
-    bool found = false;
-    dsl::for_each(body, [&](const Expr& e) { found |= comparison_of(e) != nullptr; });
-    return found;
-  }
   bool is_chosen_by(const Loop& loop) const {
     bool found = false;
     const auto look = [&](const Expr& e) {
@@ -912,7 +923,7 @@ class Finisher {
   /// An index, simplified by what is known of the loops around.
   Expr simple(const Expr& index, bool speculative) {
     return dsl::reads_tensors(index) ? simplify(rewrite(index, speculative), bounds_)
-                            : simplify(index, bounds_);
+                                     : simplify(index, bounds_);
   }
 
   /// Indices of the tensor's storage, from simplified ones.
