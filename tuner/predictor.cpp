@@ -31,7 +31,7 @@ struct Effort {
 };
 constexpr Effort rough_effort{8, 1, 2}, full_effort{48, 4, 16};
 constexpr size_t samples_per_algorithm = 8;
-constexpr Effort seed_effort{0, 4, 12};
+constexpr Effort seed_effort{0, 4, 8};
 constexpr size_t most_seeds = 2;
 
 /// Points with their scores, best first.

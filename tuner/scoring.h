@@ -60,8 +60,9 @@ Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::Cac
 
 /// The points that predicted_schedule() compares.
 struct PredictionEffort {
-  Descent descent;         ///< on GPUs
-  size_t most_points = 0;  ///< of the first proposal of a search, on processors
+  Descent descent;              ///< on GPUs
+  size_t most_points = 0;       ///< of the first proposal of a search, on processors
+  bool descends_chains = true;  ///< on processors, from what is proposed for several stages
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.
@@ -71,8 +72,8 @@ inline constexpr PredictionEffort effort_of_kernel{
 inline constexpr PredictionEffort effort_of_network{
     .descent = {.samples = 0, .starts = 1, .mutations = 0}, .most_points = SIZE_MAX};
 /// For schemes of which few are chosen. The points on processors are a part of those above.
-inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.descent,
-                                                   .most_points = 16};
+inline constexpr PredictionEffort effort_of_scheme{
+    .descent = effort_of_network.descent, .most_points = 16, .descends_chains = false};
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
 /// default of the space where no point that it considers is legal. On GPUs the search is a descent.
