@@ -73,6 +73,12 @@ GuardedTerm guarded_term(const Expr& body, const Expr& neutral) {
   return {constant_int(Bool, 1), body};
 }
 
+const Binary* choosing_comparison(const Expr& expr) {
+  const Select* select = expr.as<Select>();
+  const Binary* b = select ? select->condition.as<Binary>() : nullptr;
+  return b && b->op == BinaryOp::Eq && as_int(b->b) ? b : nullptr;
+}
+
 Selection selection_of(const Stage& stage) {
   Selection selection;
   if (stage.combine == Combine::None || stage.scan) return selection;

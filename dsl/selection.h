@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Terms of reductions that count under a condition only, and the reductions that are gathers and
-// scatters because of it: the condition compares an axis with data, so for each value of the other
-// axes one value of that axis at most has a term that counts. Pure functions; thread-safe.
+// Expressions that an index chooses, terms of reductions that count under a condition only, and the
+// reductions that are gathers and scatters because of it: the condition compares an axis with data,
+// so for each value of the other axes one value of that axis at most has a term that counts. Pure
+// functions; thread-safe.
 
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ struct GuardedTerm {
 /// Splits the condition off a term. For finite w, select(c, a, 0) * w is 0 where c fails, so the
 /// condition of a factor is that of the product.
 GuardedTerm guarded_term(const Expr& body, const Expr& neutral);
+
+/// The comparison of an index with a literal that chooses between two expressions:
+/// select(p == 0, a, b); null for any other expression.
+const Binary* choosing_comparison(const Expr& expr);
 
 /// The axes, spatial or reduced, whose value data choose:
 ///

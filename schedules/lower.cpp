@@ -34,27 +34,20 @@ Expr disjunction(const std::vector<Expr>& conditions) {
   return any;
 }
 
-/// The comparison of an index with a literal that chooses between expressions:
-/// select(p == 0, ...); null for any other expression.
-const dsl::Binary* comparison_of(const Expr& e) {
-  const dsl::Select* select = e.as<dsl::Select>();
-  const dsl::Binary* b = select ? select->condition.as<dsl::Binary>() : nullptr;
-  return b && b->op == BinaryOp::Eq && dsl::as_int(b->b) ? b : nullptr;
-}
+/// True if an index chooses between parts of the expression.
 bool has_choice(const Expr& body) {
   bool found = false;
-  dsl::for_each(body, [&](const Expr& e) { found |= comparison_of(e) != nullptr; });
+  dsl::for_each(body, [&](const Expr& e) { found |= dsl::choosing_comparison(e) != nullptr; });
   return found;
 }
 
 /// Simplifies the comparisons that choose between expressions, so that they name the loop that
 /// chooses: select((4 a + b) % 4 == 0, ...) becomes select(b == 0, ...).
-Expr with_simple_choices(const std::vector<NestLoop>& loops, const Expr& expr) {
+Expr with_simple_choices(const StageNest& s, const Expr& expr) {
   if (!has_choice(expr)) return expr;
-  Bounds bounds;
-  for (const NestLoop& loop : loops) bounds.push_loop(loop.variable, Expr(0), Expr(loop.extent));
+  const Bounds bounds = bounds_of_loops(s);
   return dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
-    if (!comparison_of(e)) return std::nullopt;
+    if (!dsl::choosing_comparison(e)) return std::nullopt;
     const dsl::Select& select = *e.as<dsl::Select>();
     return dsl::select(simplify(select.condition, bounds), select.a, select.b);
   });
@@ -439,7 +432,7 @@ class Emitter {
     dsl::Substitution axis = s.axis;
     for (size_t i = 0; i < definition.axes.size(); ++i)
       axis[definition.axes[i].name] = s.axis.at(s.stage.axes[i].name);
-    return relative(with_simple_choices(s.loops, dsl::substitute(expr, axis)));
+    return relative(with_simple_choices(s, dsl::substitute(expr, axis)));
   }
 
   Expr relative(const Expr& expr) const {
@@ -792,7 +785,7 @@ class Finisher {
   /// The expression with only the alternative that iteration i takes. To substitute the variable in
   /// all alternatives is slow.
   static Expr chosen(const Expr& e, const std::string& variable, int64_t i) {
-    const dsl::Binary* choice = comparison_of(e);
+    const dsl::Binary* choice = dsl::choosing_comparison(e);
     const dsl::Var* v = choice ? choice->a.as<dsl::Var>() : nullptr;
     if (!v || v->name != variable) return e;
     const dsl::Select& select = *e.as<dsl::Select>();
@@ -802,7 +795,7 @@ class Finisher {
   bool is_chosen_by(const Loop& loop) const {
     bool found = false;
     const auto look = [&](const Expr& e) {
-      const dsl::Binary* b = found ? nullptr : comparison_of(e);
+      const dsl::Binary* b = found ? nullptr : dsl::choosing_comparison(e);
       const dsl::Var* v = b ? b->a.as<dsl::Var>() : nullptr;
       found |= v && v->name == loop.variable;
     };

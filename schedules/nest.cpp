@@ -71,6 +71,13 @@ bool sums_products_of(const Stage& stage, const TensorTile& tile) {
                      [&](const Expr& factor) { return unwidened(factor).type() == tile.operand; });
 }
 
+Bounds bounds_of_loops(const StageNest& stage) {
+  Bounds bounds;
+  for (const NestLoop& loop : stage.loops)
+    bounds.push_loop(loop.variable, Expr(0), Expr(loop.extent));
+  return bounds;
+}
+
 const NestLoop& loop_around(const Nest& nest, const StageNest& placed) {
   const StageNest& consumer = *nest.find(placed.at->consumer);
   return consumer.loops[static_cast<size_t>(consumer.find_loop(placed.at->loop))];

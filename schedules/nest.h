@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
+#include "schedules/bounds.h"
 #include "schedules/step.h"
 
 namespace tw::schedules {
@@ -127,6 +128,9 @@ std::vector<Expr> operands_of(const dsl::Stage& stage);
 Expr unwidened(const Expr& operand);
 /// True if the stage sums products in the operand and accumulator types of the tile.
 bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
+
+/// The bounds of the variables of the stage's own loops.
+Bounds bounds_of_loops(const StageNest& stage);
 
 /// The loop of its consumer that a placed stage is computed at.
 const NestLoop& loop_around(const Nest& nest, const StageNest& placed);

@@ -24,8 +24,7 @@ struct Part {
 class NextPart {
  public:
   NextPart(const Nest& nest, const StageNest& stage, const std::string& tensor, size_t loop)
-      : stage_(stage), loop_(loop) {
-    for (const NestLoop& l : stage.loops) bounds_.push_loop(l.variable, Expr(0), Expr(l.extent));
+      : stage_(stage), loop_(loop), bounds_(bounds_of_loops(stage)) {
     const std::vector<int64_t> shape = nest.compute.shape_of(tensor);
     const auto set = nest.layouts.find(tensor);
     const dsl::Layout layout = set != nest.layouts.end()

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "dsl/selection.h"
 #include "schedules/affine.h"
 #include "schedules/nest.h"
 #include "schedules/prepared.h"
@@ -579,9 +580,8 @@ void prepare_constant_stages(Schedule& prologue) {
 std::map<std::string, int64_t> choosing_axes(const Expr& body) {
   std::map<std::string, int64_t> axes;
   dsl::for_each(body, [&](const Expr& e) {
-    const dsl::Select* select = e.as<dsl::Select>();
-    const dsl::Binary* equal = select ? select->condition.as<dsl::Binary>() : nullptr;
-    if (!equal || equal->op != dsl::BinaryOp::Eq || !dsl::as_int(equal->b)) return;
+    const dsl::Binary* equal = dsl::choosing_comparison(e);
+    if (!equal) return;
     if (const dsl::Var* v = equal->a.as<dsl::Var>()) axes.emplace(v->name, 0);
     const dsl::Binary* mod = equal->a.as<dsl::Binary>();
     if (!mod || mod->op != dsl::BinaryOp::Mod) return;

@@ -68,9 +68,7 @@ struct Outside {
 /// loops for which the conditions hold.
 std::vector<Outside> indices_outside(const Nest& nest, const StageNest& stage, const Expr& value,
                                      const std::vector<Expr>& conditions) {
-  Bounds bounds;
-  for (const NestLoop& loop : stage.loops)
-    bounds.push_loop(loop.variable, Expr(0), Expr(loop.extent));
+  Bounds bounds = bounds_of_loops(stage);
   for (const Expr& condition : conditions) bounds.push_condition(condition);
   std::vector<Outside> outside;
   for_each_read(value, [&](const dsl::Read& r) {
