@@ -60,9 +60,10 @@ Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::Cac
 
 /// The points that predicted_schedule() compares.
 struct PredictionEffort {
-  Descent descent;              ///< on GPUs
-  size_t most_points = 0;       ///< of the first proposal of a search, on processors
-  bool descends_chains = true;  ///< on processors, from what is proposed for several stages
+  Descent descent;         ///< on GPUs
+  size_t most_points = 0;  ///< of the first proposal of a search, on processors
+  /// On processors, where several stages have decisions: a descent from the best of these points.
+  bool descends_chains = true;
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.
