@@ -56,11 +56,7 @@ Finding peak(const Target& host, const Surroundings& here) {
 
 Finding round_trip(const Target& host, const Surroundings& here) {
   if (host.machine.cores < 2) return {"round trip", "there is one core"};
-  const auto ns = tuner::measure_round_trip_ns(here.environment.clock);
-  if (!ns) return failed("round trip", ns.error());
-  return {
-      "round trip",
-      fmt::format("{:.0f} ns for a cache line from one core to another and back, right now", *ns)};
+  return round_trip_finding(tuner::measure_round_trip_ns(here.environment.clock));
 }
 
 Finding limits() {

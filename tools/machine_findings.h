@@ -21,4 +21,8 @@ Status calibrate(const Target& host, db::Store* store, const Surroundings& here)
 std::vector<Finding> machine_findings(const Target& host, db::Store* store,
                                       const Status& calibrated);
 
+/// The time for a cache line from one core to another and back, as tuner::measure_round_trip_ns()
+/// gave it. TryLater is no failure: tuning works on a machine that is busy for a moment.
+Finding round_trip_finding(const Result<double>& ns);
+
 }  // namespace tw::tools

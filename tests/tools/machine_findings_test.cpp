@@ -57,5 +57,18 @@ TEST_F(MachineFindings, ACalibrationThatNothingKeepsIsNotBegun) {
   EXPECT_THAT(calibration_of(nullptr, calibrated).text, HasSubstr("no database"));
 }
 
+TEST(RoundTripFinding, ABusyMachineIsNoFailure) {
+  const Finding busy = round_trip_finding(fail(ErrorCode::TryLater, "[cores] busy"));
+  EXPECT_FALSE(busy.present);
+  EXPECT_EQ(busy.failure, std::nullopt);
+  EXPECT_EQ(busy.text, "[cores] busy");
+  const Finding broken = round_trip_finding(fail(ErrorCode::Environment, "[cores] no threads"));
+  EXPECT_EQ(broken.failure, ErrorCode::Environment);
+  const Finding measured = round_trip_finding(121.4);
+  EXPECT_TRUE(measured.present);
+  EXPECT_EQ(measured.failure, std::nullopt);
+  EXPECT_THAT(measured.text, HasSubstr("121 ns"));
+}
+
 }  // namespace
 }  // namespace tw::tools
