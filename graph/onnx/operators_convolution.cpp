@@ -251,49 +251,33 @@ Status convert_conv(const Node& node, Builder& builder) {
 
 namespace {
 
-/// A number a tensor, or a number for each slice along an axis.
-Result<Expr> read_zero_point(const Node& node, Declaration& declaration, size_t index,
-                             const Expr& channel) {
-  if (!node.has_input(index)) return dsl::constant_int(Int32, 0);
-  const Value& value = node.input(index);
-  if (value.rank() > 1) return node.invalid(fmt::format("input {} has two dimensions", index));
-  const Expr number = broadcast_read(declaration.read(value), value.type.shape, {channel});
-  if (is_float(number.type())) return node.invalid(fmt::format("input {} is a float", index));
-  return cast(Int32, number);
-}
-
-Status check_bytes(const Node& node, const std::vector<size_t>& inputs) {
-  for (const size_t i : inputs) {
-    const DType type = node.input(i).type.dtype;
-    if (type != Int8 && type != UInt8)
-      return node.unsupported(fmt::format("the data type {}", to_string(type)));
-  }
+/// The convolution with both factors less their zero points, which are these inputs.
+Status center(const Node& node, Builder& builder, Convolution& p, size_t x_zero, size_t w_zero) {
+  TW_TRY(p.in, centered(node, builder, p.in, x_zero, 1));
+  TW_TRY(p.weight, centered(node, builder, p.weight, w_zero, 0));
   return {};
 }
 
-/// The stage "conv": the sum of (x - x_zero) (w - w_zero) in i32, where padding is 0.
-Result<Tensor> integer_convolution(const Node& node, Declaration& declaration, const Convolution& p,
-                                   const Loops& loops, const ConvolvedTensors& tensors,
-                                   size_t x_zero, size_t w_zero) {
-  TW_TRY(const Expr x0, read_zero_point(node, declaration, x_zero, Expr(0)));
-  TW_TRY(const Expr w0, read_zero_point(node, declaration, w_zero, loops.channel()));
+/// The stage "conv": the sum in i32, where padding is 0.
+Tensor integer_convolution(Declaration& declaration, const Convolution& p, const Loops& loops,
+                           const ConvolvedTensors& tensors) {
   const Expr element = declaration.read(tensors.in).read_at(element_indices(p, loops));
-  const Expr x = select(is_inside(p.windows, loops.positions, loops.taps),
-                        cast(Int32, element) - x0, dsl::constant_int(Int32, 0));
-  const Tensor weight = declaration.read(tensors.weight);
-  const Expr w = cast(Int32, weight.read_at(at(loops.weight()))) - w0;
-  return compute("conv", loops.out(), sum(loops.reduction(), x * w));
+  const Expr x = select(is_inside(p.windows, loops.positions, loops.taps), element,
+                        dsl::constant_int(element.type(), 0));
+  const Expr w = declaration.read(tensors.weight).read_at(at(loops.weight()));
+  return compute("conv", loops.out(), sum(loops.reduction(), cast(Int32, x) * cast(Int32, w)));
 }
 
 }  // namespace
 
 Status convert_conv_integer(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 1}));
-  TW_TRY(const Convolution p, convolution_of(node, node.input(0), node.input(1)));
+  TW_TRY(Convolution p, convolution_of(node, node.input(0), node.input(1)));
+  TW_RETURN_IF_ERROR(center(node, builder, p, 2, 3));
   const Loops loops(p);
   TW_TRY(const ConvolvedTensors tensors, tensors_of(builder, p, loops));
   Declaration declaration(builder);
-  TW_TRY(const Tensor conv, integer_convolution(node, declaration, p, loops, tensors, 2, 3));
+  const Tensor conv = integer_convolution(declaration, p, loops, tensors);
   return add_as(builder, extents_of(loops.out()), p.result_shape(), node.outputs[0],
                 [&](const std::string& result) { return declaration.add(conv, result); });
 }
@@ -302,10 +286,11 @@ Status convert_qlinear_conv(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 3}));
   TW_TRY(Convolution p, convolution_of(node, node.input(0), node.input(3)));
   TW_RETURN_IF_ERROR(read_bias(node, 8, p));
+  TW_RETURN_IF_ERROR(center(node, builder, p, 2, 5));
   const Loops loops(p);
   TW_TRY(const ConvolvedTensors tensors, tensors_of(builder, p, loops));
   Declaration declaration(builder);
-  TW_TRY(const Tensor conv, integer_convolution(node, declaration, p, loops, tensors, 2, 5));
+  const Tensor conv = integer_convolution(declaration, p, loops, tensors);
   const std::vector<Axis> out = loops.out();
   Expr total = conv.read_at(at(out));
   if (tensors.bias) {

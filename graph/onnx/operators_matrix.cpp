@@ -97,10 +97,10 @@ Status add_batch_matmul(Builder& builder, const Value& a, const Value& b, const 
   return is_plain ? Status{} : add_reshape(builder, builder.value(product), p.result, output);
 }
 
-/// Adds the stage of a product as `output`, without the dimensions that factors were given.
+/// Adds the stage of a product as `output`, in the shape of the result.
 Status finish_product(Declaration& declaration, Builder& builder, const Product& p,
                       const Tensor& stage, const std::string& output) {
-  const bool is_plain = p.result.size() == p.batch.size() + 2;
+  const bool is_plain = p.result == ProductLoops(p).shape;
   const std::string name = is_plain ? output : builder.fresh_name(output);
   TW_RETURN_IF_ERROR(declaration.add(stage, name));
   return is_plain ? Status{} : add_reshape(builder, builder.value(name), p.result, output);
@@ -232,62 +232,67 @@ Status convert_gemm(const Node& node, Builder& builder) {
 
 namespace {
 
-/// A zero point of a factor: one number, one a row of the left or a column of the right factor, or
-/// one of these a batch.
-Result<Expr> read_offset(const Node& node, Declaration& declaration, size_t index,
-                         const ProductLoops& loops, bool is_left) {
-  if (!node.has_input(index)) return dsl::constant_int(Int32, 0);
-  const Value& value = node.input(index);
-  if (is_float(value.type.dtype)) return node.invalid("a zero point is a float");
-  const Tensor tensor = declaration.read(value);
-  if (value.rank() <= 1) {
-    const Expr along = is_left ? loops.row() : loops.column();
-    return cast(Int32, broadcast_read(tensor, value.type.shape, {along}));
-  }
-  TW_TRY(const Shape shape, broadcast(node, {value.type.shape, loops.shape}));
-  if (shape != loops.shape) return node.invalid("a zero point does not fit the product");
-  return cast(Int32, broadcast_read(tensor, value.type.shape, at(loops.out)));
+/// Both factors less their zero points.
+struct Factors {
+  Value a, b;
+};
+
+/// The factors in the shapes that the product indexes; the zero points are these inputs, and belong
+/// to rows of `a` and columns of `b`.
+Result<Factors> centered_factors(const Node& node, Builder& builder, const Product& p,
+                                 const Value& a, const Value& b, size_t a_zero, size_t b_zero) {
+  Factors factors;
+  TW_TRY(const Value rows, reshaped(builder, a, p.a));
+  TW_TRY(const Value columns, reshaped(builder, b, p.b));
+  TW_TRY(factors.a, centered(node, builder, rows, a_zero, p.a.size() - 2));
+  TW_TRY(factors.b, centered(node, builder, columns, b_zero, p.b.size() - 1));
+  return factors;
 }
 
-/// The stage "product": the sum of (a - a_zero) (b - b_zero) in i32.
-Result<Tensor> integer_product(const Node& node, Declaration& declaration, const Product& p,
-                               const ProductLoops& loops, const Value& a, const Value& b,
-                               size_t a_zero, size_t b_zero) {
-  TW_TRY(const Expr a0, read_offset(node, declaration, a_zero, loops, true));
-  TW_TRY(const Expr b0, read_offset(node, declaration, b_zero, loops, false));
-  const Expr x = cast(Int32, broadcast_read(declaration.read(a), p.a, loops.a())) - a0;
-  const Expr y = cast(Int32, broadcast_read(declaration.read(b), p.b, loops.b())) - b0;
-  return compute("product", loops.out, sum(loops.k, x * y));
+/// With one matrix on the right, the rows of all batches are those of one product.
+Product with_joined_rows(Product p) {
+  if (!is_single(p.b, p.b.size() - 2)) return p;
+  p.m *= extent_of(p.batch);
+  p.batch = {};
+  p.a = {p.m, p.k};
+  p.b = {p.k, p.n};
+  return p;
 }
 
-Status check_byte_factors(const Node& node, const Value& a, const Value& b) {
-  for (const Value* value : {&a, &b})
-    if (value->type.dtype != Int8 && value->type.dtype != UInt8)
-      return node.unsupported(fmt::format("the data type {}", to_string(value->type.dtype)));
-  return {};
+/// The stage "product": the sum in i32.
+Result<Tensor> integer_product(Builder& builder, Declaration& declaration, const Product& p,
+                               const ProductLoops& loops, const Factors& factors) {
+  TW_TRY(const Value a, reshaped(builder, factors.a, p.a));
+  TW_TRY(const Value b, reshaped(builder, factors.b, p.b));
+  const Expr x = broadcast_read(declaration.read(a), p.a, loops.a());
+  const Expr y = broadcast_read(declaration.read(b), p.b, loops.b());
+  return compute("product", loops.out, sum(loops.k, cast(Int32, x) * cast(Int32, y)));
 }
 
 }  // namespace
 
 Status convert_matmul_integer(const Node& node, Builder& builder) {
-  TW_RETURN_IF_ERROR(check_byte_factors(node, node.input(0), node.input(1)));
-  TW_TRY(const Product p, product_of(node, node.input(0).type.shape, node.input(1).type.shape));
-  TW_TRY(const Value a, reshaped(builder, node.input(0), p.a));
-  TW_TRY(const Value b, reshaped(builder, node.input(1), p.b));
+  TW_RETURN_IF_ERROR(check_bytes(node, {0, 1}));
+  const Value &a = node.input(0), &b = node.input(1);
+  TW_TRY(Product p, product_of(node, a.type.shape, b.type.shape));
+  TW_TRY(const Factors factors, centered_factors(node, builder, p, a, b, 2, 3));
+  p = with_joined_rows(p);
   const ProductLoops loops(p);
   Declaration declaration(builder);
-  TW_TRY(const Tensor product, integer_product(node, declaration, p, loops, a, b, 2, 3));
+  TW_TRY(const Tensor product, integer_product(builder, declaration, p, loops, factors));
   return finish_product(declaration, builder, p, product, node.outputs[0]);
 }
 
 Status convert_qlinear_matmul(const Node& node, Builder& builder) {
-  TW_RETURN_IF_ERROR(check_byte_factors(node, node.input(0), node.input(3)));
-  TW_TRY(const Product p, product_of(node, node.input(0).type.shape, node.input(3).type.shape));
-  TW_TRY(const Value a, reshaped(builder, node.input(0), p.a));
-  TW_TRY(const Value b, reshaped(builder, node.input(3), p.b));
+  TW_RETURN_IF_ERROR(check_bytes(node, {0, 3}));
+  const Value &a = node.input(0), &b = node.input(3);
+  TW_TRY(Product p, product_of(node, a.type.shape, b.type.shape));
+  TW_TRY(const Factors factors, centered_factors(node, builder, p, a, b, 2, 5));
+  // Scales of rows belong to those of each batch.
+  if (node.has_input(1) && extent_of(node.input(1).type.shape) == 1) p = with_joined_rows(p);
   const ProductLoops loops(p);
   Declaration declaration(builder);
-  TW_TRY(const Tensor product, integer_product(node, declaration, p, loops, a, b, 2, 5));
+  TW_TRY(const Tensor product, integer_product(builder, declaration, p, loops, factors));
   TW_TRY(const Expr result, requantized(node, declaration, product.read_at(at(loops.out)),
                                         {1, 4, 6, 7}, loops.row(), loops.column()));
   return finish_product(declaration, builder, p, compute("out", loops.out, result),

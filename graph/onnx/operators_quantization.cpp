@@ -8,6 +8,7 @@
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/quantization.h"
+#include "graph/quantized.h"
 
 namespace tw::graph::onnx {
 
@@ -17,6 +18,57 @@ Expr saturated(const Expr& x, const Expr& zero) {
   };
   const Expr shifted = dsl::round(x) + cast(x.type(), zero);
   return cast(zero.type(), clamp(shifted, limit(dsl::Combine::Max), limit(dsl::Combine::Min)));
+}
+
+Status check_bytes(const Node& node, const std::vector<size_t>& inputs) {
+  for (const size_t i : inputs) {
+    const DType type = node.input(i).type.dtype;
+    if (type != Int8 && type != UInt8)
+      return node.unsupported(fmt::format("the data type {}", to_string(type)));
+  }
+  return {};
+}
+
+namespace {
+
+bool is_zero(const dsl::Array& numbers) {
+  for (int64_t i = 0; i < numbers.size(); ++i)
+    if (numbers.get_int(i) != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+Result<Value> centered(const Node& node, Builder& builder, const Value& value, size_t zero,
+                       size_t axis) {
+  if (!node.has_input(zero)) return value;
+  TW_RETURN_IF_ERROR(check_bytes(node, {zero}));
+  const Value& zeros = node.input(zero);
+  if (zeros.constant && is_zero(*zeros.constant->array)) return value;
+  Shape shape = zeros.type.shape;
+  if (zeros.rank() <= 1) {
+    const int64_t count = extent_of(shape);
+    shape.assign(value.type.shape.size(), 1);
+    shape[axis] = count;
+  }
+  TW_TRY(const Shape together, broadcast(node, {shape, value.type.shape}));
+  if (together != value.type.shape)
+    return node.invalid(fmt::format("the zero point of input {} does not fit its numbers", zero));
+  const std::string name = builder.fresh_name(value.name);
+  if (value.constant && zeros.constant && zeros.rank() <= 1) {
+    auto known = without_zero_points(*value.constant->array, *zeros.constant->array, axis);
+    TW_CHECK(known.has_value(), "16 bits hold the difference of two numbers of 8 bits");
+    TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(*known)));
+    return builder.value(name);
+  }
+  const std::vector<Axis> axes = axes_of(value.type.shape);
+  Declaration declaration(builder);
+  const std::vector<Expr> along = zeros.rank() <= 1 ? std::vector<Expr>{axes[axis]} : at(axes);
+  const Expr number = declaration.read(value).read_at(at(axes)),
+             offset = broadcast_read(declaration.read(zeros), zeros.type.shape, along);
+  const Expr difference = cast(Int16, cast(Int32, number) - cast(Int32, offset));
+  TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, difference), name));
+  return builder.value(name);
 }
 
 Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr& total,

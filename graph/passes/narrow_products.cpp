@@ -20,6 +20,7 @@
 #include "graph/passes/access.h"
 #include "graph/passes/list.h"
 #include "graph/passes/uses.h"
+#include "graph/quantized.h"
 #include "graph/rewrite.h"
 
 namespace tw::graph {
@@ -127,12 +128,13 @@ struct Source {
 /// A factor of a product, in integers.
 struct Factor {
   Source source;
-  std::optional<Array> constant;  ///< p'; nullopt: the factor is t
-  int64_t zero = 0;               ///< of t
-  int64_t largest = 0;            ///< magnitude of its elements
-  std::vector<double> scales;     ///< one, or one for each index of `axis`
-  size_t axis = 0;                ///< of the factor
-  std::optional<size_t> channel;  ///< the axis of the sum that `axis` is; nullopt for one scale
+  std::optional<Array> constant = {};  ///< p'; nullopt: the factor is t
+  int64_t zero = 0;                    ///< of t
+  int64_t largest = 0;                 ///< magnitude of its elements
+  std::vector<double> scales = {};     ///< one, or one for each index of `axis`
+  size_t axis = 0;                     ///< of the factor
+  std::optional<size_t> channel =
+      {};  ///< the axis of the sum that `axis` is; nullopt for one scale
 
   DType type() const { return constant ? constant->type : Int16; }
 };
@@ -142,17 +144,6 @@ int64_t largest_magnitude(const Array& array) {
   for (int64_t i = 0; i < array.size(); ++i)
     largest = std::max(largest, std::abs(array.get_int(i)));
   return largest;
-}
-
-/// The values in 8 bits where they fit, else in 16.
-Result<Array> narrowed(const Array& values) {
-  bool fits = true;
-  for (int64_t i = 0; i < values.size(); ++i)
-    fits &= values.get_int(i) >= -128 && values.get_int(i) <= 127;
-  if (!fits) return values;
-  TW_TRY(Array result, Array::make(Int8, values.shape));
-  for (int64_t i = 0; i < values.size(); ++i) result.set_int(i, values.get_int(i));
-  return result;
 }
 
 /// The array behind a reshape or a transpose.
@@ -320,24 +311,20 @@ class ProductNarrower {
   Result<bool> add_constant(Factor& factor) const {
     const Dequantized& d = factor.source.dequantized;
     const Array& numbers = *constants_.at(d.tensor).array;
-    TW_TRY(Array shifted, Array::make(Int16, numbers.shape));
-    std::optional<Parameters> zeros;
+    Parameters zeros;
     if (d.zero.defined()) {
-      zeros = along_one_axis(d, d.zero, Int32);
-      if (!zeros) return false;
+      auto known = along_one_axis(d, d.zero, Int32);
+      if (!known) return false;
+      zeros = std::move(*known);
+    } else {
+      TW_TRY(zeros.values, Array::make(Int32, {}));
     }
-    const bool has_many = zeros && zeros->values.size() > 1;
-    const int64_t stride = has_many ? strides_of(numbers.shape)[zeros->axis] : 1;
-    for (int64_t i = 0; i < numbers.size(); ++i) {
-      const int64_t zero = zeros ? zeros->values.get_int(i / stride % zeros->values.size()) : 0;
-      const int64_t value = numbers.get_int(i) - zero;
-      if (std::abs(value) > most_shifted) return false;
-      shifted.set_int(i, value);
-    }
+    auto shifted = without_zero_points(numbers, zeros.values, zeros.axis);
+    if (!shifted) return false;
     for (size_t i = factor.source.moves.size(); i-- > 0;)
-      shifted = moved(std::move(shifted), *factor.source.moves[i]);
-    factor.largest = largest_magnitude(shifted);
-    TW_TRY(factor.constant, narrowed(shifted));
+      shifted = moved(std::move(*shifted), *factor.source.moves[i]);
+    factor.largest = largest_magnitude(*shifted);
+    factor.constant = std::move(*shifted);
     return true;
   }
 

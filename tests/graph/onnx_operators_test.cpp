@@ -466,8 +466,14 @@ TEST(OnnxOperators, IntegerConvolutionsAgreeWithLoops) {
     };
     const size_t filter = p.w.size() / zeros.size();
     OneNode node("ConvInteger", 13);
-    node.data(p.in, p.x, Int8).data(p.weight, p.w, Int8);
-    node.data({}, {3}, Int8).data({std::ssize(zeros)}, zeros, Int8);
+    const bool are_known = round % 2 == 0;
+    const auto give = [&](const Extents& shape, const Numbers& values) {
+      are_known ? node.constant(shape, values, Int8) : node.data(shape, values, Int8);
+    };
+    node.data(p.in, p.x, Int8);
+    give(p.weight, p.w);
+    give({}, {3});
+    give({std::ssize(zeros)}, zeros);
     p.set_attributes(node);
     const std::vector<dsl::Array> results = node.run();
     ASSERT_EQ(results.size(), 1u);
@@ -478,6 +484,66 @@ TEST(OnnxOperators, IntegerConvolutionsAgreeWithLoops) {
         sums, ElementsAreArray(p.expected(minus(p.x, [](size_t) { return 3.0; }),
                                           minus(p.w, [&](size_t i) { return zeros[i / filter]; }))))
         << "round " << round;
+  }
+}
+
+/// Random numbers of 8 bits.
+Numbers bytes(Random& random, int64_t count, DType type) {
+  const IntegerLimits limits = integer_limits(type);
+  Numbers values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>(limits.least + random.below(256)));
+  return values;
+}
+
+TEST(OnnxOperators, IntegerProductsAgreeWithLoops) {
+  Random random(10);
+  constexpr int64_t batch = 3, m = 4, k = 9, n = 5;
+  for (size_t round = 0; round < 32; ++round) {
+    const bool is_known = round % 2 == 0, has_many_zeros = round & 2, has_batches = round & 4;
+    const DType left = round & 8 ? Int8 : UInt8, right = round & 16 ? Int8 : UInt8;
+    const Extents right_shape = has_batches ? Extents{batch, k, n} : Extents{k, n};
+    const Numbers a = bytes(random, batch * m * k, left),
+                  b = bytes(random, size_of(right_shape), right),
+                  a_zeros = bytes(random, has_many_zeros ? m : 1, left),
+                  b_zeros = bytes(random, has_many_zeros ? n : 1, right);
+    OneNode node("MatMulInteger", 13);
+    const auto give = [&](const Extents& shape, const Numbers& values, DType type) {
+      is_known ? node.constant(shape, values, type) : node.data(shape, values, type);
+    };
+    node.data({batch, m, k}, a, left);
+    give(right_shape, b, right);
+    give(has_many_zeros ? Extents{m} : Extents{}, a_zeros, left);
+    give(has_many_zeros ? Extents{n} : Extents{1}, b_zeros, right);
+    Numbers expected;
+    for (int64_t i = 0; i < batch * m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        const Numbers::value_type a_zero = a_zeros[has_many_zeros ? i % m : 0],
+                                  b_zero = b_zeros[has_many_zeros ? j : 0];
+        double total = 0;
+        for (int64_t l = 0; l < k; ++l) {
+          const int64_t row = has_batches ? i / m * k + l : l;
+          total += (a[i * k + l] - a_zero) * (b[row * n + j] - b_zero);
+        }
+        expected.push_back(total);
+      }
+    EXPECT_THAT(node.values(), ElementsAreArray(expected)) << "round " << round;
+  }
+}
+
+TEST(OnnxOperators, FactorsOfIntegerProductsAreCenteredAhead) {
+  // All numbers less 128 have 8 bits, some less 100 need 16.
+  for (const auto& [zero, type] : {std::pair(128.0, Int8), {100.0, Int16}}) {
+    OneNode node("MatMulInteger", 13);
+    node.data({2, 3}, {0, 1, 2, 3, 4, 255}, UInt8).constant({3, 1}, {0, 7, 255}, UInt8);
+    node.data({}, {9}, UInt8).constant({}, {zero}, UInt8);
+    const Graph graph = node.graph();
+    ASSERT_EQ(graph.operators.size(), 2u);
+    const dsl::Compute &centering = graph.operators[0].workload.compute,
+                       &product = graph.operators[1].workload.compute;
+    EXPECT_EQ(centering.stages.front().type, Int16);
+    EXPECT_EQ(product.inputs[0].type, Int16);
+    EXPECT_EQ(product.inputs[1].type, type);
   }
 }
 

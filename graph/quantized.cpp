@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/quantized.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/dtype.h"
+
+namespace tw::graph {
+
+using dsl::Array;
+
+namespace {
+
+/// An array of integers, zero-filled. Its bytes are no more than twice those of another array.
+Array integers(DType type, const std::vector<int64_t>& shape) {
+  auto array = Array::make(type, shape);
+  TW_CHECK(array.has_value(), "an array of the shape exists");
+  return std::move(*array);
+}
+
+bool holds(DType type, int64_t value) {
+  const IntegerLimits limits = integer_limits(type);
+  return value >= limits.least && value <= limits.largest;
+}
+
+}  // namespace
+
+Array narrowed(Array numbers) {
+  for (int64_t i = 0; i < numbers.size(); ++i)
+    if (!holds(Int8, numbers.get_int(i))) return numbers;
+  Array narrow = integers(Int8, numbers.shape);
+  for (int64_t i = 0; i < numbers.size(); ++i) narrow.set_int(i, numbers.get_int(i));
+  return narrow;
+}
+
+std::optional<Array> without_zero_points(const Array& numbers, const Array& zeros, size_t axis) {
+  int64_t slice = 1;  // elements of one index of the axis
+  for (size_t i = axis + 1; i < numbers.shape.size(); ++i) slice *= numbers.shape[i];
+  Array differences = integers(Int16, numbers.shape);
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    const int64_t zero = zeros.get_int(i / slice % zeros.size());
+    const int64_t difference = numbers.get_int(i) - zero;
+    if (!holds(Int16, difference)) return std::nullopt;
+    differences.set_int(i, difference);
+  }
+  return narrowed(std::move(differences));
+}
+
+}  // namespace tw::graph
