@@ -29,7 +29,7 @@ struct Effort {
   size_t generations = 0;  ///< of changes of the best points of other algorithms
   size_t generation = 0;   ///< points of each
 };
-constexpr Effort rough_effort{8, 1, 2}, full_effort{48, 4, 16};
+constexpr Effort rough_effort{8}, full_effort{48, 4, 16};
 constexpr size_t samples_per_algorithm = 8;
 constexpr Effort seed_effort{0, 4, 8};
 constexpr size_t most_seeds = 2;
