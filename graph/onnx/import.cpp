@@ -354,6 +354,7 @@ class Importer {
     const auto function =
         functions_.find(key_of(proto.domain(), proto.op_type(), proto.overload()));
     if (function != functions_.end()) return call(node, proto, *function->second, scope);
+    if (proto.domain() == contributed_domain) return convert_contributed(node, proto, scope);
     if (!is_default_domain(proto.domain()))
       return note(node, node.unsupported(fmt::format("the domain '{}' is not implemented",
                                                      printable(proto.domain()))));
@@ -361,13 +362,21 @@ class Importer {
     if (proto.op_type() == "If") return import_if(node, proto, scope);
     if (proto.op_type() == "Scan") return noted(node, import_scan(node, proto, scope));
     if (proto.op_type() == "Loop") return noted(node, import_loop(node, proto, scope));
-    return convert(node, proto, scope);
+    return convert(node, proto, find_conversion(conversions(), node.op_type, node.opset),
+                   find_conversion(constant_conversions(), node.op_type, node.opset), scope);
   }
 
-  Status convert(Node& node, const NodeProto& proto, Scope& scope) {
-    const Conversion* conversion = find_conversion(conversions(), node.op_type, node.opset);
-    const Conversion* on_constants =
-        find_conversion(constant_conversions(), node.op_type, node.opset);
+  Status convert_contributed(Node& node, const NodeProto& proto, Scope& scope) {
+    const Conversion* conversion = find_conversion(contributed_conversions(), node.op_type, 1);
+    if (conversion) return convert(node, proto, conversion, nullptr, scope);
+    return note(node, node.unsupported(
+                          fmt::format("not implemented of the domain '{}'", contributed_domain)));
+  }
+
+  /// Converts a node by the one function, or by the other where all of its inputs are constants;
+  /// either may be null.
+  Status convert(Node& node, const NodeProto& proto, const Conversion* conversion,
+                 const Conversion* on_constants, Scope& scope) {
     if (!conversion && !on_constants)
       return note(node, node.unsupported(fmt::format("not implemented at opset {}", node.opset)));
     TW_TRY(const bool are_known, read_inputs(node, proto, scope));

@@ -49,7 +49,7 @@ Result<OnnxModel> read_onnx(const std::string& path, const OnnxOptions& options 
 Result<OnnxModel> parse_onnx(std::string_view bytes, const std::string& folder,
                              const OnnxOptions& options = {});
 
-/// The operators of the default domain that are implemented, sorted.
+/// The operators that are implemented, sorted; "com.microsoft.QGemm" is one of ONNX Runtime's.
 std::vector<std::string> onnx_operators();
 
 }  // namespace tw::graph

@@ -118,6 +118,8 @@ std::vector<std::string> onnx_operators() {
   std::set<std::string> names = {"If", "Loop", "Scan"};
   for (const onnx::Conversion& row : onnx::conversions()) names.emplace(row.op_type);
   for (const onnx::Conversion& row : onnx::constant_conversions()) names.emplace(row.op_type);
+  for (const onnx::Conversion& row : onnx::contributed_conversions())
+    names.insert(fmt::format("{}.{}", onnx::contributed_domain, row.op_type));
   return {names.begin(), names.end()};
 }
 

@@ -138,6 +138,9 @@ struct Conversion {
 /// Sorted by op_type, then by opset. The rows stand in operators.cpp; the functions in files by
 /// family.
 const std::vector<Conversion>& conversions();
+/// The same of the domain of ONNX Runtime.
+inline constexpr std::string_view contributed_domain = "com.microsoft";
+const std::vector<Conversion>& contributed_conversions();
 /// Operators that are computed at import, and tried first, where all inputs of a node are
 /// constants: those in which data are indices (Gather, NonZero). In operators_constants.cpp.
 const std::vector<Conversion>& constant_conversions();

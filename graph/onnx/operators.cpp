@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of ONNX' default domain that are implemented. A row names the first and the last
-// opset whose definition its function follows; functions see to attributes that became inputs.
+// The operators of ONNX' default domain and of ONNX Runtime's that are implemented. A row names the
+// first and the last opset whose definition its function follows; functions see to attributes that
+// became inputs.
 #include "graph/onnx/operators.h"
 
 #include "graph/onnx/node.h"
@@ -152,6 +153,7 @@ const std::vector<Conversion>& conversions() {
       {"Shrink", 1, 0, convert_parametric_function},
       {"Sigmoid", 1, 0, convert_function},
       {"Sign", 1, 0, convert_function},
+      {"SimplifiedLayerNormalization", 1, 0, convert_rms_normalization, 2},
       {"Sin", 1, 0, convert_function},
       {"Sinh", 1, 0, convert_function},
       {"Size", 1, 0, convert_size},
@@ -181,6 +183,33 @@ const std::vector<Conversion>& conversions() {
       {"Upsample", 7, 9, convert_upsample},
       {"Where", 9, 0, convert_where, 3},
       {"Xor", 6, 0, convert_operation, 2},
+  };
+  return rows;
+}
+
+const std::vector<Conversion>& contributed_conversions() {
+  static const std::vector<Conversion> rows = {
+      {"BiasGelu", 1, 0, convert_contributed_gelu, 2},
+      {"DequantizeLinear", 1, 0, convert_dequantize_linear, 2},
+      {"DynamicQuantizeMatMul", 1, 0, convert_dynamic_quantize_matmul, 3},
+      {"FastGelu", 1, 0, convert_contributed_gelu},
+      {"FusedMatMul", 1, 0, convert_fused_matmul, 2},
+      {"Gelu", 1, 0, convert_contributed_gelu},
+      {"MatMulIntegerToFloat", 1, 0, convert_matmul_integer_to_float, 4},
+      {"MatMulNBits", 1, 0, convert_matmul_nbits, 3},
+      {"QGemm", 1, 0, convert_qgemm, 6},
+      {"QLinearAdd", 1, 0, convert_qlinear_operation, 2},
+      {"QLinearAveragePool", 1, 0, convert_qlinear_function, 2},
+      {"QLinearConcat", 1, 0, convert_qlinear_concat, 2},
+      {"QLinearGlobalAveragePool", 1, 0, convert_qlinear_function, 2},
+      {"QLinearLeakyRelu", 1, 0, convert_qlinear_function, 2},
+      {"QLinearMul", 1, 0, convert_qlinear_operation, 2},
+      {"QLinearSigmoid", 1, 0, convert_qlinear_function, 2},
+      {"QLinearSoftmax", 1, 0, convert_qlinear_softmax, 2},
+      {"QuantizeLinear", 1, 0, convert_quantize_linear, 2},
+      {"QuickGelu", 1, 0, convert_quick_gelu},
+      {"SkipLayerNormalization", 1, 0, convert_skip_normalization, 3},
+      {"SkipSimplifiedLayerNormalization", 1, 0, convert_skip_normalization, 3},
   };
   return rows;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The functions that the table in operators.cpp names, by the source that has them. Each requires a
+// The functions that the tables in operators.cpp name, by the source that has them. Each requires a
 // node of an operator that the table lists it for, which has the table's least number of inputs,
 // and adds its operators to the graph. Private to graph/onnx.
 
@@ -53,6 +53,20 @@ Status convert_scatter_nd(const Node& node, Builder& builder);
 Status convert_running_total(const Node& node, Builder& builder);
 Status convert_top_k(const Node& node, Builder& builder);
 Status convert_tensor_scatter(const Node& node, Builder& builder);
+
+// operators_contributed.cpp
+Status convert_qlinear_operation(const Node& node, Builder& builder);
+Status convert_qlinear_function(const Node& node, Builder& builder);
+Status convert_qlinear_softmax(const Node& node, Builder& builder);
+Status convert_qlinear_concat(const Node& node, Builder& builder);
+Status convert_qgemm(const Node& node, Builder& builder);
+Status convert_matmul_integer_to_float(const Node& node, Builder& builder);
+Status convert_dynamic_quantize_matmul(const Node& node, Builder& builder);
+Status convert_matmul_nbits(const Node& node, Builder& builder);
+Status convert_fused_matmul(const Node& node, Builder& builder);
+Status convert_contributed_gelu(const Node& node, Builder& builder);
+Status convert_quick_gelu(const Node& node, Builder& builder);
+Status convert_skip_normalization(const Node& node, Builder& builder);
 
 // operators_matrix.cpp
 Status convert_matmul(const Node& node, Builder& builder);

@@ -233,15 +233,16 @@ Status convert_gemm(const Node& node, Builder& builder) {
 namespace {
 
 /// Both factors less their zero points.
-struct Factors {
+struct IntegerFactors {
   Value a, b;
 };
 
 /// The factors in the shapes that the product indexes; the zero points are these inputs, and belong
 /// to rows of `a` and columns of `b`.
-Result<Factors> centered_factors(const Node& node, Builder& builder, const Product& p,
-                                 const Value& a, const Value& b, size_t a_zero, size_t b_zero) {
-  Factors factors;
+Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, const Product& p,
+                                        const Value& a, const Value& b, size_t a_zero,
+                                        size_t b_zero) {
+  IntegerFactors factors;
   TW_TRY(const Value rows, reshaped(builder, a, p.a));
   TW_TRY(const Value columns, reshaped(builder, b, p.b));
   TW_TRY(factors.a, centered(node, builder, rows, a_zero, p.a.size() - 2));
@@ -261,7 +262,7 @@ Product with_joined_rows(Product p) {
 
 /// The stage "product": the sum in i32.
 Result<Tensor> integer_product(Builder& builder, Declaration& declaration, const Product& p,
-                               const ProductLoops& loops, const Factors& factors) {
+                               const ProductLoops& loops, const IntegerFactors& factors) {
   TW_TRY(const Value a, reshaped(builder, factors.a, p.a));
   TW_TRY(const Value b, reshaped(builder, factors.b, p.b));
   const Expr x = broadcast_read(declaration.read(a), p.a, loops.a());
@@ -275,7 +276,7 @@ Status convert_matmul_integer(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 1}));
   const Value &a = node.input(0), &b = node.input(1);
   TW_TRY(Product p, product_of(node, a.type.shape, b.type.shape));
-  TW_TRY(const Factors factors, centered_factors(node, builder, p, a, b, 2, 3));
+  TW_TRY(const IntegerFactors factors, centered_factors(node, builder, p, a, b, 2, 3));
   p = with_joined_rows(p);
   const ProductLoops loops(p);
   Declaration declaration(builder);
@@ -287,7 +288,7 @@ Status convert_qlinear_matmul(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 3}));
   const Value &a = node.input(0), &b = node.input(3);
   TW_TRY(Product p, product_of(node, a.type.shape, b.type.shape));
-  TW_TRY(const Factors factors, centered_factors(node, builder, p, a, b, 2, 5));
+  TW_TRY(const IntegerFactors factors, centered_factors(node, builder, p, a, b, 2, 5));
   // Scales of rows belong to those of each batch.
   if (node.has_input(1) && extent_of(node.input(1).type.shape) == 1) p = with_joined_rows(p);
   const ProductLoops loops(p);

@@ -118,9 +118,9 @@ constexpr double least_saving = 0.5;
 std::optional<Factors> factors_of(const Transform& t) {
   if (t.gives_real() || t.length > most_table_elements) return std::nullopt;
   const auto product = [](std::initializer_list<int64_t> extents) {
-    double product = 1;
-    for (const int64_t extent : extents) product *= static_cast<double>(extent);
-    return product;
+    double result = 1;
+    for (const int64_t extent : extents) result *= static_cast<double>(extent);
+    return result;
   };
   std::optional<Factors> best;
   double least = (1 - least_saving) * product({t.length, t.parts, t.bins(), t.result_parts()});

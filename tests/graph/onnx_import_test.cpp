@@ -181,8 +181,8 @@ TEST(OnnxImport, DeadNodesAreNotLookedAt) {
 TEST(OnnxImport, ListsItsOperators) {
   const std::vector<std::string> operators = onnx_operators();
   EXPECT_TRUE(std::ranges::is_sorted(operators));
-  EXPECT_THAT(operators,
-              testing::IsSupersetOf({"ConstantOfShape", "If", "Loop", "NonZero", "Scan", "Shape"}));
+  EXPECT_THAT(operators, testing::IsSupersetOf({"ConstantOfShape", "If", "Loop", "NonZero", "Scan",
+                                                "Shape", "com.microsoft.QGemm"}));
 }
 
 // ---- functions and branches -----------------------------------------------------------------
@@ -605,6 +605,20 @@ TEST(OnnxImport, Fault58_AllThatIsUnsupportedIsListedAtOnce) {
   EXPECT_THAT(message, HasSubstr("\n  node 'third' (Identity): the domain 'com.example'"));
   EXPECT_THAT(message, HasSubstr("\n  tensor 's': the element type uint64 is not implemented"));
   EXPECT_THAT(message, Not(HasSubstr("behind")));
+}
+
+TEST(OnnxImport, OperatorsOfOnnxRuntimeHaveADomainOfTheirOwn) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {3});
+  add_node(model, "QuickGelu", {"x"}, {"y"}, "known").set_domain("com.microsoft");
+  add_output(model, "y");
+  EXPECT_FALSE(graph_of(model).operators.empty());
+  add_node(model, "BeamSearch", {"x"}, {"z"}, "unknown").set_domain("com.microsoft");
+  add_output(model, "z");
+  expect_unsupported(
+      model, "[onnx] node 'unknown' (BeamSearch): not implemented of the domain 'com.microsoft'");
+  model.mutable_graph()->mutable_node(0)->clear_domain();
+  expect_unsupported(model, "node 'known' (QuickGelu): not implemented at opset 17");
 }
 
 TEST(OnnxImport, Fault58_NodesThatLackTheSameAreOneLine) {

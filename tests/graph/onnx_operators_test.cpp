@@ -14,8 +14,8 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "graph/onnx/graph_builder.h"
 #include "graph/rewrite.h"
+#include "tests/graph/onnx_node.h"
 
 namespace tw::graph::onnx {
 namespace {
@@ -24,113 +24,6 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-
-using Numbers = std::vector<double>;
-using Extents = std::vector<int64_t>;
-
-dsl::Array array_of(DType type, const Extents& shape, const Numbers& values) {
-  dsl::Array array = dsl::Array::make(type, shape).value();
-  EXPECT_EQ(array.size(), std::ssize(values));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    if (is_float(type))
-      array.set_float(at, values[i]);
-    else
-      array.set_int(at, static_cast<int64_t>(values[i]));
-  }
-  return array;
-}
-
-Numbers numbers_of(const dsl::Array& array) {
-  Numbers values;
-  for (int64_t i = 0; i < array.size(); ++i) values.push_back(array.get_float(i));
-  return values;
-}
-
-/// A node, built up input by input.
-class OneNode {
- public:
-  OneNode(const OneNode&) = delete;  // values point into the builder
-  OneNode(const std::string& op_type, int64_t opset) {
-    node_.name = "node";
-    node_.op_type = op_type;
-    node_.opset = opset;
-    node_.outputs = {"y"};
-  }
-  /// An input that is given at each call.
-  OneNode& data(const Extents& shape, const Numbers& values, DType type = Float32) {
-    const std::string name = builder_.claim(fmt::format("x{}", node_.inputs.size()));
-    builder_.add_input(name, {type, shape});
-    arrays_[name] = array_of(type, shape, values);
-    node_.inputs.emplace_back(builder_.value(name));
-    return *this;
-  }
-  /// An input that is known at import.
-  OneNode& constant(const Extents& shape, const Numbers& values, DType type = Float32) {
-    const std::string name = builder_.claim(fmt::format("w{}", node_.inputs.size()));
-    builder_.add_initializer(name, array_of(type, shape, values));
-    node_.inputs.emplace_back(builder_.value(name));
-    return *this;
-  }
-  OneNode& integers(const Numbers& values) { return constant({std::ssize(values)}, values, Int64); }
-  OneNode& no_input() {
-    node_.inputs.emplace_back();
-    return *this;
-  }
-  OneNode& set(const std::string& attribute, AttributeValue value) {
-    node_.attributes[attribute] = std::move(value);
-    return *this;
-  }
-  OneNode& outputs(const std::vector<std::string>& names) {
-    node_.outputs = names;
-    return *this;
-  }
-
-  Status convert() {
-    for (const std::string& name : node_.outputs) builder_.claim(name);
-    const Conversion* row = find_conversion(conversions(), node_.op_type, node_.opset);
-    if (!row) return fail(ErrorCode::Unsupported, "no such operator");
-    return row->convert(node_, builder_);
-  }
-  Graph graph() {
-    const Status status = convert();
-    EXPECT_TRUE(status) << status.error().message;
-    if (!status) return {};
-    std::vector<GraphBuilder::Output> outputs;
-    for (const std::string& name : node_.outputs) outputs.push_back({name, name});
-    Result<Graph> graph = builder_.finish(outputs);
-    EXPECT_TRUE(graph) << graph.error().message;
-    return graph ? *graph : Graph{};
-  }
-  /// The outputs, in their order.
-  std::vector<dsl::Array> run() {
-    const Graph made = graph();
-    Result<dsl::Arrays> results = interpret(made, arrays_);
-    EXPECT_TRUE(results) << results.error().message;
-    std::vector<dsl::Array> arrays;
-    if (!results) return arrays;
-    for (const std::string& name : made.outputs)
-      arrays.push_back(made.constants.contains(name) ? *made.constants.at(name).array
-                                                     : results->at(name));
-    return arrays;
-  }
-  Numbers values() {
-    const std::vector<dsl::Array> arrays = run();
-    return arrays.empty() ? Numbers{} : numbers_of(arrays[0]);
-  }
-
-  void expect_error(ErrorCode code, const std::string& what) {
-    const Status status = convert();
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().code, code) << status.error().message;
-    EXPECT_THAT(status.error().message, HasSubstr(what));
-  }
-
- private:
-  GraphBuilder builder_;
-  Node node_;
-  dsl::Arrays arrays_;
-};
 
 Numbers counted(int64_t size, double first = 0) {
   Numbers values(static_cast<size_t>(size));
@@ -151,16 +44,16 @@ std::vector<std::string> names_of(const Graph& graph) {
 // ---- the table ------------------------------------------------------------------------------
 
 TEST(OnnxOperators, RowsAreSortedAndOpsetsDoNotOverlap) {
-  const std::vector<Conversion>& rows = conversions();
-  EXPECT_GT(rows.size(), 130u);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    ASSERT_NE(rows[i].convert, nullptr) << rows[i].op_type;
-    if (i == 0) continue;
-    EXPECT_LE(rows[i - 1].op_type, rows[i].op_type);
-    if (rows[i - 1].op_type != rows[i].op_type) continue;
-    EXPECT_NE(rows[i - 1].until, 0) << rows[i].op_type;
-    EXPECT_LT(rows[i - 1].until, rows[i].since) << rows[i].op_type;
-  }
+  EXPECT_GT(conversions().size(), 130u);
+  for (const std::vector<Conversion>& rows : {conversions(), contributed_conversions()})
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_NE(rows[i].convert, nullptr) << rows[i].op_type;
+      if (i == 0) continue;
+      EXPECT_LE(rows[i - 1].op_type, rows[i].op_type);
+      if (rows[i - 1].op_type != rows[i].op_type) continue;
+      EXPECT_NE(rows[i - 1].until, 0) << rows[i].op_type;
+      EXPECT_LT(rows[i - 1].until, rows[i].since) << rows[i].op_type;
+    }
 }
 
 // ---- operators by name ----------------------------------------------------------------------
@@ -1040,11 +933,6 @@ Numbers random_numbers(int64_t count) {
   Numbers values;
   for (int64_t i = 0; i < count; ++i) values.push_back(2 * random.unit() - 1);
   return values;
-}
-
-void expect_near(const Numbers& found, const Numbers& expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << i;
 }
 
 // Short ones are one product, lengths with factors two short ones, and primes one again.

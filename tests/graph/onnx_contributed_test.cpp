@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators of ONNX Runtime against their definitions. Scales are powers of two, so that
+// rounding is exact.
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "base/random.h"
+#include "graph/rewrite.h"
+#include "tests/graph/onnx_node.h"
+
+namespace tw::graph::onnx {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+
+/// Quantized numbers of 8 bits with their scale and zero point.
+struct Quantized {
+  Extents shape;
+  Numbers numbers;
+  double scale = 1;
+  double zero = 0;
+  DType type = UInt8;
+
+  Numbers floats() const {
+    Numbers values;
+    for (const double number : numbers) values.push_back((number - zero) * scale);
+    return values;
+  }
+  /// The numbers that stand for these values.
+  Numbers of(Numbers values) const {
+    const IntegerLimits limits = integer_limits(type);
+    for (double& value : values)
+      value = std::clamp(std::nearbyint(value / scale) + zero, static_cast<double>(limits.least),
+                         static_cast<double>(limits.largest));
+    return values;
+  }
+};
+
+Quantized random_numbers(Random& random, const Extents& shape, double scale, DType type = UInt8) {
+  Quantized q{shape, {}, scale, type == UInt8 ? 120.0 : -7.0, type};
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  for (int64_t i = 0; i < count; ++i)
+    q.numbers.push_back(static_cast<double>(integer_limits(type).least + random.below(256)));
+  return q;
+}
+
+/// Gives the node a scale and a zero point.
+void add_parameters(OneNode& node, const Quantized& q) {
+  node.constant({}, {q.scale}).constant({}, {q.zero}, q.type);
+}
+
+void add(OneNode& node, const Quantized& q) {
+  node.data(q.shape, q.numbers, q.type);
+  add_parameters(node, q);
+}
+
+Numbers mapped(Numbers values, const std::function<double(double)>& f) {
+  std::ranges::transform(values, values.begin(), f);
+  return values;
+}
+
+/// [m, k] times [k, n].
+Numbers multiplied(const Numbers& a, const Numbers& b, size_t m, size_t k, size_t n) {
+  Numbers out(m * n, 0);
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j)
+      for (size_t l = 0; l < k; ++l) out[i * n + j] += a[i * k + l] * b[l * n + j];
+  return out;
+}
+
+Numbers exchanged(const Numbers& values, size_t rows, size_t columns) {
+  Numbers out;
+  for (size_t j = 0; j < columns; ++j)
+    for (size_t i = 0; i < rows; ++i) out.push_back(values[i * columns + j]);
+  return out;
+}
+
+// ---- quantized numbers ------------------------------------------------------------------------
+
+TEST(OnnxContributed, SumsAndProductsOfQuantizedNumbers) {
+  Random random(1);
+  for (const DType type : {UInt8, Int8})
+    for (const bool is_sum : {true, false}) {
+      const Quantized a = random_numbers(random, {2, 3}, 1 / 16.0, type),
+                      b = random_numbers(random, {3}, 1 / 32.0, type), y{{}, {}, 1 / 8.0, 3, type};
+      OneNode node(is_sum ? "QLinearAdd" : "QLinearMul");
+      add(node, a);
+      add(node, b);
+      add_parameters(node, y);
+      Numbers expected = a.floats();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const double other = b.floats()[i % 3];
+        expected[i] = is_sum ? expected[i] + other : expected[i] * other;
+      }
+      EXPECT_THAT(node.values(), ElementsAreArray(y.of(expected)));
+    }
+}
+
+TEST(OnnxContributed, QuantizedNumbersWithoutZeroPointsHaveTheTypeOfTheFirst) {
+  OneNode node("QLinearAdd");
+  node.data({2}, {-100, 3}, Int8).constant({}, {1}).no_input();
+  node.data({2}, {-100, 4}, Int8).constant({}, {1}).no_input();
+  node.constant({}, {1});
+  EXPECT_THAT(node.values(), ElementsAre(-128, 7));
+}
+
+TEST(OnnxContributed, FunctionsOfQuantizedNumbers) {
+  Random random(2);
+  const Quantized x = random_numbers(random, {2, 8}, 1 / 32.0), y{{}, {}, 1 / 256.0, 3, UInt8};
+  OneNode sigmoid("QLinearSigmoid");
+  add(sigmoid, x);
+  add_parameters(sigmoid, y);
+  EXPECT_THAT(
+      sigmoid.values(),
+      ElementsAreArray(y.of(mapped(x.floats(), [](double v) { return 1 / (1 + std::exp(-v)); }))));
+  OneNode leaky("QLinearLeakyRelu");
+  leaky.set("alpha", 0.25);
+  add(leaky, x);
+  add_parameters(leaky, y);
+  EXPECT_THAT(
+      leaky.values(),
+      ElementsAreArray(y.of(mapped(x.floats(), [](double v) { return v < 0 ? v / 4 : v; }))));
+}
+
+TEST(OnnxContributed, SoftmaxOfQuantizedNumbersIsThatOfItsOpset) {
+  // Before opset 13 all dimensions behind the axis are one row.
+  const Quantized x{{1, 2, 2}, {2, 2, 2, 2}, 1, 0, UInt8}, y{{}, {}, 1 / 256.0, 0, UInt8};
+  for (const auto& [opset, each] : {std::pair(int64_t{11}, 64.0), {13, 128.0}}) {
+    OneNode node("QLinearSoftmax");
+    node.set("axis", int64_t{1}).set("opset", opset);
+    add(node, x);
+    add_parameters(node, y);
+    EXPECT_THAT(node.values(), ElementsAre(each, each, each, each)) << opset;
+  }
+}
+
+TEST(OnnxContributed, PoolsOfQuantizedNumbers) {
+  const Quantized x{{1, 1, 2, 4}, {10, 20, 30, 40, 50, 60, 70, 80}, 1, 0, UInt8},
+      y{{}, {}, 0.5, 5, UInt8};
+  OneNode global("QLinearGlobalAveragePool");
+  add(global, x);
+  add_parameters(global, y);
+  EXPECT_THAT(global.values(), ElementsAre(95));
+  OneNode windows("QLinearAveragePool");
+  windows.set("kernel_shape", Extents{2, 2}).set("strides", Extents{2, 2});
+  add(windows, x);
+  add_parameters(windows, y);
+  EXPECT_THAT(windows.values(), ElementsAre(75, 115));
+  OneNode last("QLinearGlobalAveragePool");
+  last.set("channels_last", int64_t{1});
+  add(last, x);
+  add_parameters(last, y);
+  last.expect_error(ErrorCode::Unsupported, "channels_last=1");
+}
+
+TEST(OnnxContributed, PartsOfAConcatenationHaveScalesOfTheirOwn) {
+  Random random(3);
+  const Quantized a = random_numbers(random, {2, 1}, 1 / 4.0),
+                  b = random_numbers(random, {2, 2}, 1 / 8.0), y{{}, {}, 1 / 2.0, 99, UInt8};
+  OneNode node("QLinearConcat");
+  node.set("axis", int64_t{1});
+  add_parameters(node, y);
+  add(node, a);
+  add(node, b);
+  const Numbers p = a.floats(), q = b.floats();
+  EXPECT_THAT(node.values(), ElementsAreArray(y.of({p[0], q[0], q[1], p[1], q[2], q[3]})));
+  OneNode short_of_one("QLinearConcat");
+  short_of_one.set("axis", int64_t{1});
+  add_parameters(short_of_one, y);
+  short_of_one.data({2}, {1, 2}, UInt8).constant({}, {1});
+  short_of_one.expect_error(ErrorCode::Invalid, "three inputs a part");
+}
+
+TEST(OnnxContributed, QuantizedGemm) {
+  Random random(4);
+  const Quantized a = random_numbers(random, {3, 4}, 1 / 8.0),
+                  b = random_numbers(random, {4, 2}, 1 / 4.0, Int8), y{{}, {}, 8, 100, UInt8};
+  const Numbers bias = {1000, -3000};
+  for (const bool is_transposed : {false, true})
+    for (const bool is_quantized : {false, true}) {
+      OneNode node("QGemm");
+      const auto give = [&](const Quantized& q, size_t rows, size_t columns) {
+        Quantized given = q;
+        if (is_transposed) {
+          given.numbers = exchanged(q.numbers, rows, columns);
+          std::swap(given.shape[0], given.shape[1]);
+        }
+        add(node, given);
+      };
+      give(a, 3, 4);
+      give(b, 4, 2);
+      node.constant({2}, bias, Int32).set("alpha", 0.5);
+      node.set("transA", int64_t{is_transposed}).set("transB", int64_t{is_transposed});
+      if (is_quantized) add_parameters(node, y);
+      Numbers expected = multiplied(a.floats(), b.floats(), 3, 4, 2);
+      for (size_t i = 0; i < expected.size(); ++i)
+        expected[i] = 0.5 * (expected[i] + bias[i % 2] * a.scale * b.scale);
+      EXPECT_THAT(node.values(), ElementsAreArray(is_quantized ? y.of(expected) : expected))
+          << is_transposed;
+    }
+}
+
+TEST(OnnxContributed, ProductsOfQuantizedNumbersAsFloats) {
+  Random random(5);
+  const Quantized a = random_numbers(random, {3, 4}, 1 / 8.0),
+                  b = random_numbers(random, {4, 2}, 1 / 4.0, Int8);
+  OneNode node("MatMulIntegerToFloat");
+  node.data(a.shape, a.numbers, a.type).constant(b.shape, b.numbers, b.type);
+  node.constant({}, {a.scale}).constant({}, {b.scale});
+  node.constant({}, {a.zero}, a.type).constant({}, {b.zero}, b.type).constant({2}, {10, 20});
+  Numbers expected = multiplied(a.floats(), b.floats(), 3, 4, 2);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += i % 2 == 0 ? 10 : 20;
+  EXPECT_THAT(node.values(), ElementsAreArray(expected));
+}
+
+TEST(OnnxContributed, ProductsOfFloatsQuantizedAtEachCall) {
+  // The range from -127 to 128 has the scale 1 and the zero point 127.
+  const Quantized b{{2, 2}, {1, -2, 3, 4}, 0.5, 0, Int8};
+  OneNode node("DynamicQuantizeMatMul");
+  node.data({2, 2}, {-127, 128, 3, 10.25}).constant(b.shape, b.numbers, b.type);
+  node.constant({}, {b.scale}).no_input().constant({2}, {1, 2});
+  Numbers expected = multiplied({-127, 128, 3, 10}, b.floats(), 2, 2, 2);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += i % 2 == 0 ? 1 : 2;
+  EXPECT_THAT(node.values(), ElementsAreArray(expected));
+}
+
+// ---- weights of few bits ----------------------------------------------------------------------
+
+/// Weights [n, k] of few bits, and the arrays of MatMulNBits for them.
+struct FewBits {
+  int64_t k, n, bits, block;
+  Numbers weights = {}, scales = {}, zeros = {};  ///< the latter [n, blocks]
+
+  FewBits(Random& random, int64_t k, int64_t n, int64_t bits, int64_t block)
+      : k(k), n(n), bits(bits), block(block) {
+    const int64_t blocks = (k + block - 1) / block;
+    for (int64_t i = 0; i < n * blocks * block; ++i)
+      weights.push_back(static_cast<double>(random.below(int64_t{1} << bits)));
+    for (int64_t i = 0; i < n * blocks; ++i) {
+      scales.push_back(std::ldexp(1, static_cast<int>(random.below(4)) - 4));
+      zeros.push_back(static_cast<double>(random.below(int64_t{1} << bits)));
+    }
+  }
+  int64_t blocks() const { return (k + block - 1) / block; }
+  /// Rows of so many numbers each in bytes, the lowest bits first.
+  Numbers packed(const Numbers& numbers, int64_t row) const {
+    const int64_t digits = 8 / bits, bytes = (row + digits - 1) / digits;
+    const int64_t rows = std::ssize(numbers) / row;
+    Numbers out(static_cast<size_t>(rows * bytes), 0);
+    for (int64_t i = 0; i < std::ssize(numbers); ++i)
+      out[static_cast<size_t>(i / row * bytes + i % row / digits)] +=
+          std::ldexp(numbers[static_cast<size_t>(i)], static_cast<int>(i % row % digits * bits));
+    return out;
+  }
+  double weight(int64_t row, int64_t column, bool has_zeros) const {
+    const auto group = static_cast<size_t>(column * blocks() + row / block);
+    const auto at = static_cast<size_t>(column * blocks() * block + row);
+    const double zero = has_zeros ? zeros[group] : std::ldexp(1, static_cast<int>(bits) - 1);
+    return (weights[at] - zero) * scales[group];
+  }
+  void give(OneNode& node) const {
+    node.constant({n, blocks(), block * bits / 8}, packed(weights, blocks() * block), UInt8);
+    node.constant({n * blocks()}, scales);
+    node.set("K", k).set("N", n).set("bits", bits).set("block_size", block);
+  }
+};
+
+TEST(OnnxContributed, WeightsOfFewBits) {
+  Random random(6);
+  for (const int64_t bits : {2, 4, 8})
+    for (const int64_t k : {48, 64, 80})
+      for (const char* zeros : {"none", "packed", "floats"}) {
+        const FewBits w(random, k, 3, bits, 32);
+        Numbers x;
+        for (int64_t i = 0; i < 2 * k; ++i) x.push_back(static_cast<double>(random.below(9) - 4));
+        OneNode node("MatMulNBits");
+        node.data({2, 1, k}, x);
+        w.give(node);
+        const std::string form = zeros;
+        if (form == "packed")
+          node.constant({3 * ((w.blocks() * bits + 7) / 8)}, w.packed(w.zeros, w.blocks()), UInt8);
+        else if (form == "floats")
+          node.constant({3 * w.blocks()}, w.zeros);
+        else
+          node.no_input();
+        node.no_input().constant({3}, {0, 1, 2});
+        Numbers expected;
+        for (int64_t i = 0; i < 2; ++i)
+          for (int64_t j = 0; j < 3; ++j) {
+            auto total = static_cast<double>(j);
+            for (int64_t l = 0; l < k; ++l)
+              total += x[static_cast<size_t>(i * k + l)] * w.weight(l, j, form != "none");
+            expected.push_back(total);
+          }
+        EXPECT_THAT(node.values(), ElementsAreArray(expected)) << bits << " " << k << " " << form;
+      }
+}
+
+TEST(OnnxContributed, ErrorsOfWeightsOfFewBits) {
+  Random random(7);
+  const FewBits w(random, 64, 3, 4, 32);
+  const auto expect = [&](const std::string& attribute, int64_t value, ErrorCode code,
+                          const std::string& what) {
+    OneNode node("MatMulNBits");
+    node.data({2, 64}, Numbers(128, 1));
+    w.give(node);
+    node.set(attribute, value);
+    node.expect_error(code, what);
+  };
+  expect("bits", 3, ErrorCode::Unsupported, "bits=3");
+  expect("bits", 8, ErrorCode::Invalid, "do not fit the factors");
+  expect("K", 63, ErrorCode::Invalid, "do not fit the factors");
+  expect("N", 4, ErrorCode::Invalid, "do not fit the factors");
+  for (const int64_t block : {int64_t{0}, int64_t{1} << 62})
+    expect("block_size", block, ErrorCode::Invalid, "do not fit the factors");
+  OneNode unknown("MatMulNBits");
+  unknown.data({2, 64}, Numbers(128, 1));
+  unknown.data({3, 2, 16}, Numbers(96, 0), UInt8).data({6}, Numbers(6, 1));
+  unknown.set("K", int64_t{64}).set("N", int64_t{3}).set("block_size", int64_t{32});
+  unknown.expect_error(ErrorCode::Unsupported, "input 'x2' is not known");
+}
+
+// ---- floats -----------------------------------------------------------------------------------
+
+TEST(OnnxContributed, ProductsOfTransposedFactors) {
+  const Numbers a = {1, 2, 3, 4, 5, 6}, b = {7, 8, 9, 10, 11, 12};
+  Numbers expected = mapped(multiplied(a, b, 2, 3, 2), [](double v) { return 0.5 * v; });
+  OneNode node("FusedMatMul");
+  node.data({3, 2}, exchanged(a, 2, 3)).data({2, 3}, exchanged(b, 3, 2));
+  node.set("transA", int64_t{1}).set("transB", int64_t{1}).set("alpha", 0.5);
+  EXPECT_THAT(node.values(), ElementsAreArray(expected));
+  OneNode batch("FusedMatMul");
+  batch.data({3, 2}, exchanged(a, 2, 3)).data({2, 3}, b).set("transBatchA", int64_t{1});
+  batch.expect_error(ErrorCode::Unsupported, "transBatchA=1");
+}
+
+TEST(OnnxContributed, GelusOfSums) {
+  const Numbers x = {-2, -0.5, 0, 1, 3, 4}, bias = {1, 0, -1};
+  const auto gelu = [](double v) { return v / 2 * (1 + std::erf(v / std::sqrt(2))); };
+  const auto fast = [](double v) {
+    return v / 2 * (1 + std::tanh(0.7978845608 * (v + 0.044715 * v * v * v)));
+  };
+  Numbers sums = x;
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i % 3];
+  OneNode plain("Gelu"), with_bias("BiasGelu"), approximate("FastGelu"), quick("QuickGelu");
+  plain.data({2, 3}, x);
+  with_bias.data({2, 3}, x).constant({3}, bias);
+  approximate.data({2, 3}, x).constant({3}, bias);
+  quick.data({2, 3}, x).set("alpha", 1.5);
+  expect_near(plain.values(), mapped(x, gelu), 1e-5);
+  expect_near(with_bias.values(), mapped(sums, gelu), 1e-5);
+  expect_near(approximate.values(), mapped(sums, fast), 1e-5);
+  expect_near(quick.values(), mapped(x, [](double v) { return v / (1 + std::exp(-1.5 * v)); }),
+              1e-5);
+}
+
+TEST(OnnxContributed, NormalizedSums) {
+  const Numbers x = {1, 2, 4}, skip = {1, -1, 2}, scale = {1, 2, 3}, shift = {5, 6, 7},
+                bias = {0, 1, 0}, sum = {2, 2, 6};
+  const double mean = 10 / 3.0, variance = (2 * 16 / 9.0 + 64 / 9.0) / 3,
+               root = std::sqrt(44 / 3.0);
+  Numbers layer, simplified;
+  for (size_t i = 0; i < 3; ++i) {
+    layer.push_back((sum[i] - mean) / std::sqrt(variance) * scale[i] + shift[i]);
+    simplified.push_back(sum[i] / root * scale[i]);
+  }
+  OneNode with_mean("SkipLayerNormalization");
+  with_mean.data({1, 3}, x).data({1, 3}, skip).constant({3}, scale);
+  with_mean.constant({3}, shift).constant({3}, bias).outputs({"y", "", "", "sum"});
+  const std::vector<dsl::Array> results = with_mean.run();
+  ASSERT_EQ(results.size(), 2u);
+  expect_near(numbers_of(results[0]), layer, 1e-5);
+  EXPECT_THAT(numbers_of(results[1]), ElementsAreArray(sum));
+  OneNode without("SkipSimplifiedLayerNormalization");
+  without.data({1, 3}, x).data({1, 3}, skip).constant({3}, scale).constant({3}, bias);
+  expect_near(without.values(), simplified, 1e-5);
+}
+
+}  // namespace
+}  // namespace tw::graph::onnx
