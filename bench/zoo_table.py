@@ -9,6 +9,8 @@
                                      tolerance  largest error of an output, in place of --tolerance
     [exports.LIBRARY]                models: names, or tables of what zoo_export.py takes, and where they are
                                      needed a name that differs from the model's, and tolerance
+    [quantized]                      tolerance, and models: `of`, the name of another entry, and the form in which
+                                     zoo_quantize.py quantizes it
 
 Reads no model; `static_model` and `dimensions` work on a model that was read.
 """
@@ -16,6 +18,7 @@ import tomllib
 from dataclasses import dataclass, field
 
 LIBRARIES = ("torchvision", "timm", "transformers")
+FORMS = ("qdq", "operators", "dynamic")
 MODEL_KEYS = {"name", "file", "sha256", "shapes", "values", "constants", "tolerance"}
 EXPORT_KEYS = {"model", "name", "dtype", "dynamic", "shape", "class", "config", "part", "inputs", "tolerance"}
 
@@ -36,11 +39,13 @@ class Wheel:
 class Entry:
     """A model of the zoo."""
     name: str
-    source: str  # "wheels", or the library of an export
+    source: str  # "wheels", the library of an export, or "quantized"
     wheel: Wheel | None = None
     file: str = ""
     sha256: str = ""
     export: dict = field(default_factory=dict)
+    base: "Entry | None" = None  # that is quantized
+    form: str = ""
     shapes: dict = field(default_factory=dict)
     values: dict = field(default_factory=dict)
     constants: dict = field(default_factory=dict)
@@ -49,7 +54,14 @@ class Entry:
     @property
     def origin(self):
         """The package that it comes from, as documents name it."""
+        if self.base:
+            return f"{self.base.origin}, quantized"
         return f"{self.wheel.name} {self.wheel.version}" if self.wheel else self.source
+
+    @property
+    def kind(self):
+        """What --source calls it."""
+        return "quantized" if self.base else "wheels" if self.wheel else "exports"
 
 
 def _checked(row, known, required, where):
@@ -88,14 +100,31 @@ def _of_exports(exports):
                         export={"library": library, **model})
 
 
+def _quantized(row, entries):
+    _checked(row, {"models", "tolerance"}, {"models", "tolerance"}, "[quantized]")
+    bases = {entry.name: entry for entry in entries}
+    for model in row["models"]:
+        _checked(model, {"of", "form"}, {"of", "form"}, f"[quantized] {model.get('of', '')}")
+        name, form = model["of"], model["form"]
+        if name not in bases:
+            raise TableError(f"[zoo] [quantized]: there is no model '{name}'")
+        if form not in FORMS:
+            raise TableError(f"[zoo] [quantized] {name}: form '{form}': expected one of {', '.join(FORMS)}")
+        base = bases[name]
+        yield Entry(name=f"quantized/{name.rpartition('/')[2]}_{form}", source="quantized", base=base, form=form,
+                    shapes=base.shapes, values=base.values, constants=base.constants, tolerance=row["tolerance"])
+
+
 def parsed(text):
     """The entries of a table in TOML. TableError: it has an unknown or missing key, or a name twice."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TableError(f"[zoo] the table is no TOML: {error}") from None
-    _checked(content, {"wheels", "exports"}, set(), "the table")
+    _checked(content, {"wheels", "exports", "quantized"}, set(), "the table")
     entries = [*_of_wheels(content.get("wheels", {})), *_of_exports(content.get("exports", {}))]
+    if "quantized" in content:
+        entries += list(_quantized(content["quantized"], entries))
     names = [entry.name for entry in entries]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise TableError(f"[zoo] given twice: {', '.join(twice)}")

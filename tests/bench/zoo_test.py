@@ -76,12 +76,22 @@ class TheTable(unittest.TestCase):
         self.assertEqual(bert.export, {"library": "transformers", "model": "bert", "class": "BertModel",
                                        "dtype": "float16", "inputs": {"input_ids": [1, 8]}})
 
+    def test_quantized_models_have_the_inputs_of_another(self):
+        *_, one = zoo_table.parsed(WHEEL + '[quantized]\ntolerance = 0.1\nmodels = [{of = "det", form = "qdq"}]\n')
+        self.assertEqual((one.name, one.origin, one.kind, one.shapes["x"], one.tolerance),
+                         ("quantized/det_qdq", "ocr 1.2, quantized", "quantized", [1, 3, 640, 640], 0.1))
+
     def test_mistakes_are_one_line(self):
         for text, words in ((WHEEL.replace("shapes", "shape"), "[wheels.ocr] det: unknown: shape: expected"),
                             (WHEEL.replace(f'sha256 = "{HASH}"\nshapes', "shapes"), "missing: sha256"),
                             (WHEEL.replace(HASH, "12"), "sha256 '12': expected 64 hexadecimal digits"),
                             (WHEEL + WHEEL.split("\n", 3)[3], "given twice: det"),
                             ('[exports.keras]\nmodels = ["a"]', "[exports.keras]: expected one of torchvision"),
+                            (WHEEL + '[quantized]\nmodels = []', "[quantized]: missing: tolerance"),
+                            (WHEEL + '[quantized]\ntolerance = 1\nmodels = [{of = "dat", form = "qdq"}]',
+                             "there is no model 'dat'"),
+                            (WHEEL + '[quantized]\ntolerance = 1\nmodels = [{of = "det", form = "int4"}]',
+                             "form 'int4': expected one of qdq"),
                             ("[[", "the table is no TOML")):
             with self.subTest(words):
                 with self.assertRaises(zoo_table.TableError) as caught:
@@ -154,7 +164,7 @@ class Fetching(unittest.TestCase):
         python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'ValueError: no such model' >&2\nexit 1\n")
         python.chmod(0o755)
         entry = zoo_table.Entry("timm/x", "timm", export={"library": "timm", "model": "x"})
-        with self.assertRaisesRegex(zoo_fetch.FetchError, "was not exported: ValueError: no such model"):
+        with self.assertRaisesRegex(zoo_fetch.FetchError, "was not made: ValueError: no such model"):
             zoo_fetch.fetch(entry, [entry], self.folder, python, 10)
         self.assertEqual(list((self.folder / "exports").iterdir()), [])
 
