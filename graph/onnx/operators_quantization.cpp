@@ -37,37 +37,47 @@ bool is_zero(const dsl::Array& numbers) {
   return true;
 }
 
+/// A zero point is one number, one for each index of the axis, or broadcasts to the numbers.
+Status check_zero_point(const Node& node, size_t zero, const Shape& numbers, size_t axis) {
+  Shape shape = node.input(zero).type.shape;
+  if (shape.size() <= 1) {
+    const int64_t count = extent_of(shape);
+    shape.assign(numbers.size(), 1);
+    shape[axis] = count;
+  }
+  TW_TRY(const Shape together, broadcast(node, {shape, numbers}));
+  if (together == numbers) return {};
+  return node.invalid(fmt::format("the zero point of input {} does not fit its numbers", zero));
+}
+
 }  // namespace
 
 Result<Value> centered(const Node& node, Builder& builder, const Value& value, size_t zero,
                        size_t axis) {
-  if (!node.has_input(zero)) return value;
-  TW_RETURN_IF_ERROR(check_bytes(node, {zero}));
-  const Value& zeros = node.input(zero);
-  if (zeros.constant && is_zero(*zeros.constant->array)) return value;
-  Shape shape = zeros.type.shape;
-  if (zeros.rank() <= 1) {
-    const int64_t count = extent_of(shape);
-    shape.assign(value.type.shape.size(), 1);
-    shape[axis] = count;
+  std::optional<Value> zeros;
+  if (node.has_input(zero)) {
+    TW_RETURN_IF_ERROR(check_bytes(node, {zero}));
+    TW_RETURN_IF_ERROR(check_zero_point(node, zero, value.type.shape, axis));
+    zeros = node.input(zero);
+    if (zeros->constant && is_zero(*zeros->constant->array)) zeros.reset();
   }
-  TW_TRY(const Shape together, broadcast(node, {shape, value.type.shape}));
-  if (together != value.type.shape)
-    return node.invalid(fmt::format("the zero point of input {} does not fit its numbers", zero));
+  if (value.constant && !zeros) return value;
   const std::string name = builder.fresh_name(value.name);
-  if (value.constant && zeros.constant && zeros.rank() <= 1) {
-    auto known = without_zero_points(*value.constant->array, *zeros.constant->array, axis);
+  if (value.constant && zeros->constant && zeros->rank() <= 1) {
+    auto known = without_zero_points(*value.constant->array, *zeros->constant->array, axis);
     TW_CHECK(known.has_value(), "16 bits hold the difference of two numbers of 8 bits");
     TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(*known)));
     return builder.value(name);
   }
   const std::vector<Axis> axes = axes_of(value.type.shape);
   Declaration declaration(builder);
-  const std::vector<Expr> along = zeros.rank() <= 1 ? std::vector<Expr>{axes[axis]} : at(axes);
-  const Expr number = declaration.read(value).read_at(at(axes)),
-             offset = broadcast_read(declaration.read(zeros), zeros.type.shape, along);
-  const Expr difference = cast(Int16, cast(Int32, number) - cast(Int32, offset));
-  TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, difference), name));
+  Expr number = cast(Int32, declaration.read(value).read_at(at(axes)));
+  if (zeros) {
+    const std::vector<Expr> along = zeros->rank() <= 1 ? std::vector<Expr>{axes[axis]} : at(axes);
+    const Tensor offsets = declaration.read(*zeros);
+    number = number - cast(Int32, broadcast_read(offsets, zeros->type.shape, along));
+  }
+  TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, cast(Int16, number)), name));
   return builder.value(name);
 }
 

@@ -14,10 +14,10 @@ namespace tw::graph::onnx {
 /// Unsupported unless these inputs have 8 bits.
 Status check_bytes(const Node& node, const std::vector<size_t>& inputs);
 
-/// `value`, of 8 bits, less the zero point that the node has as input `zero`: in 16 bits, which
-/// hold every difference, so that sums of products are dot products; constants in 8 where these
-/// hold them. Without a zero point, or with a known one of 0, it is the value itself. A zero point
-/// is one number, one for each index of `axis`, or broadcasts to the value.
+/// `value`, of 8 bits, less the zero point that the node has as input `zero`, or 0 without one: in
+/// 16 bits, which hold every difference, so that sums of products are dot products; constants in 8
+/// where these hold them. A zero point is one number, one for each index of `axis`, or broadcasts
+/// to the value.
 Result<Value> centered(const Node& node, Builder& builder, const Value& value, size_t zero,
                        size_t axis);
 
