@@ -34,9 +34,9 @@ constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system cho
 constexpr double division_of_doubles = 1.6;
 // Latency of a shuffle and an addition after it, in additions.
 constexpr double shuffled_updates = 1.5;
-// The addition behind a dot product takes this share of the time of a multiplication: cores add
-// integers on 3 or 4 ports, and multiply on 2.
-constexpr double addition_share = 0.5;
+// The addition behind a dot product, and the widening of a factor, take this share of the time of a
+// multiplication: cores multiply on 2 ports, and do the former on 2 to 4, of which most are others.
+constexpr double light_share = 0.25;
 
 // Lines at the beginning of a stretch of memory until a prefetcher follows it, how many stretches
 // one follows at a time, and how many loads a core waits for at once.
@@ -66,8 +66,9 @@ struct Known {
 
 /// What one loop body touches of each buffer.
 struct Use {
-  size_t buffer;
-  Footprint body, loop;     // by one iteration, by all of them: of the access that touches most
+  size_t buffer = 0;
+  Footprint body = {},
+            loop = {};      // by one iteration, by all of them: of the access that touches most
   double body_aliased = 0;  // of L1, by lines of one iteration that share sets
   Traffic direct{};         // into each cache, by one iteration
   Traffic waits{};          // likewise: loads that nothing fetched ahead, one after another
@@ -317,7 +318,7 @@ class PhaseWalk {
     BlockFacts& block = current_block();
     const double count = site.weight * site.registers;
     block.instructions.fma += count;
-    if (!instruction.accumulates) block.instructions.arithmetic += addition_share * count;
+    if (!instruction.accumulates) block.instructions.arithmetic += light_share * count;
     block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
     add_target(block, site, target);
     describe(block, site, *known_[target].buffer);
@@ -333,7 +334,8 @@ class PhaseWalk {
     const double widening =
         static_cast<double>(size_bytes(instruction.own)) / size_bytes(dot.own->type);
     if (widening > 1)
-      block.instructions.arithmetic += widening * (block.instructions.vector_loads - vectors);
+      block.instructions.arithmetic +=
+          light_share * widening * (block.instructions.vector_loads - vectors);
     std::swap(levels_[levels_.size() - 2], levels_.back());
     const double broadcasts = block.instructions.broadcast_loads;
     TW_TRY(const Operand shared, add_read(block, site, *dot.shared, target));

@@ -14,6 +14,7 @@
 
 #include "cost_model/analytic.h"
 #include "schedules/schedule.h"
+#include "tuner/descent.h"
 #include "tuner/scoring.h"
 #include "tuner/search.h"
 
@@ -153,7 +154,11 @@ class Predictor {
     if (ranking.best_of_others(space, 1).empty()) ranking.add(samples_of_others(space, others));
     evolve(space, effort, changes, ranking);
     TW_RETURN_IF_ERROR(check_not_stopped(stop_, "network"));
-    return space.schedule(ranking.best().value_or(first)).to_string();
+    Point best = ranking.best().value_or(first);
+    if (precision == Precision::Full && space.algorithm_of(best) == 0) {
+      TW_TRY(best, descend(space, {best}, score, {}, changes, stop_));
+    }
+    return space.schedule(best).to_string();
   }
 
   Result<Seeds> seeds_for(const dsl::Workload& workload) {

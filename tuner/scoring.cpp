@@ -114,9 +114,7 @@ Result<std::string> predicted_schedule(const schedules::Space& space, int kernel
     TW_TRY(const Point first, space.default_point(stop));
     return space.schedule(first).to_string();
   }
-  // The stages of a chain have to fit each other, and those of few proposed points do.
-  if (space.stages(space.algorithm_of(preferred[0])) == 1 || !effort.descends_chains)
-    return space.schedule(preferred[0]).to_string();
+  if (!effort.descends) return space.schedule(preferred[0]).to_string();
   TW_TRY(const Point best, descend(space, {preferred[0]}, score, {}, random, stop));
   return space.schedule(best).to_string();
 }

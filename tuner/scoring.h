@@ -62,8 +62,7 @@ Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::Cac
 struct PredictionEffort {
   Descent descent;         ///< on GPUs
   size_t most_points = 0;  ///< of the first proposal of a search, on processors
-  /// On processors, where several stages have decisions: a descent from the best of these points.
-  bool descends_chains = true;
+  bool descends = true;    ///< on processors, from the best of these points
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.
@@ -74,7 +73,7 @@ inline constexpr PredictionEffort effort_of_network{
     .descent = {.samples = 0, .starts = 1, .mutations = 0}, .most_points = SIZE_MAX};
 /// For schemes of which few are chosen. The points on processors are a part of those above.
 inline constexpr PredictionEffort effort_of_scheme{
-    .descent = effort_of_network.descent, .most_points = 16, .descends_chains = false};
+    .descent = effort_of_network.descent, .most_points = 16, .descends = false};
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
 /// default of the space where no point that it considers is legal. On GPUs the search is a descent.
