@@ -101,7 +101,7 @@ def _exported(entry, cache, python, limit_s):
 
 def _quantized(entry, base, cache, limit_s):
     specification = json.dumps({"form": entry.form, "shapes": entry.shapes}, sort_keys=True)
-    return _made(entry, cache / "quantized", [specification, base.name, QUANTIZER, PEERS],
+    return _made(entry, cache / "quantized", [specification, base.name, entry.base.sha256, QUANTIZER, PEERS],
                  [sys.executable, QUANTIZER, specification, base], limit_s)
 
 

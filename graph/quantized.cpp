@@ -12,7 +12,7 @@ using dsl::Array;
 
 namespace {
 
-/// An array of integers, zero-filled. Its bytes are no more than twice those of another array.
+/// Zero-filled. Requires: another array has this shape.
 Array integers(DType type, const std::vector<int64_t>& shape) {
   auto array = Array::make(type, shape);
   TW_CHECK(array.has_value(), "an array of the shape exists");
@@ -24,8 +24,7 @@ bool holds(DType type, int64_t value) {
   return value >= limits.least && value <= limits.largest;
 }
 
-}  // namespace
-
+/// The integers in i8 where that holds all of them, else as they are.
 Array narrowed(Array numbers) {
   for (int64_t i = 0; i < numbers.size(); ++i)
     if (!holds(Int8, numbers.get_int(i))) return numbers;
@@ -33,6 +32,8 @@ Array narrowed(Array numbers) {
   for (int64_t i = 0; i < numbers.size(); ++i) narrow.set_int(i, numbers.get_int(i));
   return narrow;
 }
+
+}  // namespace
 
 std::optional<Array> without_zero_points(const Array& numbers, const Array& zeros, size_t axis) {
   int64_t slice = 1;  // elements of one index of the axis

@@ -9,11 +9,8 @@
 
 namespace tw::graph {
 
-/// The integers in i8 where that holds all of them, else as they are.
-dsl::Array narrowed(dsl::Array numbers);
-
-/// Numbers of 8 bits less their zero points, narrowed(). There is one zero point, or one for each
-/// index of `axis`. nullopt where 16 bits do not hold a difference.
+/// Numbers of 8 bits less their zero points: in i8 where that holds all differences, else in i16.
+/// There is one zero point, or one for each index of `axis`. nullopt where i16 does not hold them.
 std::optional<dsl::Array> without_zero_points(const dsl::Array& numbers, const dsl::Array& zeros,
                                               size_t axis);
 

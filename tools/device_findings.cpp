@@ -106,6 +106,10 @@ const codegen::Backend* backend_named(std::string_view name) {
 
 }  // namespace
 
+Finding failed(std::string name, const Error& error) {
+  return {std::move(name), error.message, error.code};
+}
+
 std::vector<Finding> driver_findings(std::string_view driver) {
   std::vector<Finding> findings;
   if (const codegen::Backend* const backend = backend_named(driver))

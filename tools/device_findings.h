@@ -19,6 +19,9 @@ struct Finding {
   bool present = true;  ///< false: not here or of no use now, which is no failure
 };
 
+/// What could not be examined, and why that means that tuning fails.
+Finding failed(std::string name, const Error& error);
+
 /// The findings of a driver, "cuda" or "opencl". Every device is opened and fills memory, which
 /// fails on a lost device.
 std::vector<Finding> driver_findings(std::string_view driver);

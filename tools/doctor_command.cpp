@@ -36,10 +36,6 @@ struct DoctorFlags {
   bool calibrate = false;
 };
 
-Finding failed(std::string name, const Error& error) {
-  return {std::move(name), error.message, error.code};
-}
-
 // ---- the machine ----------------------------------------------------------------------------
 
 Finding peak(const Target& host, const Surroundings& here) {

@@ -95,7 +95,7 @@ Finding round_trip_finding(const Result<double>& ns) {
                               *ns)};
   const Error& error = ns.error();
   if (error.code == ErrorCode::TryLater) return {name, error.message, std::nullopt, false};
-  return {name, error.message, error.code};
+  return failed(name, error);
 }
 
 }  // namespace tw::tools

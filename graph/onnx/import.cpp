@@ -373,8 +373,8 @@ class Importer {
                           fmt::format("not implemented of the domain '{}'", contributed_domain)));
   }
 
-  /// Converts a node by the one function, or by the other where all of its inputs are constants;
-  /// either may be null.
+  /// Converts a node with `conversion`, or with `on_constants` where all of its inputs are
+  /// constants. Either may be null.
   Status convert(Node& node, const NodeProto& proto, const Conversion* conversion,
                  const Conversion* on_constants, Scope& scope) {
     if (!conversion && !on_constants)

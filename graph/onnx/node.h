@@ -138,7 +138,7 @@ struct Conversion {
 /// Sorted by op_type, then by opset. The rows stand in operators.cpp; the functions in files by
 /// family.
 const std::vector<Conversion>& conversions();
-/// The same of the domain of ONNX Runtime.
+/// Conversions of operators of ONNX Runtime's domain, likewise sorted; each holds from opset 1 on.
 inline constexpr std::string_view contributed_domain = "com.microsoft";
 const std::vector<Conversion>& contributed_conversions();
 /// Operators that are computed at import, and tried first, where all inputs of a node are

@@ -20,7 +20,14 @@ namespace {
 using Attributes = std::map<std::string, AttributeValue>;
 using Inputs = std::vector<std::optional<Value>>;
 
-/// What a node computes, step by step.
+/// Invalid unless the input is one float: of operators here, a scale belongs to a whole tensor.
+Status check_one(const Node& node, size_t scale) {
+  TW_RETURN_IF_ERROR(check_float(node, node.input(scale).type.dtype));
+  if (extent_of(node.input(scale).type.shape) == 1) return {};
+  return node.invalid(fmt::format("input {} is a scale of several elements", scale));
+}
+
+/// Adds the operators of the default domain that one of ONNX Runtime is composed of.
 class Composition {
  public:
   Composition(const Node& node, Builder& builder) : node_(node), builder_(builder) {}
@@ -31,8 +38,8 @@ class Composition {
 
   /// The outputs of an operator of the default domain. Requires: there is one at this opset, and it
   /// has the least number of inputs.
-  Result<std::vector<Value>> outputs_of(std::string_view op_type, Inputs inputs, size_t outputs,
-                                        Attributes attributes = {}, int64_t opset = newest_opset) {
+  Result<std::vector<Value>> apply_all(std::string_view op_type, Inputs inputs, size_t outputs,
+                                       Attributes attributes = {}, int64_t opset = newest_opset) {
     Node step;
     step.name = node_.name;
     step.op_type = op_type;
@@ -47,20 +54,31 @@ class Composition {
     for (const std::string& name : step.outputs) values.push_back(builder_.value(name));
     return values;
   }
-  Result<Value> of(std::string_view op_type, Inputs inputs, Attributes attributes = {},
-                   int64_t opset = newest_opset) {
+  Result<Value> apply(std::string_view op_type, Inputs inputs, Attributes attributes = {},
+                      int64_t opset = newest_opset) {
     TW_TRY(std::vector<Value> values,
-           outputs_of(op_type, std::move(inputs), 1, std::move(attributes), opset));
+           apply_all(op_type, std::move(inputs), 1, std::move(attributes), opset));
     return std::move(values.front());
   }
-  /// The sum, or the value where there is no other.
+  /// The sum, or the value where there is no other. Invalid unless the other broadcasts to it.
   Result<Value> plus(const Value& value, const std::optional<Value>& other) {
-    return other ? of("Add", {value, other}) : value;
+    if (!other) return value;
+    TW_TRY(const Shape shape, broadcast(node_, {value.type.shape, other->type.shape}));
+    if (shape != value.type.shape)
+      return node_.invalid(fmt::format("'{}' does not fit what it is added to", other->name));
+    return apply("Add", {value, other});
   }
+  /// Requires: floats.
   Result<Value> times(const Value& value, double factor) {
     if (factor == 1) return value;
     TW_TRY(const Value number, constant(value.type.dtype, factor));
-    return of("Mul", {value, number});
+    return apply("Mul", {value, number});
+  }
+
+  Result<Value> as_type(const Value& value, DType type) {
+    if (value.type.dtype == type) return value;
+    TW_TRY(const Value like, constant(type, 0));
+    return apply("CastLike", {value, like});
   }
 
   /// The numbers that this input and the two behind it, scale and zero point, stand for.
@@ -68,7 +86,8 @@ class Composition {
     for (const size_t i : {first, first + 1})
       if (!node_.has_input(i)) return node_.invalid(fmt::format("input {} is left out", i));
     TW_RETURN_IF_ERROR(check_bytes(node_, {first}));
-    return of("DequantizeLinear", {input(first), input(first + 1), input(first + 2)});
+    TW_RETURN_IF_ERROR(check_one(node_, first + 1));
+    return apply("DequantizeLinear", {input(first), input(first + 1), input(first + 2)});
   }
   /// Gives the output, quantized by input `scale` and the zero point behind it, or to numbers of
   /// `type` without one.
@@ -78,7 +97,7 @@ class Composition {
     if (!zero) {
       TW_TRY(zero, constant(type, 0));
     }
-    TW_TRY(const Value quantized, of("QuantizeLinear", {value, input(scale), zero}));
+    TW_TRY(const Value quantized, apply("QuantizeLinear", {value, input(scale), zero}));
     return give(quantized);
   }
   /// The value is the output; nothing happens where nobody reads that.
@@ -110,14 +129,13 @@ Status check_channels_first(const Node& node) {
   return last == 0 ? Status() : node.unsupported("channels_last=1");
 }
 
-/// The value with its last two dimensions exchanged where the attribute says so.
+/// The value with its last two dimensions exchanged where the attribute says so; a vector as it is.
 Result<Value> maybe_transposed(const Node& node, Builder& builder, const Value& value,
                                std::string_view attribute) {
   TW_TRY(const int64_t is_transposed, node.integer(attribute, 0));
-  if (is_transposed == 0) return value;
+  if (is_transposed == 0 || value.rank() < 2) return value;
   std::vector<size_t> order(value.type.shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  if (order.size() < 2) return node.invalid("a factor of one dimension is transposed");
   std::swap(order[order.size() - 1], order[order.size() - 2]);
   return transposed(builder, value, order);
 }
@@ -130,7 +148,7 @@ Status convert_qlinear_operation(const Node& node, Builder& builder) {
   Composition c(node, builder);
   TW_TRY(const Value a, c.dequantized(0));
   TW_TRY(const Value b, c.dequantized(3));
-  TW_TRY(const Value result, c.of(name_of_floats(node), {a, b}));
+  TW_TRY(const Value result, c.apply(name_of_floats(node), {a, b}));
   return c.give_quantized(result, 6, node.input(0).type.dtype);
 }
 
@@ -138,7 +156,7 @@ Status convert_qlinear_function(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_channels_first(node));
   Composition c(node, builder);
   TW_TRY(const Value x, c.dequantized(0));
-  TW_TRY(const Value result, c.of(name_of_floats(node), {x}, node.attributes));
+  TW_TRY(const Value result, c.apply(name_of_floats(node), {x}, node.attributes));
   return c.give_quantized(result, 3, node.input(0).type.dtype);
 }
 
@@ -148,7 +166,7 @@ Status convert_qlinear_softmax(const Node& node, Builder& builder) {
   if (opset < 1 || opset > newest_opset) return node.unsupported(fmt::format("opset={}", opset));
   Composition c(node, builder);
   TW_TRY(const Value x, c.dequantized(0));
-  TW_TRY(const Value result, c.of("Softmax", {x}, {{"axis", axis}}, opset));
+  TW_TRY(const Value result, c.apply("Softmax", {x}, {{"axis", axis}}, opset));
   return c.give_quantized(result, 3, node.input(0).type.dtype);
 }
 
@@ -161,40 +179,51 @@ Status convert_qlinear_concat(const Node& node, Builder& builder) {
     TW_TRY(Value part, c.dequantized(i));
     parts.push_back(std::move(part));
   }
-  TW_TRY(const Value joined, c.of("Concat", parts, node.attributes));
+  TW_TRY(const Value joined, c.apply("Concat", parts, node.attributes));
   return c.give_quantized(joined, 0, node.input(2).type.dtype);
 }
 
 Status convert_qgemm(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 3}));
+  for (const size_t i : {0, 3})
+    if (node.input(i).rank() != 2) return node.invalid(fmt::format("input {} is no matrix", i));
+  TW_RETURN_IF_ERROR(check_one(node, 1));
+  TW_RETURN_IF_ERROR(check_float(node, node.input(4).type.dtype));
+  if (node.has_input(7) != node.has_input(8))
+    return node.invalid("a scale or a zero point of the result without the other");
   TW_TRY(const double alpha, node.number("alpha", 1));
   TW_TRY(const Value a, maybe_transposed(node, builder, node.input(0), "transA"));
   TW_TRY(const Value b, maybe_transposed(node, builder, node.input(3), "transB"));
   Composition c(node, builder);
-  TW_TRY(const Value product, c.of("MatMulInteger", {a, b, c.input(2), c.input(5)}));
+  TW_TRY(const Value product, c.apply("MatMulInteger", {a, b, c.input(2), c.input(5)}));
   TW_TRY(const Value total, c.plus(product, c.input(6)));
-  TW_TRY(const Value scale, c.of("Mul", {c.input(1), c.input(4)}));
+  TW_TRY(const Value scale, c.apply("Mul", {c.input(1), c.input(4)}));
   TW_TRY(const Value factor, c.times(scale, alpha));
-  TW_TRY(const Value number, c.of("CastLike", {total, factor}));
-  TW_TRY(const Value result, c.of("Mul", {number, factor}));
+  TW_TRY(const Value number, c.as_type(total, factor.type.dtype));
+  TW_TRY(const Value result, c.apply("Mul", {number, factor}));
   if (!node.has_input(7)) return c.give(result);
   return c.give_quantized(result, 7, node.input(0).type.dtype);
 }
 
 namespace {
 
-/// The product of quantized factors with these scales as floats, and a bias.
+/// The product of quantized factors with these scales, and a bias, of the type of the scales.
 struct QuantizedProduct {
   Value a, b;
-  std::optional<Value> a_scale, a_zero, b_scale, b_zero, bias;
+  Value a_scale, b_scale;
+  std::optional<Value> a_zero, b_zero, bias;
 };
 
+/// Totals and products of scales may leave f16, so both are f32.
 Status give_product(Composition& c, const QuantizedProduct& p) {
-  TW_TRY(const Value total, c.of("MatMulInteger", {p.a, p.b, p.a_zero, p.b_zero}));
-  TW_TRY(const Value scale, c.of("Mul", {p.a_scale, p.b_scale}));
-  TW_TRY(const Value number, c.of("CastLike", {total, scale}));
-  TW_TRY(const Value product, c.of("Mul", {number, scale}));
-  TW_TRY(const Value result, c.plus(product, p.bias));
+  TW_TRY(const Value total, c.apply("MatMulInteger", {p.a, p.b, p.a_zero, p.b_zero}));
+  TW_TRY(const Value a_scale, c.as_type(p.a_scale, Float32));
+  TW_TRY(const Value b_scale, c.as_type(p.b_scale, Float32));
+  TW_TRY(const Value scale, c.apply("Mul", {a_scale, b_scale}));
+  TW_TRY(const Value number, c.as_type(total, Float32));
+  TW_TRY(const Value product, c.apply("Mul", {number, scale}));
+  TW_TRY(const Value rounded, c.as_type(product, p.b_scale.type.dtype));
+  TW_TRY(const Value result, c.plus(rounded, p.bias));
   return c.give(result);
 }
 
@@ -202,25 +231,27 @@ Status give_product(Composition& c, const QuantizedProduct& p) {
 
 Status convert_matmul_integer_to_float(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 1}));
+  for (const size_t i : {2, 3}) TW_RETURN_IF_ERROR(check_float(node, node.input(i).type.dtype));
   Composition c(node, builder);
   return give_product(c, {.a = node.input(0),
                           .b = node.input(1),
-                          .a_scale = c.input(2),
+                          .a_scale = node.input(2),
+                          .b_scale = node.input(3),
                           .a_zero = c.input(4),
-                          .b_scale = c.input(3),
                           .b_zero = c.input(5),
                           .bias = c.input(6)});
 }
 
 Status convert_dynamic_quantize_matmul(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {1}));
+  TW_RETURN_IF_ERROR(check_float(node, node.input(2).type.dtype));
   Composition c(node, builder);
-  TW_TRY(const std::vector<Value> a, c.outputs_of("DynamicQuantizeLinear", {node.input(0)}, 3));
+  TW_TRY(const std::vector<Value> a, c.apply_all("DynamicQuantizeLinear", {node.input(0)}, 3));
   return give_product(c, {.a = a[0],
                           .b = node.input(1),
                           .a_scale = a[1],
+                          .b_scale = node.input(2),
                           .a_zero = a[2],
-                          .b_scale = c.input(2),
                           .b_zero = c.input(3),
                           .bias = c.input(4)});
 }
@@ -250,6 +281,11 @@ Result<PackedWeights> packed_weights_of(const Node& node) {
   if (w.bits != 2 && w.bits != 4 && w.bits != 8)
     return node.unsupported(fmt::format("bits={}", w.bits));
   const Value &a = node.input(0), &b = node.input(1);
+  TW_RETURN_IF_ERROR(check_float(node, a.type.dtype));
+  TW_RETURN_IF_ERROR(check_same_type(node, {0, 5}));
+  if (a.type.dtype == Float64) return node.unsupported("the data type f64");
+  TW_TRY(const int64_t prepacked, node.integer("weight_prepacked", 0));
+  if (prepacked != 0) return node.unsupported(fmt::format("weight_prepacked={}", prepacked));
   if (w.k < 1 || w.n < 1 || w.block < 16 || w.block > largest_block || w.block % 16 != 0 ||
       a.rank() < 1 || a.type.shape.back() != w.k || b.type.dtype != UInt8 ||
       b.type.shape != Shape{w.n, w.blocks(), w.bytes()})
@@ -345,11 +381,12 @@ Status convert_fused_matmul(const Node& node, Builder& builder) {
     TW_TRY(const int64_t is_moved, node.integer(attribute, 0));
     if (is_moved != 0) return node.unsupported(fmt::format("{}={}", attribute, is_moved));
   }
+  TW_RETURN_IF_ERROR(check_float(node, node.input(0).type.dtype));
   TW_TRY(const double alpha, node.number("alpha", 1));
   TW_TRY(const Value a, maybe_transposed(node, builder, node.input(0), "transA"));
   TW_TRY(const Value b, maybe_transposed(node, builder, node.input(1), "transB"));
   Composition c(node, builder);
-  TW_TRY(const Value product, c.of("MatMul", {a, b}));
+  TW_TRY(const Value product, c.apply("MatMul", {a, b}));
   TW_TRY(const Value result, c.times(product, alpha));
   return c.give(result);
 }
@@ -358,14 +395,14 @@ Status convert_contributed_gelu(const Node& node, Builder& builder) {
   const bool is_fast = node.op_type == "FastGelu";
   Composition c(node, builder);
   TW_TRY(const Value x, c.plus(node.input(0), c.input(1)));
-  TW_TRY(const Value result, c.of("Gelu", {x}, {{"approximate", is_fast ? "tanh" : "none"}}));
+  TW_TRY(const Value result, c.apply("Gelu", {x}, {{"approximate", is_fast ? "tanh" : "none"}}));
   return c.give(result);
 }
 
 Status convert_quick_gelu(const Node& node, Builder& builder) {
   TW_TRY(const double alpha, node.number("alpha", 1.702));
   Composition c(node, builder);
-  TW_TRY(const Value result, c.of("Swish", {node.input(0)}, {{"alpha", alpha}}));
+  TW_TRY(const Value result, c.apply("Swish", {node.input(0)}, {{"alpha", alpha}}));
   return c.give(result);
 }
 
@@ -373,12 +410,12 @@ Status convert_skip_normalization(const Node& node, Builder& builder) {
   const bool is_root = node.op_type == "SkipSimplifiedLayerNormalization";
   TW_TRY(const double epsilon, node.number("epsilon", 1e-12));
   Composition c(node, builder);
-  TW_TRY(const Value skipped, c.of("Add", {node.input(0), node.input(1)}));
+  TW_TRY(const Value skipped, c.apply("Add", {node.input(0), node.input(1)}));
   TW_TRY(const Value sum, c.plus(skipped, c.input(is_root ? 3 : 4)));
   const Inputs inputs =
       is_root ? Inputs{sum, node.input(2)} : Inputs{sum, node.input(2), c.input(3)};
-  TW_TRY(const Value result,
-         c.of(is_root ? "RMSNormalization" : "LayerNormalization", inputs, {{"epsilon", epsilon}}));
+  TW_TRY(const Value result, c.apply(is_root ? "RMSNormalization" : "LayerNormalization", inputs,
+                                     {{"epsilon", epsilon}}));
   TW_RETURN_IF_ERROR(c.give(sum, 3));
   return c.give(result);
 }

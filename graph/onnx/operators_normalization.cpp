@@ -249,13 +249,22 @@ Tensor with_dimensions(const std::string& name, const Rows& rows, const Expr& va
 
 }  // namespace
 
+namespace {
+
+/// The type of inner sums: f32.
+Status check_stash_type(const Node& node) {
+  TW_TRY(const int64_t stash_type, node.integer("stash_type", 1));
+  return stash_type == 1 ? Status() : node.unsupported(fmt::format("stash_type={}", stash_type));
+}
+
+}  // namespace
+
 Status convert_layer_normalization(const Node& node, Builder& builder) {
   const Value& value = node.input(0);
   TW_RETURN_IF_ERROR(check_float(node, value.type.dtype));
   TW_TRY(const size_t axis, axis_attribute(node, -1, value.rank()));
   TW_TRY(const double epsilon, node.number("epsilon", 1e-5));
-  TW_TRY(const int64_t stash_type, node.integer("stash_type", 1));
-  if (stash_type != 1) return node.unsupported(fmt::format("stash_type={}", stash_type));
+  TW_RETURN_IF_ERROR(check_stash_type(node));
   const Shape& shape = value.type.shape;
   const int64_t columns = extent_of(shape, axis, shape.size());
   if (is_layer_norm(node, columns, epsilon))
@@ -280,6 +289,9 @@ Status convert_rms_normalization(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_float(node, value.type.dtype));
   TW_TRY(const size_t axis, axis_attribute(node, -1, value.rank()));
   TW_TRY(const double epsilon, node.number("epsilon", 1e-5));
+  TW_RETURN_IF_ERROR(check_stash_type(node));
+  const DType type = node.input(1).type.dtype;
+  TW_RETURN_IF_ERROR(check_float(node, type));
   const Rows rows(value.type.shape, dimensions_from(axis, value.type.shape.size()));
   Declaration declaration(builder);
   const Tensor in = declaration.read(value);
@@ -289,7 +301,7 @@ Status convert_rms_normalization(const Node& node, Builder& builder) {
   const Tensor root = compute("root", rows.kept, sqrt(mean + number(mean, epsilon)));
   const Expr normal = wide(in.read_at(at(rows.all))) / root.read_at(at(rows.kept));
   TW_TRY(const Expr result, scaled(node, declaration, rows, normal));
-  return declaration.add(compute("out", rows.all, cast(value.type.dtype, result)), node.outputs[0]);
+  return declaration.add(compute("out", rows.all, cast(type, result)), node.outputs[0]);
 }
 
 // ---- softmax --------------------------------------------------------------------------------

@@ -158,6 +158,12 @@ TEST(OnnxContributed, PoolsOfQuantizedNumbers) {
   last.expect_error(ErrorCode::Unsupported, "channels_last=1");
 }
 
+TEST(OnnxContributed, ScalesBelongToWholeTensors) {
+  OneNode node("QLinearSigmoid");
+  node.data({2, 2}, {1, 2, 3, 4}, UInt8).constant({2}, {1, 2}).no_input().constant({}, {1});
+  node.expect_error(ErrorCode::Invalid, "input 1 is a scale of several elements");
+}
+
 TEST(OnnxContributed, PartsOfAConcatenationHaveScalesOfTheirOwn) {
   Random random(3);
   const Quantized a = random_numbers(random, {2, 1}, 1 / 4.0),
@@ -203,6 +209,39 @@ TEST(OnnxContributed, QuantizedGemm) {
       EXPECT_THAT(node.values(), ElementsAreArray(is_quantized ? y.of(expected) : expected))
           << is_transposed;
     }
+}
+
+TEST(OnnxContributed, ErrorsOfQuantizedGemm) {
+  const auto expect = [](const Extents& a, const Extents& bias, size_t last, ErrorCode code,
+                         const std::string& what) {
+    OneNode node("QGemm");
+    node.data(a, Numbers(4, 1), UInt8).constant({}, {1}).no_input();
+    node.constant({2, 2}, {1, 2, 3, 4}, Int8).constant({}, {1}).no_input();
+    node.constant(bias, Numbers(bias.size() == 1 ? 2 : 4, 1), Int32);
+    for (size_t i = 7; i <= 8; ++i)
+      if (i != last)
+        node.no_input();
+      else if (i == 7)
+        node.constant({}, {1});
+      else
+        node.constant({}, {0}, UInt8);
+    node.expect_error(code, what);
+  };
+  expect({4}, {2}, 0, ErrorCode::Invalid, "input 0 is no matrix");
+  expect({2, 2}, {2, 1, 2}, 0, ErrorCode::Invalid, "does not fit what it is added to");
+  for (const size_t last : {7, 8})
+    expect({2, 2}, {2}, last, ErrorCode::Invalid, "without the other");
+}
+
+TEST(OnnxContributed, TotalsOfQuantizedProductsMayLeaveHalfFloats) {
+  // 64 * 127 * 127 is 1,032,256, and 2^-6 of it is a number of f16.
+  OneNode node("MatMulIntegerToFloat");
+  node.data({1, 64}, Numbers(64, 127), Int8).constant({64, 1}, Numbers(64, 127), Int8);
+  node.constant({}, {1 / 8.0}, Float16).constant({}, {1 / 8.0}, Float16);
+  const std::vector<dsl::Array> results = node.run();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].type, Float16);
+  EXPECT_EQ(results[0].get_float(0), 16128);  // 16,129 rounded
 }
 
 TEST(OnnxContributed, ProductsOfQuantizedNumbersAsFloats) {
@@ -318,6 +357,15 @@ TEST(OnnxContributed, ErrorsOfWeightsOfFewBits) {
   expect("N", 4, ErrorCode::Invalid, "do not fit the factors");
   for (const int64_t block : {int64_t{0}, int64_t{1} << 62})
     expect("block_size", block, ErrorCode::Invalid, "do not fit the factors");
+  expect("weight_prepacked", 1, ErrorCode::Unsupported, "weight_prepacked=1");
+  for (const auto& [type, bias] :
+       {std::pair(Float64, Float64), {Int32, Int32}, {Float32, Float64}}) {
+    OneNode node("MatMulNBits");
+    node.data({2, 64}, Numbers(128, 1), type);
+    w.give(node);
+    node.no_input().no_input().constant({3}, {1, 2, 3}, bias);
+    node.expect_error(type == Float32 ? ErrorCode::Invalid : ErrorCode::Unsupported, "");
+  }
   OneNode unknown("MatMulNBits");
   unknown.data({2, 64}, Numbers(128, 1));
   unknown.data({3, 2, 16}, Numbers(96, 0), UInt8).data({6}, Numbers(6, 1));
@@ -334,6 +382,12 @@ TEST(OnnxContributed, ProductsOfTransposedFactors) {
   node.data({3, 2}, exchanged(a, 2, 3)).data({2, 3}, exchanged(b, 3, 2));
   node.set("transA", int64_t{1}).set("transB", int64_t{1}).set("alpha", 0.5);
   EXPECT_THAT(node.values(), ElementsAreArray(expected));
+  OneNode integers("FusedMatMul");
+  integers.data({1, 1}, {3}, Int32).data({1, 1}, {5}, Int32).set("alpha", 0.5);
+  integers.expect_error(ErrorCode::Unsupported, "the data type i32");
+  OneNode vectors("FusedMatMul");
+  vectors.data({2}, {3, 4}).data({2}, {5, 6}).set("transA", int64_t{1});
+  EXPECT_THAT(vectors.values(), ElementsAre(39));
   OneNode batch("FusedMatMul");
   batch.data({3, 2}, exchanged(a, 2, 3)).data({2, 3}, b).set("transBatchA", int64_t{1});
   batch.expect_error(ErrorCode::Unsupported, "transBatchA=1");
@@ -376,6 +430,11 @@ TEST(OnnxContributed, NormalizedSums) {
   ASSERT_EQ(results.size(), 2u);
   expect_near(numbers_of(results[0]), layer, 1e-5);
   EXPECT_THAT(numbers_of(results[1]), ElementsAreArray(sum));
+  OneNode half("SkipSimplifiedLayerNormalization");
+  half.data({1, 3}, x, Float16).data({1, 3}, skip, Float16).constant({3}, scale);
+  const std::vector<dsl::Array> of_half = half.run();
+  ASSERT_EQ(of_half.size(), 1u);
+  EXPECT_EQ(of_half[0].type, Float32) << "the type of the scale";
   OneNode without("SkipSimplifiedLayerNormalization");
   without.data({1, 3}, x).data({1, 3}, skip).constant({3}, scale).constant({3}, bias);
   expect_near(without.values(), simplified, 1e-5);
