@@ -155,6 +155,8 @@ class Predictor {
     evolve(space, effort, changes, ranking);
     TW_RETURN_IF_ERROR(check_not_stopped(stop_, "network"));
     Point best = ranking.best().value_or(first);
+    // Points of other algorithms have some nine stages, which are slow to lower, and have descended
+    // from seeds.
     if (precision == Precision::Full && space.algorithm_of(best) == 0) {
       TW_TRY(best, descend(space, {best}, score, {}, changes, stop_));
     }

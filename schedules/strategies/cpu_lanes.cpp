@@ -39,14 +39,14 @@ class CpuLanesStage : public Configured<CpuLanes> {
   Site append_steps(const CpuLanes& config, const Site* inside, Construction& c) const override {
     const std::string& name = plan_.name;
     const Loops outer = names_of(stage_.axes);
-    const bool splits = length_ > config.width && !outer.empty();
+    const bool splits = length_ > config.width && (!outer.empty() || !inside);
     if (splits) {  // rfactor comes before all other steps of the stage
       c.uses(config.vectors);
       c.schedule.add(Rfactor{name, plan_.lane_axis, config.partial});
     }
     compute_at(c, name, inside);
-    if (outer.empty()) return inside ? Site{} : site_of(c, name);
     if (splits) append_partial_results(config, outer, c);
+    if (outer.empty()) return inside ? Site{} : site_of(c, name);
     if (stores_another_type(compute_, name)) c.schedule.add(CacheWrite{name, outer.back()});
     if (inside) return {};
     if (splits) c.uses(config.tasks);
@@ -54,15 +54,16 @@ class CpuLanesStage : public Configured<CpuLanes> {
     return site_of(c, name);
   }
 
-  /// One partial result an element, as vectors in registers.
+  /// Vectors of partial results for each element, in registers. Those of a reduction to a single
+  /// number have no loop to be computed in: they are a stage before it.
   void append_partial_results(const CpuLanes& config, const Loops& outer, Construction& c) const {
     const std::string partial = plan_.name + ".rf";
-    c.schedule.add(ComputeAt{partial, plan_.name, outer.back()});
+    if (!outer.empty()) c.schedule.add(ComputeAt{partial, plan_.name, outer.back()});
     std::string lane = plan_.lane_axis + "_rf";
     Loops unrolled;
     if (config.partial > config.width) unrolled = {split_off(c, partial, lane, config.width)};
     c.schedule.add(Reorder{partial, concat({outer, names_of(stage_.reduction), unrolled, {lane}})});
-    c.schedule.add(CacheWrite{partial, outer.back()});
+    if (!outer.empty()) c.schedule.add(CacheWrite{partial, outer.back()});
     c.schedule.add(Vectorize{partial, lane});
     unroll(c, partial, unrolled);
     if (config.partial <= most_unrolled) unroll(c, plan_.name, {plan_.lane_axis + "_rf"});

@@ -307,6 +307,19 @@ TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
   }
 }
 
+TEST(Space, ReductionsToOneNumberHaveLanes) {
+  const auto compute =
+      dsl::parse_compute("input x: f32[4, 100]; y: f32[] = max(i=4, j=100) x[i, j]");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const Space space = space_of(*compute, "x86-64-v3");
+  const Schedule schedule = space.schedule(space.default_point());
+  const std::string steps = schedule.to_string();
+  EXPECT_NE(steps.find("\nvectorize y.rf j_rf"), std::string::npos) << steps;
+  const auto program = schedule.program();
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(disagreement(*compute, *program), std::nullopt);
+}
+
 // An epilogue of another type than the sum leaves the sum no other place than an accumulator.
 TEST(Space, SumsAreStoredInAnotherType) {
   const char* const computes[] = {
