@@ -132,8 +132,11 @@ bool StageSpace::is_settled(std::span<const int> choices) const {
 
 void StageSpace::draw(std::span<int> choices, const std::vector<Knob>& decisions,
                       std::optional<int> place, Random& random) const {
-  for (size_t d = begin_; d < end_; ++d)
-    choices[d] = static_cast<int>(random.below(static_cast<int64_t>(decisions[d].values.size())));
+  for (size_t d = begin_; d < end_; ++d) {
+    const int64_t last = std::ssize(decisions[d].values) - 1;
+    const int64_t drawn = random.below(last + decisions[d].weight_of_last);
+    choices[d] = static_cast<int>(std::min(drawn, last));
+  }
   if (place_ && place) choices[*place_] = *place;
   const Offer& taken = offer(choices);
   if (taken.heads.empty()) return;

@@ -49,6 +49,7 @@ struct Knob {
   std::vector<int64_t> values;
   /// Only some problems offer the knob. A configuration that ends before it has its first value.
   bool is_optional = false;
+  int64_t weight_of_last = 1;  ///< samples have the last value so many times as often as another
 };
 
 /// A strategy for one stage of a plan.
@@ -135,9 +136,11 @@ class Configured : public StageStrategy {
     members_.push_back(std::move(member));
   }
   /// Requires: no knob follows.
-  void add_optional_knob(std::string name, std::vector<int64_t> values, Member member) {
+  void add_optional_knob(std::string name, std::vector<int64_t> values, Member member,
+                         int64_t weight_of_last = 1) {
     add_knob(std::move(name), std::move(values), std::move(member));
     knobs_.back().is_optional = true;
+    knobs_.back().weight_of_last = weight_of_last;
   }
 
   /// Computes the members that depend on those that knobs set.

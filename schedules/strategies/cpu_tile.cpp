@@ -291,6 +291,10 @@ class TileSteps {
   Loops products_;                                             // of a dot product
 };
 
+// Products of integers without dot products take at least twice as long, so that most samples, also
+// the few of a rough prediction, have them.
+constexpr int64_t weight_of_dots = 7;
+
 class CpuTileStage : public Configured<CpuTile> {
  public:
   CpuTileStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
@@ -382,7 +386,7 @@ class CpuTileStage : public Configured<CpuTile> {
           dots_.emplace(static_cast<int64_t>(i), depth);
       if (dots_.size() > known) depths.push_back(depth);
     }
-    if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot);
+    if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot, weight_of_dots);
   }
 
   /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2.

@@ -121,5 +121,18 @@ TEST(DotProducts, AreOfferedWhereTheTargetHasThem) {
              "x86-64-v3"));
 }
 
+TEST(DotProducts, AreInMostSamples) {
+  const auto space = Space::derive({.compute = dsl::parse_compute(byte_product).value()},
+                                   parse_target("x86-64-v3").value());
+  ASSERT_TRUE(space) << space.error().message;
+  Random random(1);
+  int dots = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::string configuration = space->to_string(space->sample(random));
+    dots += configuration.find("dot=2") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(dots, 60);
+}
+
 }  // namespace
 }  // namespace tw::schedules
