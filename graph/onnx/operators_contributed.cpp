@@ -20,7 +20,7 @@ namespace {
 using Attributes = std::map<std::string, AttributeValue>;
 using Inputs = std::vector<std::optional<Value>>;
 
-/// Invalid unless the input is one float: of operators here, a scale belongs to a whole tensor.
+/// Invalid unless the input is one float: scales of these operators belong to whole tensors.
 Status check_one(const Node& node, size_t scale) {
   TW_RETURN_IF_ERROR(check_float(node, node.input(scale).type.dtype));
   if (extent_of(node.input(scale).type.shape) == 1) return {};
@@ -93,6 +93,7 @@ class Composition {
   /// `type` without one.
   Status give_quantized(const Value& value, size_t scale, DType type) {
     if (!node_.has_input(scale)) return node_.invalid(fmt::format("input {} is left out", scale));
+    TW_RETURN_IF_ERROR(check_one(node_, scale));
     std::optional<Value> zero = input(scale + 1);
     if (!zero) {
       TW_TRY(zero, constant(type, 0));

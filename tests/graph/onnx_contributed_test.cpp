@@ -162,6 +162,9 @@ TEST(OnnxContributed, ScalesBelongToWholeTensors) {
   OneNode node("QLinearSigmoid");
   node.data({2, 2}, {1, 2, 3, 4}, UInt8).constant({2}, {1, 2}).no_input().constant({}, {1});
   node.expect_error(ErrorCode::Invalid, "input 1 is a scale of several elements");
+  OneNode result("QLinearSigmoid");
+  result.data({2, 2}, {1, 2, 3, 4}, UInt8).constant({}, {1}).no_input().constant({2}, {1, 2});
+  result.expect_error(ErrorCode::Invalid, "input 3 is a scale of several elements");
 }
 
 TEST(OnnxContributed, PartsOfAConcatenationHaveScalesOfTheirOwn) {
