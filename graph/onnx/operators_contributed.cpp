@@ -411,7 +411,7 @@ Status convert_skip_normalization(const Node& node, Builder& builder) {
   const bool is_root = node.op_type == "SkipSimplifiedLayerNormalization";
   TW_TRY(const double epsilon, node.number("epsilon", 1e-12));
   Composition c(node, builder);
-  TW_TRY(const Value skipped, c.apply("Add", {node.input(0), node.input(1)}));
+  TW_TRY(const Value skipped, c.plus(node.input(0), c.input(1)));
   TW_TRY(const Value sum, c.plus(skipped, c.input(is_root ? 3 : 4)));
   const Inputs inputs =
       is_root ? Inputs{sum, node.input(2)} : Inputs{sum, node.input(2), c.input(3)};

@@ -433,6 +433,9 @@ TEST(OnnxContributed, NormalizedSums) {
   ASSERT_EQ(results.size(), 2u);
   expect_near(numbers_of(results[0]), layer, 1e-5);
   EXPECT_THAT(numbers_of(results[1]), ElementsAreArray(sum));
+  OneNode larger("SkipLayerNormalization");
+  larger.data({1, 3}, x).data({2, 3}, {1, 2, 3, 4, 5, 6}).constant({3}, scale);
+  larger.expect_error(ErrorCode::Invalid, "does not fit what it is added to");
   OneNode half("SkipSimplifiedLayerNormalization");
   half.data({1, 3}, x, Float16).data({1, 3}, skip, Float16).constant({3}, scale);
   const std::vector<dsl::Array> of_half = half.run();
