@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-EXPORTER, QUANTIZER = FOLDER / "zoo_export.py", FOLDER / "zoo_quantize.py"
+EXPORTER, QUANTIZER, INPUTS = FOLDER / "zoo_export.py", FOLDER / "zoo_quantize.py", FOLDER / "reference.py"
 REQUIREMENTS = FOLDER.parent / "tools" / "requirements-zoo.txt"
 PEERS = FOLDER.parent / "tools" / "requirements-bench.txt"
 
@@ -101,7 +101,7 @@ def _exported(entry, cache, python, limit_s):
 
 def _quantized(entry, base, cache, limit_s):
     specification = json.dumps({"form": entry.form, "shapes": entry.shapes}, sort_keys=True)
-    return _made(entry, cache / "quantized", [specification, base.name, entry.base.sha256, QUANTIZER, PEERS],
+    return _made(entry, cache / "quantized", [specification, base.name, entry.base.sha256, QUANTIZER, INPUTS, PEERS],
                  [sys.executable, QUANTIZER, specification, base], limit_s)
 
 

@@ -12,28 +12,20 @@ import json
 import logging
 import sys
 
-import numpy as np
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
+from networks import random_inputs
+from zoo_table import static_model
+
 SEED = 1
 SAMPLES = 4
-TOKENS = 1000  # of the vocabularies of exports
 
 
 class Samples(CalibrationDataReader):
     def __init__(self, model, shapes):
-        random = np.random.default_rng(SEED)
-        kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
-        self.samples = iter([{name: self.drawn(random, kinds[name], shape) for name, shape in shapes.items()}
-                             for _ in range(SAMPLES)])
-
-    @staticmethod
-    def drawn(random, kind, shape):
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
-        if np.issubdtype(dtype, np.integer):
-            return random.integers(0, TOKENS, shape).astype(dtype)
-        return random.standard_normal(shape).astype(dtype)
+        static_model(model, shapes)
+        self.samples = iter([random_inputs(model, SEED + i) for i in range(SAMPLES)])
 
     def get_next(self):
         return next(self.samples, None)

@@ -61,7 +61,7 @@ class Entry:
     @property
     def kind(self):
         """What --source calls it."""
-        return "quantized" if self.base else "wheels" if self.wheel else "exports"
+        return "exports" if self.source in LIBRARIES else self.source
 
 
 def _checked(row, known, required, where):
