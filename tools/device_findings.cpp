@@ -29,10 +29,6 @@ constexpr int most_devices = 64;
 // A driver may take some seconds for each GPU that nobody has used yet.
 constexpr int64_t probe_timeout_ns = 60'000'000'000;
 
-Finding absent(std::string name, const Error& error) {
-  return {std::move(name), error.message, std::nullopt, false};
-}
-
 /// 13000: "13.0".
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -108,6 +104,10 @@ const codegen::Backend* backend_named(std::string_view name) {
 
 Finding failed(std::string name, const Error& error) {
   return {std::move(name), error.message, error.code};
+}
+
+Finding absent(std::string name, const Error& error) {
+  return {std::move(name), error.message, std::nullopt, false};
 }
 
 std::vector<Finding> driver_findings(std::string_view driver) {

@@ -19,8 +19,10 @@ struct Finding {
   bool present = true;  ///< false: not here or of no use now, which is no failure
 };
 
-/// What could not be examined, and why that means that tuning fails.
+/// The finding that tuning fails for this reason.
 Finding failed(std::string name, const Error& error);
+/// The finding that something is not here or of no use now, for this reason.
+Finding absent(std::string name, const Error& error);
 
 /// The findings of a driver, "cuda" or "opencl". Every device is opened and fills memory, which
 /// fails on a lost device.

@@ -89,13 +89,12 @@ std::vector<Finding> machine_findings(const Target& host, db::Store* store,
 
 Finding round_trip_finding(const Result<double>& ns) {
   const std::string name = "round trip";
-  if (ns)
-    return {name, fmt::format("{:.0f} ns for a cache line from one core to another and back, right "
-                              "now",
-                              *ns)};
-  const Error& error = ns.error();
-  if (error.code == ErrorCode::TryLater) return {name, error.message, std::nullopt, false};
-  return failed(name, error);
+  if (!ns)
+    return ns.error().code == ErrorCode::TryLater ? absent(name, ns.error())
+                                                  : failed(name, ns.error());
+  return {
+      name,
+      fmt::format("{:.0f} ns for a cache line from one core to another and back, right now", *ns)};
 }
 
 }  // namespace tw::tools

@@ -81,6 +81,19 @@ class Composition {
     return apply("CastLike", {value, like});
   }
 
+  /// An i32 total of a product of quantized factors, times these scales and a number, in the type
+  /// of the scales. Totals and products of scales may leave f16, so the arithmetic is f32.
+  Result<Value> scaled(const Value& total, const Value& a_scale, const Value& b_scale,
+                       double factor = 1) {
+    TW_TRY(const Value a, as_type(a_scale, Float32));
+    TW_TRY(const Value b, as_type(b_scale, Float32));
+    TW_TRY(const Value scale, apply("Mul", {a, b}));
+    TW_TRY(const Value scale_of_total, times(scale, factor));
+    TW_TRY(const Value number, as_type(total, Float32));
+    TW_TRY(const Value product, apply("Mul", {number, scale_of_total}));
+    return as_type(product, b_scale.type.dtype);
+  }
+
   /// The numbers that this input and the two behind it, scale and zero point, stand for.
   Result<Value> dequantized(size_t first) {
     for (const size_t i : {first, first + 1})
@@ -198,10 +211,7 @@ Status convert_qgemm(const Node& node, Builder& builder) {
   Composition c(node, builder);
   TW_TRY(const Value product, c.apply("MatMulInteger", {a, b, c.input(2), c.input(5)}));
   TW_TRY(const Value total, c.plus(product, c.input(6)));
-  TW_TRY(const Value scale, c.apply("Mul", {c.input(1), c.input(4)}));
-  TW_TRY(const Value factor, c.times(scale, alpha));
-  TW_TRY(const Value number, c.as_type(total, factor.type.dtype));
-  TW_TRY(const Value result, c.apply("Mul", {number, factor}));
+  TW_TRY(const Value result, c.scaled(total, node.input(1), node.input(4), alpha));
   if (!node.has_input(7)) return c.give(result);
   return c.give_quantized(result, 7, node.input(0).type.dtype);
 }
@@ -215,16 +225,10 @@ struct QuantizedProduct {
   std::optional<Value> a_zero, b_zero, bias;
 };
 
-/// Totals and products of scales may leave f16, so both are f32.
 Status give_product(Composition& c, const QuantizedProduct& p) {
   TW_TRY(const Value total, c.apply("MatMulInteger", {p.a, p.b, p.a_zero, p.b_zero}));
-  TW_TRY(const Value a_scale, c.as_type(p.a_scale, Float32));
-  TW_TRY(const Value b_scale, c.as_type(p.b_scale, Float32));
-  TW_TRY(const Value scale, c.apply("Mul", {a_scale, b_scale}));
-  TW_TRY(const Value number, c.as_type(total, Float32));
-  TW_TRY(const Value product, c.apply("Mul", {number, scale}));
-  TW_TRY(const Value rounded, c.as_type(product, p.b_scale.type.dtype));
-  TW_TRY(const Value result, c.plus(rounded, p.bias));
+  TW_TRY(const Value product, c.scaled(total, p.a_scale, p.b_scale));
+  TW_TRY(const Value result, c.plus(product, p.bias));
   return c.give(result);
 }
 

@@ -133,8 +133,8 @@ struct Factor {
   int64_t largest = 0;                 ///< magnitude of its elements
   std::vector<double> scales = {};     ///< one, or one for each index of `axis`
   size_t axis = 0;                     ///< of the factor
-  std::optional<size_t> channel =
-      {};  ///< the axis of the sum that `axis` is; nullopt for one scale
+  /// The axis of the sum that `axis` is; nullopt for one scale.
+  std::optional<size_t> channel = {};
 
   DType type() const { return constant ? constant->type : Int16; }
 };
