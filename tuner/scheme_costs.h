@@ -7,6 +7,9 @@
 // network has (working_set.h). A record with hot caches, where the network's are not, gives the
 // schedule and the ratio of measured to predicted time, but does not count as a measurement.
 //
+// Schemes that convert can be estimated at first: then they cost as much as the fastest kernel that
+// was predicted for the operator. Their own predictions are hardly ever less.
+//
 //   TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph, context, predict));
 //   TW_RETURN_IF_ERROR(costs.refresh(store));
 //   make_plans(graph, costs.schemes(), costs.transform_cost(), 1);
@@ -48,6 +51,8 @@ struct KernelChoice {
   std::optional<double> error = {};
   bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
   bool is_rough = false;      ///< Precision::Rough is that of the prediction
+  /// `predicted_ns` is that of the fastest kernel predicted for the operator. There is no schedule.
+  bool is_estimated = false;
 };
 
 /// How schemes and copies that were not measured are costed, against the measured ones.
@@ -65,18 +70,31 @@ struct CostContext {
   /// may be empty.
   std::function<void(size_t done, size_t count)> tell = {};
   double most_error = std::numeric_limits<double>::infinity();  ///< of records that are used
+  /// Schemes that convert (LayoutChoice::converts) are estimated, where the database knows nothing
+  /// of their operator.
+  bool estimates = false;
 };
 
-/// Schemes as pairs of a group and the index of one of its schemes.
-using SchemeSet = std::set<std::pair<size_t, size_t>>;
+/// A group, and the index of one of its schemes.
+using SchemeIndex = std::pair<size_t, size_t>;
+using SchemeSet = std::set<SchemeIndex>;
 
 class SchemeCosts {
  public:
-  /// Predicts all offered schemes (schemes.h) roughly, on all cores. Interrupted if context.stop
-  /// stopped it; Unsupported, naming the operator, if none of its schemes can be scheduled. The
-  /// graph must outlive the costs.
+  /// Predicts all offered schemes (schemes.h) roughly, on all cores, but for those that are
+  /// estimated. Interrupted if context.stop stopped it; Unsupported, naming the operator, if none
+  /// of its schemes can be scheduled. The graph must outlive the costs.
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,
                                      db::Store& store, Predict predict);
+
+  /// Predicts those of these schemes roughly that were estimated, and drops those of them that
+  /// cannot be scheduled. Returns whether there were any: then costs and the numbers of schemes
+  /// have changed. Errors as predict().
+  Result<bool> predict_estimated(const SchemeSet& schemes);
+  /// The schemes that are neither predicted nor dropped.
+  SchemeSet estimated() const;
+  /// Drops the schemes that are estimated. The numbers of the others change.
+  void drop_estimated();
 
   /// Predicts in full those of these schemes that were predicted roughly and not measured. Returns
   /// whether there were any: then their costs have changed. Interrupted if context.stop stopped it.
@@ -119,12 +137,15 @@ class SchemeCosts {
  private:
   SchemeCosts(const graph::Graph& graph, CostContext context, Predict predict);
   Status offer(db::Store& store);
-  Status predict_all();
+  Status predict_offered();
+  Status predict_roughly(const std::vector<SchemeIndex>& schemes);
+  Error failure_of(size_t group, const Error& why) const;
+  void estimate();
   Result<std::vector<Result<Predicted>>> predict_each(
       const std::vector<const dsl::Workload*>& workloads, Precision precision) const;
-  Status keep_supported(size_t group, const std::vector<Result<Predicted>>& predicted);
   Status predict_copies();
   void drop_impossible_copies();
+  void drop(const SchemeSet& schemes);
   Status refresh_group(db::Store& store, size_t group, dsl::CacheState state);
   Result<std::optional<db::Record>> known(db::Store& store, dsl::Workload workload,
                                           dsl::CacheState state) const;

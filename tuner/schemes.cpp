@@ -160,6 +160,7 @@ class Offers {
       if (group_.packed_ahead[i]) continue;
       if (!feeding.contains(input.name) && is_broadcast_of(input.shape, leader_.shape)) continue;
       independent_.push_back(i);
+      reduces_independent_ |= feeding.contains(input.name);
       choices *= orders_of(input_imaged(group_, i), machine_).size();
     }
     if (choices > most_choices) independent_.clear();
@@ -185,6 +186,7 @@ class Offers {
       layouts.inputs[independent_[i]] = layout_in(chosen[i], input_imaged(group_, independent_[i]));
     for (size_t i = 0; i < compute_.outputs.size(); ++i)
       layouts.outputs.push_back(layout_in(order, following(output_imaged(group_, i))));
+    layouts.converts = reduces_independent_ && independent_.size() == 1 && chosen[0] != order;
     return layouts;
   }
 
@@ -197,7 +199,8 @@ class Offers {
   const dsl::Compute& compute_;
   const Machine& machine_;
   Imaged leader_;
-  std::vector<size_t> independent_;  ///< numbers of the inputs with an order of their own
+  std::vector<size_t> independent_;   ///< numbers of the inputs with an order of their own
+  bool reduces_independent_ = false;  ///< a reduction reads one of them
 };
 
 /// The inputs that both factors of a sum of products of two inputs, q[i, d] * k[j, d], read along

@@ -81,6 +81,9 @@ struct LayoutChoice {
   /// The copies that a concatenation needs although it has no kernel: of inputs that lie elsewhere
   /// to their places in the result, and of the result to an array of the caller's.
   std::vector<LayoutCopy> copies = {};
+  /// A reduction of one image, as a convolution or a pooling, whose kernel also converts: it reads
+  /// the image in another order of dimensions than that of its output.
+  bool converts = false;
 };
 
 /// The layouts to offer for an operator. The first choice has all tensors row-major.

@@ -69,6 +69,7 @@ class Network : public testing::Test {
 TEST_F(Network, WithoutEffortPredictionsDecide) {
   options_.tuning.effort = Effort::None;
   work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 9.9e3;
   work_.predicted.ns["conv2d in=NCHW out=NHWC"] = 1e4;
   work_.predicted.ns["conv2d in=NHWC out=NCHW"] = 1e4;
   work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
@@ -79,6 +80,40 @@ TEST_F(Network, WithoutEffortPredictionsDecide) {
   EXPECT_EQ(layouts_of(*tuned, 0), "in=NCHW out=NHWC");
   EXPECT_EQ(layouts_of(*tuned, 1), "in=NHWC out=NCHW");
   EXPECT_EQ(tuned->measured, 0u);
+}
+
+TEST_F(Network, WithoutEffortEveryKernelIsPredictedAndFewOfThoseThatConvert) {
+  options_.tuning.effort = Effort::None;
+  work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 900;
+  // What they are estimated at is less.
+  for (const char* layouts : {"in=NHWC out=NCHW", "in=NCHW out=NHWC", "in=NCHW16c out=NHWC"})
+    work_.predicted.ns[std::string("conv2d ") + layouts] = 1e5;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  for (const KernelChoice& kernel : tuned->plans[0].kernels) EXPECT_FALSE(kernel.schedule.empty());
+  EXPECT_EQ(tuned->plans[0].plan.predicted_ns, 3e3);
+  options_.tuning.effort = Effort::Full;
+  const auto searched = run();
+  ASSERT_TRUE(searched) << searched.error().message;
+  EXPECT_LT(tuned->kernels, searched->kernels);
+}
+
+TEST_F(Network, WithoutEffortSmallKernelsArePredictedRoughly) {
+  NetworkServices services = planned_services(work_, store_);
+  std::set<std::string> full;
+  services.predict = [&full, predict = services.predict](const dsl::Workload& workload,
+                                                         Precision precision) {
+    if (precision == Precision::Full) full.insert(workload.op);
+    return predict(workload, precision);
+  };
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 10;  // the convolutions: 1,000 each
+  options_.tuning.effort = Effort::None;
+  const auto tuned =
+      tune_network(graph_, work_.target, options_, store_, environment_, {}, services);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_THAT(full, ElementsAre("conv2d"));
+  EXPECT_TRUE(tuned->plans[0].kernels[2].is_rough);
+  EXPECT_FALSE(tuned->plans[0].kernels[0].is_rough);
 }
 
 TEST_F(Network, RecordsWinOverPredictions) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/scheme_costs.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/tuner/networks.h"
@@ -21,7 +22,8 @@ class SchemeCost : public testing::Test {
 
   SchemeCosts costs() {
     services_ = planned_services(work_, store_);
-    auto costs = SchemeCosts::predict(graph_, {.target = work_.target}, store_, services_.predict);
+    context_.target = work_.target;
+    auto costs = SchemeCosts::predict(graph_, context_, store_, services_.predict);
     if (!costs) throw std::runtime_error(costs.error().message);
     const Status refreshed = costs->refresh(store_);
     if (!refreshed) throw std::runtime_error(refreshed.error().message);
@@ -42,9 +44,13 @@ class SchemeCost : public testing::Test {
 
   /// The scheme of an operator under these layouts.
   static graph::Scheme scheme(const SchemeCosts& costs, size_t op, const std::string& layouts) {
-    const auto& kernels = costs.kernels(costs.group_of(op));
+    return costs.schemes()[op][index(costs, op, layouts).second];
+  }
+  static SchemeIndex index(const SchemeCosts& costs, size_t op, const std::string& layouts) {
+    const size_t group = costs.group_of(op);
+    const auto& kernels = costs.kernels(group);
     for (size_t i = 0; i < kernels.size(); ++i)
-      if (dsl::print_layouts(kernels[i].workload.layouts) == layouts) return costs.schemes()[op][i];
+      if (dsl::print_layouts(kernels[i].workload.layouts) == layouts) return {group, i};
     throw std::runtime_error("no scheme has the layouts " + layouts);
   }
 
@@ -53,6 +59,7 @@ class SchemeCost : public testing::Test {
   graph::Graph graph_ = two_convolutions();
   const dsl::Workload conv_ = workload_of(small_conv);
   PlannedWork work_;
+  CostContext context_;
   NetworkServices services_;
 };
 
@@ -66,6 +73,42 @@ TEST_F(SchemeCost, AnOperatorThatIsNotProvedIsNamedWithoutItsIndices) {
   EXPECT_EQ(costs.error().message,
             "[network] operator 'c1' (conv2d): its kernel is not proved to read inside of its "
             "tensors, and is not built");
+}
+
+TEST_F(SchemeCost, KernelsThatConvertCostAsMuchAsTheFastestOtherUntilTheyArePredicted) {
+  context_.estimates = true;
+  work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 8e3;
+  work_.predicted.ns["conv2d in=NHWC out=NCHW"] = 9e3;
+  work_.unsupported = {"conv2d in=NCHW out=NHWC"};
+  SchemeCosts known = costs();
+  const auto at = [&](const std::string& layouts) { return scheme(known, 0, layouts).cost_ns; };
+  for (const char* layouts : {"in=NHWC out=NCHW", "in=NCHW out=NHWC", "in=NCHW16c out=NHWC"})
+    EXPECT_NEAR(at(layouts), 8e3, 10) << layouts;
+  EXPECT_EQ(at("in=NCHW out=NCHW"), 1e4);
+  const SchemeSet two = {index(known, 0, "in=NHWC out=NCHW"), index(known, 0, "in=NCHW out=NHWC")};
+  EXPECT_EQ(known.predict_estimated(two), true);
+  EXPECT_EQ(at("in=NHWC out=NCHW"), 9e3);
+  EXPECT_ANY_THROW(at("in=NCHW out=NHWC"));
+  EXPECT_EQ(known.predict_estimated({index(known, 0, "in=NHWC out=NCHW")}), false);
+  known.drop_estimated();
+  EXPECT_THAT(known.estimated(), SizeIs(0));
+  EXPECT_THAT(known.kernels(0), SizeIs(4));  // three that do not convert, and one
+}
+
+TEST_F(SchemeCost, NothingIsEstimatedOfOperatorsThatTheDatabaseKnows) {
+  context_.estimates = true;
+  store(conv_, "in=NCHW out=NHWC", 5e3, work_.target);
+  EXPECT_THAT(costs().estimated(), SizeIs(0));
+}
+
+TEST_F(SchemeCost, WhereOnlyKernelsThatConvertHaveSchedulesOneIsFound) {
+  context_.estimates = true;
+  for (const char* layout : {"NCHW", "NHWC", "NCHW16c"})
+    work_.unsupported.insert(fmt::format("conv2d in={0} out={0}", layout));
+  SchemeCosts known = costs();
+  EXPECT_EQ(scheme(known, 0, "in=NHWC out=NCHW").cost_ns, 0);
+  EXPECT_EQ(known.predict_estimated({index(known, 0, "in=NHWC out=NCHW")}), true);
+  EXPECT_EQ(scheme(known, 0, "in=NHWC out=NCHW").cost_ns, 1e4);
 }
 
 TEST_F(SchemeCost, PredictionsAreScaledByWhatTheSameOperatorTook) {
