@@ -32,10 +32,10 @@ using Constants = std::map<std::string, std::vector<double>>;
 Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std::string& verb);
 
 struct ImportFlags {
-  std::string model;                  ///< an ONNX file, or the name of a standing model
-  Dimensions dimensions;              ///< values of the dimensions that the model leaves open
-  Constants constants;                ///< inputs that become constants
-  std::vector<std::string> left_out;  ///< names of the passes to leave out
+  std::string model;                       ///< an ONNX file, or the name of a standing model
+  Dimensions dimensions = {};              ///< values of the dimensions that the model leaves open
+  Constants constants = {};                ///< inputs that become constants
+  std::vector<std::string> left_out = {};  ///< names of the passes to leave out
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
   bool is_for_gpu = false;  ///< GPUs multiply floats of 16 bits as they are
 };
