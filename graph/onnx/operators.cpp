@@ -191,6 +191,7 @@ const std::vector<Conversion>& contributed_conversions() {
   static const std::vector<Conversion> rows = {
       {"BiasGelu", 1, 0, convert_contributed_gelu, 2},
       {"DequantizeLinear", 1, 0, convert_dequantize_linear, 2},
+      {"DynamicQuantizeLSTM", 1, 0, convert_recurrent, 3},
       {"DynamicQuantizeMatMul", 1, 0, convert_dynamic_quantize_matmul, 3},
       {"FastGelu", 1, 0, convert_contributed_gelu},
       {"FusedMatMul", 1, 0, convert_fused_matmul, 2},

@@ -10,128 +10,13 @@
 #include <utility>
 
 #include "base/integer.h"
+#include "graph/onnx/composition.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/quantization.h"
 
 namespace tw::graph::onnx {
 namespace {
-
-using Attributes = std::map<std::string, AttributeValue>;
-using Inputs = std::vector<std::optional<Value>>;
-
-/// Invalid unless the input is one float: scales of these operators belong to whole tensors.
-Status check_one(const Node& node, size_t scale) {
-  TW_RETURN_IF_ERROR(check_float(node, node.input(scale).type.dtype));
-  if (extent_of(node.input(scale).type.shape) == 1) return {};
-  return node.invalid(fmt::format("input {} is a scale of several elements", scale));
-}
-
-/// Adds the operators of the default domain that one of ONNX Runtime is composed of.
-class Composition {
- public:
-  Composition(const Node& node, Builder& builder) : node_(node), builder_(builder) {}
-
-  std::optional<Value> input(size_t i) const {
-    return node_.has_input(i) ? std::optional(node_.input(i)) : std::nullopt;
-  }
-
-  /// The outputs of an operator of the default domain. Requires: there is one at this opset, and it
-  /// has the least number of inputs.
-  Result<std::vector<Value>> apply_all(std::string_view op_type, Inputs inputs, size_t outputs,
-                                       Attributes attributes = {}, int64_t opset = newest_opset) {
-    Node step;
-    step.name = node_.name;
-    step.op_type = op_type;
-    step.opset = opset;
-    step.inputs = std::move(inputs);
-    step.attributes = std::move(attributes);
-    for (size_t i = 0; i < outputs; ++i) step.outputs.push_back(builder_.fresh_name(node_.name));
-    const Conversion* conversion = find_conversion(conversions(), op_type, opset);
-    TW_CHECK(conversion, "a composed operator is in the table");
-    TW_RETURN_IF_ERROR(conversion->convert(step, builder_));
-    std::vector<Value> values;
-    for (const std::string& name : step.outputs) values.push_back(builder_.value(name));
-    return values;
-  }
-  Result<Value> apply(std::string_view op_type, Inputs inputs, Attributes attributes = {},
-                      int64_t opset = newest_opset) {
-    TW_TRY(std::vector<Value> values,
-           apply_all(op_type, std::move(inputs), 1, std::move(attributes), opset));
-    return std::move(values.front());
-  }
-  /// The sum, or the value where there is no other. Invalid unless the other broadcasts to it.
-  Result<Value> plus(const Value& value, const std::optional<Value>& other) {
-    if (!other) return value;
-    TW_TRY(const Shape shape, broadcast(node_, {value.type.shape, other->type.shape}));
-    if (shape != value.type.shape)
-      return node_.invalid(fmt::format("'{}' does not fit what it is added to", other->name));
-    return apply("Add", {value, other});
-  }
-  /// Requires: floats.
-  Result<Value> times(const Value& value, double factor) {
-    if (factor == 1) return value;
-    TW_TRY(const Value number, constant(value.type.dtype, factor));
-    return apply("Mul", {value, number});
-  }
-
-  Result<Value> as_type(const Value& value, DType type) {
-    if (value.type.dtype == type) return value;
-    TW_TRY(const Value like, constant(type, 0));
-    return apply("CastLike", {value, like});
-  }
-
-  /// An i32 total of a product of quantized factors, times these scales and a number, in the type
-  /// of the scales. Totals and products of scales may leave f16, so the arithmetic is f32.
-  Result<Value> scaled(const Value& total, const Value& a_scale, const Value& b_scale,
-                       double factor = 1) {
-    TW_TRY(const Value a, as_type(a_scale, Float32));
-    TW_TRY(const Value b, as_type(b_scale, Float32));
-    TW_TRY(const Value scale, apply("Mul", {a, b}));
-    TW_TRY(const Value scale_of_total, times(scale, factor));
-    TW_TRY(const Value number, as_type(total, Float32));
-    TW_TRY(const Value product, apply("Mul", {number, scale_of_total}));
-    return as_type(product, b_scale.type.dtype);
-  }
-
-  /// The numbers that this input and the two behind it, scale and zero point, stand for.
-  Result<Value> dequantized(size_t first) {
-    for (const size_t i : {first, first + 1})
-      if (!node_.has_input(i)) return node_.invalid(fmt::format("input {} is left out", i));
-    TW_RETURN_IF_ERROR(check_bytes(node_, {first}));
-    TW_RETURN_IF_ERROR(check_one(node_, first + 1));
-    return apply("DequantizeLinear", {input(first), input(first + 1), input(first + 2)});
-  }
-  /// Gives the output, quantized by input `scale` and the zero point behind it, or to numbers of
-  /// `type` without one.
-  Status give_quantized(const Value& value, size_t scale, DType type) {
-    if (!node_.has_input(scale)) return node_.invalid(fmt::format("input {} is left out", scale));
-    TW_RETURN_IF_ERROR(check_one(node_, scale));
-    std::optional<Value> zero = input(scale + 1);
-    if (!zero) {
-      TW_TRY(zero, constant(type, 0));
-    }
-    TW_TRY(const Value quantized, apply("QuantizeLinear", {value, input(scale), zero}));
-    return give(quantized);
-  }
-  /// The value is the output; nothing happens where nobody reads that.
-  Status give(const Value& value, size_t output = 0) {
-    if (output >= node_.outputs.size() || node_.outputs[output].empty()) return {};
-    return builder_.alias(node_.outputs[output], value.name);
-  }
-
- private:
-  Result<Value> constant(DType type, double number) {
-    TW_TRY(dsl::Array array, dsl::Array::make(type, {}));
-    is_float(type) ? array.set_float(0, number) : array.set_int(0, static_cast<int64_t>(number));
-    const std::string name = builder_.fresh_name(node_.name);
-    TW_RETURN_IF_ERROR(builder_.add_constant(name, std::move(array)));
-    return builder_.value(name);
-  }
-
-  const Node& node_;
-  Builder& builder_;
-};
 
 /// "Add" of "QLinearAdd".
 std::string_view name_of_floats(const Node& node) {
@@ -188,7 +73,7 @@ Status convert_qlinear_concat(const Node& node, Builder& builder) {
   if (node.inputs.size() < 5 || node.inputs.size() % 3 != 2)
     return node.invalid("expected a scale, a zero point, and three inputs a part");
   Composition c(node, builder);
-  Inputs parts;
+  Composition::Inputs parts;
   for (size_t i = 2; i < node.inputs.size(); i += 3) {
     TW_TRY(Value part, c.dequantized(i));
     parts.push_back(std::move(part));
@@ -216,49 +101,22 @@ Status convert_qgemm(const Node& node, Builder& builder) {
   return c.give_quantized(result, 7, node.input(0).type.dtype);
 }
 
-namespace {
-
-/// The product of quantized factors with these scales, and a bias, of the type of the scales.
-struct QuantizedProduct {
-  Value a, b;
-  Value a_scale, b_scale;
-  std::optional<Value> a_zero, b_zero, bias;
-};
-
-Status give_product(Composition& c, const QuantizedProduct& p) {
-  TW_TRY(const Value total, c.apply("MatMulInteger", {p.a, p.b, p.a_zero, p.b_zero}));
-  TW_TRY(const Value product, c.scaled(total, p.a_scale, p.b_scale));
-  TW_TRY(const Value result, c.plus(product, p.bias));
-  return c.give(result);
-}
-
-}  // namespace
-
 Status convert_matmul_integer_to_float(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 1}));
   for (const size_t i : {2, 3}) TW_RETURN_IF_ERROR(check_float(node, node.input(i).type.dtype));
   Composition c(node, builder);
-  return give_product(c, {.a = node.input(0),
-                          .b = node.input(1),
-                          .a_scale = node.input(2),
-                          .b_scale = node.input(3),
-                          .a_zero = c.input(4),
-                          .b_zero = c.input(5),
-                          .bias = c.input(6)});
+  TW_TRY(const Value result, c.product({node.input(0), node.input(2), c.input(4)},
+                                       {node.input(1), node.input(3), c.input(5)}, c.input(6)));
+  return c.give(result);
 }
 
 Status convert_dynamic_quantize_matmul(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {1}));
   TW_RETURN_IF_ERROR(check_float(node, node.input(2).type.dtype));
   Composition c(node, builder);
-  TW_TRY(const std::vector<Value> a, c.apply_all("DynamicQuantizeLinear", {node.input(0)}, 3));
-  return give_product(c, {.a = a[0],
-                          .b = node.input(1),
-                          .a_scale = a[1],
-                          .b_scale = node.input(2),
-                          .a_zero = a[2],
-                          .b_zero = c.input(3),
-                          .bias = c.input(4)});
+  TW_TRY(const Quantized a, c.quantized(node.input(0)));
+  TW_TRY(const Value result, c.product(a, {node.input(1), node.input(2), c.input(3)}, c.input(4)));
+  return c.give(result);
 }
 
 // ---- weights of few bits ----------------------------------------------------------------------
@@ -417,8 +275,8 @@ Status convert_skip_normalization(const Node& node, Builder& builder) {
   Composition c(node, builder);
   TW_TRY(const Value skipped, c.plus(node.input(0), c.input(1)));
   TW_TRY(const Value sum, c.plus(skipped, c.input(is_root ? 3 : 4)));
-  const Inputs inputs =
-      is_root ? Inputs{sum, node.input(2)} : Inputs{sum, node.input(2), c.input(3)};
+  const Composition::Inputs inputs = is_root ? Composition::Inputs{sum, node.input(2)}
+                                             : Composition::Inputs{sum, node.input(2), c.input(3)};
   TW_TRY(const Value result, c.apply(is_root ? "RMSNormalization" : "LayerNormalization", inputs,
                                      {{"epsilon", epsilon}}));
   TW_RETURN_IF_ERROR(c.give(sum, 3));

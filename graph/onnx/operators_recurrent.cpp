@@ -2,14 +2,18 @@
 // RNN, GRU and LSTM: the input is projected for all steps by one product, and a loop has the steps.
 // The body of the loop is the product of the state with the recurrent weights, and one elementwise
 // operator of all gates; in a GRU whose reset gate acts before the product it is two of each.
+// DynamicQuantizeLSTM is the LSTM of ONNX Runtime's quantizer: its weights have 8 bits, and what is
+// multiplied with them is quantized by its range.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "graph/onnx/composition.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
+#include "graph/onnx/quantization.h"
 
 namespace tw::graph::onnx {
 namespace {
@@ -25,12 +29,20 @@ enum RecurrentInput : size_t {
   Lengths,
   FirstH,
   FirstC,
-  Peephole
+  Peephole,
+  // of DynamicQuantizeLSTM, each with its zero point behind it
+  WeightsScale,
+  RecurrenceScale = WeightsScale + 2
 };
 
-/// What a recurrent node computes. A gate is a slice of `hidden` rows of the weights.
+enum class Cell { Rnn, Gru, Lstm };
+
+/// What a recurrent node computes. A gate is a slice of `hidden` rows of the weights [direction,
+/// row, column], or columns of quantized ones, [direction, column, row].
 struct Recurrent {
-  Value x, w, r;
+  Cell cell = Cell::Rnn;
+  bool is_quantized = false;
+  Value x;
   int64_t gates = 1, directions = 1, steps = 0, batch = 0, size = 0, hidden = 0;
   bool is_batch_first = false, is_reverse = false;
   bool resets_last = false;             ///< GRU: the reset gate acts behind the product
@@ -46,6 +58,7 @@ struct Recurrent {
         inside);
   }
   bool is_backward(int64_t direction) const { return is_reverse || direction == 1; }
+  bool has_cell_state() const { return cell == Cell::Lstm; }
 };
 
 Result<Activation> activation_of(const Node& node, const std::string& name) {
@@ -55,12 +68,12 @@ Result<Activation> activation_of(const Node& node, const std::string& name) {
   return node.unsupported(fmt::format("the activation {}", name));
 }
 
-Result<std::vector<Activation>> activations_of(const Node& node, int64_t directions) {
+Result<std::vector<Activation>> activations_of(const Node& node, const Recurrent& p) {
   std::vector<std::string> usual = {"Tanh"};
-  if (node.op_type == "GRU") usual = {"Sigmoid", "Tanh"};
-  if (node.op_type == "LSTM") usual = {"Sigmoid", "Tanh", "Tanh"};
+  if (p.cell == Cell::Gru) usual = {"Sigmoid", "Tanh"};
+  if (p.cell == Cell::Lstm) usual = {"Sigmoid", "Tanh", "Tanh"};
   std::vector<std::string> names;
-  for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), usual.begin(), usual.end());
+  for (int64_t d = 0; d < p.directions; ++d) names.insert(names.end(), usual.begin(), usual.end());
   if (const auto found = node.attributes.find("activations"); found != node.attributes.end()) {
     const auto* given = std::get_if<std::vector<std::string>>(&found->second);
     if (!given || given->size() != names.size())
@@ -99,16 +112,39 @@ Result<bool> has_shorter_lengths(const Node& node, const Recurrent& p) {
   return std::ranges::any_of(lengths, [&](int64_t length) { return length != p.steps; });
 }
 
+Status check_types(const Node& node, const Recurrent& p) {
+  TW_RETURN_IF_ERROR(check_same_type(node, {Sequence, Bias, FirstH, FirstC, Peephole}));
+  TW_RETURN_IF_ERROR(check_float(node, p.x.type.dtype));
+  if (!p.is_quantized) return check_same_type(node, {Sequence, Weights, Recurrence});
+  TW_RETURN_IF_ERROR(check_bytes(node, {Weights, Recurrence}));
+  return check_same_type(node, {Sequence, WeightsScale, RecurrenceScale});
+}
+
+/// The weights have this shape; their scales and zero points are one for each direction, or for
+/// each row.
+bool do_weights_fit(const Node& node, const Recurrent& p, RecurrentInput weights, int64_t columns) {
+  const Shape& shape = node.input(weights).type.shape;
+  if (!p.is_quantized) return shape == Shape{p.directions, p.rows(), columns};
+  const size_t scale = weights == Weights ? WeightsScale : RecurrenceScale;
+  const auto fits = [&](size_t input) {
+    const Shape& given = node.input(input).type.shape;
+    return given == Shape{p.directions} || given == Shape{p.directions, p.rows()};
+  };
+  return shape == Shape{p.directions, columns, p.rows()} && fits(scale) &&
+         (!node.has_input(scale + 1) || fits(scale + 1));
+}
+
 Result<Recurrent> recurrent_of(const Node& node) {
   Recurrent p;
+  p.is_quantized = node.op_type == "DynamicQuantizeLSTM";
+  p.cell = node.op_type == "RNN" ? Cell::Rnn : node.op_type == "GRU" ? Cell::Gru : Cell::Lstm;
   p.x = node.input(Sequence);
-  p.w = node.input(Weights);
-  p.r = node.input(Recurrence);
-  p.gates = node.op_type == "RNN" ? 1 : node.op_type == "GRU" ? 3 : 4;
-  TW_RETURN_IF_ERROR(
-      check_same_type(node, {Sequence, Weights, Recurrence, Bias, FirstH, FirstC, Peephole}));
-  TW_RETURN_IF_ERROR(check_float(node, p.x.type.dtype));
-  if (p.x.rank() != 3 || p.w.rank() != 3 || p.r.rank() != 3)
+  p.gates = p.cell == Cell::Rnn ? 1 : p.cell == Cell::Gru ? 3 : 4;
+  if (p.is_quantized && !(node.has_input(WeightsScale) && node.has_input(RecurrenceScale)))
+    return node.invalid("the scale of its weights is left out");
+  TW_RETURN_IF_ERROR(check_types(node, p));
+  const Value& r = node.input(Recurrence);
+  if (p.x.rank() != 3 || node.input(Weights).rank() != 3 || r.rank() != 3)
     return node.invalid("expected a sequence and weights of three dimensions");
   TW_TRY(const int64_t layout, node.integer("layout", 0));
   TW_TRY(const std::string direction, node.text("direction", "forward"));
@@ -119,16 +155,16 @@ Result<Recurrent> recurrent_of(const Node& node) {
   p.is_reverse = direction == "reverse";
   p.resets_last = resets_last != 0;
   p.couples_gates = couples_gates != 0;
-  p.directions = p.r.type.shape[0];
+  p.directions = r.type.shape[0];
   p.steps = p.x.type.shape[p.is_batch_first ? 1 : 0];
   p.batch = p.x.type.shape[p.is_batch_first ? 0 : 1];
   p.size = p.x.type.shape[2];
-  p.hidden = p.r.type.shape[2];
+  p.hidden = r.type.shape[p.is_quantized ? 1 : 2];
   if (p.directions != (direction == "bidirectional" ? 2 : 1) || p.hidden < 1 ||
-      p.r.type.shape[1] != p.rows() || p.w.type.shape != Shape{p.directions, p.rows(), p.size})
+      !do_weights_fit(node, p, Recurrence, p.hidden) || !do_weights_fit(node, p, Weights, p.size))
     return node.invalid("the weights do not fit the sequence");
   if (p.steps < 1) return node.unsupported("a sequence without steps");
-  TW_TRY(p.activations, activations_of(node, p.directions));
+  TW_TRY(p.activations, activations_of(node, p));
   TW_RETURN_IF_ERROR(check_optional(node, p));
   TW_TRY(p.has_lengths, has_shorter_lengths(node, p));
   return p;
@@ -162,15 +198,70 @@ Result<Value> weights_of(Builder& builder, const Value& weights, int64_t directi
   return transposed(builder, builder.value(name), {1, 0});
 }
 
-/// Adds the product of [batch, hidden] with rows of the recurrent weights, and returns its name.
-Result<std::string> add_product(const Node& node, Builder& builder, const std::string& left,
-                                const Value& weights) {
-  const Value a = builder.value(left);
+/// The part of a tensor [direction, ...] that belongs to a direction.
+Result<Value> part_of(Builder& builder, const Value& all, int64_t direction) {
+  const Shape shape(all.type.shape.begin() + 1, all.type.shape.end());
+  const std::string name = builder.fresh_name(all.name);
+  if (all.constant) {
+    TW_TRY(dsl::Array part, dsl::Array::make(all.type.dtype, shape));
+    const auto begin = all.constant->array->data.begin() +
+                       static_cast<ptrdiff_t>(direction) * std::ssize(part.data);
+    std::copy_n(begin, part.data.size(), part.data.begin());
+    TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(part)));
+  } else {
+    const std::vector<Axis> axes = axes_of(shape);
+    std::vector<Expr> indices = {Expr(direction)};
+    indices.insert(indices.end(), axes.begin(), axes.end());
+    Declaration declaration(builder);
+    const Tensor read = declaration.read(all);
+    TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, read.read_at(indices)), name));
+  }
+  return builder.value(name);
+}
+
+/// The second factor of a product, [k, n]; of 8 bits with a scale.
+struct Factor {
+  Value weights;
+  std::optional<Quantized> quantized;
+};
+
+/// Of a direction of the weights, these rows; of quantized ones, all of them.
+Result<Factor> factor_of(const Node& node, Builder& builder, const Recurrent& p,
+                         RecurrentInput weights, int64_t direction, int64_t first, int64_t count) {
+  const Value& all = node.input(weights);
+  if (!p.is_quantized) {
+    TW_TRY(const Value part, weights_of(builder, all, direction, first, count));
+    return Factor{part, std::nullopt};
+  }
+  const size_t scale = weights == Weights ? WeightsScale : RecurrenceScale;
+  Quantized part;
+  TW_TRY(part.values, part_of(builder, all, direction));
+  TW_TRY(part.scale, part_of(builder, node.input(scale), direction));
+  if (node.has_input(scale + 1)) {
+    TW_TRY(part.zero, part_of(builder, node.input(scale + 1), direction));
+  }
+  return Factor{part.values, part};
+}
+
+/// Adds the product [m, n] of a matrix with a factor, and of a bias [n], and returns its name.
+Result<std::string> add_product(const Node& node, Builder& builder, const Value& a,
+                                const Factor& factor, const std::optional<Value>& bias = {}) {
+  if (factor.quantized) {
+    Composition c(node, builder);
+    TW_TRY(const Quantized quantized, c.quantized(a));
+    TW_TRY(const Value product, c.product(quantized, *factor.quantized, bias));
+    return product.name;
+  }
+  dsl::Attributes attributes = {{"m", a.type.shape[0]},
+                                {"n", factor.weights.type.shape[1]},
+                                {"k", factor.weights.type.shape[0]}};
+  std::vector<Value> inputs = {a, factor.weights};
+  if (bias) {
+    attributes["bias"] = 1;
+    inputs.push_back(*bias);
+  }
   const std::string name = builder.fresh_name(node.op_type);
-  TW_RETURN_IF_ERROR(add_named(
-      builder, "dense",
-      {{"m", a.type.shape[0]}, {"n", weights.type.shape[1]}, {"k", weights.type.shape[0]}},
-      a.type.dtype, {a, weights}, name));
+  TW_RETURN_IF_ERROR(add_named(builder, "dense", attributes, a.type.dtype, inputs, name));
   return name;
 }
 
@@ -182,7 +273,7 @@ Result<Value> bias_of(const Node& node, Builder& builder, const Recurrent& p, in
   const Expr of_input = wide(bias(Expr(direction), g));
   const Expr of_state = wide(bias(Expr(direction), Expr(g) + Expr(p.rows())));
   const Expr none = number(of_state, 0);
-  const Expr sum = of_input + (p.resets_last && node.op_type == "GRU"
+  const Expr sum = of_input + (p.resets_last && p.cell == Cell::Gru
                                    ? select(Expr(g) < Expr(2 * p.hidden), of_state, none)
                                    : of_state);
   const std::string name = builder.fresh_name(node.op_type);
@@ -198,15 +289,12 @@ Result<std::string> add_projection(const Node& node, Builder& builder, const Rec
     TW_TRY(x, transposed(builder, x, {1, 0, 2}));
   }
   TW_TRY(x, reshaped(builder, x, {p.steps * p.batch, p.size}));
-  TW_TRY(const Value w, weights_of(builder, p.w, direction, 0, p.rows()));
-  std::vector<Value> inputs = {x, w};
-  dsl::Attributes attributes = {{"m", p.steps * p.batch}, {"n", p.rows()}, {"k", p.size}};
+  TW_TRY(const Factor w, factor_of(node, builder, p, Weights, direction, 0, p.rows()));
+  std::optional<Value> bias;
   if (node.has_input(Bias)) {
-    attributes["bias"] = 1;
-    TW_TRY(inputs.emplace_back(), bias_of(node, builder, p, direction));
+    TW_TRY(bias, bias_of(node, builder, p, direction));
   }
-  const std::string product = builder.fresh_name(node.op_type);
-  TW_RETURN_IF_ERROR(add_named(builder, "dense", attributes, p.x.type.dtype, inputs, product));
+  TW_TRY(const std::string product, add_product(node, builder, x, w, bias));
   TW_TRY(const Value result,
          reshaped(builder, builder.value(product), {p.steps, p.batch, p.rows()}));
   return result.name;
@@ -216,8 +304,8 @@ Result<std::string> add_projection(const Node& node, Builder& builder, const Rec
 
 /// The weights of a direction that steps read, as add_product() takes them.
 struct StepWeights {
-  Value all;                  ///< of all gates, or of those whose product is with the state itself
-  std::optional<Value> last;  ///< GRU: of the candidate, whose product is with the reset state
+  Factor all;                  ///< of all gates, or of those whose product is with the state itself
+  std::optional<Factor> last;  ///< GRU: of the candidate, whose product is with the reset state
 };
 
 /// The body of the loop of one direction. Its tensors are [batch, gate] and [batch, hidden].
@@ -314,17 +402,18 @@ struct Written {
 
 /// Adds the operators of a step. Behind the end of a sequence its states stay and Y is 0.
 Result<Written> add_step(const Step& s, const StepWeights& weights) {
-  TW_TRY(const std::string product, add_product(s.node, s.builder, s.h, weights.all));
+  TW_TRY(const std::string product,
+         add_product(s.node, s.builder, s.builder.value(s.h), weights.all));
   std::string last;
   if (weights.last) {
     TW_TRY(const std::string reset, add_reset_state(s, product));
-    TW_TRY(last, add_product(s.node, s.builder, reset, *weights.last));
+    TW_TRY(last, add_product(s.node, s.builder, s.builder.value(reset), *weights.last));
   }
   Declaration declaration(s.builder);
-  const bool has_cell = s.node.op_type == "LSTM";
-  States after = has_cell                  ? lstm_step(s, declaration, product)
-                 : s.node.op_type == "GRU" ? gru_step(s, declaration, product, last)
-                                           : rnn_step(s, declaration, product);
+  const bool has_cell = s.p.has_cell_state();
+  States after = has_cell                ? lstm_step(s, declaration, product)
+                 : s.p.cell == Cell::Gru ? gru_step(s, declaration, product, last)
+                                         : rnn_step(s, declaration, product);
   const auto stage = [&](const char* name, const Expr& value) {
     return compute(name, {s.b, s.j}, cast(s.p.x.type.dtype, value));
   };
@@ -381,12 +470,15 @@ Result<std::string> add_times(const Node& node, Builder& builder, const Recurren
 
 Result<StepWeights> step_weights(const Node& node, Builder& builder, const Recurrent& p,
                                  int64_t direction) {
-  if (node.op_type != "GRU" || p.resets_last) {
-    TW_TRY(const Value all, weights_of(builder, p.r, direction, 0, p.rows()));
+  const auto rows = [&](int64_t first, int64_t count) {
+    return factor_of(node, builder, p, Recurrence, direction, first, count);
+  };
+  if (p.cell != Cell::Gru || p.resets_last) {
+    TW_TRY(const Factor all, rows(0, p.rows()));
     return StepWeights{all, std::nullopt};
   }
-  TW_TRY(const Value gates, weights_of(builder, p.r, direction, 0, 2 * p.hidden));
-  TW_TRY(const Value candidate, weights_of(builder, p.r, direction, 2 * p.hidden, p.hidden));
+  TW_TRY(const Factor gates, rows(0, 2 * p.hidden));
+  TW_TRY(const Factor candidate, rows(2 * p.hidden, p.hidden));
   return StepWeights{gates, candidate};
 }
 
@@ -400,7 +492,7 @@ Result<Run> add_loop(const Node& node, Builder& builder, const Recurrent& p, int
   TW_TRY(const std::string projection, add_projection(node, builder, p, direction));
   TW_TRY(const StepWeights weights, step_weights(node, builder, p, direction));
   TW_TRY(const std::string first_h, first_state(node, builder, p, FirstH, direction));
-  const bool has_cell = node.op_type == "LSTM";
+  const bool has_cell = p.has_cell_state();
   std::string first_c, times;
   if (has_cell) {
     TW_TRY(first_c, first_state(node, builder, p, FirstC, direction));
@@ -467,7 +559,7 @@ Status convert_recurrent(const Node& node, Builder& builder) {
   outputs.resize(3);
   TW_RETURN_IF_ERROR(add_joined(builder, all, sequence, d, {t, b, j}, outputs[0]));
   TW_RETURN_IF_ERROR(add_joined(builder, last_h, states, d, {b, j}, outputs[1]));
-  if (node.op_type != "LSTM") return {};
+  if (!p.has_cell_state()) return {};
   return add_joined(builder, last_c, states, d, {b, j}, outputs[2]);
 }
 

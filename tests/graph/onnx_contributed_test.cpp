@@ -271,6 +271,166 @@ TEST(OnnxContributed, ProductsOfFloatsQuantizedAtEachCall) {
   EXPECT_THAT(node.values(), ElementsAreArray(expected));
 }
 
+// ---- recurrent layers ---------------------------------------------------------------------------
+
+/// Numbers that were quantized to u8 by their range.
+Numbers quantized_by_range(const Numbers& values) {
+  double least = 0, largest = 0;
+  for (const double value : values) {
+    least = std::min(least, value);
+    largest = std::max(largest, value);
+  }
+  Quantized q{{}, {}, static_cast<float>((largest - least) / 255)};
+  if (q.scale == 0) return values;
+  q.zero = std::nearbyint(-least / q.scale);
+  q.numbers = q.of(values);
+  return q.floats();
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Random weights [direction, rows, 4 * hidden], with a scale and a zero point for each direction,
+/// or for each column.
+struct RecurrentWeights {
+  Quantized q;
+  Extents scales_shape;
+  Numbers scales;
+
+  RecurrentWeights(Random& random, int64_t directions, int64_t rows, int64_t columns, DType type,
+                   bool by_column)
+      : q(random_numbers(random, {directions, rows, columns}, 1, type)),
+        scales_shape({directions}) {
+    if (by_column) scales_shape.push_back(columns);
+    for (int64_t i = 0; i < (by_column ? directions * columns : directions); ++i)
+      scales.push_back(0.001 * static_cast<double>(1 + random.below(8)));
+  }
+  void add_to(OneNode& node) const { node.constant(q.shape, q.numbers, q.type); }
+  void add_parameters_to(OneNode& node) const {
+    node.constant(scales_shape, scales);
+    node.constant(scales_shape, Numbers(scales.size(), q.zero), q.type);
+  }
+  Numbers of_direction(size_t direction) const {
+    const auto columns = static_cast<size_t>(q.shape[2]),
+               size = columns * static_cast<size_t>(q.shape[1]);
+    Numbers values;
+    for (size_t i = 0; i < size; ++i) {
+      const double scale =
+          scales[scales_shape.size() == 1 ? direction : direction * columns + i % columns];
+      values.push_back((q.numbers[direction * size + i] - q.zero) * static_cast<float>(scale));
+    }
+    return values;
+  }
+};
+
+/// Y of one direction, [time, batch, hidden], by the definition. Gates: input, output, forget,
+/// cell.
+std::vector<Numbers> lstm_of(std::vector<Numbers> rows_of_x, const Numbers& w, const Numbers& r,
+                             const Numbers& bias, size_t batch, size_t size, size_t hidden,
+                             bool is_backward) {
+  Numbers all;
+  for (const Numbers& x : rows_of_x) all.insert(all.end(), x.begin(), x.end());
+  const Numbers projected =
+      multiplied(quantized_by_range(all), w, rows_of_x.size() * batch, size, 4 * hidden);
+  Numbers h(batch * hidden, 0), c = h;
+  std::vector<Numbers> y(rows_of_x.size());
+  for (size_t step = 0; step < y.size(); ++step) {
+    const size_t time = is_backward ? y.size() - 1 - step : step;
+    const Numbers recurrent = multiplied(quantized_by_range(h), r, batch, hidden, 4 * hidden);
+    for (size_t b = 0; b < batch; ++b)
+      for (size_t j = 0; j < hidden; ++j) {
+        const auto gate = [&](size_t which) {
+          const size_t row = which * hidden + j;
+          return projected[(time * batch + b) * 4 * hidden + row] +
+                 recurrent[b * 4 * hidden + row] + bias[row] + bias[4 * hidden + row];
+        };
+        double& cell = c[b * hidden + j];
+        cell = sigmoid(gate(2)) * cell + sigmoid(gate(0)) * std::tanh(gate(3));
+        h[b * hidden + j] = sigmoid(gate(1)) * std::tanh(cell);
+      }
+    y[time] = h;
+  }
+  return y;
+}
+
+TEST(OnnxContributed, LstmsWithQuantizedWeights) {
+  constexpr size_t steps = 5, batch = 2, size = 3, hidden = 4, directions = 2;
+  for (const auto& [type, by_column] :
+       {std::pair(Int8, false), std::pair(Int8, true), std::pair(UInt8, true)}) {
+    Random random(11);
+    const RecurrentWeights w(random, directions, size, 4 * hidden, type, by_column),
+        r(random, directions, hidden, 4 * hidden, type, by_column);
+    std::vector<Numbers> x(steps);
+    Numbers bias, all;
+    for (Numbers& row : x)
+      for (size_t i = 0; i < batch * size; ++i) row.push_back(2 * random.unit() - 1);
+    for (const Numbers& row : x) all.insert(all.end(), row.begin(), row.end());
+    for (size_t i = 0; i < directions * 8 * hidden; ++i) bias.push_back(random.unit() - 0.5);
+
+    OneNode node("DynamicQuantizeLSTM");
+    node.data({steps, batch, size}, all);
+    w.add_to(node);
+    r.add_to(node);
+    node.constant({directions, 8 * hidden}, bias);
+    for (int i = 0; i < 4; ++i) node.no_input();
+    w.add_parameters_to(node);
+    r.add_parameters_to(node);
+    node.set("direction", std::string("bidirectional"));
+
+    Numbers expected(steps * directions * batch * hidden);
+    for (size_t d = 0; d < directions; ++d) {
+      const Numbers own(bias.begin() + static_cast<ptrdiff_t>(d * 8 * hidden),
+                        bias.begin() + static_cast<ptrdiff_t>((d + 1) * 8 * hidden));
+      const auto y =
+          lstm_of(x, w.of_direction(d), r.of_direction(d), own, batch, size, hidden, d == 1);
+      for (size_t t = 0; t < steps; ++t)
+        std::ranges::copy(
+            y[t], expected.begin() + static_cast<ptrdiff_t>((t * directions + d) * batch * hidden));
+    }
+    expect_near(node.values(), expected, 2e-6);
+  }
+}
+
+TEST(OnnxContributed, WeightsOfQuantizedLstmsStayBytes) {
+  Random random(12);
+  RecurrentWeights w(random, 1, 3, 16, Int8, false), r(random, 1, 4, 16, Int8, false);
+  w.q.zero = r.q.zero = 0;
+  OneNode node("DynamicQuantizeLSTM");
+  node.data({2, 1, 3}, Numbers(6, 1));
+  w.add_to(node);
+  r.add_to(node);
+  for (int i = 0; i < 5; ++i) node.no_input();
+  w.add_parameters_to(node);
+  r.add_parameters_to(node);
+  const Graph graph = node.graph();
+  int large = 0;
+  for (const auto& [name, constant] : graph.constants) {
+    if (constant.array->size() < 48) continue;
+    ++large;
+    EXPECT_EQ(size_bytes(constant.array->type), 1) << name;
+  }
+  EXPECT_EQ(large, 2);
+}
+
+TEST(OnnxContributed, ErrorsOfQuantizedLstms) {
+  const auto expect_error = [](const Extents& scales, DType weights, const char* what) {
+    OneNode node("DynamicQuantizeLSTM");
+    node.data({2, 1, 3}, Numbers(6, 1));
+    node.constant({1, 3, 16}, Numbers(48, 1), weights).constant({1, 4, 16}, Numbers(64, 1), Int8);
+    for (int i = 0; i < 5; ++i) node.no_input();
+    if (!scales.empty()) {
+      int64_t count = 1;
+      for (const int64_t extent : scales) count *= extent;
+      node.constant(scales, Numbers(static_cast<size_t>(count), 1)).no_input();
+      node.constant({1}, {1}).no_input();
+    }
+    node.expect_error(weights == Int8 ? ErrorCode::Invalid : ErrorCode::Unsupported, what);
+  };
+  expect_error({}, Int8, "the scale of its weights is left out");
+  expect_error({4}, Int8, "the weights do not fit");
+  expect_error({1, 4}, Int8, "the weights do not fit");
+  expect_error({1}, Float32, "the data type f32");
+}
+
 // ---- weights of few bits ----------------------------------------------------------------------
 
 /// Weights [n, k] of few bits, and the arrays of MatMulNBits for them.
