@@ -9,7 +9,8 @@
 //          build_model(graph, tuned, 0, name, target, 1, environment, kernels));
 //   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
 //
-// First the times of all schemes of all operators are predicted. Then each round of tuning finds
+// First the times of all schemes of all operators are predicted; with Effort::None only those that
+// a plan may need, and the plan is the cheapest one among these. Then each round of tuning finds
 // the cheapest plan, tunes its kernels, and replaces predictions by measurements. Once all kernels
 // of the plan are measured, rounds also tune contenders: schemes outside of the plan that would
 // change it if they turned out as fast as the luckiest kernel of their operator, against its

@@ -19,8 +19,9 @@
 namespace tw::tuner {
 namespace {
 
-// Of the predicted times of kernels that do not convert, those of kernels that do are at least
-// 0.97, and mostly 1.00 to 1.10. Of equal plans that without estimates is to be the cheaper one.
+// Kernels that convert are predicted at 0.97 and more, mostly at 1.00 to 1.10, of the time of the
+// fastest kernel that does not. The estimate is a little above that time, so that the plan without
+// estimated kernels is the cheaper one of two that are equal otherwise.
 constexpr double estimated_share = 1.001;
 
 double geometric_mean(const std::vector<double>& values) {
@@ -112,13 +113,17 @@ Result<SchemeCosts> SchemeCosts::predict(const graph::Graph& graph, const CostCo
   SchemeCosts costs(graph, context, std::move(predict));
   TW_RETURN_IF_ERROR(costs.offer(store));
   TW_RETURN_IF_ERROR(costs.predict_offered());
-  costs.estimate();
+  TW_RETURN_IF_ERROR(costs.estimate());
   TW_RETURN_IF_ERROR(costs.predict_copies());
   costs.drop_impossible_copies();
   return costs;
 }
 
 Status SchemeCosts::offer(db::Store& store) {
+  // Some thousands of questions.
+  const auto one_state = store.read_together();
+  if (!one_state && one_state.error().code != ErrorCode::TryLater)
+    return tl::unexpected(one_state.error());
   for (const OperatorGroup& group : groups_) {
     std::vector<LayoutChoice> known;
     if (!group.moves_nothing) {
@@ -128,7 +133,9 @@ Status SchemeCosts::offer(db::Store& store) {
     kernels_.emplace_back();
     for (const LayoutChoice& choice : choices_.back()) {
       KernelChoice& kernel = kernels_.back().emplace_back(KernelChoice{with_choice(group, choice)});
-      kernel.is_estimated = context_.estimates && choice.converts && known.empty();
+      if (!context_.estimates || !choice.converts || !known.empty()) continue;
+      TW_TRY(const bool is_recorded, this->is_recorded(store, kernel.workload));
+      kernel.is_estimated = !is_recorded;
     }
   }
   return {};
@@ -208,16 +215,31 @@ Error SchemeCosts::failure_of(size_t group, const Error& why) const {
                                            : why.message)};
 }
 
-/// Sets the times of the estimated kernels: 0 where none of their operator is predicted.
-void SchemeCosts::estimate() {
-  for (std::vector<KernelChoice>& kernels : kernels_) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const KernelChoice& kernel : kernels)
-      if (kernel.is_predicted) least = std::min(least, kernel.predicted_ns);
-    const double estimated_ns = std::isfinite(least) ? estimated_share * least : 0;
-    for (KernelChoice& kernel : kernels)
-      if (kernel.is_estimated) kernel.predicted_ns = estimated_ns;
+/// Whether a record could give the kernel its schedule.
+Result<bool> SchemeCosts::is_recorded(db::Store& store, const dsl::Workload& workload) const {
+  for (const dsl::CacheState state : states_of_records(workload.state)) {
+    TW_TRY(const auto record, known(store, workload, state));
+    if (record) return true;
   }
+  return false;
+}
+
+/// Sets the times of the estimated kernels, or predicts them where no other kernel of their
+/// operator is predicted.
+Status SchemeCosts::estimate() {
+  std::vector<SchemeIndex> alone;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const KernelChoice& kernel : kernels_[group])
+      if (kernel.is_predicted) least = std::min(least, kernel.predicted_ns);
+    for (size_t i = 0; i < kernels_[group].size(); ++i) {
+      KernelChoice& kernel = kernels_[group][i];
+      if (!kernel.is_estimated) continue;
+      kernel.predicted_ns = estimated_share * least;
+      if (!std::isfinite(least)) alone.emplace_back(group, i);
+    }
+  }
+  return predict_roughly(alone);
 }
 
 Result<bool> SchemeCosts::predict_estimated(const SchemeSet& schemes) {
@@ -283,8 +305,8 @@ Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Work
 Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
   const auto take = state == groups_[group].workload.state ? take_record : take_hot_record;
   for (size_t i = 0; i < kernels_[group].size(); ++i) {
-    if (choices_[group][i].moves_nothing) continue;
     KernelChoice& kernel = kernels_[group][i];
+    if (choices_[group][i].moves_nothing || kernel.is_estimated) continue;
     TW_TRY(const auto record, known(store, kernel.workload, state));
     if (record) take(kernel, *record, context_.target);
   }
@@ -296,7 +318,7 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
   if (!free) return {};
   TW_TRY(const LayoutChoice chosen, layouts_of_schedule(workload.compute, free->schedule));
   for (size_t i = 0; i < choices_[group].size(); ++i)
-    if (!choices_[group][i].moves_nothing &&
+    if (!choices_[group][i].moves_nothing && !kernels_[group][i].is_estimated &&
         is_same_choice(groups_[group], choices_[group][i], chosen))
       take(kernels_[group][i], *free, context_.target);
   return {};

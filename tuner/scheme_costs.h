@@ -7,11 +7,14 @@
 // network has (working_set.h). A record with hot caches, where the network's are not, gives the
 // schedule and the ratio of measured to predicted time, but does not count as a measurement.
 //
-// Schemes that convert can be estimated at first: then they cost as much as the fastest kernel that
-// was predicted for the operator. Their own predictions are hardly ever less.
+// Schemes that convert between layouts can be estimated at first. They then cost as much as the
+// fastest kernel that was predicted for their operator, which their own predictions hardly ever
+// undercut.
 //
 //   TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph, context, predict));
 //   TW_RETURN_IF_ERROR(costs.refresh(store));
+//   ... costs.predict_estimated(schemes of a plan), a few times ...
+//   costs.drop_estimated();
 //   make_plans(graph, costs.schemes(), costs.transform_cost(), 1);
 //   ... tune some of costs.at(op, scheme).workload ...
 //   TW_RETURN_IF_ERROR(costs.refresh(store));          // and plan again
@@ -38,10 +41,12 @@ namespace tw::tuner {
 
 /// A kernel of a network: what it computes under which layouts, how, and how long it takes.
 struct KernelChoice {
-  dsl::Workload workload;     ///< with the layouts that are asked for
-  std::string schedule = {};  ///< tw1 text; empty: the operator is a view, and no kernel runs
-  double predicted_ns = 0;    ///< time by the analytic model; 0: not predicted
-  double measured_ns = 0;     ///< time on this device; 0: not measured
+  dsl::Workload workload;  ///< with the layouts that are asked for
+  /// The tw1 text. It is empty where the operator is a view, so that no kernel runs, and while the
+  /// kernel is estimated.
+  std::string schedule = {};
+  double predicted_ns = 0;  ///< time by the analytic model; 0: not predicted
+  double measured_ns = 0;   ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
   /// schedules::algorithm_text() of the schedule that was predicted; nullopt: none was.
@@ -51,7 +56,8 @@ struct KernelChoice {
   std::optional<double> error = {};
   bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
   bool is_rough = false;      ///< Precision::Rough is that of the prediction
-  /// `predicted_ns` is that of the fastest kernel predicted for the operator. There is no schedule.
+  /// The kernel is not predicted yet: `predicted_ns` is that of the fastest kernel predicted for
+  /// its operator.
   bool is_estimated = false;
 };
 
@@ -70,8 +76,8 @@ struct CostContext {
   /// may be empty.
   std::function<void(size_t done, size_t count)> tell = {};
   double most_error = std::numeric_limits<double>::infinity();  ///< of records that are used
-  /// Schemes that convert (LayoutChoice::converts) are estimated, where the database knows nothing
-  /// of their operator.
+  /// Schemes that convert (LayoutChoice::converts) are estimated if they are in no record, and
+  /// their operator has other schemes.
   bool estimates = false;
 };
 
@@ -87,13 +93,12 @@ class SchemeCosts {
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,
                                      db::Store& store, Predict predict);
 
-  /// Predicts those of these schemes roughly that were estimated, and drops those of them that
-  /// cannot be scheduled. Returns whether there were any: then costs and the numbers of schemes
-  /// have changed. Errors as predict().
+  /// Predicts those of these schemes roughly that are estimated, and drops those of them that
+  /// cannot be scheduled. Returns whether there were any: then costs and the indices of schemes
+  /// have changed. Interrupted if context.stop stopped it; then nothing has changed.
   Result<bool> predict_estimated(const SchemeSet& schemes);
-  /// The schemes that are neither predicted nor dropped.
   SchemeSet estimated() const;
-  /// Drops the schemes that are estimated. The numbers of the others change.
+  /// Drops the schemes that are estimated. The indices of the others change.
   void drop_estimated();
 
   /// Predicts in full those of these schemes that were predicted roughly and not measured. Returns
@@ -140,7 +145,8 @@ class SchemeCosts {
   Status predict_offered();
   Status predict_roughly(const std::vector<SchemeIndex>& schemes);
   Error failure_of(size_t group, const Error& why) const;
-  void estimate();
+  Result<bool> is_recorded(db::Store& store, const dsl::Workload& workload) const;
+  Status estimate();
   Result<std::vector<Result<Predicted>>> predict_each(
       const std::vector<const dsl::Workload*>& workloads, Precision precision) const;
   Status predict_copies();

@@ -186,8 +186,18 @@ class Offers {
       layouts.inputs[independent_[i]] = layout_in(chosen[i], input_imaged(group_, independent_[i]));
     for (size_t i = 0; i < compute_.outputs.size(); ++i)
       layouts.outputs.push_back(layout_in(order, following(output_imaged(group_, i))));
-    layouts.converts = reduces_independent_ && independent_.size() == 1 && chosen[0] != order;
+    layouts.converts =
+        reduces_independent_ && independent_.size() == 1 && are_different(order, chosen[0]);
     return layouts;
+  }
+
+  /// Whether no order has both the layout that the leader has in `order` and that which the only
+  /// independent input has in `own`.
+  bool are_different(Order order, Order own) const {
+    const auto place_alike = [&](const Imaged& tensor) {
+      return graph::is_same_storage(tensor.shape, layout_in(order, tensor), layout_in(own, tensor));
+    };
+    return !place_alike(leader_) && !place_alike(input_imaged(group_, independent_[0]));
   }
 
   /// The tensor with the image of the leader if both have one shape, so that their layouts agree.

@@ -81,8 +81,8 @@ struct LayoutChoice {
   /// The copies that a concatenation needs although it has no kernel: of inputs that lie elsewhere
   /// to their places in the result, and of the result to an array of the caller's.
   std::vector<LayoutCopy> copies = {};
-  /// A reduction of one image, as a convolution or a pooling, whose kernel also converts: it reads
-  /// the image in another order of dimensions than that of its output.
+  /// The operator reduces one image, as a convolution or a pooling does, and its kernel converts on
+  /// the way: it reads the image in another order of dimensions than it writes.
   bool converts = false;
 };
 

@@ -5,11 +5,12 @@
 
 #include <utility>
 
+#include "graph/onnx/declaration.h"
 #include "graph/onnx/quantization.h"
 
 namespace tw::graph::onnx {
 
-Status check_one(const Node& node, size_t scale) {
+Status check_one_scale(const Node& node, size_t scale) {
   TW_RETURN_IF_ERROR(check_float(node, node.input(scale).type.dtype));
   if (extent_of(node.input(scale).type.shape) == 1) return {};
   return node.invalid(fmt::format("input {} is a scale of several elements", scale));
@@ -91,13 +92,13 @@ Result<Value> Composition::dequantized(size_t first) {
   for (const size_t i : {first, first + 1})
     if (!node_.has_input(i)) return node_.invalid(fmt::format("input {} is left out", i));
   TW_RETURN_IF_ERROR(check_bytes(node_, {first}));
-  TW_RETURN_IF_ERROR(check_one(node_, first + 1));
+  TW_RETURN_IF_ERROR(check_one_scale(node_, first + 1));
   return apply("DequantizeLinear", {input(first), input(first + 1), input(first + 2)});
 }
 
 Status Composition::give_quantized(const Value& value, size_t scale, DType type) {
   if (!node_.has_input(scale)) return node_.invalid(fmt::format("input {} is left out", scale));
-  TW_RETURN_IF_ERROR(check_one(node_, scale));
+  TW_RETURN_IF_ERROR(check_one_scale(node_, scale));
   std::optional<Value> zero = input(scale + 1);
   if (!zero) {
     TW_TRY(zero, constant(type, 0));

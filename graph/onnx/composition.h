@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Composes an operator of ONNX Runtime of operators of the default domain, which the passes join
-// again.
+// An operator of ONNX Runtime is composed from operators of the default domain, which the passes
+// join again.
 //
 //   Composition c(node, builder);
 //   TW_TRY(const Value sum, c.apply("Add", {c.input(0), c.input(1)}));
@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "graph/onnx/declaration.h"
 #include "graph/onnx/node.h"
 
 namespace tw::graph::onnx {
 
-/// Invalid unless the input is one float: scales of these operators belong to whole tensors.
-Status check_one(const Node& node, size_t scale);
+/// Invalid unless the input has one element, Unsupported unless that is a float: scales of these
+/// operators belong to whole tensors.
+Status check_one_scale(const Node& node, size_t scale);
 
 /// (values - zero) * scale, of 8 bits. Without a zero point it is 0.
 struct Quantized {
@@ -52,8 +52,9 @@ class Composition {
 
   /// The sum, or the value where there is no other. Invalid unless the other broadcasts to it.
   Result<Value> plus(const Value& value, const std::optional<Value>& other);
-  /// Requires: floats.
+  /// The product with a number. Requires: floats.
   Result<Value> times(const Value& value, double factor);
+  /// The elements, converted as Cast does.
   Result<Value> as_type(const Value& value, DType type);
 
   /// An i32 total of a product of quantized factors, times these scales and a number, in the type

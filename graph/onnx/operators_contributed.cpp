@@ -86,7 +86,7 @@ Status convert_qgemm(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_bytes(node, {0, 3}));
   for (const size_t i : {0, 3})
     if (node.input(i).rank() != 2) return node.invalid(fmt::format("input {} is no matrix", i));
-  TW_RETURN_IF_ERROR(check_one(node, 1));
+  TW_RETURN_IF_ERROR(check_one_scale(node, 1));
   TW_RETURN_IF_ERROR(check_float(node, node.input(4).type.dtype));
   if (node.has_input(7) != node.has_input(8))
     return node.invalid("a scale or a zero point of the result without the other");

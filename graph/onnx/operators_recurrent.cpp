@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <variant>
 
 #include "graph/onnx/composition.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
+#include "graph/onnx/operators_constants.h"
 #include "graph/onnx/quantization.h"
 
 namespace tw::graph::onnx {
@@ -30,7 +31,7 @@ enum RecurrentInput : size_t {
   FirstH,
   FirstC,
   Peephole,
-  // of DynamicQuantizeLSTM, each with its zero point behind it
+  // These two of DynamicQuantizeLSTM have a zero point behind them.
   WeightsScale,
   RecurrenceScale = WeightsScale + 2
 };
@@ -120,8 +121,8 @@ Status check_types(const Node& node, const Recurrent& p) {
   return check_same_type(node, {Sequence, WeightsScale, RecurrenceScale});
 }
 
-/// The weights have this shape; their scales and zero points are one for each direction, or for
-/// each row.
+/// Whether these weights have a matrix of all gates and so many columns for each direction, and a
+/// scale and a zero point for each direction, or for each row of these matrices.
 bool do_weights_fit(const Node& node, const Recurrent& p, RecurrentInput weights, int64_t columns) {
   const Shape& shape = node.input(weights).type.shape;
   if (!p.is_quantized) return shape == Shape{p.directions, p.rows(), columns};
@@ -172,46 +173,31 @@ Result<Recurrent> recurrent_of(const Node& node) {
 
 // ---- products -------------------------------------------------------------------------------
 
-/// Some rows of a direction of the weights [direction, row, column], transposed to [column, row] as
-/// `dense` reads them. Constants are cut at once, as they may be too large for the interpreter.
-Result<Value> weights_of(Builder& builder, const Value& weights, int64_t direction, int64_t first,
-                         int64_t count) {
-  const int64_t rows = weights.type.shape[1], columns = weights.type.shape[2];
-  const DType type = weights.type.dtype;
-  const std::string name = builder.fresh_name(weights.name);
-  if (weights.constant) {
-    TW_TRY(dsl::Array part, dsl::Array::make(type, {count, columns}));
-    const auto bytes = static_cast<size_t>(columns * size_bytes(type));
-    if (!part.data.empty())
-      std::memcpy(part.data.data(),
-                  weights.constant->array->data.data() +
-                      static_cast<size_t>(direction * rows + first) * bytes,
-                  part.data.size());
-    TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(part)));
-  } else {
-    const Axis r("r", count), c("c", columns);
-    Declaration declaration(builder);
-    const Tensor all = declaration.read(weights);
-    TW_RETURN_IF_ERROR(declaration.add(
-        compute("out", {r, c}, all(Expr(direction), Expr(r) + Expr(first), c)), name));
-  }
-  return transposed(builder, builder.value(name), {1, 0});
-}
+/// Some rows of a direction.
+struct RowRange {
+  int64_t first, count;
+};
 
-/// The part of a tensor [direction, ...] that belongs to a direction.
-Result<Value> part_of(Builder& builder, const Value& all, int64_t direction) {
-  const Shape shape(all.type.shape.begin() + 1, all.type.shape.end());
+/// The part [row, ...] of a tensor [direction, row, ...] that belongs to a direction, or these rows
+/// of it. Constants are cut at once, as they may be too large for the interpreter.
+Result<Value> part_of(Builder& builder, const Value& all, int64_t direction,
+                      const std::optional<RowRange>& rows = {}) {
+  Shape shape(all.type.shape.begin() + 1, all.type.shape.end());
+  const int64_t before = direction * (shape.empty() ? 1 : shape[0]) + (rows ? rows->first : 0);
+  if (rows) shape[0] = rows->count;
   const std::string name = builder.fresh_name(all.name);
   if (all.constant) {
     TW_TRY(dsl::Array part, dsl::Array::make(all.type.dtype, shape));
-    const auto begin = all.constant->array->data.begin() +
-                       static_cast<ptrdiff_t>(direction) * std::ssize(part.data);
-    std::copy_n(begin, part.data.size(), part.data.begin());
+    const int64_t row = shape.empty() ? 1 : extent_of(Shape(shape.begin() + 1, shape.end()));
+    const int64_t begin = before * row * size_bytes(all.type.dtype);
+    std::ranges::copy_n(all.constant->array->data.begin() + begin, std::ssize(part.data),
+                        part.data.begin());
     TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(part)));
   } else {
     const std::vector<Axis> axes = axes_of(shape);
     std::vector<Expr> indices = {Expr(direction)};
     indices.insert(indices.end(), axes.begin(), axes.end());
+    if (rows) indices[1] = Expr(axes[0]) + Expr(rows->first);
     Declaration declaration(builder);
     const Tensor read = declaration.read(all);
     TW_RETURN_IF_ERROR(declaration.add(compute("out", axes, read.read_at(indices)), name));
@@ -219,43 +205,42 @@ Result<Value> part_of(Builder& builder, const Value& all, int64_t direction) {
   return builder.value(name);
 }
 
-/// The second factor of a product, [k, n]; of 8 bits with a scale.
-struct Factor {
-  Value weights;
-  std::optional<Quantized> quantized;
-};
+/// The second factor of a product, [k, n]: numbers of the type of the first one, or quantized ones.
+using Factor = std::variant<Value, Quantized>;
 
-/// Of a direction of the weights, these rows; of quantized ones, all of them.
+/// The factor of a direction of the weights, or of these rows of it. Requires: no rows of quantized
+/// weights.
 Result<Factor> factor_of(const Node& node, Builder& builder, const Recurrent& p,
-                         RecurrentInput weights, int64_t direction, int64_t first, int64_t count) {
-  const Value& all = node.input(weights);
+                         RecurrentInput weights, int64_t direction,
+                         const std::optional<RowRange>& rows = {}) {
+  TW_TRY(const Value part, part_of(builder, node.input(weights), direction, rows));
   if (!p.is_quantized) {
-    TW_TRY(const Value part, weights_of(builder, all, direction, first, count));
-    return Factor{part, std::nullopt};
+    TW_TRY(const Value factor, transposed(builder, part, {1, 0}));
+    return factor;
   }
+  TW_CHECK(!rows, "the gates of an LSTM stay together");
   const size_t scale = weights == Weights ? WeightsScale : RecurrenceScale;
-  Quantized part;
-  TW_TRY(part.values, part_of(builder, all, direction));
-  TW_TRY(part.scale, part_of(builder, node.input(scale), direction));
+  Quantized factor = {part, {}, std::nullopt};
+  TW_TRY(factor.scale, part_of(builder, node.input(scale), direction));
   if (node.has_input(scale + 1)) {
-    TW_TRY(part.zero, part_of(builder, node.input(scale + 1), direction));
+    TW_TRY(factor.zero, part_of(builder, node.input(scale + 1), direction));
   }
-  return Factor{part.values, part};
+  return factor;
 }
 
 /// Adds the product [m, n] of a matrix with a factor, and of a bias [n], and returns its name.
 Result<std::string> add_product(const Node& node, Builder& builder, const Value& a,
                                 const Factor& factor, const std::optional<Value>& bias = {}) {
-  if (factor.quantized) {
+  if (const auto* quantized = std::get_if<Quantized>(&factor)) {
     Composition c(node, builder);
-    TW_TRY(const Quantized quantized, c.quantized(a));
-    TW_TRY(const Value product, c.product(quantized, *factor.quantized, bias));
+    TW_TRY(const Quantized first, c.quantized(a));
+    TW_TRY(const Value product, c.product(first, *quantized, bias));
     return product.name;
   }
-  dsl::Attributes attributes = {{"m", a.type.shape[0]},
-                                {"n", factor.weights.type.shape[1]},
-                                {"k", factor.weights.type.shape[0]}};
-  std::vector<Value> inputs = {a, factor.weights};
+  const Value& weights = std::get<Value>(factor);
+  dsl::Attributes attributes = {
+      {"m", a.type.shape[0]}, {"n", weights.type.shape[1]}, {"k", weights.type.shape[0]}};
+  std::vector<Value> inputs = {a, weights};
   if (bias) {
     attributes["bias"] = 1;
     inputs.push_back(*bias);
@@ -289,7 +274,7 @@ Result<std::string> add_projection(const Node& node, Builder& builder, const Rec
     TW_TRY(x, transposed(builder, x, {1, 0, 2}));
   }
   TW_TRY(x, reshaped(builder, x, {p.steps * p.batch, p.size}));
-  TW_TRY(const Factor w, factor_of(node, builder, p, Weights, direction, 0, p.rows()));
+  TW_TRY(const Factor w, factor_of(node, builder, p, Weights, direction));
   std::optional<Value> bias;
   if (node.has_input(Bias)) {
     TW_TRY(bias, bias_of(node, builder, p, direction));
@@ -446,8 +431,8 @@ Result<std::string> first_state(const Node& node, Builder& builder, const Recurr
                                 size_t input, int64_t direction) {
   const std::string name = builder.fresh_name(node.op_type);
   if (!node.has_input(input)) {
-    TW_TRY(dsl::Array zeros, dsl::Array::make(p.x.type.dtype, {p.batch, p.hidden}));
-    TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(zeros)));
+    TW_TRY(const dsl::Array zero, dsl::Array::make(p.x.type.dtype, {}));
+    TW_RETURN_IF_ERROR(builder.add_filled(name, {p.batch, p.hidden}, zero));
     return name;
   }
   const Axis b("b", p.batch), j("j", p.hidden);
@@ -461,7 +446,7 @@ Result<std::string> first_state(const Node& node, Builder& builder, const Recurr
 
 /// Adds the numbers of the steps, i32[steps, 1], and returns their name.
 Result<std::string> add_times(const Node& node, Builder& builder, const Recurrent& p) {
-  TW_TRY(dsl::Array times, dsl::Array::make(Int32, {p.steps, 1}));
+  TW_TRY(dsl::Array times, made_array(node, Int32, {p.steps, 1}));
   for (int64_t t = 0; t < p.steps; ++t) times.set_int(t, t);
   const std::string name = builder.fresh_name(node.op_type);
   TW_RETURN_IF_ERROR(builder.add_constant(name, std::move(times)));
@@ -470,15 +455,15 @@ Result<std::string> add_times(const Node& node, Builder& builder, const Recurren
 
 Result<StepWeights> step_weights(const Node& node, Builder& builder, const Recurrent& p,
                                  int64_t direction) {
-  const auto rows = [&](int64_t first, int64_t count) {
-    return factor_of(node, builder, p, Recurrence, direction, first, count);
+  const auto factor = [&](const std::optional<RowRange>& rows) {
+    return factor_of(node, builder, p, Recurrence, direction, rows);
   };
   if (p.cell != Cell::Gru || p.resets_last) {
-    TW_TRY(const Factor all, rows(0, p.rows()));
+    TW_TRY(const Factor all, factor(std::nullopt));
     return StepWeights{all, std::nullopt};
   }
-  TW_TRY(const Factor gates, rows(0, 2 * p.hidden));
-  TW_TRY(const Factor candidate, rows(2 * p.hidden, p.hidden));
+  TW_TRY(const Factor gates, factor(RowRange{0, 2 * p.hidden}));
+  TW_TRY(const Factor candidate, factor(RowRange{2 * p.hidden, p.hidden}));
   return StepWeights{gates, candidate};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of ONNX Runtime against their definitions. Scales are powers of two, so that
+// The operators of ONNX Runtime against their definitions. Scales mostly are powers of two, so that
 // rounding is exact.
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::ElementsAreArray;
 
 /// Quantized numbers of 8 bits with their scale and zero point.
-struct Quantized {
+struct EightBits {
   Extents shape;
   Numbers numbers;
   double scale = 1;
@@ -40,8 +40,8 @@ struct Quantized {
   }
 };
 
-Quantized random_numbers(Random& random, const Extents& shape, double scale, DType type = UInt8) {
-  Quantized q{shape, {}, scale, type == UInt8 ? 120.0 : -7.0, type};
+EightBits random_numbers(Random& random, const Extents& shape, double scale, DType type = UInt8) {
+  EightBits q{shape, {}, scale, type == UInt8 ? 120.0 : -7.0, type};
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
   for (int64_t i = 0; i < count; ++i)
@@ -50,11 +50,11 @@ Quantized random_numbers(Random& random, const Extents& shape, double scale, DTy
 }
 
 /// Gives the node a scale and a zero point.
-void add_parameters(OneNode& node, const Quantized& q) {
+void add_parameters(OneNode& node, const EightBits& q) {
   node.constant({}, {q.scale}).constant({}, {q.zero}, q.type);
 }
 
-void add(OneNode& node, const Quantized& q) {
+void add(OneNode& node, const EightBits& q) {
   node.data(q.shape, q.numbers, q.type);
   add_parameters(node, q);
 }
@@ -86,7 +86,7 @@ TEST(OnnxContributed, SumsAndProductsOfQuantizedNumbers) {
   Random random(1);
   for (const DType type : {UInt8, Int8})
     for (const bool is_sum : {true, false}) {
-      const Quantized a = random_numbers(random, {2, 3}, 1 / 16.0, type),
+      const EightBits a = random_numbers(random, {2, 3}, 1 / 16.0, type),
                       b = random_numbers(random, {3}, 1 / 32.0, type), y{{}, {}, 1 / 8.0, 3, type};
       OneNode node(is_sum ? "QLinearAdd" : "QLinearMul");
       add(node, a);
@@ -111,7 +111,7 @@ TEST(OnnxContributed, QuantizedNumbersWithoutZeroPointsHaveTheTypeOfTheFirst) {
 
 TEST(OnnxContributed, FunctionsOfQuantizedNumbers) {
   Random random(2);
-  const Quantized x = random_numbers(random, {2, 8}, 1 / 32.0), y{{}, {}, 1 / 256.0, 3, UInt8};
+  const EightBits x = random_numbers(random, {2, 8}, 1 / 32.0), y{{}, {}, 1 / 256.0, 3, UInt8};
   OneNode sigmoid("QLinearSigmoid");
   add(sigmoid, x);
   add_parameters(sigmoid, y);
@@ -129,7 +129,7 @@ TEST(OnnxContributed, FunctionsOfQuantizedNumbers) {
 
 TEST(OnnxContributed, SoftmaxOfQuantizedNumbersIsThatOfItsOpset) {
   // Before opset 13 all dimensions behind the axis are one row.
-  const Quantized x{{1, 2, 2}, {2, 2, 2, 2}, 1, 0, UInt8}, y{{}, {}, 1 / 256.0, 0, UInt8};
+  const EightBits x{{1, 2, 2}, {2, 2, 2, 2}, 1, 0, UInt8}, y{{}, {}, 1 / 256.0, 0, UInt8};
   for (const auto& [opset, each] : {std::pair(int64_t{11}, 64.0), {13, 128.0}}) {
     OneNode node("QLinearSoftmax");
     node.set("axis", int64_t{1}).set("opset", opset);
@@ -140,7 +140,7 @@ TEST(OnnxContributed, SoftmaxOfQuantizedNumbersIsThatOfItsOpset) {
 }
 
 TEST(OnnxContributed, PoolsOfQuantizedNumbers) {
-  const Quantized x{{1, 1, 2, 4}, {10, 20, 30, 40, 50, 60, 70, 80}, 1, 0, UInt8},
+  const EightBits x{{1, 1, 2, 4}, {10, 20, 30, 40, 50, 60, 70, 80}, 1, 0, UInt8},
       y{{}, {}, 0.5, 5, UInt8};
   OneNode global("QLinearGlobalAveragePool");
   add(global, x);
@@ -169,7 +169,7 @@ TEST(OnnxContributed, ScalesBelongToWholeTensors) {
 
 TEST(OnnxContributed, PartsOfAConcatenationHaveScalesOfTheirOwn) {
   Random random(3);
-  const Quantized a = random_numbers(random, {2, 1}, 1 / 4.0),
+  const EightBits a = random_numbers(random, {2, 1}, 1 / 4.0),
                   b = random_numbers(random, {2, 2}, 1 / 8.0), y{{}, {}, 1 / 2.0, 99, UInt8};
   OneNode node("QLinearConcat");
   node.set("axis", int64_t{1});
@@ -187,14 +187,14 @@ TEST(OnnxContributed, PartsOfAConcatenationHaveScalesOfTheirOwn) {
 
 TEST(OnnxContributed, QuantizedGemm) {
   Random random(4);
-  const Quantized a = random_numbers(random, {3, 4}, 1 / 8.0),
+  const EightBits a = random_numbers(random, {3, 4}, 1 / 8.0),
                   b = random_numbers(random, {4, 2}, 1 / 4.0, Int8), y{{}, {}, 8, 100, UInt8};
   const Numbers bias = {1000, -3000};
   for (const bool is_transposed : {false, true})
     for (const bool is_quantized : {false, true}) {
       OneNode node("QGemm");
-      const auto give = [&](const Quantized& q, size_t rows, size_t columns) {
-        Quantized given = q;
+      const auto give = [&](const EightBits& q, size_t rows, size_t columns) {
+        EightBits given = q;
         if (is_transposed) {
           given.numbers = exchanged(q.numbers, rows, columns);
           std::swap(given.shape[0], given.shape[1]);
@@ -249,7 +249,7 @@ TEST(OnnxContributed, TotalsOfQuantizedProductsMayLeaveHalfFloats) {
 
 TEST(OnnxContributed, ProductsOfQuantizedNumbersAsFloats) {
   Random random(5);
-  const Quantized a = random_numbers(random, {3, 4}, 1 / 8.0),
+  const EightBits a = random_numbers(random, {3, 4}, 1 / 8.0),
                   b = random_numbers(random, {4, 2}, 1 / 4.0, Int8);
   OneNode node("MatMulIntegerToFloat");
   node.data(a.shape, a.numbers, a.type).constant(b.shape, b.numbers, b.type);
@@ -262,7 +262,7 @@ TEST(OnnxContributed, ProductsOfQuantizedNumbersAsFloats) {
 
 TEST(OnnxContributed, ProductsOfFloatsQuantizedAtEachCall) {
   // The range from -127 to 128 has the scale 1 and the zero point 127.
-  const Quantized b{{2, 2}, {1, -2, 3, 4}, 0.5, 0, Int8};
+  const EightBits b{{2, 2}, {1, -2, 3, 4}, 0.5, 0, Int8};
   OneNode node("DynamicQuantizeMatMul");
   node.data({2, 2}, {-127, 128, 3, 10.25}).constant(b.shape, b.numbers, b.type);
   node.constant({}, {b.scale}).no_input().constant({2}, {1, 2});
@@ -280,7 +280,7 @@ Numbers quantized_by_range(const Numbers& values) {
     least = std::min(least, value);
     largest = std::max(largest, value);
   }
-  Quantized q{{}, {}, static_cast<float>((largest - least) / 255)};
+  EightBits q{{}, {}, static_cast<float>((largest - least) / 255)};
   if (q.scale == 0) return values;
   q.zero = std::nearbyint(-least / q.scale);
   q.numbers = q.of(values);
@@ -289,146 +289,193 @@ Numbers quantized_by_range(const Numbers& values) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// Random weights [direction, rows, 4 * hidden], with a scale and a zero point for each direction,
-/// or for each column.
+/// Random weights [direction, row, column], with a scale and a zero point for each direction, or
+/// for each column of each direction.
 struct RecurrentWeights {
-  Quantized q;
-  Extents scales_shape;
-  Numbers scales;
+  EightBits q;
+  Extents parameters_shape;
+  Numbers scales, zeros;
 
-  RecurrentWeights(Random& random, int64_t directions, int64_t rows, int64_t columns, DType type,
-                   bool by_column)
-      : q(random_numbers(random, {directions, rows, columns}, 1, type)),
-        scales_shape({directions}) {
-    if (by_column) scales_shape.push_back(columns);
-    for (int64_t i = 0; i < (by_column ? directions * columns : directions); ++i)
-      scales.push_back(0.001 * static_cast<double>(1 + random.below(8)));
+  RecurrentWeights(Random& random, const Extents& shape, DType type, bool by_column)
+      : q(random_numbers(random, shape, 1, type)), parameters_shape({shape[0]}) {
+    if (by_column) parameters_shape.push_back(shape[2]);
+    for (int64_t i = 0; i < shape[0] * (by_column ? shape[2] : 1); ++i) {
+      scales.push_back(std::ldexp(static_cast<double>(1 + random.below(8)), -10));
+      zeros.push_back(q.zero + static_cast<double>(random.below(16)));
+    }
   }
-  void add_to(OneNode& node) const { node.constant(q.shape, q.numbers, q.type); }
+  void add_to(OneNode& node, bool is_known) const {
+    if (is_known)
+      node.constant(q.shape, q.numbers, q.type);
+    else
+      node.data(q.shape, q.numbers, q.type);
+  }
   void add_parameters_to(OneNode& node) const {
-    node.constant(scales_shape, scales);
-    node.constant(scales_shape, Numbers(scales.size(), q.zero), q.type);
+    node.constant(parameters_shape, scales).constant(parameters_shape, zeros, q.type);
   }
   Numbers of_direction(size_t direction) const {
-    const auto columns = static_cast<size_t>(q.shape[2]),
-               size = columns * static_cast<size_t>(q.shape[1]);
+    const auto columns = static_cast<size_t>(q.shape[2]);
+    const size_t size = columns * static_cast<size_t>(q.shape[1]);
     Numbers values;
     for (size_t i = 0; i < size; ++i) {
-      const double scale =
-          scales[scales_shape.size() == 1 ? direction : direction * columns + i % columns];
-      values.push_back((q.numbers[direction * size + i] - q.zero) * static_cast<float>(scale));
+      const size_t at =
+          parameters_shape.size() == 1 ? direction : direction * columns + i % columns;
+      values.push_back((q.numbers[direction * size + i] - zeros[at]) * scales[at]);
     }
     return values;
   }
 };
 
-/// Y of one direction, [time, batch, hidden], by the definition. Gates: input, output, forget,
-/// cell.
-std::vector<Numbers> lstm_of(std::vector<Numbers> rows_of_x, const Numbers& w, const Numbers& r,
-                             const Numbers& bias, size_t batch, size_t size, size_t hidden,
-                             bool is_backward) {
-  Numbers all;
-  for (const Numbers& x : rows_of_x) all.insert(all.end(), x.begin(), x.end());
-  const Numbers projected =
-      multiplied(quantized_by_range(all), w, rows_of_x.size() * batch, size, 4 * hidden);
-  Numbers h(batch * hidden, 0), c = h;
-  std::vector<Numbers> y(rows_of_x.size());
-  for (size_t step = 0; step < y.size(); ++step) {
-    const size_t time = is_backward ? y.size() - 1 - step : step;
-    const Numbers recurrent = multiplied(quantized_by_range(h), r, batch, hidden, 4 * hidden);
-    for (size_t b = 0; b < batch; ++b)
-      for (size_t j = 0; j < hidden; ++j) {
+/// Numbers that are exact in f32, from -1 to 1.
+Numbers short_numbers(Random& random, size_t count) {
+  Numbers values;
+  for (size_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>(random.below(2049)) / 1024 - 1);
+  return values;
+}
+
+Numbers part_of(const Numbers& all, size_t part, size_t parts) {
+  const auto size = std::ssize(all) / static_cast<ptrdiff_t>(parts);
+  const auto begin = all.begin() + static_cast<ptrdiff_t>(part) * size;
+  return {begin, begin + size};
+}
+
+/// One direction of an LSTM by its definition. Gates: input, output, forget, cell.
+struct LstmDirection {
+  size_t steps, batch, size, hidden;
+  Numbers w, r, bias, h, c;
+  bool is_backward;
+
+  /// Y, [time, batch, hidden]; `h` and `c` are the last states then.
+  Numbers run(const Numbers& x) {
+    const Numbers projected = multiplied(quantized_by_range(x), w, steps * batch, size, 4 * hidden);
+    Numbers y(steps * batch * hidden);
+    for (size_t step = 0; step < steps; ++step) {
+      const size_t time = is_backward ? steps - 1 - step : step;
+      const Numbers recurrent = multiplied(quantized_by_range(h), r, batch, hidden, 4 * hidden);
+      for (size_t i = 0; i < batch * hidden; ++i) {
+        const size_t b = i / hidden;
         const auto gate = [&](size_t which) {
-          const size_t row = which * hidden + j;
+          const size_t row = which * hidden + i % hidden;
           return projected[(time * batch + b) * 4 * hidden + row] +
                  recurrent[b * 4 * hidden + row] + bias[row] + bias[4 * hidden + row];
         };
-        double& cell = c[b * hidden + j];
-        cell = sigmoid(gate(2)) * cell + sigmoid(gate(0)) * std::tanh(gate(3));
-        h[b * hidden + j] = sigmoid(gate(1)) * std::tanh(cell);
+        c[i] = sigmoid(gate(2)) * c[i] + sigmoid(gate(0)) * std::tanh(gate(3));
+        h[i] = y[time * batch * hidden + i] = sigmoid(gate(1)) * std::tanh(c[i]);
       }
-    y[time] = h;
+    }
+    return y;
   }
-  return y;
+};
+
+/// How the node of a test has its weights.
+struct QuantizedLstm {
+  DType type;
+  bool by_column, is_known;
+  std::string direction;
+};
+
+void expect_lstm(const QuantizedLstm& how) {
+  constexpr size_t steps = 5, batch = 2, size = 3, hidden = 4;
+  const size_t directions = how.direction == "bidirectional" ? 2 : 1;
+  const auto d = static_cast<int64_t>(directions);
+  Random random(11);
+  const RecurrentWeights w(random, {d, size, 4 * hidden}, how.type, how.by_column),
+      r(random, {d, hidden, 4 * hidden}, how.type, how.by_column);
+  const Numbers x = short_numbers(random, steps * batch * size),
+                bias = short_numbers(random, directions * 8 * hidden),
+                h = short_numbers(random, directions * batch * hidden),
+                c = short_numbers(random, directions * batch * hidden);
+  OneNode node("DynamicQuantizeLSTM");
+  node.data({steps, batch, size}, x);
+  w.add_to(node, how.is_known);
+  r.add_to(node, how.is_known);
+  node.constant({d, 8 * hidden}, bias).no_input();
+  node.data({d, batch, hidden}, h).data({d, batch, hidden}, c).no_input();
+  w.add_parameters_to(node);
+  r.add_parameters_to(node);
+  node.set("direction", how.direction).outputs({"y", "h", "c"});
+
+  Numbers y(steps * directions * batch * hidden), last_h, last_c;
+  for (size_t i = 0; i < directions; ++i) {
+    LstmDirection one{steps,
+                      batch,
+                      size,
+                      hidden,
+                      w.of_direction(i),
+                      r.of_direction(i),
+                      part_of(bias, i, directions),
+                      part_of(h, i, directions),
+                      part_of(c, i, directions),
+                      how.direction == "reverse" || i == 1};
+    const Numbers own = one.run(x);
+    for (size_t t = 0; t < steps; ++t)
+      std::ranges::copy(part_of(own, t, steps),
+                        y.begin() + static_cast<ptrdiff_t>((t * directions + i) * batch * hidden));
+    last_h.insert(last_h.end(), one.h.begin(), one.h.end());
+    last_c.insert(last_c.end(), one.c.begin(), one.c.end());
+  }
+  const std::vector<dsl::Array> found = node.run();
+  ASSERT_EQ(found.size(), 3u);
+  expect_near(numbers_of(found[0]), y, 2e-6);
+  expect_near(numbers_of(found[1]), last_h, 2e-6);
+  expect_near(numbers_of(found[2]), last_c, 2e-6);
 }
 
 TEST(OnnxContributed, LstmsWithQuantizedWeights) {
-  constexpr size_t steps = 5, batch = 2, size = 3, hidden = 4, directions = 2;
-  for (const auto& [type, by_column] :
-       {std::pair(Int8, false), std::pair(Int8, true), std::pair(UInt8, true)}) {
-    Random random(11);
-    const RecurrentWeights w(random, directions, size, 4 * hidden, type, by_column),
-        r(random, directions, hidden, 4 * hidden, type, by_column);
-    std::vector<Numbers> x(steps);
-    Numbers bias, all;
-    for (Numbers& row : x)
-      for (size_t i = 0; i < batch * size; ++i) row.push_back(2 * random.unit() - 1);
-    for (const Numbers& row : x) all.insert(all.end(), row.begin(), row.end());
-    for (size_t i = 0; i < directions * 8 * hidden; ++i) bias.push_back(random.unit() - 0.5);
-
-    OneNode node("DynamicQuantizeLSTM");
-    node.data({steps, batch, size}, all);
-    w.add_to(node);
-    r.add_to(node);
-    node.constant({directions, 8 * hidden}, bias);
-    for (int i = 0; i < 4; ++i) node.no_input();
-    w.add_parameters_to(node);
-    r.add_parameters_to(node);
-    node.set("direction", std::string("bidirectional"));
-
-    Numbers expected(steps * directions * batch * hidden);
-    for (size_t d = 0; d < directions; ++d) {
-      const Numbers own(bias.begin() + static_cast<ptrdiff_t>(d * 8 * hidden),
-                        bias.begin() + static_cast<ptrdiff_t>((d + 1) * 8 * hidden));
-      const auto y =
-          lstm_of(x, w.of_direction(d), r.of_direction(d), own, batch, size, hidden, d == 1);
-      for (size_t t = 0; t < steps; ++t)
-        std::ranges::copy(
-            y[t], expected.begin() + static_cast<ptrdiff_t>((t * directions + d) * batch * hidden));
-    }
-    expect_near(node.values(), expected, 2e-6);
+  for (const QuantizedLstm& how : {QuantizedLstm{Int8, false, true, "forward"},
+                                   {UInt8, false, true, "bidirectional"},
+                                   {Int8, true, true, "bidirectional"},
+                                   {UInt8, true, true, "reverse"},
+                                   {UInt8, true, false, "bidirectional"}}) {
+    SCOPED_TRACE(fmt::format("{} {} {} {}", to_string(how.type), how.by_column, how.is_known,
+                             how.direction));
+    expect_lstm(how);
   }
+}
+
+/// Adds weights of one direction, 3 inputs and 4 units, and leaves out what is optional.
+void add_small_lstm(OneNode& node, DType type, double number) {
+  node.data({2, 1, 3}, Numbers(6, 1));
+  node.constant({1, 3, 16}, Numbers(48, number), type);
+  node.constant({1, 4, 16}, Numbers(64, number), type);
+  for (int i = 0; i < 5; ++i) node.no_input();
 }
 
 TEST(OnnxContributed, WeightsOfQuantizedLstmsStayBytes) {
-  Random random(12);
-  RecurrentWeights w(random, 1, 3, 16, Int8, false), r(random, 1, 4, 16, Int8, false);
-  w.q.zero = r.q.zero = 0;
-  OneNode node("DynamicQuantizeLSTM");
-  node.data({2, 1, 3}, Numbers(6, 1));
-  w.add_to(node);
-  r.add_to(node);
-  for (int i = 0; i < 5; ++i) node.no_input();
-  w.add_parameters_to(node);
-  r.add_parameters_to(node);
-  const Graph graph = node.graph();
-  int large = 0;
-  for (const auto& [name, constant] : graph.constants) {
-    if (constant.array->size() < 48) continue;
-    ++large;
-    EXPECT_EQ(size_bytes(constant.array->type), 1) << name;
+  for (const auto& [type, number, zero] : {std::tuple(Int8, -3.0, 0.0), {UInt8, 130.0, 128.0}}) {
+    OneNode node("DynamicQuantizeLSTM");
+    add_small_lstm(node, type, number);
+    for (int i = 0; i < 2; ++i) node.constant({1}, {0.5}).constant({1}, {zero}, type);
+    const Graph graph = node.graph();
+    int large = 0;
+    for (const auto& [name, constant] : graph.constants) {
+      if (constant.array->size() < 48) continue;
+      ++large;
+      EXPECT_EQ(size_bytes(constant.array->type), 1) << name;
+    }
+    EXPECT_EQ(large, 2);
   }
-  EXPECT_EQ(large, 2);
 }
 
 TEST(OnnxContributed, ErrorsOfQuantizedLstms) {
-  const auto expect_error = [](const Extents& scales, DType weights, const char* what) {
+  const auto expect_error = [](const Extents& scale_of_recurrence, DType type, ErrorCode code,
+                               const char* what) {
     OneNode node("DynamicQuantizeLSTM");
-    node.data({2, 1, 3}, Numbers(6, 1));
-    node.constant({1, 3, 16}, Numbers(48, 1), weights).constant({1, 4, 16}, Numbers(64, 1), Int8);
-    for (int i = 0; i < 5; ++i) node.no_input();
-    if (!scales.empty()) {
-      int64_t count = 1;
-      for (const int64_t extent : scales) count *= extent;
-      node.constant(scales, Numbers(static_cast<size_t>(count), 1)).no_input();
-      node.constant({1}, {1}).no_input();
+    add_small_lstm(node, type, 1);
+    node.constant({1}, {1}).no_input();
+    if (!scale_of_recurrence.empty()) {
+      const auto count = static_cast<size_t>(std::accumulate(
+          scale_of_recurrence.begin(), scale_of_recurrence.end(), int64_t{1}, std::multiplies()));
+      node.constant(scale_of_recurrence, Numbers(count, 1));
     }
-    node.expect_error(weights == Int8 ? ErrorCode::Invalid : ErrorCode::Unsupported, what);
+    node.expect_error(code, what);
   };
-  expect_error({}, Int8, "the scale of its weights is left out");
-  expect_error({4}, Int8, "the weights do not fit");
-  expect_error({1, 4}, Int8, "the weights do not fit");
-  expect_error({1}, Float32, "the data type f32");
+  expect_error({}, Int8, ErrorCode::Invalid, "the scale of its weights is left out");
+  expect_error({4}, Int8, ErrorCode::Invalid, "the weights do not fit");
+  expect_error({1, 4}, Int8, ErrorCode::Invalid, "the weights do not fit");
+  expect_error({1, 16, 1}, Int8, ErrorCode::Invalid, "the weights do not fit");
+  expect_error({1}, Float32, ErrorCode::Unsupported, "the data type f32");
 }
 
 // ---- weights of few bits ----------------------------------------------------------------------

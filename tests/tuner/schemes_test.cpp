@@ -40,6 +40,35 @@ TEST(Schemes, ConvolutionsHaveAllPairsOfLayoutsOfImageAndResult) {
                                             "in=NCHW32c out=NHWC", "in=NCHW16c out=NCHW16c"}));
 }
 
+/// Texts of the layouts of the choices that convert.
+std::vector<std::string> converting(const OperatorGroup& group) {
+  std::vector<std::string> texts;
+  for (const LayoutChoice& choice : offered_layouts(group, machine_of_16_lanes()))
+    if (choice.converts) texts.push_back(dsl::print_layouts(with_choice(group, choice).layouts));
+  return texts;
+}
+
+TEST(Schemes, KernelsConvertThatReadAnotherOrderThanTheyWrite) {
+  const std::vector<std::string> texts =
+      converting(group_of("conv2d n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1 f32 fast", {false, true}));
+  EXPECT_THAT(texts, SizeIs(12));
+  EXPECT_THAT(texts, testing::Contains("in=NHWC out=NCHW16c"));
+  EXPECT_THAT(texts, testing::Not(testing::Contains("in=NHWC out=NHWC")));
+  // An image of three channels has no blocks, and lies row-major where the result is in blocks.
+  EXPECT_THAT(
+      converting(group_of("conv2d n=1 c=3 h=8 w=8 k=32 r=3 s=3 pad=1 f32 fast", {false, true})),
+      ElementsAre("in=NHWC out=NCHW", "in=NCHW out=NHWC", "in=NHWC out=NCHW16c"));
+  // All orders of 1 x 1 results are alike.
+  EXPECT_THAT(converting(group_of("global_avg_pool n=1 c=64 h=7 w=7 f32 fast", {false})),
+              SizeIs(0));
+  // Two images could be converted.
+  EXPECT_THAT(converting(group_of("batch_matmul batch=4 m=8 n=8 k=8 f32 fast", {false, false})),
+              SizeIs(0));
+  // Sums element by element have one order.
+  EXPECT_THAT(converting(group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false})),
+              SizeIs(0));
+}
+
 TEST(Schemes, BlocksOfDoublesAreAsWideAsVectors) {
   const auto texts =
       offered(group_of("conv2d n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1 f64 fast", {false, true}));
