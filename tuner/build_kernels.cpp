@@ -17,16 +17,20 @@ namespace tw::tuner {
 namespace {
 
 constexpr double build_timeout_s = 60;
-// Requests that a builder has at a time: one that it works on, and those that follow.
-constexpr size_t most_begun = 3;
+// Kernels of a job, which a builder compiles as one module: a module takes some 40 ms besides its
+// kernels, as long as the smallest of them.
+constexpr size_t most_together = 8;
+// Jobs that a builder has at a time: one that it works on, and one that follows.
+constexpr size_t most_begun = 2;
 
 /// The result of each request; nullopt: it was not begun, after an interrupt or a failure.
 using Outcomes = std::vector<std::optional<Result<runtime::Artifact>>>;
 
 /// The requests of one builder, by number, in the order in which it takes them.
 struct Assigned {
-  std::deque<size_t> waiting = {}, begun = {};
-  size_t work = 0;  ///< of all of them
+  std::deque<size_t> waiting = {};
+  std::deque<std::vector<size_t>> begun = {};  ///< those of each job
+  size_t work = 0;                             ///< of all of them
 };
 
 /// Gives each builder an even share of the work. Kernels with long schedules take the longest, so
@@ -45,8 +49,8 @@ std::vector<Assigned> assign(std::span<const KernelRequest> requests, size_t bui
   return all;
 }
 
-/// Builds as many kernels at the same time as there are builders. A builder has the next requests
-/// before it is done with one, so that none waits for another.
+/// All builders build at the same time. A builder has the next job before it is done with one, so
+/// that none waits for another.
 class SideBySide {
  public:
   SideBySide(std::span<const KernelRequest> requests, const Target& target,
@@ -63,7 +67,7 @@ class SideBySide {
     const auto is_done = [](const Assigned& own) { return own.begun.empty(); };
     while (!std::ranges::all_of(assigned_, is_done))
       for (size_t b = 0; b < assigned_.size(); ++b)
-        if (!assigned_[b].begun.empty()) finish_one(b);
+        if (!assigned_[b].begun.empty()) finish_job(b);
     return std::move(outcomes_);
   }
 
@@ -72,27 +76,33 @@ class SideBySide {
     Assigned& own = assigned_[b];
     while (!own.waiting.empty() && own.begun.size() < most_begun && !has_failed_ &&
            !environment_.interrupted()) {
-      const size_t i = own.waiting.front();
-      own.waiting.pop_front();
-      const Status begun = builders_.each[b]->begin({.workload = requests_[i].workload.key(),
-                                                     .schedules = {requests_[i].schedule},
-                                                     .needed = Needed::ForResult});
-      if (begun)
-        own.begun.push_back(i);
+      std::vector<size_t> job;
+      BuildRequest request{.needed = Needed::ForResult};
+      while (!own.waiting.empty() && job.size() < most_together) {
+        const size_t i = job.emplace_back(own.waiting.front());
+        own.waiting.pop_front();
+        request.kernels.push_back({requests_[i].workload.key(), requests_[i].schedule});
+      }
+      if (const Status begun = builders_.each[b]->begin(request); begun)
+        own.begun.push_back(std::move(job));
       else
-        set(i, tl::unexpected(begun.error()));
+        for (const size_t i : job) set(i, tl::unexpected(begun.error()));
     }
   }
 
-  void finish_one(size_t b) {
-    const size_t i = assigned_[b].begun.front();
+  void finish_job(size_t b) {
+    const std::vector<size_t> job = std::move(assigned_[b].begun.front());
     assigned_[b].begun.pop_front();
-    const BuildOutcome built = std::move(builders_.each[b]->finish().front());
-    if (!built.artifact.empty())
-      set(i, builders_.artifacts->load(built.artifact, target_));
-    else
-      set(i, fail(built.installation ? ErrorCode::Environment : ErrorCode::Invalid,
-                  fmt::format("[compile] {}: {}", requests_[i].workload.text(), built.reason)));
+    const std::vector<BuildOutcome> outcomes = builders_.each[b]->finish();
+    for (size_t k = 0; k < job.size(); ++k) {
+      const BuildOutcome& built = outcomes[k];
+      if (!built.artifact.empty())
+        set(job[k], builders_.artifacts->load(built.artifact, target_));
+      else
+        set(job[k],
+            fail(built.installation ? ErrorCode::Environment : ErrorCode::Invalid,
+                 fmt::format("[compile] {}: {}", requests_[job[k]].workload.text(), built.reason)));
+    }
     begin_some(b);
   }
 

@@ -171,20 +171,19 @@ Result<tl::expected<FarmReply, FarmFault>> FarmRun::wait(uint64_t number, double
 
 // ---- the builder ----------------------------------------------------------------------------
 
-double FarmBuilder::limit_s(size_t schedules) const {
+double FarmBuilder::limit_s(size_t kernels) const {
   // A member builds what its builder died of once more, one by one.
-  return start_s + timeouts_per_farm_build * run_.timeout_s * static_cast<double>(schedules + 1);
+  return start_s + timeouts_per_farm_build * run_.timeout_s * static_cast<double>(kernels + 1);
 }
 
 Status FarmBuilder::begin(const BuildRequest& request) {
   Begun begun{.needed = request.needed, .started_ns = run_.clock()};
-  const size_t members = std::min(run_.farm.builders, request.schedules.size());
+  const size_t members = std::min(run_.farm.builders, request.kernels.size());
   for (size_t member = 0, next = 0; member < members; ++member) {
-    const size_t count = (request.schedules.size() - next) / (members - member);
-    const auto first = request.schedules.begin() + static_cast<ptrdiff_t>(next);
-    FarmJob job = run_.job_of(BuildJob{.workload = request.workload,
-                                       .target = "",  // the job's
-                                       .schedules = {first, first + static_cast<ptrdiff_t>(count)},
+    const size_t count = (request.kernels.size() - next) / (members - member);
+    const auto first = request.kernels.begin() + static_cast<ptrdiff_t>(next);
+    FarmJob job = run_.job_of(BuildJob{.target = "",  // the job's
+                                       .kernels = {first, first + static_cast<ptrdiff_t>(count)},
                                        .packs = request.packs});
     job.is_reference = request.is_reference;
     TW_TRY(Share share, hand_over(std::move(job)));
@@ -208,7 +207,7 @@ std::vector<BuildOutcome> FarmBuilder::finish() {
 }
 
 Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
-  const size_t count = std::get<BuildJob>(job.job).schedules.size();
+  const size_t count = std::get<BuildJob>(job.job).kernels.size();
   // The farm may have builders of other versions, for runs of those versions.
   TW_TRY(const uint64_t number,
          run_.farm.link->send({.kind = build_token,
@@ -218,7 +217,7 @@ Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
   return Share{number, count, std::move(job)};
 }
 
-/// Builds a share that was lost with its member once more, on another member. No schedule of a lost
+/// Builds a share that was lost with its member once more, on another member. No kernel of a lost
 /// share is to blame.
 std::vector<BuildOutcome> FarmBuilder::finish(const Share& share, const Begun& begun) {
   auto outcomes = outcomes_of(share, begun);
@@ -230,23 +229,23 @@ std::vector<BuildOutcome> FarmBuilder::finish(const Share& share, const Begun& b
   if (outcomes) return std::move(*outcomes);
   BuildOutcome lost{"", db::TrialStatus::Lost, "the builder: " + outcomes.error().message};
   lost.blameless = true;
-  return std::vector<BuildOutcome>(share.schedules, lost);
+  return std::vector<BuildOutcome>(share.kernels, lost);
 }
 
 Result<std::vector<BuildOutcome>> FarmBuilder::outcomes_of(const Share& share, const Begun& begun) {
   TW_TRY(const auto reply,
-         run_.wait(share.number, limit_s(share.schedules), begun.started_ns, begun.needed));
+         run_.wait(share.number, limit_s(share.kernels), begun.started_ns, begun.needed));
   if (!reply) return fail(ErrorCode::TryLater, reply.error().reason);
-  return built(*reply, share.schedules);
+  return built(*reply, share.kernels);
 }
 
 /// Puts the kernels of a reply into the store. Outcomes name kernels by the hash of their bytes, so
 /// that a kernel that did not come, or came as another, is missed when it is measured.
-Result<std::vector<BuildOutcome>> FarmBuilder::built(const FarmReply& reply, size_t schedules) {
+Result<std::vector<BuildOutcome>> FarmBuilder::built(const FarmReply& reply, size_t kernels) {
   if (reply.error) return tl::unexpected<Error>(*reply.error);
   BuildReply built;
   TW_RETURN_IF_ERROR(decode(reply.reply, built));
-  if (built.outcomes.size() != schedules)
+  if (built.outcomes.size() != kernels)
     return fail(ErrorCode::Invalid, "an answer to something else");
   for (const std::string& kernel : reply.kernels) TW_RETURN_IF_ERROR(run_.artifacts->put(kernel));
   if (!built.toolchain.empty()) toolchain_ = built.toolchain;

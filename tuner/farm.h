@@ -83,7 +83,7 @@ class FarmBuilder : public Builder {
   /// Schedules of a request, which one member builds.
   struct Share {
     uint64_t number = 0;
-    size_t schedules = 0;
+    size_t kernels = 0;
     FarmJob job = {};
   };
   /// A request that was begun.
@@ -95,8 +95,8 @@ class FarmBuilder : public Builder {
   Result<Share> hand_over(FarmJob job) const;
   std::vector<BuildOutcome> finish(const Share& share, const Begun& begun);
   Result<std::vector<BuildOutcome>> outcomes_of(const Share& share, const Begun& begun);
-  Result<std::vector<BuildOutcome>> built(const FarmReply& reply, size_t schedules);
-  double limit_s(size_t schedules) const;
+  Result<std::vector<BuildOutcome>> built(const FarmReply& reply, size_t kernels);
+  double limit_s(size_t kernels) const;
 
   FarmRun run_;
   std::deque<Begun> begun_;  ///< oldest first

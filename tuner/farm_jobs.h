@@ -21,7 +21,7 @@ namespace tw::tuner {
 
 /// Raised when the messages or the meaning of jobs change, with worker_protocol: members and tuners
 /// must agree.
-inline constexpr int64_t farm_protocol = 4;
+inline constexpr int64_t farm_protocol = 5;
 
 /// The versions that members and tuners must share, as text: "4.5" for protocol 4 and kernels of
 /// version 5.

@@ -165,8 +165,7 @@ Retrial Task::unusable(const db::Record& known, const std::string& why) {
 Result<Retrial> Task::try_again(const db::Record& known) {
   const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
   if (!is_own && used_its_trials()) return Retrial{};
-  const auto built =
-      build_one(*run_.workers.builder, {.workload = key_, .schedules = {known.schedule}});
+  const auto built = build_one(*run_.workers.builder, {.kernels = {{key_, known.schedule}}});
   if (!built)
     return run_.stop().is_stopped() || built.error().code == ErrorCode::TryLater
                ? Retrial{}
@@ -299,10 +298,9 @@ std::string Task::artifact_of(const db::Record& record) const {
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   if (const std::string name = artifact_of(winner); keeps_arrays(workload()) && !name.empty())
     return run_.workers.artifacts->load(name, run_.target);
-  const auto built = build_one(*run_.workers.builder, {.workload = key_,
-                                                       .schedules = {winner.schedule},
-                                                       .packs = true,
-                                                       .needed = Needed::ForResult});
+  const auto built =
+      build_one(*run_.workers.builder,
+                {.kernels = {{key_, winner.schedule}}, .packs = true, .needed = Needed::ForResult});
   if (!built && run_.stop().is_stopped()) return tl::unexpected<Error>(out_of_time());
   if (!built)
     return fail(

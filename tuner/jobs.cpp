@@ -24,7 +24,8 @@ namespace tw::tuner {
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, schedules, packs, otherwise)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelSource, workload, schedule)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, target, kernels, packs, otherwise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, artifact, status, reason, installation, code,
                                    otherwise, blameless)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes, seconds, toolchain)

@@ -17,18 +17,24 @@ namespace tw::tuner {
 
 /// Raised when jobs or replies change. Every message names it, so that the first message shows a
 /// worker of another version, as when a new version is installed during a run.
-inline constexpr int64_t worker_protocol = 3;
+inline constexpr int64_t worker_protocol = 4;
 
-/// Compile each schedule (text) of the workload (key) and put the kernels into the store.
+/// A kernel to compile: the key of its workload, and its schedule (tw1 text).
+struct KernelSource {
+  std::string workload, schedule;
+  friend auto operator<=>(const KernelSource&, const KernelSource&) = default;
+};
+
+/// Compile these kernels and put them into the store.
 struct BuildJob {
-  std::string workload, target;
-  std::vector<std::string> schedules;
+  std::string target;
+  std::vector<KernelSource> kernels;
   bool packs = false;  ///< with packing kernels, also where trials go without (keeps_arrays)
   /// Another target: where the compiler for `target` is not installed, its default schedule is
-  /// built in place of the first. Empty: none.
+  /// built in place of the first kernel. Empty: none.
   std::string otherwise = {};
 };
-/// The outcome of one schedule: a kernel, or the reason why there is none.
+/// The outcome of one kernel: its name, or the reason why there is none.
 struct BuildOutcome {
   std::string artifact = {};  ///< name in the store; empty: the build failed
   db::TrialStatus status = db::TrialStatus::CompileError;
@@ -40,7 +46,7 @@ struct BuildOutcome {
   double build_s = 0;         ///< its part of BuildReply::seconds, where that is known
 };
 struct BuildReply {
-  std::vector<BuildOutcome> outcomes;  ///< one a schedule, in order
+  std::vector<BuildOutcome> outcomes;  ///< one a kernel, in order
   double seconds = 0;                  ///< time that building took
   std::string toolchain = {};  ///< what compiled, as records name it; empty: there is no compiler
 };

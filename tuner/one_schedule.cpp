@@ -36,16 +36,15 @@ Result<BuiltSchedule> build_by_workers(const dsl::Workload& workload, std::strin
                                        const Environment& environment) {
   if (verify) TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
   TW_TRY(Workers workers, start_workers(target, threads, environment, 60, Building::Alone));
-  const auto built =
-      build_one(*workers.builder,
-                {.workload = workload.key(), .schedules = {std::string(schedule)}, .packs = true});
+  const auto built = build_one(
+      *workers.builder, {.kernels = {{workload.key(), std::string(schedule)}}, .packs = true});
   if (!built) return fail(built.error().code, "[compile] " + built.error().message);
   if (!verify) return BuiltSchedule{std::move(workers), built->artifact};
   const auto reference =
-      build_one(*workers.builder, {.workload = workload.key(),
-                                   .schedules = {schedules::Schedule(workload.compute).to_string()},
-                                   .packs = true,
-                                   .is_reference = true});
+      build_one(*workers.builder,
+                {.kernels = {{workload.key(), schedules::Schedule(workload.compute).to_string()}},
+                 .packs = true,
+                 .is_reference = true});
   if (!reference)
     return fail(ErrorCode::Environment,
                 "[tune] the reference kernel cannot be built: " + reference.error().message);

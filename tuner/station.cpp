@@ -84,8 +84,7 @@ Result<FarmReply> Station::build(const FarmJob& job) {
   TW_RETURN_IF_ERROR(start_building(job));
   const auto& asked = std::get<BuildJob>(job.job);
   Builder& builder = *building_->workers.builder;
-  TW_RETURN_IF_ERROR(builder.begin({.workload = asked.workload,
-                                    .schedules = asked.schedules,
+  TW_RETURN_IF_ERROR(builder.begin({.kernels = asked.kernels,
                                     .packs = asked.packs,
                                     .needed = Needed::ForResult,
                                     .is_reference = job.is_reference}));

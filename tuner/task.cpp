@@ -286,14 +286,12 @@ Status Task::begin_build(const Batch& batch) {
     report();
     TW_RETURN_IF_ERROR(check_tunable(workload(), run_.target));
     TW_TRY(std::string schedule, reference_schedule());
-    return run_.workers.builder->begin({.workload = key_,
-                                        .schedules = {std::move(schedule)},
-                                        .packs = true,
-                                        .is_reference = true});
+    return run_.workers.builder->begin(
+        {.kernels = {{key_, std::move(schedule)}}, .packs = true, .is_reference = true});
   }
-  BuildRequest request{.workload = key_};
+  BuildRequest request;
   for (const Candidate& candidate : batch.candidates)
-    request.schedules.push_back(candidate.schedule);
+    request.kernels.push_back({key_, candidate.schedule});
   return run_.workers.builder->begin(request);
 }
 

@@ -73,14 +73,15 @@ BuildOutcome rejected(db::TrialStatus status, const Error& error) {
   return lost;
 }
 
-Result<codegen::KernelSpec> spec_of(const BuildJob& job, const dsl::Workload& workload,
-                                    const Target& target, const std::string& text) {
-  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(workload.compute, text));
+Result<codegen::KernelSpec> spec_of(const KernelSource& kernel, const Target& target, bool packs) {
+  TW_TRY(const dsl::Workload workload, dsl::parse_workload(kernel.workload));
+  TW_TRY(const schedules::Schedule schedule,
+         schedules::parse_schedule(workload.compute, kernel.schedule));
   codegen::KernelSpec spec;
   TW_TRY(spec.program, schedule.program(schedules::limits_of(target)));
-  spec.workload = job.workload;
-  spec.schedule = text;
-  spec.packs = job.packs || keeps_arrays(workload);
+  spec.workload = kernel.workload;
+  spec.schedule = kernel.schedule;
+  spec.packs = packs || keeps_arrays(workload);
   spec.flops = static_cast<int64_t>(dsl::count_flops(workload.compute));
   return spec;
 }
@@ -98,16 +99,15 @@ struct Workshop {
   codegen::CompileOptions options;
 };
 
-/// Builds all schedules of the job in one batch; a schedule that fails has its reason.
+/// Builds all kernels of the job together; one that fails has its reason.
 Result<BuildReply> build_all(const BuildJob& job, const Workshop& workshop) {
-  TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
   TW_TRY(const Target target, parse_target(job.target));
   BuildReply reply;
-  reply.outcomes.resize(job.schedules.size());
+  reply.outcomes.resize(job.kernels.size());
   std::vector<codegen::KernelSpec> specs;
   std::vector<size_t> places;
-  for (size_t i = 0; i < job.schedules.size(); ++i) {
-    auto spec = spec_of(job, workload, target, job.schedules[i]);
+  for (size_t i = 0; i < job.kernels.size(); ++i) {
+    auto spec = spec_of(job.kernels[i], target, job.packs);
     if (!spec) {
       reply.outcomes[i] = rejected(db::TrialStatus::Illegal, spec.error());
       continue;
@@ -125,15 +125,17 @@ Result<BuildReply> build_all(const BuildJob& job, const Workshop& workshop) {
 }
 
 Result<BuildReply> build_default(BuildJob job, const Workshop& workshop) {
-  TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
+  KernelSource& kernel = job.kernels.front();
+  TW_TRY(const dsl::Workload workload, dsl::parse_workload(kernel.workload));
   TW_TRY(const Target target, parse_target(job.otherwise));
   const auto space = schedules::Space::derive(workload.compute, target);
   job.target = job.otherwise;
-  job.schedules = {space.schedule(space.default_point()).to_string()};
+  kernel.schedule = space.schedule(space.default_point()).to_string();
+  job.kernels.resize(1);
   return build_all(job, workshop);
 }
 
-/// Builds the first schedule for the other target if the compiler for the job's is not installed.
+/// Builds the first kernel for the other target if the compiler for the job's is not installed.
 void build_otherwise(const BuildJob& job, const Workshop& workshop, BuildReply& reply) {
   BuildOutcome& first = reply.outcomes.front();
   if (job.otherwise.empty() || !first.installation) return;
@@ -153,7 +155,7 @@ BuildReply build(const BuildJob& job, const Workshop& workshop) {
     build_otherwise(job, workshop, *reply);
     return std::move(*reply);
   }
-  return {std::vector<BuildOutcome>(job.schedules.size(),
+  return {std::vector<BuildOutcome>(job.kernels.size(),
                                     rejected(db::TrialStatus::Illegal, reply.error()))};
 }
 

@@ -195,7 +195,7 @@ BuilderPool::BuilderPool(PoolContext context, ProcessOptions program, size_t bui
 
 Status BuilderPool::begin(const BuildRequest& request) {
   Begun begun{.needed = request.needed, .started_ns = context_.clock()};
-  if (request.is_reference) begun.reference = {request.workload, request.schedules};
+  if (request.is_reference) begun.reference = request.kernels;
   if (begun.reference && references_.contains(*begun.reference)) {
     begun_.push_back(std::move(begun));
     return {};
@@ -203,13 +203,12 @@ Status BuilderPool::begin(const BuildRequest& request) {
   const std::string target = context_.target.to_string();
   const std::vector<size_t> members = least_busy();
   size_t next = 0;
-  for (size_t i = 0; i < members.size() && next < request.schedules.size(); ++i) {
-    const size_t left = request.schedules.size() - next, idle = members.size() - i;
+  for (size_t i = 0; i < members.size() && next < request.kernels.size(); ++i) {
+    const size_t left = request.kernels.size() - next, idle = members.size() - i;
     const size_t count = (left + idle - 1) / idle;
-    const auto first = request.schedules.begin() + static_cast<ptrdiff_t>(next);
-    const BuildJob job{.workload = request.workload,
-                       .target = request.is_reference ? context_.processor : target,
-                       .schedules = {first, first + static_cast<ptrdiff_t>(count)},
+    const auto first = request.kernels.begin() + static_cast<ptrdiff_t>(next);
+    const BuildJob job{.target = request.is_reference ? context_.processor : target,
+                       .kernels = {first, first + static_cast<ptrdiff_t>(count)},
                        .packs = request.packs,
                        .otherwise = request.is_reference && context_.target.is_gpu() ? target : ""};
     if (const Status status = hand_over(members_[members[i]], job); !status) {
@@ -223,15 +222,15 @@ Status BuilderPool::begin(const BuildRequest& request) {
   return {};
 }
 
-/// The members, those with the fewest schedules first.
+/// The members, those with the fewest kernels first.
 std::vector<size_t> BuilderPool::least_busy() const {
-  std::vector<size_t> schedules, order(members_.size());
+  std::vector<size_t> kernels, order(members_.size());
   for (const Member& member : members_) {
-    size_t& count = schedules.emplace_back(0);
-    for (const BuildJob& job : member.jobs) count += job.schedules.size();
+    size_t& count = kernels.emplace_back(0);
+    for (const BuildJob& job : member.jobs) count += job.kernels.size();
   }
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t member) { return schedules[member]; });
+  std::ranges::stable_sort(order, {}, [&](size_t member) { return kernels[member]; });
   return order;
 }
 
@@ -297,7 +296,7 @@ std::vector<BuildOutcome> BuilderPool::finish_members(const Begun& begun) {
 }
 
 /// The outcomes of a member's oldest job. Where the builder died, as when memory runs out, it
-/// builds the schedules once more, one by one, so that the culprit alone is blamed. Jobs that wait
+/// builds the kernels once more, one by one, so that the culprit alone is blamed. Jobs that wait
 /// are sent to the new process, unless the run was stopped.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun) {
   const auto is_stopped = [&] { return context_.cancellation.token(begun.needed).is_stopped(); };
@@ -306,7 +305,7 @@ std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun
   const BuildJob job = std::move(member.jobs.front());
   member.jobs.pop_front();
   if (member.sent == 0)
-    return std::vector<BuildOutcome>(job.schedules.size(),
+    return std::vector<BuildOutcome>(job.kernels.size(),
                                      outcome_of(blameless_loss("it could not be started")));
   --member.sent;
   Attempt first = attempt(member, job, begun);
@@ -314,7 +313,7 @@ std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun
     stop(member);  // it may have begun with the next job
     for (size_t i = 0; i < first.outcomes.size(); ++i)
       if (first.outcomes[i].artifact.empty())
-        first.outcomes[i] = build_alone(member, job, job.schedules[i], begun);
+        first.outcomes[i] = build_alone(member, job, job.kernels[i], begun);
   }
   if (!member.process->running()) member.sent = 0;
   if (!is_stopped()) (void)send_waiting(member);
@@ -322,13 +321,13 @@ std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun
 }
 
 BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, const Begun& begun) {
-  const size_t count = job.schedules.size();
+  const size_t count = job.kernels.size();
   const int64_t started_ns = std::max(begun.started_ns, member.idle_since_ns);
   const auto was_busy_until = [&](int64_t ended_ns) {
     context_.busy->add(started_ns, ended_ns);
     member.idle_since_ns = ended_ns;
   };
-  // The schedules that a builder had are lost with it.
+  // The kernels that a builder had are lost with it.
   const auto lost = [&](const MeasureReply& fault, bool repeats) {
     was_busy_until(context_.clock());
     return Attempt{std::vector<BuildOutcome>(count, outcome_of(fault)), repeats};
@@ -356,9 +355,9 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
   return {std::move(built.outcomes), repeats};
 }
 
-BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const std::string& schedule,
+BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const KernelSource& kernel,
                                       const Begun& begun) {
-  job.schedules = {schedule};
+  job.kernels = {kernel};
   Status status = start(member);
   if (status) status = member.process->send(encode(Job(job)));
   if (!status) return outcome_of(blameless_loss(status.error().message));

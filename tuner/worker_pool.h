@@ -75,8 +75,8 @@ class BuilderPool : public Builder {
   std::string toolchain() const override { return toolchain_; }
 
  private:
-  /// A workload and schedules of a reference.
-  using ReferenceKey = std::pair<std::string, std::vector<std::string>>;
+  /// The kernels of a request for references.
+  using ReferenceKey = std::vector<KernelSource>;
   struct Member {
     std::optional<Process> process = {};
     std::deque<BuildJob> jobs = {};  ///< not finished, oldest first
@@ -88,7 +88,7 @@ class BuilderPool : public Builder {
     Needed needed = Needed::No;
     int64_t started_ns = 0;
     std::optional<ReferenceKey> reference = {};  ///< nullopt: the request is for candidates
-    std::vector<size_t> members = {};            ///< one a share, in the order of schedules
+    std::vector<size_t> members = {};            ///< one a share, in the order of kernels
   };
   /// The outcomes of a job. `repeats`: those without a kernel are to be built once more, one by
   /// one.
@@ -105,7 +105,7 @@ class BuilderPool : public Builder {
   std::vector<BuildOutcome> finish_members(const Begun& begun);
   std::vector<BuildOutcome> finish(Member& member, const Begun& begun);
   Attempt attempt(Member& member, const BuildJob& job, const Begun& begun);
-  BuildOutcome build_alone(Member& member, BuildJob job, const std::string& schedule,
+  BuildOutcome build_alone(Member& member, BuildJob job, const KernelSource& kernel,
                            const Begun& begun);
 
   PoolContext context_;

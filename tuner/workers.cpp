@@ -8,7 +8,7 @@
 namespace tw::tuner {
 
 Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request) {
-  TW_CHECK(request.schedules.size() == 1);
+  TW_CHECK(request.kernels.size() == 1);
   TW_RETURN_IF_ERROR(builder.begin(request));
   const BuildOutcome built = builder.finish()[0];
   if (!built.artifact.empty()) return built;

@@ -6,7 +6,7 @@
 // store and wherever it works. start_workers() (worker_pool.h) implements both by processes of this
 // machine, and tests by tables.
 //
-//   TW_RETURN_IF_ERROR(workers.builder->begin({.workload = key, .schedules = {schedule}}));
+//   TW_RETURN_IF_ERROR(workers.builder->begin({.kernels = {{key, schedule}}}));
 //   const BuildOutcome built = workers.builder->finish()[0];
 //   TW_RETURN_IF_ERROR(workers.runner->prepare(text, reference, Needed::No));
 //   TW_TRY(const MeasureReply reply, workers.runner->measure({.artifact = built.artifact}));
@@ -28,10 +28,9 @@
 
 namespace tw::tuner {
 
-/// Schedules of one workload to be compiled.
+/// Kernels to be compiled.
 struct BuildRequest {
-  std::string workload;  ///< key
-  std::vector<std::string> schedules = {};
+  std::vector<KernelSource> kernels = {};
   bool packs = false;          ///< with packing kernels, where trials go without
   Needed needed = Needed::No;  ///< what is not needed is given up at the first interrupt
   /// The kernel that others are compared with: it runs on the processor, whatever they run on, or,
@@ -42,10 +41,10 @@ struct BuildRequest {
 class Builder {
  public:
   virtual ~Builder() = default;
-  /// Hands the schedules over and returns at once. Requests may follow each other before the first
+  /// Hands the kernels over and returns at once. Requests may follow each other before the first
   /// is finished: they are worked off in order. One that fails was not begun.
   virtual Status begin(const BuildRequest& request) = 0;
-  /// Waits for the oldest request that was begun and not finished: one outcome a schedule, in
+  /// Waits for the oldest request that was begun and not finished: one outcome a kernel, in
   /// order. Requires that there is one.
   virtual std::vector<BuildOutcome> finish() = 0;
   /// What compiles kernels for the target, as records name it: "nvrtc-13.0". Empty before the first
@@ -53,9 +52,9 @@ class Builder {
   virtual std::string toolchain() const = 0;
 };
 
-/// Builds one schedule. Requires that all requests are finished. Fails where there is no kernel:
-/// Invalid for a schedule that does not apply, TryLater where the builder was lost, Environment for
-/// any other reason.
+/// Builds one kernel. Requires one, and that all requests are finished. Fails where there is no
+/// kernel: Invalid for a schedule that does not apply, TryLater where the builder was lost,
+/// Environment for any other reason.
 Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request);
 
 /// The kernel that others are compared with.

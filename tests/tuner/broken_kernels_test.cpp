@@ -83,8 +83,8 @@ class Planted {
       : workload_(workload_of(key)), program_(parallel_program(workload_)) {
     workers_.emplace(value(start_workers(host_target(), 2, test_environment(), timeout_s)));
     const std::string plain = schedules::Schedule(workload_.compute).to_string();
-    const BuildOutcome reference = value(build_one(
-        *workers_->builder, {.workload = workload_.key(), .schedules = {plain}, .packs = true}));
+    const BuildOutcome reference = value(
+        build_one(*workers_->builder, {.kernels = {{workload_.key(), plain}}, .packs = true}));
     (void)value(workers_->runner->prepare(workload_.key(), {reference.artifact}, Needed::No));
     source_ = value(codegen::emit_c(program_, "good")) + frame();
   }

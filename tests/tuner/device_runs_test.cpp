@@ -32,10 +32,10 @@ T value(Result<T> result) {
 /// The plain schedule of a workload, built as its reference.
 ReferenceKernel reference_of(Workers& workers, const dsl::Workload& workload) {
   const BuildOutcome built = value(
-      build_one(*workers.builder, {.workload = workload.key(),
-                                   .schedules = {schedules::Schedule(workload.compute).to_string()},
-                                   .packs = true,
-                                   .is_reference = true}));
+      build_one(*workers.builder,
+                {.kernels = {{workload.key(), schedules::Schedule(workload.compute).to_string()}},
+                 .packs = true,
+                 .is_reference = true}));
   return {built.artifact, built.otherwise};
 }
 
@@ -75,7 +75,7 @@ class Bench {
   }
   MeasureReply measure_schedule(const std::string& schedule) {
     const BuildOutcome built =
-        value(build_one(*workers_.builder, {.workload = workload_.key(), .schedules = {schedule}}));
+        value(build_one(*workers_.builder, {.kernels = {{workload_.key(), schedule}}}));
     return measure(built.artifact);
   }
 
@@ -313,8 +313,8 @@ TEST(OnNoDevice, TheToolchainIsThatOfTheBuildersCompiler) {
   EXPECT_EQ(workers.builder->toolchain(), "");
   const dsl::Workload workload = workload_of(dense);
   const BuildOutcome built = value(build_one(
-      *workers.builder, {.workload = workload.key(),
-                         .schedules = {schedules::Schedule(workload.compute).to_string()}}));
+      *workers.builder,
+      {.kernels = {{workload.key(), schedules::Schedule(workload.compute).to_string()}}}));
   EXPECT_EQ(workers.builder->toolchain(), "nvrtc-13.9");
   const auto artifact = value(workers.artifacts->load(built.artifact, target));
   EXPECT_EQ(artifact.info.toolchain, "nvrtc-13.9");

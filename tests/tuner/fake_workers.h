@@ -47,7 +47,7 @@ class FakeBuilder : public Builder {
       : artifacts_(std::move(artifacts)), work_(work) {}
 
   Status begin(const BuildRequest& request) override {
-    work_.events.push_back("begin " + std::to_string(request.schedules.size()));
+    work_.events.push_back("begin " + std::to_string(request.kernels.size()));
     begun_.push_back(request);
     return {};
   }
@@ -56,9 +56,9 @@ class FakeBuilder : public Builder {
     const BuildRequest request = std::move(begun_.front());
     begun_.pop_front();
     std::vector<BuildOutcome> outcomes;
-    for (const std::string& schedule : request.schedules) {
-      const std::string name = artifacts_->put(kernel(request, schedule)).value();
-      work_.schedules[name] = schedule;
+    for (const KernelSource& source : request.kernels) {
+      const std::string name = artifacts_->put(kernel(source, request.packs)).value();
+      work_.schedules[name] = source.schedule;
       outcomes.push_back({name, db::TrialStatus::Ok});
     }
     return outcomes;
@@ -67,11 +67,11 @@ class FakeBuilder : public Builder {
 
  private:
   /// A kernel that can be read and not be run.
-  runtime::Artifact kernel(const BuildRequest& request, const std::string& schedule) const {
-    const dsl::Workload workload = workload_of(request.workload);
+  runtime::Artifact kernel(const KernelSource& source, bool packs) const {
+    const dsl::Workload workload = workload_of(source.workload);
     runtime::Artifact artifact;
-    artifact.info.workload = request.workload;
-    artifact.info.schedule = schedule;
+    artifact.info.workload = source.workload;
+    artifact.info.schedule = source.schedule;
     artifact.info.target = work_.target.to_string();
     artifact.info.toolchain = toolchain();
     artifact.info.codegen_abi = codegen::codegen_abi;
@@ -80,7 +80,7 @@ class FakeBuilder : public Builder {
     for (const schedules::Argument& a : program->arguments)
       artifact.info.arguments.push_back(
           {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
-    artifact.object = request.packs ? "whole" : "trial";
+    artifact.object = packs ? "whole" : "trial";
     return artifact;
   }
 

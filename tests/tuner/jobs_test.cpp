@@ -18,9 +18,11 @@ T round_trip(const T& job) {
 }
 
 TEST(Jobs, SurviveTheWay) {
-  const BuildJob build =
-      round_trip(BuildJob{"dense m=1", "x86-64", {"tw1", "tw1\nsplit c m 4", ""}, true, "opencl"});
-  EXPECT_EQ(build.schedules, (std::vector<std::string>{"tw1", "tw1\nsplit c m 4", ""}));
+  const std::vector<KernelSource> kernels = {
+      {"dense m=1", "tw1"}, {"dense m=1", "tw1\nsplit c m 4"}, {"", ""}};
+  const BuildJob build = round_trip(BuildJob{"x86-64", kernels, true, "opencl"});
+  EXPECT_EQ(build.target, "x86-64");
+  EXPECT_EQ(build.kernels, kernels);
   EXPECT_TRUE(build.packs);
   EXPECT_EQ(build.otherwise, "opencl");
   const MeasureJob measure = round_trip(

@@ -32,8 +32,8 @@ class WorkerPool : public testing::Test {
   /// The name of a kernel in the store.
   static std::string built(Workers& workers, const dsl::Workload& workload,
                            const std::string& schedule) {
-    const auto outcome = build_one(
-        *workers.builder, {.workload = workload.key(), .schedules = {schedule}, .packs = true});
+    const auto outcome =
+        build_one(*workers.builder, {.kernels = {{workload.key(), schedule}}, .packs = true});
     EXPECT_TRUE(outcome) << outcome.error().message;
     return outcome ? outcome->artifact : "";
   }
@@ -84,10 +84,8 @@ TEST_F(WorkerPool, ARunnerRemembersReferences) {
 TEST_F(WorkerPool, AReferenceIsBuiltOnce) {
   auto workers = start_workers(host_target(), 1, test_environment(), 10);
   ASSERT_TRUE(workers) << workers.error().message;
-  BuildRequest request{.workload = workload_.key(),
-                       .schedules = {plain(workload_)},
-                       .packs = true,
-                       .is_reference = true};
+  BuildRequest request{
+      .kernels = {{workload_.key(), plain(workload_)}}, .packs = true, .is_reference = true};
   const std::string reference = build_one(*workers->builder, request).value().artifact;
   const double busy_s = workers->busy->seconds();
   EXPECT_EQ(build_one(*workers->builder, request).value().artifact, reference);
@@ -142,8 +140,8 @@ TEST_F(WorkerPool, Fault31_AnInterruptEndsAMeasurementAsNobodysFault) {
 Workers losing(const Folder& folder, const std::string& how, const std::string& job, int times) {
   std::ofstream(folder / "losses") << times;
   auto workers = start_workers(
-      host_target(), 1,
-      test_environment({TW_TUNING_WORKER, "losing", how, job, folder / "losses"}), 60);
+      host_target(), 1, test_environment({TW_TUNING_WORKER, "losing", how, job, folder / "losses"}),
+      60);
   if (!workers) throw std::runtime_error(workers.error().message);
   return std::move(*workers);
 }
@@ -230,11 +228,12 @@ TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
                        "count == 3 && access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
   const Workers workers = planted_workers(3);
   const schedules::Schedule plain(workload_.compute);
-  std::vector<std::string> different;
+  std::vector<KernelSource> different;
   for (int64_t factor = 2; factor <= 6; ++factor)
-    different.push_back(plain.split(workload_.compute.stages[0].name, "m", factor).to_string());
+    different.push_back(
+        {workload_.key(), plain.split(workload_.compute.stages[0].name, "m", factor).to_string()});
   const auto statuses = [&] {
-    EXPECT_TRUE(workers.builder->begin({.workload = workload_.key(), .schedules = different}));
+    EXPECT_TRUE(workers.builder->begin({.kernels = different}));
     std::vector<TrialStatus> found;
     for (const BuildOutcome& outcome : workers.builder->finish()) found.push_back(outcome.status);
     return found;
@@ -258,7 +257,7 @@ TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
     const std::string plain = schedules::Schedule(workload_.compute).to_string();
     const auto build = [&](size_t count) {
       EXPECT_TRUE(workers->builder->begin(
-          {.workload = workload_.key(), .schedules = std::vector<std::string>(count, plain)}));
+          {.kernels = std::vector<KernelSource>(count, {workload_.key(), plain})}));
       return workers->builder->finish();
     };
     for (const BuildOutcome& outcome : build(2 * 4))
@@ -270,26 +269,27 @@ TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
   }
 }
 
-/// Three schedules of the workload, and a code generator that aborts where it meets the second one.
-std::vector<std::string> schedules_with_culprit(const dsl::Workload& workload,
-                                                const Folder& folder) {
+/// Three kernels of the workload, and a code generator that aborts where it meets the second one.
+std::vector<KernelSource> kernels_with_culprit(const dsl::Workload& workload,
+                                               const Folder& folder) {
   const schedules::Schedule plain(workload.compute);
-  std::vector<std::string> different;
+  std::vector<KernelSource> different;
   for (int64_t factor = 2; factor <= 4; ++factor)
-    different.push_back(plain.split(workload.compute.stages[0].name, "m", factor).to_string());
+    different.push_back(
+        {workload.key(), plain.split(workload.compute.stages[0].name, "m", factor).to_string()});
   // A program's prefix, the first member of its entry, names workload and schedule.
   plant_code_generator(
-      folder,
-      fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
-                  "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
-                  sizeof(codegen::NamedProgram), short_hash(workload.key() + "\n" + different[1])));
+      folder, fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
+                          "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
+                          sizeof(codegen::NamedProgram),
+                          short_hash(workload.key() + "\n" + different[1].schedule)));
   return different;
 }
 
 TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
-  const std::vector<std::string> different = schedules_with_culprit(workload_, folder_);
+  const std::vector<KernelSource> different = kernels_with_culprit(workload_, folder_);
   const Workers workers = planted_workers();
-  ASSERT_TRUE(workers.builder->begin({.workload = workload_.key(), .schedules = different}));
+  ASSERT_TRUE(workers.builder->begin({.kernels = different}));
   const std::vector<BuildOutcome> built = workers.builder->finish();
   ASSERT_EQ(built.size(), 3u);
   EXPECT_EQ(built[0].status, TrialStatus::Ok) << built[0].reason;
@@ -300,14 +300,13 @@ TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
 
 // One builder has all of them when it dies.
 TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
-  const std::vector<std::string> different = schedules_with_culprit(workload_, folder_);
+  const std::vector<KernelSource> different = kernels_with_culprit(workload_, folder_);
   const Workers workers = planted_workers(2);
   Builder& builder = *workers.builder;
-  const BuildRequest reference{
-      .workload = workload_.key(), .schedules = {plain(workload_)}, .is_reference = true};
+  const BuildRequest reference{.kernels = {{workload_.key(), plain(workload_)}},
+                               .is_reference = true};
   ASSERT_TRUE(builder.begin(reference));
-  for (const std::string& schedule : different)
-    ASSERT_TRUE(builder.begin({.workload = workload_.key(), .schedules = {schedule}}));
+  for (const KernelSource& kernel : different) ASSERT_TRUE(builder.begin({.kernels = {kernel}}));
   ASSERT_TRUE(builder.begin(reference));
   const BuildOutcome first = builder.finish().at(0);
   EXPECT_EQ(first.status, TrialStatus::Ok) << first.reason;
@@ -321,7 +320,7 @@ TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
     ASSERT_EQ(outcome.status, TrialStatus::Ok) << outcome.reason;
     const auto artifact = workers.artifacts->load(outcome.artifact, host_target());
     ASSERT_TRUE(artifact) << artifact.error().message;
-    EXPECT_EQ(artifact->info.schedule, different[i]);
+    EXPECT_EQ(artifact->info.schedule, different[i].schedule);
   }
   EXPECT_EQ(builder.finish().at(0).artifact, first.artifact);
 }
@@ -329,9 +328,9 @@ TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
 TEST_F(WorkerPool, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
   plant_code_generator(folder_, "access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
   const Workers workers = planted_workers();
-  const std::string plain = schedules::Schedule(workload_.compute).to_string();
+  const KernelSource plain = {workload_.key(), schedules::Schedule(workload_.compute).to_string()};
   const auto build = [&] {
-    EXPECT_TRUE(workers.builder->begin({.workload = workload_.key(), .schedules = {plain, plain}}));
+    EXPECT_TRUE(workers.builder->begin({.kernels = {plain, plain}}));
     return workers.builder->finish();
   };
   EXPECT_EQ(build()[1].status, TrialStatus::Ok);

@@ -19,7 +19,7 @@ class OneOutcome : public Builder {
 };
 
 TEST(Workers, OneBuildIsAKernelOrTheReasonWhyThereIsNone) {
-  const BuildRequest request{.workload = "w", .schedules = {"tw1"}};
+  const BuildRequest request{.kernels = {{"w", "tw1"}}};
   OneOutcome works({"kernel", db::TrialStatus::Ok});
   EXPECT_EQ(build_one(works, request).value().artifact, "kernel");
   OneOutcome illegal({"", db::TrialStatus::Illegal, "no loop k"});
