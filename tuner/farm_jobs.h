@@ -23,7 +23,7 @@ namespace tw::tuner {
 /// must agree.
 inline constexpr int64_t farm_protocol = 5;
 
-/// The versions that members and tuners must share, as text: "4.5" for protocol 4 and kernels of
+/// The versions that members and tuners must share, as text: "5.5" for protocol 5 and kernels of
 /// version 5.
 std::string farm_version();
 
@@ -66,7 +66,7 @@ Result<Target> described_target(const FarmDescription& description);
 /// The resource that members with the same device, as records name it, and the same version offer:
 /// "device:" and a hash of both.
 std::string device_resource(const Target& target);
-/// The resource that names the version of a member: "version:4.5".
+/// The resource that names the version of a member: "version:5.5".
 std::string version_resource();
 
 std::string encode(const FarmJob& job);
