@@ -23,6 +23,10 @@ constexpr size_t most_together = 8;
 // Jobs that a builder has at a time: one that it works on, and one that follows.
 constexpr size_t most_begun = 2;
 
+KernelSource source_of(const KernelRequest& request) {
+  return {request.workload.key(), request.schedule};
+}
+
 /// The result of each request; nullopt: it was not begun, after an interrupt or a failure.
 using Outcomes = std::vector<std::optional<Result<runtime::Artifact>>>;
 
@@ -81,7 +85,7 @@ class SideBySide {
       while (!own.waiting.empty() && job.size() < most_together) {
         const size_t i = job.emplace_back(own.waiting.front());
         own.waiting.pop_front();
-        request.kernels.push_back({requests_[i].workload.key(), requests_[i].schedule});
+        request.kernels.push_back(source_of(requests_[i]));
       }
       if (const Status begun = builders_.each[b]->begin(request); begun)
         own.begun.push_back(std::move(job));
@@ -120,22 +124,18 @@ class SideBySide {
   bool has_failed_ = false;
 };
 
-std::pair<std::string, std::string> key_of(const KernelRequest& request) {
-  return {request.workload.key(), request.schedule};
-}
-
 std::vector<KernelRequest> missing_in(const BuiltKernels& built,
                                       std::span<const KernelRequest> requests) {
   std::vector<KernelRequest> missing;
   for (const KernelRequest& request : requests)
-    if (!built.contains(key_of(request))) missing.push_back(request);
+    if (!built.contains(source_of(request))) missing.push_back(request);
   return missing;
 }
 
 std::vector<runtime::Artifact> taken_from(const BuiltKernels& built,
                                           std::span<const KernelRequest> requests) {
   std::vector<runtime::Artifact> artifacts;
-  for (const KernelRequest& request : requests) artifacts.push_back(built.at(key_of(request)));
+  for (const KernelRequest& request : requests) artifacts.push_back(built.at(source_of(request)));
   return artifacts;
 }
 
@@ -183,7 +183,7 @@ Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelReque
     replace_spilling(missing, outcomes, target, environment, builders);
   for (size_t i = 0; i < missing.size(); ++i)
     if (is_built(outcomes[i]) && !is_replaced(missing[i], **outcomes[i]))
-      built[key_of(missing[i])] = **outcomes[i];
+      built[source_of(missing[i])] = **outcomes[i];
   if (std::ranges::all_of(outcomes, is_built)) return taken_from(built, requests);
   // Builds that an interrupt ended are failures, too.
   if (!environment.interrupted())

@@ -26,9 +26,8 @@ struct KernelRequest {
   bool is_predicted = false;
 };
 
-/// Kernels that were built for one target, by the key of their workload and their schedule: plans
-/// of one network share most of theirs.
-using BuiltKernels = std::map<std::pair<std::string, std::string>, runtime::Artifact>;
+/// Kernels that were built for one target: plans of one network share most of theirs.
+using BuiltKernels = std::map<KernelSource, runtime::Artifact>;
 
 /// The kernels of these schedules, in order, without packing kernels where they are not part of
 /// what is called. They are not verified. Invalid for a schedule that does not apply, naming the

@@ -89,6 +89,15 @@ std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
   return {state, dsl::CacheState::Hot};
 }
 
+/// Readies the store for the thousands of questions that a network asks. While a server is away
+/// there is nothing to ready.
+Result<std::optional<db::Store::Reading>> read_thousands(db::Store& store) {
+  auto reading = store.read_together();
+  if (reading) return std::optional(std::move(*reading));
+  if (reading.error().code == ErrorCode::TryLater) return std::nullopt;
+  return tl::unexpected(reading.error());
+}
+
 /// Appends measured_ns / predicted_ns if both are known.
 void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& ratios) {
   if (measured_ns > 0 && predicted_ns > 0) ratios.push_back(measured_ns / predicted_ns);
@@ -120,25 +129,34 @@ Result<SchemeCosts> SchemeCosts::predict(const graph::Graph& graph, const CostCo
 }
 
 Status SchemeCosts::offer(db::Store& store) {
-  // Some thousands of questions.
-  const auto one_state = store.read_together();
-  if (!one_state && one_state.error().code != ErrorCode::TryLater)
-    return tl::unexpected(one_state.error());
+  TW_TRY(const auto one_state, read_thousands(store));
   for (const OperatorGroup& group : groups_) {
     std::vector<LayoutChoice> known;
     if (!group.moves_nothing) {
       TW_TRY(known, known_layouts(store, group, context_.target, context_.threads));
     }
     choices_.push_back(offered_layouts(group, context_.target.machine, known));
+    bool estimates = context_.estimates && known.empty();
+    if (estimates) {
+      TW_TRY(const bool is_known, is_recorded(store, group.workload));
+      estimates = !is_known;
+    }
     kernels_.emplace_back();
     for (const LayoutChoice& choice : choices_.back()) {
       KernelChoice& kernel = kernels_.back().emplace_back(KernelChoice{with_choice(group, choice)});
-      if (!context_.estimates || !choice.converts || !known.empty()) continue;
-      TW_TRY(const bool is_recorded, this->is_recorded(store, kernel.workload));
-      kernel.is_estimated = !is_recorded;
+      if (!estimates || !choice.converts) continue;
+      TW_TRY(const bool is_known, is_recorded(store, kernel.workload));
+      kernel.is_estimated = !is_known;
     }
   }
   return {};
+}
+
+std::vector<const dsl::Workload*> SchemeCosts::workloads_of(
+    const std::vector<SchemeIndex>& schemes) const {
+  std::vector<const dsl::Workload*> workloads;
+  for (const auto& [group, i] : schemes) workloads.push_back(&kernels_[group][i].workload);
+  return workloads;
 }
 
 /// The predictions of these workloads, in order, made on all cores.
@@ -176,9 +194,7 @@ Status SchemeCosts::predict_offered() {
 
 /// Predicts these schemes in their order, and drops those that cannot be scheduled.
 Status SchemeCosts::predict_roughly(const std::vector<SchemeIndex>& schemes) {
-  std::vector<const dsl::Workload*> workloads;
-  for (const auto& [group, i] : schemes) workloads.push_back(&kernels_[group][i].workload);
-  TW_TRY(const auto predicted, predict_each(workloads, Precision::Rough));
+  TW_TRY(const auto predicted, predict_each(workloads_of(schemes), Precision::Rough));
   std::map<size_t, Error> failures;  // the first one of each group
   SchemeSet impossible;
   for (size_t n = 0; n < schemes.size(); ++n) {
@@ -215,7 +231,7 @@ Error SchemeCosts::failure_of(size_t group, const Error& why) const {
                                            : why.message)};
 }
 
-/// Whether a record could give the kernel its schedule.
+/// True if a record could give the kernel its schedule.
 Result<bool> SchemeCosts::is_recorded(db::Store& store, const dsl::Workload& workload) const {
   for (const dsl::CacheState state : states_of_records(workload.state)) {
     TW_TRY(const auto record, known(store, workload, state));
@@ -267,9 +283,7 @@ Result<bool> SchemeCosts::refine(const SchemeSet& schemes) {
     const bool has_kernel = !choices_[group][i].moves_nothing;
     if (has_kernel && kernel.is_predicted && kernel.is_rough) jobs.emplace_back(group, i);
   }
-  std::vector<const dsl::Workload*> workloads;
-  for (const auto& [group, i] : jobs) workloads.push_back(&kernels_[group][i].workload);
-  TW_TRY(auto predicted, predict_each(workloads, Precision::Full));
+  TW_TRY(auto predicted, predict_each(workloads_of(jobs), Precision::Full));
   for (size_t job = 0; job < jobs.size(); ++job) {
     const auto [group, i] = jobs[job];
     TW_TRY(const Predicted full, std::move(predicted[job]));
@@ -279,10 +293,7 @@ Result<bool> SchemeCosts::refine(const SchemeSet& schemes) {
 }
 
 Status SchemeCosts::refresh(db::Store& store) {
-  // Some thousands of questions.
-  const auto one_state = store.read_together();
-  if (!one_state && one_state.error().code != ErrorCode::TryLater)
-    return tl::unexpected(one_state.error());
+  TW_TRY(const auto one_state, read_thousands(store));
   for (size_t group = 0; group < groups_.size(); ++group)
     if (!groups_[group].moves_nothing)
       for (const dsl::CacheState state : states_of_records(groups_[group].workload.state))

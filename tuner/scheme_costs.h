@@ -147,6 +147,7 @@ class SchemeCosts {
   Error failure_of(size_t group, const Error& why) const;
   Result<bool> is_recorded(db::Store& store, const dsl::Workload& workload) const;
   Status estimate();
+  std::vector<const dsl::Workload*> workloads_of(const std::vector<SchemeIndex>& schemes) const;
   Result<std::vector<Result<Predicted>>> predict_each(
       const std::vector<const dsl::Workload*>& workloads, Precision precision) const;
   Status predict_copies();

@@ -191,7 +191,7 @@ class Offers {
     return layouts;
   }
 
-  /// Whether no order has both the layout that the leader has in `order` and that which the only
+  /// True if no order has both the layout that the leader has in `order` and that which the only
   /// independent input has in `own`.
   bool are_different(Order order, Order own) const {
     const auto place_alike = [&](const Imaged& tensor) {

@@ -36,10 +36,15 @@ enum RecurrentInput : size_t {
   RecurrenceScale = WeightsScale + 2
 };
 
+/// The scale of quantized weights.
+RecurrentInput scale_of(RecurrentInput weights) {
+  return weights == Weights ? WeightsScale : RecurrenceScale;
+}
+
 enum class Cell { Rnn, Gru, Lstm };
 
-/// What a recurrent node computes. A gate is a slice of `hidden` rows of the weights [direction,
-/// row, column], or columns of quantized ones, [direction, column, row].
+/// The parameters of a recurrent node. A gate is a slice of `hidden` rows of the weights
+/// [direction, row, column], or columns of quantized ones, [direction, column, row].
 struct Recurrent {
   Cell cell = Cell::Rnn;
   bool is_quantized = false;
@@ -121,12 +126,12 @@ Status check_types(const Node& node, const Recurrent& p) {
   return check_same_type(node, {Sequence, WeightsScale, RecurrenceScale});
 }
 
-/// Whether these weights have a matrix of all gates and so many columns for each direction, and a
+/// True if these weights have a matrix of all gates and so many columns for each direction, and a
 /// scale and a zero point for each direction, or for each row of these matrices.
 bool do_weights_fit(const Node& node, const Recurrent& p, RecurrentInput weights, int64_t columns) {
   const Shape& shape = node.input(weights).type.shape;
   if (!p.is_quantized) return shape == Shape{p.directions, p.rows(), columns};
-  const size_t scale = weights == Weights ? WeightsScale : RecurrenceScale;
+  const size_t scale = scale_of(weights);
   const auto fits = [&](size_t input) {
     const Shape& given = node.input(input).type.shape;
     return given == Shape{p.directions} || given == Shape{p.directions, p.rows()};
@@ -219,7 +224,7 @@ Result<Factor> factor_of(const Node& node, Builder& builder, const Recurrent& p,
     return factor;
   }
   TW_CHECK(!rows, "the gates of an LSTM stay together");
-  const size_t scale = weights == Weights ? WeightsScale : RecurrenceScale;
+  const size_t scale = scale_of(weights);
   Quantized factor = {part, {}, std::nullopt};
   TW_TRY(factor.scale, part_of(builder, node.input(scale), direction));
   if (node.has_input(scale + 1)) {

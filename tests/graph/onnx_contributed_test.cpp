@@ -368,7 +368,7 @@ struct LstmDirection {
   }
 };
 
-/// How the node of a test has its weights.
+/// The form in which the node of a test has its weights.
 struct QuantizedLstm {
   DType type;
   bool by_column, is_known;

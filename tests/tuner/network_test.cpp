@@ -86,7 +86,7 @@ TEST_F(Network, WithoutEffortPredictionsDecide) {
 TEST_F(Network, WithoutEffortEveryKernelIsPredictedAndFewOfThoseThatConvert) {
   options_.tuning.effort = Effort::None;
   work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 900;
-  // What they are estimated at is less.
+  // Their estimates are less.
   for (const char* layouts : {"in=NHWC out=NCHW", "in=NCHW out=NHWC", "in=NCHW16c out=NHWC"})
     work_.predicted.ns[std::string("conv2d ") + layouts] = 1e5;
   const auto tuned = run();
