@@ -403,7 +403,7 @@ class Farm:
             except distributed.scheduler.KilledWorker as killed:
                 return f"it was lost with the members that did it: {killed}", b""
             except (asyncio.CancelledError, concurrent.futures.CancelledError, OSError, RuntimeError,
-                    distributed.comm.CommClosedError) as error:
+                    distributed.comm.CommClosedError, distributed.client.ClosedClientError) as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
