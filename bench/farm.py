@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a farm costs, and what it survives, on this machine: a scheduler and two members whose stations sleep.
+"""Measures the overhead and the fault tolerance of a farm on this machine. The farm is a scheduler and two
+members, whose stations sleep in place of a measurement.
 
     ./tw bench --farm [--jobs 1000]
 
-Prints JSON: the time of a job of no work with all jobs queued and by itself, the measurements of one device that
-overlap (0), and after a member or the scheduler is killed how many results came, and after how long.
+Prints JSON: the time of a job without work, once with all jobs queued and once by itself; the number of
+measurements that overlap on one device, which must be 0; and, for the kill of a member and of the scheduler,
+the number of results that came and the seconds until all had come.
 """
 import argparse
 import asyncio
@@ -36,7 +38,7 @@ def free_port():
 
 
 def children_of(process):
-    """The processes that it started, and those that these started."""
+    """Process ids of the children of a process and of all their descendants."""
     found = []
     for children in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
@@ -45,7 +47,7 @@ def children_of(process):
 
 
 class Cluster:
-    """A scheduler and members on loopback, which end with it."""
+    """A scheduler and members on the loopback interface. They end when the context is left."""
 
     def __init__(self, scheme="tcp", arguments=(), environment=None):
         self.address = f"{scheme}://127.0.0.1:{free_port()}"
@@ -79,7 +81,7 @@ class Cluster:
         return self._log.read().decode(errors="replace")
 
     def start_scheduler(self):
-        """Returns once it can be reached."""
+        """Starts the scheduler and returns once it accepts connections."""
         scheme, _, place = self.address.partition("://")
         host, port = place.rsplit(":", 1)
         self.scheduler = self.start([sys.executable, "-m", "distributed.cli.dask_scheduler", "--protocol", scheme, "--host",
@@ -99,7 +101,7 @@ class Cluster:
                                         ",".join(resources), "--", sys.executable, str(STATION), name]))
 
     def kill_worker(self, number):
-        """Kills the processes of a member but for the one that starts them anew."""
+        """Kills all processes of a member except its main process, which restarts the others."""
         for process in children_of(self.members[number].pid):
             os.kill(process, signal.SIGKILL)
 
@@ -110,7 +112,7 @@ async def with_members(runner, count):
 
 
 async def sleep_on(runner, seconds, count=1):
-    """The replies to so many jobs, all queued: (name, began, ended); faults raise."""
+    """Queues `count` jobs and returns their replies (name, began, ended). Raises RuntimeError on a fault."""
     replies = await asyncio.gather(*[runner.perform("measure", str(seconds).encode(), RESOURCES, 60) for _ in range(count)])
     for fault, _ in replies:
         if fault:
@@ -119,7 +121,7 @@ async def sleep_on(runner, seconds, count=1):
 
 
 def overlaps(replies):
-    """Number of times that a device began before it had ended what it did."""
+    """Number of jobs that began on a device before an earlier job on it had ended."""
     count, free_at = 0, {}
     for name, began, ended in sorted(replies, key=lambda reply: reply[1]):
         count += began < free_at.get(name, 0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether networks name the same class first as the network in double does, over many random images.
+"""Counts the random images for which the first class of a contender is that of the network in double.
 
-The evaluator of reference.py takes seconds an image, so that the reference is the network in double,
-compiled by Tilewright without tuning, after it agreed with the evaluator on one image.
+The first class is the index of the largest output. The evaluator of reference.py takes seconds for an image.
+The reference is therefore the network in double, compiled by Tilewright without tuning, after a check that it
+agrees with the evaluator on network.inputs.
 """
 import subprocess
 
@@ -74,8 +75,8 @@ def first_classes(contender, inputs):
 
 
 def agreement(network, contenders, double, images, seed):
-    """For each contender the number of images whose first class is that of double, among those that
-    double is clear about. Of a network for several images at once, all of them count."""
+    """Counts the images for which each contender has the first class of `double`. Only images count for which
+    the largest output of `double` leads by more than CLEAR_MARGIN. All images of a batch are compared."""
     equal, clear, count = dict.fromkeys((c.name for c in contenders), 0), 0, 0
     while count < images:
         inputs = image(network.inputs, [seed, count])

@@ -123,7 +123,7 @@ def pinned(threads):
 
 
 def findings_of(build):
-    """What `doctor` says of the machine, by name."""
+    """Texts of the findings of `tilewright doctor`, by name. Raises Failure if the program is not built."""
     program = build / "tools" / "tilewright"
     if not program.exists():
         raise Failure(f"[bench] --build {build}: there is no {program.relative_to(build)}: expected a "
@@ -185,7 +185,7 @@ def contenders_of(network, options):
 
 
 def figures_of(contender, error, times):
-    """What is known of one contender by itself."""
+    """Figures of one contender, without a comparison. `times` are the times of its calls in seconds."""
     median = median_call(times)
     return {"name": contender.name, "version": contender.version, "error": error,
             "open_ms": contender.open_ms, "first_call_ms": contender.first_call_ms,
@@ -241,7 +241,7 @@ def compare(network, contenders, options, peak):
 
 
 def document_head(suite, findings):
-    """What every document begins with."""
+    """First fields of every JSON document: its version, suite and date, the program and the machine."""
     return {"schema_version": SCHEMA_VERSION, "suite": suite,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
             "program_version": findings.get("program", "").rpartition("version ")[2],

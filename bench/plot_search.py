@@ -39,7 +39,8 @@ def traces_of(rows, strategy):
 
 
 def share_at(row, trace, axis, x):
-    """Of the best known, after `x` trials or seconds; nan before the first kernel."""
+    """Speed of the best kernel after `x` trials or seconds, as a fraction of the best known speed. nan before
+    the first kernel."""
     best = None
     for point in trace["points"]:
         if point[axis] <= x:

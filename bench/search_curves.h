@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How soon searches find fast kernels: the trace of each search, and figures computed from traces.
+// Convergence of searches: the trace of the best latency of each search, and statistics of the
+// traces that show how soon the searches find fast kernels.
 //
 // A search reports its best latency by its own clock and measurements. To make searches comparable,
-// their winners are timed once more, interleaved, and each trace is scaled by the ratio of this
-// time to the one that the search had claimed. Plain data and pure functions; thread-safe.
+// the winners of all searches are timed once more, interleaved, and each trace is scaled by the
+// ratio of the winner's new time to the time that its search claimed. Plain data and pure
+// functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -59,10 +61,11 @@ struct SearchRow {
   double best_ns() const;
 };
 
-/// How soon a target latency was reached, over the workloads of one strategy.
+/// Trials and seconds that the searches of one strategy took to reach a target latency.
 struct Reached {
-  int64_t reached = 0;                    ///< workloads that reached it
-  std::optional<double> trials, seconds;  ///< medians; nullopt if fewer than half reached it
+  int64_t reached = 0;  ///< number of workloads on which the target was reached
+  /// Medians over all workloads; nullopt unless the target was reached on more than half of them.
+  std::optional<double> trials, seconds;
 };
 
 /// Numbers of trials for which shares are reported.

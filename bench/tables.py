@@ -382,11 +382,11 @@ def networks(documents):
 # ---- the zoo ------------------------------------------------------------------------------------
 
 REFUSED = ("import", "plan")  # stages of a model that got no artifact
-FAILED = ("run", "wrong")  # and of one whose artifact failed or computed something else
+FAILED = ("run", "wrong")  # stages of a model whose artifact failed or computed something else
 
 
 def zoo_stages(rows):
-    """How far each model came: its stage in the first of its rows that is not right."""
+    """Stage of each model by name: that of its first row that is not right, or "right" if all rows are."""
     stages = {}
     for row in rows:
         if stages.get(row["name"], "right") == "right":
@@ -395,7 +395,7 @@ def zoo_stages(rows):
 
 
 def zoo_verdict(rows):
-    """How many models were tried, and what became of them."""
+    """Text that counts the models tried, and the models by result, such as "refused" or "right"."""
     stages = list(zoo_stages(rows).values())
     counts = {"refused": sum(stage in REFUSED for stage in stages),
               "failed or wrong": sum(stage in FAILED for stage in stages),

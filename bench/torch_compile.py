@@ -80,7 +80,7 @@ MODELS = {"resnet18": resnet18, "mobilenet_v2": mobilenet_v2}
 
 
 class Messages(logging.Handler):
-    """What the backend says."""
+    """Log handler that collects the messages of the backend."""
 
     def __init__(self):
         super().__init__()
@@ -123,7 +123,7 @@ def compiled_by(backend, model, **options):
     return torch.compile(model, backend=backend, dynamic=False, **options)
 
 
-# Of [2, 8, 9, 7].
+# Functions of a tensor of shape [2, 8, 9, 7]. Each entry becomes one graph.
 FUNCTIONS = {
     "windows": lambda y: [F.avg_pool2d(y, 3, 2, 1), F.avg_pool2d(y, 3, 2, 1, count_include_pad=False),
                           F.adaptive_avg_pool2d(y, (3, 7)), F.max_pool2d(y, 3, 2, 1), F.pad(y, (1, 2, 0, 3), value=0.5)],
@@ -148,7 +148,7 @@ FUNCTIONS = {
 
 
 def check_operators(messages):
-    """Functions of the result of a convolution; those of a row in one graph."""
+    """Checks FUNCTIONS on the result of a convolution, which is part of each graph."""
     convolution, x = nn.Conv2d(4, 8, 3, padding=1), torch.randn(2, 4, 9, 7)
     for name, functions in FUNCTIONS.items():
         def model(x):
@@ -160,7 +160,7 @@ def check_operators(messages):
 
 
 def check_behaviour(messages):
-    """What does not depend on the network."""
+    """Checks behaviour that does not depend on the network, such as the use of changed weights."""
     model = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1))
     ours, x = compiled_by(torch_backend.backend, model), torch.randn(1, 4, 8, 8)
     with torch.no_grad():

@@ -60,7 +60,7 @@ class Entry:
 
     @property
     def kind(self):
-        """What --source calls it."""
+        """The value of --source that selects the entry."""
         return "exports" if self.source in LIBRARIES else self.source
 
 

@@ -34,7 +34,8 @@ CompareKernels opencl_compare_kernels();
 /// Name of the difference kernel for elements of this type; nullopt for a type without one.
 std::optional<std::string> difference_kernel(DType type);
 
-/// What a word adds: another value for each pair of a word and an index below 2^32.
+/// Term of the word at an index in the sum of checksum(). Each pair of a word and an index below
+/// 2^32 has a different term.
 constexpr uint64_t checksum_term(uint64_t index, uint32_t word) {
   return scrambled(index << 32 | word);
 }

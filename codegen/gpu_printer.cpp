@@ -67,7 +67,8 @@ std::string KernelPrinter::print_kernel(GpuKernel& kernel) {
   for (size_t i = 0; i < kernel.maps.size(); ++i)
     parameters.push_back(fmt::format("const __grid_constant__ tw_tensor_map tw_map_{}", i));
   print_phase();
-  // What the body uses is known now: variables are numbered, and buffers declared, if it does.
+  // print_phase() has determined the indices and the buffers that the body uses. Only these indices
+  // are numbered, and scratch buffers that it does not use are not declared.
   const std::string numbered = numbers(), declared = declarations();
   return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
                      counted(kernel.blocks, "block"), counted(kernel.threads, "thread"),

@@ -593,7 +593,7 @@ bool may_gather_terms(const dsl::Binary& b) {
   return std::isfinite(computed(b.a.type(), magnitude(b.a) + magnitude(b.b)));
 }
 
-/// Whether the expression is an infinite literal for some operands, as the masks of attention are:
+/// True if the expression can be an infinite literal for some operands, as an attention mask can:
 /// select(k <= j, 0, -inf).
 bool may_be_infinite_literal(const Expr& expr) {
   if (const auto* c = expr.as<dsl::Const>()) return is_float(c->type) && std::isinf(c->float_value);
@@ -934,8 +934,9 @@ class PhaseTranslator {
                           hi::const_true(count), hi::ModulusRemainder());
   }
 
-  /// Whether vectors under a branch would leave one lane beyond whole native vectors. Halide 21
-  /// masks their loads and stores, and fails at that lane.
+  /// True if the loop is a vector loop with a branch in it, and the lanes of an access fill whole
+  /// native vectors with one lane left over. Halide 21 masks the loads and stores of vectors under
+  /// a branch, and fails for that lane.
   bool leaves_masked_lane(const Loop& loop) const {
     const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
     if (loop.kind != LoopKind::Vector || !begin || !end) return false;

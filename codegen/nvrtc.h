@@ -75,12 +75,13 @@ class Nvrtc {
   std::shared_ptr<const Library> library_;
 };
 
-/// What ptxas has done to the text's instructions, or not done, each once: "C7508: Potential
-/// Performance Loss: 'setmaxnreg' ignored; ...". The numbers of lines are of PTX.
+/// Advisory messages of ptxas in the log about instructions that it changed, added or ignored, the
+/// first message of each code: "C7508: Potential Performance Loss: 'setmaxnreg' ignored; ...". Line
+/// numbers in the messages refer to the PTX.
 std::vector<std::string> parse_ptxas_advice(std::string_view log);
 
-/// Whether such a sentence says that a kernel lacks what its schedule is fast by: warpgroups'
-/// instructions run one by one, or registers do not go to the warpgroups that need them.
+/// True if an advisory message says that a kernel lacks the property that makes its schedule fast:
+/// wgmma instructions are serialized, or registers are not moved to the warpgroups that need them.
 bool is_loss(std::string_view advice);
 
 /// The functions that the log of --ptxas-options=-v names, in its order.

@@ -14,7 +14,8 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-/// What the terms of an index have in common.
+/// Values that the operations around a subexpression of an index give to all terms in it: the
+/// fields of IndexTerm that do not depend on the level.
 struct Movement {
   double factor = 1;
   double most = 1e300;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How one read or write of a buffer moves through memory as the loops around it advance: strides,
+// Analyses the addresses of one read or write of a buffer over the loops around it: strides,
 // distinct elements, bytes of cache lines. Values.
 
 #include <algorithm>
@@ -20,23 +20,24 @@
 
 namespace tw::cost_model {
 
-/// How the first cache maps addresses: to lines, and lines to sets.
+/// Geometry of the L1 cache: the mapping of addresses to lines, and of lines to sets.
 struct CacheLines {
-  double bytes;      ///< of one line
-  double way_bytes;  ///< lines this far apart share a set; 0: there is no such cache
+  double bytes;      ///< size of a line
+  double way_bytes;  ///< lines at this distance share a set; 0: the machine has no such cache
   double sets() const { return way_bytes / bytes; }
 };
 CacheLines lines_of(const CacheLevel& cache);
 
-/// Of the lanes of one vector access: neighbours, all the same element, equal steps, anything else.
+/// Addresses of the lanes of one vector access: neighbouring elements, the same element, elements
+/// at equal steps, or any others.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 
-/// How far an index moves when a level advances by one.
+/// Movement of an index when a level advances by one iteration.
 struct IndexTerm {
   size_t level;
-  double coefficient;      ///< of x / 4 it is 1/4: what it moves on average
+  double coefficient;      ///< mean movement: 1/4 for x / 4
   double most = 1e300;     ///< total movement over the level: `x % 4` moves by at most 3
-  double unit = 0;         ///< each movement is a multiple of this: of 2 * (x / 4), 2
+  double unit = 0;         ///< each movement is a multiple of this: 2 for 2 * (x / 4)
   bool irregular = false;  ///< not affine
 };
 /// One storage dimension's index.
@@ -44,15 +45,16 @@ using IndexForm = std::vector<IndexTerm>;
 
 bool is_irregular(const IndexForm& form);
 
-/// Where the indices of neighbouring dimensions are digits of one number, as in `in[f / 7, f % 7]`
-/// with rows of 7 elements, the last of these dimensions stands for all of them, and the others
-/// have extent 1: the access is linear in f.
+/// An access of a buffer by the indices of its dimensions. Neighbouring dimensions whose indices
+/// are digits of one number, as in `in[f / 7, f % 7]` with rows of 7 elements, are joined: the last
+/// of them takes the number as its index, and the others have extent 1. The access in the example
+/// is linear in f.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
   SmallVector<int64_t, 8> extents;  ///< of the dimensions, at least 1
-  double offset = 0;              ///< elements from the buffer's first, where all levels stand at 0
-  SmallVector<double, 8> origin;  ///< each dimension's index where all levels begin
+  double offset = 0;                ///< elements from the buffer's first, where all levels are at 0
+  SmallVector<double, 8> origin;    ///< each dimension's index where all levels begin
   bool is_store = false;
   bool is_irregular = false;  ///< in some dimension
 
@@ -69,13 +71,13 @@ Pattern pattern(const Access& access, size_t level);
 /// Every vector begins at a multiple of `bytes` in the buffer.
 bool is_aligned(const Access& access, size_t vector_level, double bytes);
 
-/// What one dimension's index does while the chosen levels run and the others stand still.
+/// Indices that one dimension takes while the chosen levels iterate and the other levels are fixed.
 struct Extent {
-  double distinct = 1;  ///< values
+  double distinct = 1;  ///< number of different indices
   double span = 1;      ///< from the first to the last, both included
 };
 
-/// `varies(level)` says which levels run.
+/// `varies(level)` is true for the chosen levels.
 template <typename Varies>
 Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Varies& varies,
               double buffer_extent) {
@@ -119,10 +121,11 @@ double occurring_share(const Access& access, const std::vector<Level>& levels,
 /// tail is peeled off, the taps of a window and the parts of a row are statements of their own.
 struct Origins {
   double first = 0, last = 0;
-  double count = 1;  ///< different ones
+  double count = 1;  ///< number of different places
 
   void add(double origin);
-  /// What accesses at all of these places touch, where one touches `one`.
+  /// Extent of the accesses at all of these places together, where each of them has the extent
+  /// `one`.
   Extent extent(const Extent& one, double buffer_extent) const {
     const double span = std::min(buffer_extent, one.span + last - first);
     return {std::min(span, one.distinct * count), span};
@@ -131,13 +134,14 @@ struct Origins {
 using AllOrigins = SmallVector<Origins, 8>;  ///< one a dimension
 /// Adds the access's origin; to no origins, it is the first.
 void add_origin(const Access& access, AllOrigins& origins);
-/// Whether all accesses begin at the same place.
+/// True if all accesses begin at the same place.
 inline bool are_one(const AllOrigins& origins) {
   return std::all_of(origins.begin(), origins.end(), [](const Origins& o) { return o.count == 1; });
 }
 
-/// Different elements touched while the chosen levels run and the others stand still.
-/// By the access at each of `origins`; without any, at its own.
+/// Number of different elements that are touched while the chosen levels iterate and the other
+/// levels are fixed: by the access at each of `origins`, or at its own origin if `origins` is
+/// empty.
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
                          const Varies& varies, const AllOrigins& origins = {}) {
@@ -150,12 +154,13 @@ double distinct_elements(const Access& access, const std::vector<Level>& levels,
   return elements;
 }
 
-/// What the chosen levels touch while the others stand still, in whole lines.
+/// Memory, in whole cache lines, that is touched while the chosen levels iterate and the other
+/// levels are fixed.
 struct Footprint {
   double bytes = 0;
-  /// Lines at steps of a power of two share few sets of a cache. As many bytes of L1 as those sets'
-  /// share of it makes: what exceeds the cache throws itself out. 0: each line has a set of its
-  /// own.
+  /// Bytes of L1 that lines at steps of a power of two take up, as these share few sets: the lines
+  /// of each used set, times the bytes of a way. More bytes than the cache has mean that the lines
+  /// evict each other. 0: the lines spread over the sets evenly.
   double aliased_bytes = 0;
   /// Stretches of memory without a gap, the lines of each, and bytes that divide all their
   /// distances.
@@ -163,7 +168,7 @@ struct Footprint {
 };
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);
 
-/// Of the access at each of `origins`; without any, at its own.
+/// Footprint of the access at each of `origins`, or at its own origin if `origins` is empty.
 template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies,
                     CacheLines lines, const AllOrigins& origins = {}) {

@@ -19,7 +19,8 @@
 
 namespace tw::cost_model {
 
-/// Where the time goes, in ns of the whole kernel; the parts overlap, so total_ns is no sum.
+/// Parts of the predicted time, in ns of the whole kernel. The parts overlap, so total_ns is not
+/// their sum.
 struct AnalyticCost {
   double compute_ns = 0;   ///< ports, latency, spills and loop overhead
   double l2_ns = 0;        ///< moving data from L2 into L1
@@ -55,7 +56,8 @@ struct ResourceTime {
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine& machine,
                                          int threads);
 
-/// Of a GPU's program by gpu_analytic.h, whatever `threads` is. Requires: threads >= 1.
+/// Predicted cost of a program. For GPUs it is computed by gpu_analytic.h and does not depend on
+/// `threads`. Requires: threads >= 1.
 AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int threads);
 
 /// total_ns of the program; fails as extract_facts does, or on threads < 1.

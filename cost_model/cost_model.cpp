@@ -24,15 +24,17 @@ constexpr std::string_view file_kind = "tilewright-cost-model";
 constexpr int file_version = 3;
 constexpr size_t least_groups = 3;  // to hold whole groups out
 constexpr size_t thoroughly_judged = 1000;
-// How much a factor of two in the analytic time counts, in the ranker's log-odds. On 1,500 trials
-// of 29 odd convolutions and a model of other layers, 2 to 4 put the first pick at 0.90 to 0.92 of
-// the best, 0 at 0.84; with trials of the layer itself 2 was best too.
+// Log-odds of the ranker for a factor of two in the analytic time. On 1,500 trials of 29 odd
+// convolutions, with a model of other layers, values of 2 to 4 put the first pick at 0.90 to 0.92
+// of the best, and 0 puts it at 0.84. With trials of the layer itself, 2 is also best.
 constexpr double analytic_margin = 2;
 // No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
 constexpr double least_validity = 1.0 / 16;
-// Of what trees say of a workload that they know nothing of, a tenth counts; of one with 40 trials
-// seven tenths. Searches of 29 odd convolutions, by trees that knew the layers of ResNet-50, began
-// at 0.70 of the best where all counted, at 0.87 by the analytic model alone.
+// The scores of trees are multiplied by (n + trusted_trials) / (n + doubtful_trials), where n is
+// the number of trials of the workload itself that the trees learned from: by a tenth for 0 trials,
+// by seven tenths for 40. Searches of 29 odd convolutions, by trees that knew the layers of
+// ResNet-50, began at 0.70 of the best with the full scores of the trees, and at 0.87 with the
+// analytic model alone.
 constexpr double trusted_trials = 2, doubtful_trials = 20;
 
 // ---- samples ----
@@ -221,7 +223,8 @@ FitJudgement judge_fit(const Groups& groups, const CostModelOptions& options) {
 /// One number to choose by: the order of all, less what the picks lose.
 double merit(const Quality& quality) { return quality.spearman - quality.regret; }
 
-/// Whether held-out samples contradict the simpler of two models. Without evidence they do not.
+/// True if a model has more merit on held-out samples than a simpler one; false, so that the
+/// simpler one is kept, if no group could be judged.
 bool is_better(const Quality& model, const Quality& simpler) {
   return model.groups > 0 && merit(model) > merit(simpler);
 }
@@ -456,8 +459,8 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
   return scores;
 }
 
-/// What is expected of a candidate is its throughput times the probability that it has one; scores
-/// are margins, of which analytic_margin is a factor of two.
+/// Turns the score of each candidate into that of its throughput times the probability that it is
+/// valid. Scores are margins: a factor of two in throughput adds analytic_margin.
 void CostModel::discount_failures(std::span<const std::vector<float>> rows,
                                   std::vector<double>& scores) const {
   if (!validity_) return;

@@ -40,19 +40,20 @@ struct Sample {
   bool same_machine = true;     ///< measured on the machine that candidates are predicted for
 };
 
-/// Of each row, higher = faster; comparable within one call.
+/// Scores of the rows: higher = faster, comparable within one call.
 struct Scores {
   std::vector<double> mean;
-  /// Standard deviation: of the fit, by what the samples leave open, or between the forests judged;
-  /// 0 of the analytic model.
+  /// Standard deviation of each score. Fitted: the uncertainty that the samples leave. Learned: the
+  /// deviation between the judged forests. Analytic: 0.
   std::vector<double> spread;
 };
 
 enum class Source { Analytic, Fitted, Learned };
 std::string_view to_string(Source source);  ///< "analytic", "fitted", "learned"
 
-/// What is held out to judge by. Groups: whole workloads, as for the first pick of a new one; with
-/// fewer than 3 groups, and for Samples: candidates of known workloads, as for the next batch.
+/// Samples that are held out to judge models by. Groups: whole workloads, as for the first pick of
+/// a new workload. Samples: candidates of known workloads, as for the next batch. With fewer than 3
+/// groups, Samples is used in place of Groups.
 enum class HoldOut { Groups, Samples };
 
 struct CostModelOptions {
@@ -74,7 +75,7 @@ struct ModelQuality {
   /// The reason for which a part of the samples could not be judged or learned; empty: all were.
   std::string unjudged;
 
-  /// Of the model that gives the scores.
+  /// Quality of the model that gives the scores if CostModel::source() is `source`.
   const Quality& of(Source source) const;
 };
 
@@ -95,10 +96,10 @@ class CostModel {
   /// Calls add() and learn(). Errors as add(), after which the model has learned the other samples.
   Status update(std::span<const Sample> samples);
 
-  /// Of candidates of one workload. What trees learned from other workloads may not hold for it:
-  /// the fewer trials of its own, `own`, the model has learned from, the less they count.
-  /// What is likely to fail counts for less: scores are of throughput times the probability to be
-  /// valid, once that is learned. Requires: rows of extract_features.
+  /// Scores of candidates of one workload. Knowledge of the trees from other workloads may not hold
+  /// for this one: the fewer trials of the workload itself (`own`) the model has learned from, the
+  /// less the trees count. Once validity is learned, a score is that of the throughput times the
+  /// probability that the candidate is valid. Requires: rows of extract_features.
   Scores predict(std::span<const std::vector<float>> rows, int64_t own) const;
 
   /// The probability that each candidate builds, runs and verifies: learned, or before there are

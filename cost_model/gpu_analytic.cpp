@@ -81,7 +81,7 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
                                spent_on(Resource::Issue, p.issue / parts),
                                spent_on(Resource::Loads, p.memory - written)});
   const double busy = std::max(pipes.total(), chain) + usual_overlap_loss * written;
-  // Where warpgroups do not meet at barriers, one computes while another one waits.
+  // With producer warps, warpgroups do not meet at barriers, so one computes while another waits.
   const bool overlaps = has_producers && s.warps > schedules::warpgroup_warps;
   const double drain = overlaps ? 0 : s.drains * gpu.tensor_latency_cycles;
   return busy + drain + std::max(loads, shared) / ahead;

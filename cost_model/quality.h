@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How well scores order candidates that were measured but not trained on. Pure functions.
+// Measures how well scores order candidates that were measured but not trained on. Pure functions.
 
 #include <cstddef>
 #include <optional>

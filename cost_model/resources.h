@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a kernel's time is spent on, as the analytic models of processors and GPUs see it. A time
-// remembers which resources it consists of, so that it is known how it would change if one of them
-// were slower. Pure.
+// The resources on which a kernel's time is spent in the analytic models of processors and GPUs. A
+// time is stored as the sum of the contributions of its resources, so that the effect of a slower
+// resource on it is known. Pure.
 
 #include <algorithm>
 #include <array>

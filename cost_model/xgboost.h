@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is used of XGBoost's C interface, from a library that is opened when it is first needed: a
-// machine without it still tunes, with the analytic model. Thread-safe.
+// The functions of XGBoost's C interface that are used, from a library that is opened on first use.
+// Without the library, tuning uses the analytic model. Thread-safe.
 
 #include <xgboost/c_api.h>
 

@@ -16,7 +16,7 @@ constexpr const char* group_condition =
     "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ? AND device = ? AND "
     "layouts = ?";
 
-// Of a row that begins with the columns of a group.
+// Reads the group from the first columns of a row.
 BestKey read_group(const Row& row) {
   return {hex_of_bytes(row.blob(0)),
           row.text(1),

@@ -15,7 +15,7 @@
 
 namespace tw::db {
 
-/// What a best trial is kept for.
+/// Key of a group of trials, for which the table `best` has at most one row.
 struct BestKey {
   std::string workload_hash;  ///< hex
   std::string target;
@@ -28,16 +28,16 @@ struct BestKey {
 
 BestKey best_key_of(const Record& record);
 
-/// Every group that has trials, in the order of their keys.
+/// The keys of all groups that have trials, sorted.
 Result<std::vector<BestKey>> groups_of(Connection& connection);
 
-/// Those of a workload, given by the hash of its key in hex, under these layouts.
+/// The keys of the groups of a workload, given by the hash of its key in hex, with these layouts.
 Result<std::vector<BestKey>> groups_of(Connection& connection, const std::string& workload_hash,
                                        const std::string& layouts);
 
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const BestKey& group);
 
-/// A group's trials by hash, with what the rule says of them.
+/// The trials of a group, sorted by hash, and the judgement of each.
 struct JudgedGroup {
   std::vector<RankedTrial> trials;
   std::vector<Judgement> judgements;
@@ -50,7 +50,8 @@ Status refresh_best(Connection& connection, const BestKey& group);
 /// Derives the whole table anew.
 Status refresh_all_best(Connection& connection);
 
-/// Rows that differ from their recomputation, on either side.
+/// Number of rows of `best` that a recomputation lacks, plus those that it adds. A row with wrong
+/// values counts twice.
 Result<int64_t> count_wrong_best(Connection& connection);
 
 }  // namespace tw::db

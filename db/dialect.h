@@ -23,8 +23,8 @@ struct Dialect {
   std::string_view best_key;         ///< constraint of the table `best`, with its comma; or nothing
   std::string_view best_index;       ///< columns of an index over `best`; empty: the key serves
   std::string_view calibration_key;  ///< primary key of the calibrations
-  /// Whether Connection::prepare_copy() writes many rows by one request. Statements of their own
-  /// would each wait for the server's answer.
+  /// True if Connection::prepare_copy() writes many rows by one request. An INSERT for each row
+  /// would wait for the server's answer each time.
   bool has_copy;
 };
 

@@ -21,8 +21,9 @@ struct Winners {
   double latency_ns = 0;
   std::string device;
 
-  /// Of the devices of a model, the one that its best schedule uses best; without peaks the
-  /// fastest.
+  /// True if the best schedule has a higher efficiency than that of `other`, measured on another
+  /// device of the same class. Where both are equal, as without peaks, the lower latency decides,
+  /// then the text of the device.
   bool is_better_than(const Winners& other) const {
     return std::tuple(-efficiency, latency_ns, std::string_view(device)) <
            std::tuple(-other.efficiency, other.latency_ns, std::string_view(other.device));

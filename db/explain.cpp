@@ -40,7 +40,7 @@ std::string on_clock_of(const Ranked& answer, const JudgedGroup& group, double l
   return time_text(latency_ns * (group.trials[answer.index].latency_ns / answer.latency_ns));
 }
 
-/// Why a trial that looks better than the answer is not the answer.
+/// The reason why a trial with a smaller latency than the answer is not the answer.
 std::string why_not(const JudgedGroup& group, size_t index, const Record& record,
                     const Ranked& answer) {
   const Judgement& judgement = group.judgements[index];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which file systems a database may be written on: locks on network and FUSE file systems do not
-// hold between machines, or at all. Thread-safe.
+// Detects file systems on which a database should not be written: locks on network and FUSE file
+// systems do not hold between machines, or not at all. Also describes the version of SQLite.
+// Thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +12,8 @@
 
 namespace tw::db {
 
-/// The f_type of statfs(2) for a directory; passed in so that a test can stand on any file system.
+/// Returns the f_type of statfs(2) for a directory. A parameter, so that a test can simulate any
+/// file system.
 using FilesystemProbe = std::function<Result<int64_t>(const std::string& directory)>;
 
 Result<int64_t> filesystem_type(const std::string& directory);
@@ -19,7 +21,9 @@ Result<int64_t> filesystem_type(const std::string& directory);
 /// The name of a file system whose locks cannot be relied on; empty for all others.
 std::string unsafe_filesystem(int64_t type);
 
-/// What a person should know about this SQLite (sqlite3_libversion_number): why WAL is never used.
+/// Text for people: SQLite's version, the journal mode that databases use and, if the version has
+/// it, the bug because of which WAL is never used. Version numbers are those of
+/// sqlite3_libversion_number().
 std::string describe_sqlite(int64_t version_number);
 bool has_wal_reset_bug(int64_t version_number);
 int64_t sqlite_version_number();

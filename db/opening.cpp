@@ -112,7 +112,7 @@ Status check_version(int64_t version, const std::string& path) {
                                 : "bring it up to date with `tilewright db upgrade`"));
 }
 
-// What a writer may mend before it starts: an older schema, a journal mode that is not ours.
+// Prepares a file for a writer: sets the journal mode DELETE, and migrates an older schema.
 Status bring_up_to_date(SqliteConnection& connection, Gate& gate) {
   TW_TRY(const int64_t version, version_of(connection));
   if (version > schema_version) return check_version(version, connection.path());
@@ -169,8 +169,8 @@ Error no_tables(const std::string& address) {
                       address)};
 }
 
-// Looked at once more inside the transaction, which only one process at a time can have: another
-// one may have been faster.
+// Creates or migrates the tables. The version is read again inside the transaction, which only one
+// process at a time can have, as another process may have been faster.
 Status make_or_migrate(Connection& connection) {
   TW_TRY(Transaction transaction, Transaction::begin(connection));
   TW_TRY(const std::optional<int64_t> version, connection.schema_version());
@@ -181,7 +181,8 @@ Status make_or_migrate(Connection& connection) {
   return transaction.commit();
 }
 
-// A tuner hears at its start that there is no place for records, not when the server has gone away.
+// Creates the spool's directory when a store is opened: a tuner fails at its start if records have
+// no place to wait, not when the server cannot be reached any more.
 Status prepare_spool(const std::string& directory) {
   std::error_code error;
   if (!directory.empty()) fs::create_directories(directory, error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a database holds, in values that are small enough to list: a group of trials and its answer
-// in one row each, and a trial as a point in time. Plain values; thread-safe.
+// Summaries of a database that are small enough to list: one for each group of trials with its
+// answer, and one for each trial with the time at which it was made. Plain values; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +31,7 @@ struct GroupSummary {
   double efficiency = 0;  ///< of the best one; 0 where it is unknown
 };
 
-/// What trials are of; latencies of one place compare.
+/// Workload, target, device and layouts of trials. Latencies at one place are comparable.
 struct Place {
   std::string workload, target, device, layouts;
   friend auto operator<=>(const Place&, const Place&) = default;

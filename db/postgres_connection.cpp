@@ -61,12 +61,15 @@ class PostgresReply {
 
 namespace {
 
-// Of a server that does not answer; a host that is down would keep a tuner waiting for minutes.
+// Timeouts for a server that does not answer. With those of the system, a host that is down would
+// keep a tuner waiting for minutes.
 constexpr const char* connect_timeout_s = "10";
 constexpr const char* tcp_user_timeout_ms = "20000";
-// A quarter of the time at most goes into waiting for a host that is down.
+// Pause between attempts to reconnect. An attempt takes connect_timeout_s at most, so at most a
+// quarter of the time is spent on waiting for a host that is down.
 constexpr int64_t attempt_every_ms = 30'000;
-// How long one question for a lock lasts, between which messages and interrupts get their turn.
+// The server's lock_timeout: the duration of one attempt to take a lock. Messages and interrupts
+// are handled between attempts.
 constexpr int lock_slice_ms = 250;
 constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
 constexpr size_t copied_bytes = 1 << 20;
@@ -96,7 +99,7 @@ class PostgresRow final : public Row {
   PostgresRow(const PostgresReply& reply, int row) : reply_(reply), row_(row) {}
   int64_t integer(int column) const override {
     const std::string_view bytes = reply_.bytes(row_, column);
-    // Of 64 bits in tables; expressions may be of 32 bits, or booleans.
+    // Columns of tables have 64 bits; expressions may have 32 bits, or be booleans.
     if (bytes.size() == 4) return static_cast<int32_t>(from_big_endian(bytes));
     return bytes.size() == 8 || bytes.size() == 1 ? static_cast<int64_t>(from_big_endian(bytes))
                                                   : 0;
@@ -252,7 +255,7 @@ Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::
 
 Status PostgresConnection::connect() {
   disconnect();
-  // What follows the address has precedence over it; what precedes it is a default.
+  // The address (`dbname`) overrides parameters before it and is overridden by those after it.
   constexpr const char* keywords[] = {"connect_timeout",
                                       "tcp_user_timeout",
                                       "keepalives_idle",
@@ -336,7 +339,7 @@ Status PostgresConnection::reconnect_if_lost() {
 
 template <typename Request>
 Result<PostgresReply> PostgresConnection::ask(const Request& request) {
-  // The second time after a connection that was lost outside a transaction.
+  // A second attempt follows if the connection was lost outside a transaction.
   for (int attempt = 0; attempt < 2; ++attempt) {
     TW_RETURN_IF_ERROR(reconnect_if_lost());
     PostgresReply reply = request();
@@ -496,7 +499,8 @@ Result<EngineInfo> PostgresConnection::engine() {
   return info;
 }
 
-// Pages are the server's own business. The rows of `best` have no key: see dialect.cpp.
+// Finds groups with several rows in `best`, which has no key on a server (dialect.cpp). The server
+// checks its pages itself.
 Result<std::vector<std::string>> PostgresConnection::integrity() {
   TW_TRY(
       const int64_t twice,

@@ -15,15 +15,16 @@
 namespace tw::db {
 namespace {
 
-/// A trial of a group that may go.
+/// A trial of a group that may be deleted.
 struct Removable {
   size_t index;
   double latency_ns;  ///< at the group's peak; infinite where it was not timed
   const char* reason;
 };
 
-/// The trials that are neither the answer, nor prove a schedule wrong, nor are close to the answer:
-/// those to spare come first.
+/// The trials that were not timed, and the believed trials that are clearly slower than the answer;
+/// without trials of the answer's schedule and trials that prove a schedule wrong. Sorted by
+/// latency, as the fastest are spared first.
 std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
                                     const std::vector<Judgement>& judgements, const Ranked& best,
                                     const PruneRules& rules) {
@@ -45,7 +46,7 @@ std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
   return removable;
 }
 
-/// Whether the group has the same answer without these trials.
+/// True if the group has the same answer without the removed trials.
 bool answers_the_same(const std::vector<RankedTrial>& group, const Ranked& best,
                       std::span<const Removable> removed) {
   std::set<size_t> gone;
@@ -59,7 +60,7 @@ bool answers_the_same(const std::vector<RankedTrial>& group, const Ranked& best,
 
 struct Plan {
   std::vector<int64_t> rows;
-  std::vector<BestKey> groups;  ///< that lose a row
+  std::vector<BestKey> groups;  ///< groups that lose a row
   PruneReport report;
 
   void remove(int64_t row, const char* reason) {

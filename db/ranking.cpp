@@ -20,16 +20,17 @@ constexpr double plausible_efficiency = 6;
 constexpr double plausible_bandwidth = 2;
 constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
-// With fewer nobody is in the majority.
+// With fewer sessions there is no majority.
 constexpr size_t fewest_voters = 3;
 // A crash may be the fault of the machine, and a record may be forged, so a second session has to
 // see it too. The finals of a run measure its winner twice. A schedule that was timed once, and
 // failed once in a session that measures others, is not used: a claim that a run finds wrong is not
 // its answer.
 constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
-// What is so much faster than everything that others found is confirmed before use: by another
-// trial, and where several hosts have measured, by another host, as a host that measures wrongly
-// does so again.
+// A schedule that one host timed and that is more than `wide_margin` times as fast as all that at
+// least `fewest_rivals` sessions of other hosts measured must be confirmed before use. If these
+// sessions are of one host, a second trial confirms it; if they are of several hosts, only another
+// host does, as a host that measures wrongly does so again.
 constexpr double wide_margin = 2;
 constexpr size_t fewest_rivals = 2;
 
@@ -170,7 +171,8 @@ std::vector<double> votes_on(const Estimate& timing, const Sessions& sessions) {
   return latencies;
 }
 
-/// The latency against the nearer one of the middle two; 1 between them.
+/// The ratio of the latency to the nearer one of the middle two latencies; 1 if it lies between
+/// these.
 double against_middle(double latency_ns, const std::vector<double>& latencies) {
   const double low = lower_median(latencies), high = upper_median(latencies);
   return latency_ns < low ? latency_ns / low : latency_ns > high ? latency_ns / high : 1;
@@ -225,7 +227,7 @@ void doubt_outliers(std::span<const RankedTrial> group, std::vector<Judgement>& 
   }
 }
 
-/// What other hosts than one have measured.
+/// Measurements of a group by all hosts except one: the fastest timing, the sessions and the hosts.
 struct Rivals {
   double fastest_ns = 0;
   std::set<std::string_view> sessions, hosts;
@@ -274,7 +276,7 @@ void doubt_unconfirmed(std::span<const RankedTrial> group, std::vector<Judgement
   }
 }
 
-/// With the trials of that status as those that count.
+/// Judges each trial of a group. Only trials with this status count as timed.
 std::vector<Judgement> judge(std::span<const RankedTrial> group, TrialStatus status) {
   const double group_peak = median_peak(group, status);
   std::vector<Judgement> judgements;

@@ -15,7 +15,7 @@
 
 namespace tw::db {
 
-/// What the rule needs of one trial of a group.
+/// The properties of one trial of a group that the rule uses.
 struct RankedTrial {
   int64_t trial = 0;  ///< row; no part of the rule
   std::string hash;
@@ -50,8 +50,8 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 std::vector<double> counted_latencies(std::span<const RankedTrial> group,
                                       std::span<const Judgement> judgements);
 
-/// What one session measured of a schedule: the median of its trials that are believed, the slower
-/// one of the middle two.
+/// Timing of a schedule by one session: the median of the session's believed trials of the
+/// schedule, the slower one of the middle two.
 struct SessionTiming {
   double latency_ns = 0;  ///< at the group's peak
   std::string_view session, host;

@@ -22,10 +22,11 @@ class ReadRecords {
     Record record;
   };
 
-  /// What was read from the row; null where that is unknown. Valid until the next keep().
+  /// The record that was kept for the row; null if there is none. Valid until the next keep().
   const Kept* find(int64_t row) const;
 
-  /// Requires: check(record). Forgets all others where they take too much memory together.
+  /// Keeps the record that was read from a row. Drops all others first if all together would take
+  /// more than most_bytes. Requires: check(record).
   void keep(int64_t row, const Record& record);
 
   /// The memory that all kept records may take, some 3,000 of them.

@@ -45,10 +45,10 @@ enum class TrialStatus : uint8_t {
 
 std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
-/// The status shows that the schedule must not be used, however fast it is.
+/// True if the status shows that the schedule must not be used, however fast it is.
 bool proves_wrong(TrialStatus status);
-/// The status says nothing about the schedule (Unstable, Lost): a later run tries the schedule
-/// again, and cost models do not learn from the trial.
+/// True if the status shows nothing about the schedule (Unstable, Lost): a later run tries the
+/// schedule again, and cost models do not learn from the trial.
 bool proves_nothing(TrialStatus status);
 
 // Every field that the hash covers and the record version that added it, in the order of the
@@ -151,8 +151,8 @@ void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_versi
 /// those of that version.
 int record_version_of(const Record& record);
 
-/// Whether the latency says how fast the schedule is: of a trial that is Ok or Hopeless, or of a
-/// Duplicate of one.
+/// True if the latency measures the speed of the schedule: it is positive, and the trial is Ok,
+/// Hopeless, or a Duplicate of such a trial.
 bool is_timed(const Record& record);
 
 /// Measured floating-point operations per nanosecond over the peak; 0 where either is unknown.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a tuner writes: in batches, and without losing a measurement to a locked database or a full
-// disk. A batch goes to the store; where the store cannot take it, to the spool; where neither can,
-// it stays in memory, and flush() returns an error that names both, so that the tuner stops. Not
-// thread-safe.
+// Writes a tuner's records in batches, without losing a measurement to a locked database or a full
+// disk. A batch is appended to the store, or, if that fails, to the spool. If both fail, the batch
+// stays in memory, and flush() returns an error that names both failures, so that the tuner stops.
+// Not thread-safe.
 //
 //   Recorder recorder(store, Spool(Spool::spool_path(store.path())));
 //   TW_RETURN_IF_ERROR(recorder.add(record));   // often
@@ -21,7 +21,7 @@ namespace tw::db {
 
 struct RecorderOptions {
   size_t batch = 64;          ///< records per transaction: what a kill may cost at most
-  OnMessage on_message = {};  ///< hears when records go elsewhere; may be empty
+  OnMessage on_message = {};  ///< called when records are spooled; may be empty
 };
 
 class Recorder {

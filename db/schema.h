@@ -27,11 +27,11 @@ Status create_schema(Connection& connection);
 /// The schema version of a database of ours; an error for any other.
 Result<int64_t> version_of(Connection& connection);
 
-/// Exactly our tables and indexes: a file from elsewhere may bring triggers and views that would
-/// run.
+/// Ok if the file has exactly the tables and indexes of this program: a file from elsewhere may
+/// have triggers and views that would run.
 Status check_objects(SqliteConnection& connection);
 
-/// What turns version `from` into `from` + 1.
+/// A step that changes a database from schema version `from` to `from` + 1.
 struct Migration {
   int64_t from;
   std::function<Status(Connection&)> apply;

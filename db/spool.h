@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where measurements wait that the database cannot take: JSON lines in a file beside it (or on
-// another disk), merged by the next writer. Several processes may use one spool; a Spool is not
-// thread-safe.
+// The spool: a file of JSON lines beside the database (or on another disk), in which records wait
+// that the database cannot take. The next writer merges them. Several processes may use one spool;
+// a Spool is not thread-safe.
 
 #include <span>
 #include <string>

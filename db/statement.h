@@ -34,8 +34,8 @@ class Row {
   virtual std::string_view blob(int column) const = 0;
 };
 
-/// What an engine keeps of a statement. Parameters are bound by the order of the calls; each run
-/// starts over at the first.
+/// A prepared statement of an engine. Calls of bind() set the parameters in order; after each run
+/// they start over at the first parameter.
 class PreparedStatement {
  public:
   using Visitor = std::function<bool(const Row&)>;  ///< false: no more rows
@@ -49,9 +49,9 @@ class PreparedStatement {
 
 enum class Access { Read, Write };
 
-/// What a person may want to know about the engine and where it keeps the data.
+/// Description of the engine and of its storage, for people.
 struct EngineInfo {
-  std::string sqlite;        ///< version, and what is to be known about it; empty for a server
+  std::string sqlite;        ///< describe_sqlite() (filesystem.h); empty for a server
   std::string server;        ///< product and version; empty for a file
   std::string journal_mode;  ///< how commits are made durable
   int64_t bytes = 0;         ///< on disk
@@ -61,11 +61,12 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  /// How messages call the database: the path of the file, or the address of the server, which
-  /// holds no password.
+  /// The name of the database in messages: the path of the file, or the address of the server,
+  /// which holds no password.
   virtual const std::string& path() const = 0;
   virtual const Dialect& dialect() const = 0;
-  /// Writing would fail: the file, its directory or the role on the server allows reading only.
+  /// True if writing would fail: the file, its directory or the role on the server allows reading
+  /// only.
   virtual Result<bool> is_read_only() = 0;
 
   /// Runs one or more statements without parameters.
@@ -86,8 +87,8 @@ class Connection {
   /// Ends a transaction that is open without a trace; else does nothing.
   virtual void roll_back() = 0;
   virtual bool is_in_transaction() const = 0;
-  /// Each read outside a transaction takes a lock and frees it, which takes longer than to read a
-  /// row.
+  /// True if each read outside a transaction takes a lock and frees it, which takes longer than
+  /// reading a row.
   virtual bool locks_each_read() const = 0;
 
   /// Version of the schema; nullopt where the database holds none of ours.
@@ -95,7 +96,7 @@ class Connection {
   virtual Status set_schema_version(int64_t version) = 0;
 
   virtual Result<EngineInfo> engine() = 0;
-  /// What the engine finds wrong with its own structures; empty where all is well.
+  /// The faults that a check of the stored structures finds; empty if there are none.
   virtual Result<std::vector<std::string>> integrity() = 0;
 
   /// The first column of the first row.

@@ -229,7 +229,8 @@ bool is_answer(Store::State& state, const Record& record, const Key& key, const 
   return accepted.value_or(false);
 }
 
-// Where the record that `best` names is damaged or not accepted: the best of the rest of its group.
+// The best usable record of a group without the record `served`, which the table `best` names and
+// which is damaged or not accepted; nullopt if there is none.
 Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Accept& accepts,
                                         const Served& served) {
   const BestKey group{sha256_hex(key.workload), key.target,    key.threads,
@@ -401,7 +402,7 @@ Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq)
 }
 
 Result<std::optional<Record>> Store::State::read_again(int64_t seq) {
-  // Where the hash cannot be read, the record cannot either, which says what is wrong.
+  // If the hash cannot be read, neither can the record, and read() reports the reason.
   if (const ReadRecords::Kept* kept = read_records.find(seq))
     if (hash_of_row(connection, seq) == kept->hash) return std::optional(kept->record);
   TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));

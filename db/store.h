@@ -35,26 +35,28 @@ enum class OpenMode {
   ReadWrite,  ///< for writing; they are created where absent
 };
 
-/// A database below another one: it is only read, and answers what those above know less well.
+/// A database below another one. It is only read, and answers where it knows a nearer device than
+/// the databases above it.
 struct Layer {
   std::string name;  ///< as people are told it: "team", "shipped"
   std::string path;  ///< or the address of a server
 };
 
 struct StoreOptions {
-  /// For the writer gate and locks. Its on_message also hears of damage, and of a server that
-  /// cannot be reached any more.
+  /// Options of waits for the writer gate and for locks. Its on_message also gets messages about
+  /// damage and about a server that cannot be reached any more.
   Waiting waiting = {};
   FilesystemProbe filesystem = filesystem_type;
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
   bool create_directories = false;        ///< create missing directories of a new file too
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
-  /// Opened for reading: everything fails with TryLater so long after that; 0: it takes any time.
+  /// Lifetime in ms of a store opened for reading, after which everything fails with TryLater; 0:
+  /// no limit.
   int64_t read_limit_ms = 0;
-  /// Of a server: the directory in which records wait while it cannot be reached; empty: nowhere.
+  /// Directory in which records wait while a server cannot be reached; empty: they cannot wait.
   std::string spool_directory = {};
-  /// The layers below this database, the nearest first. One that cannot be read is left out, and
-  /// on_message hears why.
+  /// The layers below this database, the nearest first. A layer that cannot be read is left out,
+  /// and the reason goes to on_message.
   std::vector<Layer> below = {};
 };
 
@@ -74,18 +76,18 @@ struct Quarantined {
   std::string hash = {};  ///< SHA-256 of the whole line in hex, once it is stored
 };
 
-/// What a best schedule is asked for. Threads, codegen_abi and layouts always have to agree.
+/// Key of a lookup of the best schedule. A record has to agree with every member except `device`.
 struct Key {
   std::string workload;
   std::string target;
-  std::string device = {};  ///< preferred; one of its model is the second choice, then any
+  std::string device = {};  ///< preferred device; then one of its model; then any
   int64_t threads = 1;
   int64_t codegen_abi = 1;
   std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
 };
 
-/// False for a record that the caller passes over; the next best record is asked then. An error
-/// says why it cannot be the answer, as its schedule cannot be built here: on_message hears it.
+/// Returns true if a record may be the answer. On false or an error the next best record is tried.
+/// The message of an error, such as that the schedule cannot be built here, goes to on_message.
 using Accept = std::function<Result<bool>(const Record& record)>;
 
 enum class Order {
@@ -116,7 +118,7 @@ struct Filter {
 struct StoreInfo {
   std::string path;
   int64_t schema_version = 0;
-  std::string sqlite;  ///< version, and what is to be known about it; empty for a server
+  std::string sqlite;  ///< describe_sqlite(); empty for a server
   std::string server;  ///< product and version; empty for a file
   std::string journal_mode;
   int64_t file_bytes = 0;  ///< of the file, or of the tables on the server
@@ -128,18 +130,20 @@ struct StoreInfo {
   std::map<std::string, int64_t> by_status;
 };
 
-/// What distilled() keeps.
+/// Options of distilled().
 struct DistilRules {
   int64_t codegen_abi = 0;  ///< records of other code generators are left out
-  int64_t keep = 2;         ///< schedules of each group, the best of them
+  int64_t keep = 2;         ///< best schedules to keep for each combination (distilled())
 };
 
-/// Which records prune() deletes. Never one that proves a schedule wrong, nor one of the schedule
-/// that is the answer, nor a doubtful one (trust.h).
+/// Options of prune(). It deletes all records of older code generators. In other groups it deletes
+/// records that are not timed (Doubt::NotTimed) or clearly slower than the answer, but never a
+/// record that proves a schedule wrong, is of the answer's schedule, or has another doubt
+/// (trust.h). A group that has no answer, or whose answer would change, is left alone.
 struct PruneRules {
-  int64_t codegen_abi = 0;  ///< all records of older code generators, which no key asks for
-  double slower_than = 2;   ///< those with more than this times the latency of the answer
-  int64_t keep = 64;        ///< so many records of each group stay, the fastest, for cost models
+  int64_t codegen_abi = 0;  ///< records with a smaller one are deleted: no key asks for them
+  double slower_than = 2;   ///< clearly slower: more than this times the latency of the answer
+  int64_t keep = 64;        ///< at least so many stay in each group, the fastest, for cost models
 };
 enum class Pruning { DryRun, Delete };
 
@@ -195,22 +199,22 @@ class Store {
   /// of each, by efficiency.
   Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most,
                                              const Accept& accepts = {});
-  /// The targets for which the key has an answer, whatever its own is, in the order of their texts.
+  /// The targets that have an answer to the key, whose own target is ignored, sorted by text.
   Result<std::vector<std::string>> targets_of(const Key& key);
   /// The best record of every group, by hash.
   Result<std::vector<Record>> best_records();
-  /// What is worth shipping with a program: of each workload, target, number of threads, layouts
-  /// model of a device and microarchitecture the best schedules, as the device measured them that
-  /// its best schedule uses best. The same for every database with these records, workload by
-  /// workload.
+  /// The records that are worth shipping with a program: the best schedules for each combination of
+  /// workload, target, number of threads, layouts, device model and microarchitecture, all from one
+  /// device: the one whose best schedule has the highest efficiency. Sorted by operator and
+  /// workload; equal for all databases with the same records.
   Result<std::vector<Record>> distilled(const DistilRules& rules);
 
   /// Visits the matching records of the layers below, the nearest layer first; for_each() does not.
   void for_each_below(const Filter& filter, const std::function<bool(const Record&)>& visit);
   /// The name of the layer that has the record; empty: this database, or none.
   Result<std::string> layer_of(const Record& record);
-  /// Every group of trials with its answer, by indexes and without reading the trials: of a group
-  /// one row. The group whose trial was stored last comes first; at most `limit`.
+  /// Every group of trials with its answer. Reads indexes, and no more than two trials of a group.
+  /// The group whose trial was stored last comes first; at most `limit`.
   Result<std::vector<GroupSummary>> groups(int64_t limit);
   /// The places at which an operator has an answer for this number of threads, by indexes and
   /// without reading the trials, also of layers below; in order.
@@ -244,7 +248,7 @@ class Store {
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
   Result<std::vector<Record>> query(const Filter& filter);
 
-  /// The same for sealed calibrations, as another database has them.
+  /// Appends sealed calibrations, such as those of another database, as append() does records.
   Result<AppendSummary> append(std::span<const Calibration> calibrations);
   /// Adds a calibration as the newest of its target and device, in one durable transaction: sets
   /// its generation and its hash. Invalid where check() then fails; TryLater as append().

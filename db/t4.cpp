@@ -117,7 +117,7 @@ Status read_t4(std::istream& in, const std::string& name, const OnResult& on_res
   constexpr int depth_of_results = 2;  // in the array of the document
   Status status;
   bool is_results = false;  // the member of the document that is being read
-  // What is taken is not kept: a document may be larger than memory.
+  // A result is dropped once it is taken, as a document may be larger than memory.
   const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::key && depth == 1) is_results = parsed == "results";
     const bool is_result =

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Why a trial is believed or not, and what an answer of the database rests on.
-// docs/database_format.md, "Best", states the rule. A doubtful trial stays in the database, is
-// listed with its reason, and is used again once more measurements speak for it. Plain values;
-// thread-safe.
+// Judgements of trials, each believed or doubted for a reason, and the evidence for an answer of
+// the database. docs/database_format.md, "Best", states the rule. A doubtful trial stays in the
+// database, is listed with its reason, and is used again once more measurements support it. Plain
+// values; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -41,7 +41,7 @@ enum class Doubt : uint8_t {
 std::string_view to_string(Doubt doubt);
 bool is_listed(Doubt doubt);
 
-/// What the rule says of one trial.
+/// Judgement of one trial by the rule.
 struct Judgement {
   Doubt doubt = Doubt::None;
   double ratio = 0;       ///< the number that the doubt rests on; describe() names it
@@ -66,7 +66,7 @@ Ranking rank_records(std::span<const Record> group);
 /// The doubt as a clause: "it claims 7.2 times the peak that was measured with it".
 std::string describe(const Judgement& judgement);
 
-/// How much the device of a record has in common with the one that asks.
+/// Similarity between the device of a record and the device of a lookup.
 enum class Likeness : uint8_t {
   Exact,       ///< same model, cores and caches
   SameClass,   ///< same model; cores, caches or memory differ
@@ -90,11 +90,11 @@ struct Doubted {
 /// that is wrong, or a machine of another speed, differs by more than this.
 inline constexpr double session_agreement = 1.3;
 
-/// What the best record for a key rests on.
+/// The best record for a key and the evidence for it.
 struct Explanation {
   Record record;
   Likeness likeness = Likeness::Exact;
-  std::string layer = {};  ///< that answers, below the database; empty: the database itself
+  std::string layer = {};  ///< layer below the database that answers; empty: the database itself
   int64_t sessions = 0;    ///< sessions that timed its schedule and are believed
   int64_t hosts = 0;       ///< machines of these sessions
   int64_t trials = 0;      ///< trials of these sessions
@@ -106,7 +106,7 @@ struct Explanation {
   double high_ns = 0;  ///< slowest of these sessions; with one, the high end of its interval
   /// Records with a smaller latency, fastest first; where a limit was given, the first of them.
   std::vector<Doubted> not_used;
-  int64_t not_used_count = 0;  ///< of all such records
+  int64_t not_used_count = 0;  ///< number of these records, whatever the limit
   /// Trials of one session that say that the schedule of the answer is wrong (Doubt::Contradicted).
   std::vector<Doubted> against;
 };

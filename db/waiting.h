@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long, and with which clock, the database waits for another process. Not thread-safe.
+// Waits of the database for another process: their time limit, clock and messages. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -11,13 +11,13 @@ namespace tw::db {
 
 using OnMessage = std::function<void(std::string_view)>;
 
-/// A merge reads on a thread of its own, which asks for the time and sleeps there; on_message is
-/// called on the thread of who merges.
+/// Options of a wait. A merge reads on a thread of its own and calls now_ms and sleep_ms there;
+/// on_message is called on the thread that merges.
 struct Waiting {
   int64_t limit_ms = 60'000;
   std::function<int64_t()> now_ms = {};        ///< monotonic; empty: the steady clock
   std::function<void(int64_t)> sleep_ms = {};  ///< empty: sleeps
-  OnMessage on_message = {};                   ///< hears of a wait that lasts; may be empty
+  OnMessage on_message = {};                   ///< called while a wait lasts; may be empty
 };
 
 /// The time by its clock, in milliseconds.
@@ -39,10 +39,10 @@ class Deadline {
 /// One wait after another under the same rules: begin(), then wait() until it says false.
 class LockWait {
  public:
-  /// `what` is waited for, as messages name it.
+  /// `what` is the name in messages of what is waited for.
   LockWait(Waiting waiting, std::string what);
   void begin();
-  /// Sleeps a little and says true, or false once the limit has passed.
+  /// Sleeps a little and returns true; returns false once the limit has passed.
   bool wait();
 
  private:

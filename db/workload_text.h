@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How people and programs name what records are of: the key of a workload, followed in braces by
-// the layouts that were asked of its inputs and outputs, where there are any. Free functions;
+// The text by which people and programs name the workload of records: its key, followed in braces
+// by the layouts that were asked of its inputs and outputs, if there are any. Free functions;
 // thread-safe.
 //
 //   conv2d n=1 c=64 ... f32 fast {in=NCHW16c out=NHWC}

@@ -93,7 +93,7 @@ bool is_reserved(const std::string& name) {
 
 // ---- validate -------------------------------------------------------------------------------
 
-/// Why the expression is refused, or nullopt.
+/// Error text if the expression is too deep or has too many nodes; nullopt if it is accepted.
 std::optional<std::string> size_error(const Expr& expr) {
   if (expr.node().height > tallest_expression)
     return fmt::format("an expression of more than {} levels: declare stages in between",

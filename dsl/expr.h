@@ -301,7 +301,8 @@ std::string_view to_string(UnaryOp op);
 std::string_view to_string(BinaryOp op);
 int precedence(BinaryOp op);
 
-/// Why the operation has no meaning on operands of this type ("exp needs a float"), or nullopt.
+/// Error text if the operation is not defined for operands of this type ("'exp' needs a float, not
+/// i32"); nullopt if it is.
 std::optional<std::string> type_error(UnaryOp op, DType type);
 std::optional<std::string> type_error(BinaryOp op, DType type);
 

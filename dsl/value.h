@@ -38,11 +38,12 @@ class CompensatedSum {
   double sum_ = 0, lost_ = 0;
 };
 
-/// What the rounded sum a + b leaves out, exactly (Knuth's TwoSum). Requires: finite sums.
+/// The exact rounding error of a + b: the exact sum minus the rounded sum (Knuth's TwoSum).
+/// Requires: finite sums.
 double rounding_of_sum(double a, double b);
 
-/// Says that the right operand of a division is a literal 0; nullopt for all other operands and
-/// operations.
+/// Error text if the operation is a division or a remainder by a literal 0; nullopt for all other
+/// operands and operations.
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);
 
 }  // namespace tw::dsl

@@ -58,13 +58,15 @@ struct Workload {
   /// State of the caches in which the kernel is called, and so timed.
   CacheState state = CacheState::Hot;
 
-  /// The canonical text of what is computed, from which parse_workload rebuilds all but what is
-  /// asked besides.
+  /// The canonical text of the computation, from which parse_workload rebuilds the workload except
+  /// for its layouts and state.
   std::string key() const;
-  /// What is asked of a kernel besides its results, as records keep it: the layouts, then the state
-  /// unless it is Hot, "in=NCHW16c out=NHWC network:L3". Empty: nothing. with_asked() reads it.
+  /// The requirements of a kernel besides its results, as records store them: the layouts, then the
+  /// state unless it is Hot, such as "in=NCHW16c out=NHWC network:L3". Empty if there are none.
+  /// with_asked() reads the text.
   std::string asked() const;
-  /// The key, followed by asked() in braces unless that is empty; parse_workload rebuilds all.
+  /// The key, followed by asked() in braces unless that is empty. parse_workload rebuilds the whole
+  /// workload from this text.
   std::string text() const;
   /// short_hash of the key.
   std::string hash() const;

@@ -85,8 +85,8 @@ std::set<int64_t> blocks_of(const std::vector<std::vector<Scheme>>& schemes) {
   return blocks;
 }
 
-/// The layouts of the tensor that are row-major or place elements as such blocks do: for a tensor of
-/// 16 channels, NHWC is the same as blocks of 16.
+/// The layouts of the tensor that are row-major or place elements as blocks of `block` do: for a
+/// tensor of 16 channels, NHWC is the same as blocks of 16.
 LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
   const size_t rank = tensor.type.shape.size();
   if (rank < 2) return only(0);
@@ -135,7 +135,7 @@ Result<Plan> uniform_plan(const PlanProblem& problem, const std::set<int64_t>& b
   return best;
 }
 
-/// Whether the operator sums products with weights, as convolutions do.
+/// True if the operator has a sum reduction and reads a constant, as convolutions do.
 bool has_weights(const Graph& graph, const Operator& op) {
   const std::vector<dsl::Stage>& stages = op.workload.compute.stages;
   return std::ranges::any_of(

@@ -34,7 +34,8 @@ std::vector<CostTable> rounded(std::vector<CostTable> tables) {
   return tables;
 }
 
-/// Which variables are neighbours while variables are eliminated.
+/// The primal graph of a network, updated as variables are eliminated: variables that share a cost
+/// table are neighbours.
 class NeighbourGraph {
  public:
   explicit NeighbourGraph(const CostNetwork& network)
@@ -107,8 +108,8 @@ struct MiniBucket {
   std::vector<size_t> kept;    ///< variables of the message that remains
 };
 
-/// The mini-buckets of all variables in the order of elimination, and what their messages hold;
-/// no cost is looked at.
+/// The mini-buckets of all variables in the order of elimination, and the variables and sizes of
+/// their messages. No cost is read.
 class Outline {
  public:
   Outline(const CostNetwork& network, const std::vector<size_t>& order, double table_elements)
@@ -128,7 +129,7 @@ class Outline {
   }
   double message_elements() const { return message_elements_; }  ///< of all messages together
   bool is_exact() const { return is_exact_; }
-  /// Where the first of the variables is eliminated.
+  /// The earliest position of these variables in the elimination order.
   size_t first_position(const std::vector<size_t>& variables) const {
     size_t first = order_.size();
     for (const size_t v : variables) first = std::min(first, position_[v]);
@@ -440,8 +441,9 @@ class BestFirstSearch {
   std::priority_queue<uint32_t, std::vector<uint32_t>, IsLater> open_{IsLater{nodes_}};
 };
 
-/// Sends messages back from the last bucket to the first: what everything outside of the buckets
-/// that a bucket heard from costs.
+/// Sends messages back from the last bucket to the first. The message to a bucket is the least cost
+/// of all tables except those of the bucket itself and of the buckets that sent messages to it,
+/// directly or through others.
 class BackwardPass {
  public:
   explicit BackwardPass(const Elimination& elimination)

@@ -82,7 +82,7 @@ struct Solution {
   std::vector<Assignment> assignments;
   /// No assignment costs less; infinite where none is allowed.
   double lower_bound = 0;
-  /// Whether `assignments` are proved to be the cheapest.
+  /// True if `assignments` are proved to be the cheapest.
   bool is_optimal = false;
 };
 

@@ -127,7 +127,7 @@ std::vector<std::string> exits_of(const Loop& loop);
 /// The operators of each loop, as the indices of the first one and of the one behind the last.
 /// Requires: a valid graph.
 std::vector<std::pair<size_t, size_t>> loop_ranges(const Graph& graph);
-/// How often an operator of the graph runs in one call: the trips of its loop, or 1.
+/// Number of runs of an operator in one call of the graph: the trips of its loop, or 1.
 int64_t runs_of(const Graph& graph, const Operator& op);
 /// The tensors in the bodies of loops that are no constants, with the trips of their loop.
 std::map<std::string, int64_t> trips_of_tensors(const Graph& graph);
@@ -141,7 +141,8 @@ std::map<std::string, TensorType> tensor_types(const Graph& graph);
 /// loops as Loop describes them. Invalid, naming the operator, tensor or loop.
 Status validate(const Graph& graph);
 
-/// Whether the text may be the name of a tensor of a graph.
+/// True if the text is a valid name of a tensor: not empty, and without spaces, control characters
+/// and `,:=()#`.
 bool is_tensor_name(std::string_view name);
 
 /// The values of all tensors of the graph that are not constants, operator by operator. `inputs`

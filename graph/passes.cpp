@@ -58,7 +58,8 @@ bool is_close(double expected, double actual, double tolerance) {
   return std::abs(expected - actual) <= tolerance;
 }
 
-/// Where the outputs differ, or nullopt.
+/// Description of the first output that has another type, or of the first element that differs by
+/// more than tolerance(). nullopt if the outputs agree.
 std::optional<std::string> difference(const dsl::Arrays& before, const dsl::Arrays& after) {
   for (const auto& [name, expected] : before) {
     const dsl::Array& actual = after.at(name);

@@ -61,8 +61,8 @@ struct Plan {
   std::vector<Transform> transforms;  ///< sorted by tensor, then by layout
   double predicted_ns = 0;            ///< sum of the times of all kernels and transforms
   double lower_bound_ns = 0;          ///< no choice among these schemes takes less time
-  /// Whether the plan is proved to be the cheapest. In a list of plans: the cheapest but for those
-  /// before it.
+  /// True if the plan is proved to be the cheapest; in a list of plans, the cheapest except for the
+  /// plans before it.
   bool is_optimal = false;
 };
 
@@ -103,7 +103,7 @@ Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
     const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
     const TransformCost& transform_cost, const PlanOptions& options = {});
 
-/// Whether both layouts place each element of a tensor of this shape at the same offset of arrays
+/// True if both layouts place each element of a tensor of this shape at the same offset, in arrays
 /// of the same size.
 bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, const dsl::Layout& b);
 

@@ -30,7 +30,7 @@ std::string time_in(double ns, size_t count, std::string_view noun) {
   return fmt::format("{} in {}", time_text(ns), counted(static_cast<int64_t>(count), noun));
 }
 
-/// What a plan does with the operators of a graph.
+/// A plan and its graph: the chosen schemes, the transforms, and the layouts as text.
 class PlannedGraph {
  public:
   PlannedGraph(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,

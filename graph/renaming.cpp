@@ -126,7 +126,8 @@ class Renaming {
     }
   }
 
-  /// Whether digits of each dimension come in order, the one with the largest step first.
+  /// True if the digits form a layout: in each dimension the digit with the largest step comes
+  /// first, and each step is the product of the step and the size of the next digit.
   bool is_layout() const {
     Shape steps(to_.size(), 0);
     for (const Digit& digit : digits_) {

@@ -147,8 +147,8 @@ std::map<std::string, Reads> find_reads(const Compute& compute) {
   return reads;
 }
 
-/// Whether the stage's expression may stand wherever the stage is read. Several places compute it
-/// once if they are in one iteration, where compilers see that they have it in common.
+/// True if the stage's expression may replace all reads of the stage. Several reads are replaced
+/// only if they are in one iteration, where compilers evaluate the common subexpression once.
 bool may_inline(const Stage& stage, const Reads& reads) {
   const int64_t nodes = stage.body.node().size;
   if (stage.combine != dsl::Combine::None || reads.count == 0) return false;

@@ -56,7 +56,7 @@ dsl::Compute inline_stages(const dsl::Compute& compute);
 /// Invalid unless both shapes have the same number of elements.
 Result<dsl::Compute> reshape(DType dtype, const std::vector<int64_t>& from,
                              const std::vector<int64_t>& to);
-/// Whether the operator is such a reshape. On row-major tensors it is a view.
+/// True if the operator is a reshape as reshape() declares it. On row-major tensors it is a view.
 bool is_reshape(const Operator& op);
 
 /// The permutation of a transpose: dimension i of the input is dimension position[i] of the output.

@@ -99,7 +99,8 @@ class Reader {
     return {};
   }
 
-  /// What enters the body of a loop and leaves it, or the end of the loop.
+  /// Reads a line of a loop that says which tensors enter or leave its body (slice, share, state,
+  /// stack), or the end of the loop.
   Status read_in_loop(const Line& line) {
     Loop& loop = graph_.loops.back();
     if (line.text == "end") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What every lesson needs and no lesson teaches: the edge where an error becomes a message and an
-// exit code. Functions of the library return Result<T> and never end the process; a program's
-// main() decides.
+// Error handling that every lesson uses and no lesson teaches: it turns an error into a message and
+// an exit code. Functions of the library return Result<T> and never end the process. The main() of
+// a program decides when to end it.
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace tw::lessons {
   std::exit(static_cast<int>(error.code));
 }
 
-/// The value, or the end of the program with the error's message and exit code.
+/// Returns the value. On an error, prints its message and ends the program with its exit code.
 template <typename T>
 T must(Result<T> result) {
   if (!result) give_up(result.error());

@@ -61,7 +61,7 @@ int main() {
   const Compute product = declare_product(2, 3, 4);
   fmt::print("{}", to_text(product));
 
-  // What prints parses back to the same value.
+  // The printed text parses back to the same compute.
   const Compute again = must(parse_compute(to_text(product)));
   fmt::print("parses back to the same compute: {}\n", to_line(again) == to_line(product));
   fmt::print("{} floating-point operations\n", count_flops(product));

@@ -51,7 +51,7 @@ def main():
     product = declare_product(2, 3, 4)
     print(product, end="")
 
-    # What prints parses back to the same value.
+    # The printed text parses back to the same value.
     print(f"parses back to the same compute: {tw.parse_compute(str(product)) == product}".lower())
     print(f"{tw.count_flops(product):.0f} floating-point operations")
 

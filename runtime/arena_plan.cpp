@@ -18,7 +18,7 @@ using Order = std::vector<size_t>;
 constexpr size_t search_comparisons = 10'000'000;
 constexpr size_t most_rounds = 200;
 
-/// Whether both are alive at some step.
+/// True if there is a step at which both arrays are alive.
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// The arrays with sizes as the arena has them.
@@ -85,7 +85,9 @@ std::vector<Order> promising_orders(std::span<const Lifetime> lifetimes) {
           ordered_by(lifetimes, earliness)};
 }
 
-/// Places the array that ends highest before all others, again and again, while there is hope.
+/// Moves the array that ends highest to the front of the order and places all arrays again, until
+/// the arena is as small as `bound`, that array is the first already, or the rounds are used up.
+/// Returns the smallest plan.
 ArenaPlan improved(ArenaPlan best, Order order, std::span<const Lifetime> lifetimes,
                    int64_t bound) {
   const size_t count = lifetimes.size();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the intermediate tensors of a model lie in the memory of one call. A pure function;
-// thread-safe.
+// Plans the arena: the offsets of the intermediate tensors of a model in the memory of one call.
+// Pure functions; thread-safe.
 
 #include <cstdint>
 #include <span>

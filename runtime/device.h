@@ -84,7 +84,7 @@ inline void* const cuda_per_thread_stream = reinterpret_cast<void*>(2);
 
 class Device;
 
-/// Whether a copy returns when it is done or when it is queued.
+/// Time at which a call that copies returns: when the copy is done, or when it is queued.
 enum class Copying { Waits, Queued };
 
 class DeviceBuffer {

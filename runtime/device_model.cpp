@@ -21,7 +21,8 @@ class Staging {
  public:
   explicit Staging(const std::vector<StridedView>& views) : views_(views), copies_(views.size()) {}
 
-  /// What the device copies: the array itself where it is contiguous.
+  /// The host memory that the device copies from or to: the array itself if it is contiguous, else
+  /// a copy of `bytes` bytes.
   char* at(size_t argument, int64_t bytes) {
     if (is_contiguous(views_[argument])) return views_[argument].data;
     copies_[argument].resize(static_cast<size_t>(bytes));

@@ -62,7 +62,7 @@ Pointer pointer_to(const ModelTensor& tensor, const ModelVariant& variant) {
   return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0), tensor.slide};
 }
 
-/// Whether steps can use the caller's array without a copy.
+/// True if steps can use the caller's array without a copy.
 bool is_direct(const ArgumentInfo& argument, const Buffer& buffer) {
   const auto alignment = static_cast<uintptr_t>(size_bytes(argument.dtype));
   return buffer.dtype == argument.dtype && buffer.shape == argument.shape &&
@@ -111,7 +111,7 @@ struct ModelMemory {
   std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
 };
 
-/// How one call runs.
+/// Shared memory, thread pool and options of one call.
 struct CallContext {
   const ModelMemory& shared;
   ThreadPool& pool;

@@ -103,8 +103,8 @@ Status check_ports(const Network& model, const std::vector<int>& ports, Place pl
   return {};
 }
 
-/// Whether the tensor begins at a multiple of the alignment and ends inside of `bytes` bytes, where
-/// it lies `offset` bytes behind `at`.
+/// True if the tensor, placed `offset` bytes behind `at`, begins at a multiple of the alignment and
+/// lies inside of `bytes` bytes. False if `offset` is nullopt, as where its computation overflowed.
 bool is_inside(const ModelTensor& tensor, int64_t at, std::optional<int64_t> offset,
                int64_t alignment, int64_t bytes) {
   const auto begin = offset ? checked_add(at, *offset) : std::nullopt;
@@ -166,7 +166,8 @@ Status check_place(const ModelTensor& tensor, int64_t trips, const Network& mode
   return defect(fmt::format("tensor '{}' has no place", tensor.name));
 }
 
-/// Of each tensor the most trips of a loop that uses it. Requires: checked loops.
+/// The most trips of a loop that uses a tensor, for each tensor; 1 outside of loops. Requires:
+/// checked loops.
 std::vector<int64_t> trips_of_tensors(const Network& model) {
   std::vector<int64_t> trips(model.tensors.size(), 1);
   for (const ModelLoop& loop : model.variant.loops)
@@ -322,7 +323,7 @@ Status check_kernels(const ModelFile& model) {
 
 // The order of steps.
 
-/// Which tensor each piece of memory holds, while the steps run one after the other.
+/// The tensor that each piece of memory holds, while the steps run one after the other.
 class Contents {
  public:
   explicit Contents(const Network& model)
@@ -580,7 +581,8 @@ Status check_variant(const Network& model, int64_t constant_bytes) {
 
 // Variants beside each other.
 
-/// Whether callers see the same networks, up to shapes.
+/// True if the inputs and outputs of both variants have the same names and types, in the same
+/// order. Shapes may differ.
 bool have_like_ports(const ModelVariant& a, const ModelVariant& b) {
   const auto are_alike = [&](int in_a, int in_b) {
     const ModelTensor& tensor = a.tensors[static_cast<size_t>(in_a)];

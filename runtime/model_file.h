@@ -33,7 +33,7 @@
 
 namespace tw::runtime {
 
-/// Where the array of a tensor lies.
+/// The memory that holds the array of a tensor.
 enum class Place {
   Input,     ///< the caller's array for an input
   Output,    ///< the caller's array for an output
@@ -41,8 +41,8 @@ enum class Place {
   Arena,     ///< in the memory of a call
 };
 
-/// How a tensor moves in a loop: in trip t it lies `begin + advance * t` bytes behind its place, or
-/// `begin + advance * (t % period)` where there is a period. Outside of loops t is 0.
+/// Movement of a tensor in a loop: in trip t it lies `begin + advance * t` bytes behind its place,
+/// or `begin + advance * (t % period)` if the period is not 0. Outside of loops t is 0.
 struct Slide {
   int64_t begin = 0, advance = 0, period = 0;
   friend bool operator==(const Slide&, const Slide&) = default;
@@ -232,7 +232,8 @@ Result<MappedModel> map_model(const std::string& path, Trust trust = Trust::Own,
 Result<ModelFile> read_model(const std::string& path, Trust trust = Trust::Own,
                              const Target& machine = host_target());
 
-/// Whether the file begins as a model's does.
+/// True if the file begins with the magic bytes of a model, of any version; false also if it cannot
+/// be read.
 bool is_model_file(const std::string& path);
 
 }  // namespace tw::runtime

@@ -47,8 +47,9 @@ class NextPart {
     return all;
   }
 
-  /// What the next iteration of the loop reads, in the last one what that reads itself; nullopt if
-  /// that is not contiguous, or does not depend on the loop.
+  /// The part of the tensor that the next iteration of the loop reads; in the last iteration, the
+  /// part that this iteration reads itself. nullopt if the part is not contiguous, or does not
+  /// depend on the loop.
   std::optional<Part> find() const {
     if (elements() == 0 || is_data(indices_)) return std::nullopt;
     std::optional<Part> part = contiguous();
@@ -62,8 +63,9 @@ class NextPart {
   const Bounds& bounds() const { return bounds_; }
 
  private:
-  /// What an iteration reads is contiguous if it fixes the outer dimensions of the tensor, reads a
-  /// range of the next one, and all of those inside.
+  /// The part of the tensor that an iteration reads; nullopt if it is not contiguous. The part is
+  /// contiguous if the iteration fixes the outer dimensions, reads a range of the next dimension,
+  /// and reads all dimensions inside of that one whole.
   std::optional<Part> contiguous() const {
     Part part{Expr(0), elements()};
     size_t d = 0;
@@ -94,8 +96,9 @@ class NextPart {
                        [&](const NestLoop& l) { return dsl::uses_var(index, l.variable); });
   }
 
-  /// How many values from that of its first iterations on the index has in an iteration of the
-  /// loop; nullopt if it is not known to have no others.
+  /// Length of the range of the index in an iteration of the loop. The range starts at the value of
+  /// the index in the first iterations of the loops inside. nullopt if the index is not known to
+  /// stay in such a range.
   std::optional<int64_t> range_inside(const Expr& index) const {
     const Expr within = simplify(index - at_first_iterations(index), bounds_);
     const auto low = bounds_.lower(within), high = bounds_.upper(within);

@@ -17,8 +17,8 @@ const StageNest* stage_with_result(const Nest& nest, const std::string& tensor) 
   return found == nest.stages.end() ? nullptr : &*found;
 }
 
-/// Why calls have to compute the tensor, which a prepared stage reads; nullopt if it is constant.
-/// The stages that are placed in `prepared` are checked by themselves.
+/// The reason why a tensor that a prepared stage reads is not constant; nullopt if it is constant,
+/// or if its producer is placed in `prepared`, as such stages are checked by themselves.
 std::optional<std::string> why_not_constant(const Nest& nest, const StageNest& prepared,
                                             const std::string& tensor) {
   if (const dsl::Input* input = nest.compute.find_input(tensor)) {

@@ -112,7 +112,7 @@ std::vector<Sentence> sentences_of(std::string_view text) {
   return sentences;
 }
 
-/// Why text is no schedule, and where.
+/// The error of a text that is not a schedule, and its position.
 struct Misreading {
   Error error;
   int line = 1, column = 1;

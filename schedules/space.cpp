@@ -106,8 +106,8 @@ constexpr int nearest_samples = 50;
 /// Phases of a schedule: a stage that has a loop for others, and those that are computed in it.
 class Phases {
  public:
-  /// Where a stage may be computed whose readers are all in one phase; nullptr where they are not,
-  /// or where that phase has no loop for it.
+  /// The site at which a stage may be computed if all its readers are in one phase; nullptr if they
+  /// are not, or if that phase has no loop for it.
   const Site* site_for(const StagePlan& stage) const {
     const Site* common = nullptr;
     for (const std::string& reader : stage.readers) {

@@ -90,8 +90,8 @@ class Space {
   Point cross(const Point& a, const Point& b, Random& random) const;
   /// All allowed points of the same algorithm that differ in one decision.
   std::vector<Point> neighbours(const Point& point) const;
-  /// Whether the configuration of each stage fits the target (register pressure, shared memory,
-  /// unrolled size), and every index that says nothing is 0.
+  /// True if the configuration of each stage fits the target (register pressure, shared memory,
+  /// unrolled size), and the index of every decision without an effect is 0.
   bool allowed(const Point& point) const;
 
   /// The schedule of a point. It may still be illegal: program() says why.

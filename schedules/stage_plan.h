@@ -51,7 +51,7 @@ struct StagePlan {
   std::vector<std::string> nested;
   bool reduces = false;
   bool scans = false;  ///< a reduction that is a scan, of which the fields below are empty
-  // Of reductions:
+  // Fields of reductions; gathers have a selection too:
   bool reduces_rows = false;   ///< over a long axis along which a tensor is contiguous
   bool prefers_lanes = false;  ///< no vector axis is better than the lanes of a partial result
   std::vector<VectorAxis> vector_axes;

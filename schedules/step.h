@@ -395,8 +395,8 @@ std::string to_string(const Step& step);
 /// Invalid for text that is no step; the message names the word that is wrong.
 Result<Step> parse_step(std::string_view line);
 
-/// Why words are no step, and the index of the word that is wrong: the number of words where one is
-/// missing after the last.
+/// The error of words that are not a step, and the index of the wrong word. The index is the number
+/// of words if a word is missing after the last one.
 struct BadStep {
   Error error;
   size_t word = 0;

@@ -18,7 +18,7 @@ namespace tw::schedules {
 /// the operand.
 enum class TmaNeighbours { None, Terms, Rows };
 
-/// How TMA can copy blocks of an operand.
+/// Form of the TMA copies of the blocks of an operand.
 ///
 /// Most operands are matrices: their rows have one stride, even if several axes are fused to rows.
 /// The pixels of a padded image have no common stride. Their blocks are boxes if each axis is tiled

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What tests leave out where they are built with sanitizers.
+// Flags by which tests leave out what they cannot check in a build with sanitizers.
 
 namespace tw {
 
@@ -10,8 +10,8 @@ inline constexpr bool has_thread_sanitizer = true;
 inline constexpr bool has_thread_sanitizer = false;
 #endif
 
-/// Built with a sanitizer that has an allocator of its own and shadow memory, which leaves no room
-/// for an address space limit.
+/// True in a build with a sanitizer that has an allocator of its own and shadow memory, which
+/// leaves no room for an address space limit.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool has_shadow_memory = true;
 #else

@@ -82,7 +82,7 @@ def includes(text):
 
 
 def check_include(table, folder, quote, target):
-    """What is wrong with `target` included from `folder`, or None."""
+    """The fault of `target` in an #include of a source of `folder`, or None. `quote` is '"' or "<"."""
     other, slash, _ = target.partition("/")
     if other not in table:
         if quote == "<":

@@ -36,8 +36,9 @@ Result<std::string> export_shared(const CompileFlags& flags, const Selection& s,
   return codegen::header_path(flags.shared);
 }
 
-/// Where the artifact goes: to --output, else where the runtime looks; nowhere if only a shared
-/// object is asked for.
+/// Writes the artifact to --output, else to the cache directory in which the runtime looks for
+/// kernels, and returns its path. With --shared and without --output it writes nothing and returns
+/// an empty path.
 Result<std::string> write_artifact_of(const CompileFlags& flags, const runtime::Artifact& artifact,
                                       const Surroundings& here) {
   if (flags.output.empty() && !flags.shared.empty()) return "";
@@ -54,7 +55,7 @@ std::string lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
-/// What can be told before the work.
+/// Checks the output paths and the function name before any work is done.
 Status check_flags(const CompileFlags& flags) {
   if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
   if (flags.shared.empty()) {

@@ -11,11 +11,11 @@
 namespace tw::tools {
 namespace {
 
-/// What may follow a flag: words, a path, nothing that is known, or nothing at all.
+/// Completions of a flag's value: a list of words, a path, or none if the value can be any text.
 struct Following {
   std::vector<std::string> words;
   bool is_path = false;
-  bool is_switch = false;
+  bool is_switch = false;  ///< the flag takes no value
 };
 
 Following following(const Flag& flag) {
@@ -60,7 +60,7 @@ std::vector<std::string> names(const std::vector<Verb>& verbs) {
   return result;
 }
 
-/// What may follow the verb itself: verbs, operands with known words, flags.
+/// Completions after a verb: its nested verbs, the choices of its operands, and its flags.
 std::vector<std::string> words_after(const Verb& verb) {
   std::vector<std::string> words = names(verb.verbs);
   for (const Flag& operand : verb.operands)

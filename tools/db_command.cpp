@@ -55,7 +55,7 @@ Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary
   return print(show_summary(summary) + "\n");
 }
 
-/// How to look at what was kept aside.
+/// The command, in backquotes, that lists the quarantined lines of a database.
 std::string quarantine_line(const std::string& path) {
   return fmt::format("`tilewright db quarantine {}`", shell_quoted(path));
 }
@@ -248,7 +248,8 @@ Result<int64_t> count_damaged(const std::string& file, const db::Store& into) {
 }
 
 Result<int> merge(const DbFlags& f, const Surroundings& here) {
-  // What cannot be read is an error before a database is created for its sake.
+  // Input files are checked first, so that a bad one does not leave a newly created database
+  // behind.
   for (const std::string& file : f.files) {
     if (file.ends_with(".jsonl"))
       return fail(ErrorCode::Usage,

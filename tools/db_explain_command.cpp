@@ -28,11 +28,14 @@ struct DbExplainFlags {
   int64_t limit = 10;
 };
 
-/// What the database is asked for: the group of a record, or that of the answer for a workload on a
-/// target, whose device may be another one.
+/// Query of the database. For the hash of a record, the key is that of the record's group. For a
+/// workload, it is the key of the best known record, whose target or device may differ from those
+/// asked for, or the workload's own key if no record is known.
 struct Asked {
   db::Key key;
-  std::optional<db::Likeness> likeness = {};  ///< of the answer's device, where there is an answer
+  /// Likeness of the best known record's device to the one asked for; nullopt for a hash or if no
+  /// record is known.
+  std::optional<db::Likeness> likeness = {};
 };
 Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {
   SelectionFlags flags = f.selection;
@@ -105,7 +108,9 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
   return table;
 }
 
-/// Why there is no answer, and for what else there is one.
+/// The message about a key that has no answer. It counts the key's own records, which are not
+/// believed. It also names the targets, numbers of threads, layouts and versions of the code
+/// generator for which the workload has valid records.
 Result<std::string> why_none(db::Store& store, const db::Key& key) {
   int64_t own = 0;
   std::set<std::string> others;

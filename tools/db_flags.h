@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the verbs of `db` share: their flags, and the database that they name. Not thread-safe.
+// Shared parts of the verbs of `db`: their flags, and the database that these name. Not
+// thread-safe.
 
 #include <memory>
 #include <string>
@@ -29,7 +30,8 @@ struct DbFlags {
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
 
-/// The operand FILE stands for --db, as messages of the store suggest.
+/// Opens the database of the operand FILE, else that of --db. Messages of the store suggest
+/// commands with this operand.
 Result<db::Store> open_named(const DbFlags& flags, const Surroundings& here, db::OpenMode mode);
 
 /// The key of the group that a record belongs to.
@@ -44,9 +46,9 @@ Result<int> ship_command(const DbFlags& flags, const Surroundings& here);
 /// `db verify --top N`: measures the best kernels of this machine again, and stores that.
 Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
 
-/// `db explain`: what an answer rests on.
+/// `db explain`: shows the measurements that an answer of the database rests on.
 Verb db_explain_verb();
-/// `db serve`: the same and more in a browser.
+/// `db serve`: shows the database in a browser.
 Verb db_serve_verb();
 
 }  // namespace tw::tools

@@ -22,7 +22,8 @@
 namespace tw::tools {
 namespace {
 
-// What one request may take of the database, and wait for it.
+// Limits of one request: the time for reading the database, and for waiting until other processes
+// release it.
 constexpr int64_t most_reading_ms = 5'000;
 constexpr int64_t most_waiting_ms = 2'000;
 constexpr size_t least_token_characters = 16;
@@ -44,7 +45,8 @@ bool is_token_character(char c) {
          std::string_view("-._~").find(c) != std::string_view::npos;
 }
 
-/// Of letters, digits and "-._~", which mean the same in an address.
+/// Reads the token. It consists of letters, digits and "-._~", which need no escaping in an
+/// address.
 Result<std::string> read_token(const std::string& path) {
   TW_TRY(const std::string text, read_text(path, "serve", "a token"));
   const std::string token(trim(text));

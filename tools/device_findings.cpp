@@ -58,8 +58,9 @@ Finding examine(const std::string& name, const Opened& device) {
   return {name, describe((*device)->facts())};
 }
 
-/// Of one driver, which says by a Usage error that there are no more. What is wrong with all
-/// devices is wrong with the driver, and said once.
+/// Appends a finding for each device of one driver. A Usage error of the driver marks the end of
+/// its devices. If the first two devices fail with the same message, the driver itself is faulty,
+/// and a single finding with the driver's name says so.
 void add_devices(const std::string& kind, Open open, std::vector<Finding>& findings) {
   for (int index = 0; index < most_devices; ++index) {
     const Opened device = open({.index = index});

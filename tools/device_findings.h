@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `doctor` finds, and its findings about GPUs: drivers, each device, what compiles for them.
+// The type of the findings that `doctor` prints, and the findings about GPUs: the drivers, each
+// device, and the compiler for them.
 
 #include <optional>
 #include <string>
@@ -12,11 +13,11 @@
 
 namespace tw::tools {
 
-/// One examined thing. A failure carries the exit code that it means for tuning on the processor.
+/// Result of one check. If tuning on the processor fails because of it, `failure` is the exit code.
 struct Finding {
   std::string name, text;
   std::optional<ErrorCode> failure = std::nullopt;
-  bool present = true;  ///< false: not here or of no use now, which is no failure
+  bool present = true;  ///< false: missing or unusable, which alone is no failure
 };
 
 /// The finding that tuning fails for this reason.

@@ -76,7 +76,8 @@ Finding plugin(const DoctorFlags& flags) {
   return {"code generator", *toolchain};
 }
 
-/// What a tool prints first about its version.
+/// The first line that a tool prints about its version. A missing tool is a failure only if
+/// `needed`.
 Finding tool(const std::string& name, const char* purpose, bool needed) {
   const auto output = codegen::run_command({name, "--version"}, command_timeout_ns);
   if (output) return {name, output->substr(0, output->find('\n'))};
@@ -162,7 +163,7 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   for (Finding& finding : more) findings.push_back(std::move(finding));
 }
 
-/// What was found, and what became of the calibration where one was asked for.
+/// All findings, and the status of the calibration, which is OK if none was asked for.
 struct Examination {
   std::vector<Finding> findings;
   Status calibrated;

@@ -32,13 +32,13 @@ struct ExplainFlags {
   std::string format = "table";
 };
 
-/// What is known of a schedule without running it.
+/// Static analysis of a schedule; the kernel is compiled but not run.
 struct Analysis {
   cost_model::KernelFacts facts;
   double predicted_ns = 0;
   std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
-  std::optional<GpuExplanation> gpu;  ///< of a GPU's kernel
+  std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors
 };
 
 /// The fastest other schedule of the same workload under the same layouts, and the steps that only
@@ -50,7 +50,7 @@ struct Rival {
   double predicted_ns = 0;   ///< by the analytic model, beside a schedule that was not measured
 };
 
-/// Of registers, in the instructions.
+/// Number of register spills in the instructions of the compiled kernel.
 Result<int> count_spills(const Selection& s, const std::string& schedule,
                          const tuner::Environment& environment) {
   TW_TRY(const runtime::Artifact artifact,
@@ -157,7 +157,8 @@ Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& 
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/// Of the time of a phase's busiest thread, what an even split would need; the worst phase counts.
+/// Load balance of the threads in the worst phase: the time of an even split of the phase's tasks,
+/// divided by the time of its busiest thread.
 double balance(const cost_model::KernelFacts& facts, int threads) {
   double worst = 1;
   for (const cost_model::PhaseFacts& phase : facts.phases)
@@ -206,7 +207,7 @@ void add_what_is_particular(const Selection& s, const Analysis& a, Facts& facts)
                                             100 * balance(a.facts, s.threads)));
 }
 
-/// Lanes of a GPU's warps are among what is particular of it.
+/// Shares of useful work. The active lanes of a GPU's warps are part of the GpuExplanation instead.
 std::string work_text(const Analysis& a) {
   std::string text = fmt::format("{:.1f} % of the operations are useful, ",
                                  100 * share(a.facts.useful_flops, a.facts.flops));
@@ -245,7 +246,8 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   return facts;
 }
 
-/// Its latency is the record's; the bandwidth, of this moment where the record is of this machine.
+/// The roofline with the latency of the record. The bandwidth is measured at this moment if the
+/// record is of this machine, and is unknown otherwise.
 Roofline line_of(const Selection& s, const tuner::Clock& clock) {
   if (!s.record)
     return with_algorithm(roofline(s.workload, s.target, s.threads, 0, 0), s.workload.compute,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What an answer of the database rests on, in words and as JSON. Thread-safe.
+// The evidence for an answer of the database, as text and as JSON. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -15,7 +15,7 @@ std::string show_likeness(const db::Explanation& explanation);
 /// "3 sessions of 2 machines, 7 trials: 9.8 µs to 10.4 µs"
 std::string show_agreement(const db::Explanation& explanation);
 
-/// With the first `count` of the records that are not used.
+/// The explanation as JSON, with the first `count` of the records that are not used.
 nlohmann::json as_json(const db::Explanation& explanation, size_t count);
 
 }  // namespace tw::tools

@@ -21,7 +21,7 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 double percent(double share) { return 100 * share; }
 
-/// How much more the slowest multiprocessor has to do than the average one.
+/// Text about the load of the busiest multiprocessor relative to the average one.
 std::string tail_text(const GpuPhaseFacts& facts) {
   return facts.tail > 1.005
              ? fmt::format("the busiest multiprocessor has {:.2f} times the average", facts.tail)
@@ -130,7 +130,7 @@ GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::
   for (size_t i = 0; i < facts.phases.size(); ++i) {
     GpuPhase phase{facts.phases[i], std::nullopt, {}};
     if (is_told) phase.compiled = compiled->functions[i];
-    // What a thread cannot have is spilled.
+    // Registers beyond the limit of a thread are spilled.
     const double registers =
         std::min(phase.registers(), double(target.machine.gpu->registers_per_thread));
     phase.residency = cost_model::residency(phase.facts.threads, registers,

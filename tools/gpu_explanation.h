@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `explain` says of a kernel for a GPU beyond the times of its resources: how its blocks fill
-// the multiprocessors, how its warps use memory, and what the compiler made of it. Thread-safe.
+// Facts that `explain` prints about a GPU kernel in addition to the times of its resources: how its
+// blocks fill the multiprocessors, how its warps access memory, and the registers, spills and
+// advice that the compiler reports. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -41,12 +42,14 @@ struct GpuExplanation {
   double spilled_bytes() const;
 };
 
-/// Compiles the program where NVRTC is there; where it is not, or has nothing to say, what a
-/// thread takes is estimated, and the reason is part of the result.
+/// Compiles the program with NVRTC to get the registers and spills of each phase. If it does not
+/// compile, or the compiler reports nothing about its phases, registers and spills are estimates,
+/// and `estimated_because` has the reason.
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc);
 
-/// For people; the names of several phases begin with their number.
+/// Facts for people. If there are several phases, the name of each fact begins with the phase
+/// number.
 Facts as_facts(const GpuExplanation& explanation);
 nlohmann::json as_json(const GpuExplanation& explanation);
 

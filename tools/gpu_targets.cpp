@@ -17,8 +17,9 @@ namespace {
 
 using runtime::DeviceFacts;
 
-/// Where a chip has instructions of its own alone ("sm_90a"), kernels may use them. A chip that is
-/// not known is an error, although older kernels run on it.
+/// The target of a device: its architecture-specific variant ("sm_90a") if it has one, so that
+/// kernels may use the instructions of this architecture alone. An unknown architecture is an
+/// error, although kernels for older architectures run on it.
 Result<Target> target_of(const DeviceFacts& facts) {
   const std::vector<Target> targets = runtime::targets_of(facts);
   if (!targets.empty() && targets.front().gpu.starts_with(facts.architecture))
@@ -35,8 +36,8 @@ std::optional<int> device_index(std::string_view text) {
   return static_cast<int>(*index);
 }
 
-/// Whether opening failed for a reason that no other target would change: the driver lists no such
-/// device, or it is in use.
+/// True if opening failed for a reason that does not depend on the target: the driver lists no such
+/// device, or the device is in use.
 template <typename Device>
 bool is_final(const Result<Device>& device) {
   return !device &&

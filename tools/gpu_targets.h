@@ -14,12 +14,14 @@
 
 namespace tw::tools {
 
-/// Whether the text names a GPU target: "cuda", "cuda:1", "cuda:sm_90a", "opencl", "opencl:1".
+/// True if the text names a GPU target: "cuda", "cuda:1", "cuda:sm_90a", "opencl" or "opencl:1".
 bool names_gpu(const std::string& text);
 
-/// "cuda" is the architecture of this machine's first GPU, "cuda:1" that of its second: an
-/// Environment error says in one line what is missing, the driver, NVRTC or both. Of the others it
-/// is in `missing`. Usage: the driver lists no such device.
+/// The target that the text names. "cuda" is the architecture of this machine's first GPU, "cuda:1"
+/// that of its second. If the driver or NVRTC is missing for these two forms, an Environment error
+/// names in one line all that is missing. For an architecture ("cuda:sm_90a") and for OpenCL,
+/// `missing` lists it instead. Usage: the driver lists no such device. TryLater: the device is in
+/// use.
 Result<ChosenTarget> chosen_gpu(const std::string& text, const codegen::NvrtcOptions& nvrtc);
 
 /// Opens the device that `named` means, "opencl:1", for kernels of a GPU's target; the first of its

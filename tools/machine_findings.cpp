@@ -45,7 +45,7 @@ Finding memory(const Machine& machine) {
                       format_double(machine.cores_that_fill_memory))};
 }
 
-/// Where the numbers come from, or could come from.
+/// Finding about the origin of the machine's numbers: the newest calibration, or how to make one.
 Finding calibration(const Target& host, db::Store* store) {
   Result<std::optional<db::Calibration>> newest = std::optional<db::Calibration>();
   if (store) newest = store->newest_calibration(host.to_string(), tuner::device_text(host));

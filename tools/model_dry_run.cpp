@@ -24,7 +24,7 @@ struct PlannedKernel {
   int64_t known_trials = 0;
 };
 
-/// What tuning would begin with for one variant of the network.
+/// One variant of the network, and the kernels of the plan that its tuning would begin with.
 struct PlannedRun {
   const ModelRun* run = nullptr;
   std::vector<PlannedKernel> kernels;

@@ -15,7 +15,7 @@
 
 namespace tw::tools {
 
-/// Whether the operand of a verb names a file and not the beginning of a record's hash.
+/// True if the operand of a verb names a file, and not the beginning of a record's hash.
 bool is_file_operand(const std::string& operand);
 
 struct ModelRunFlags {
@@ -43,7 +43,7 @@ Result<int> show_model(const std::string& path, const std::string& format,
 
 // Descriptions of one variant of a model, by its number.
 
-/// How often a step runs in one call: the trips of its loop, or 1.
+/// Number of runs of a step in one call: the trip count of its loop, or 1 outside of loops.
 int64_t runs_of(const runtime::ModelVariant& variant, size_t step);
 /// The name of a step, and the number of its runs if there are several.
 std::string name_with_runs(const runtime::ModelVariant& variant, size_t step);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks on their way from ONNX to a file (tune --model), and what is printed of them. Values;
-// not thread-safe.
+// State of networks in `tune --model`, from the ONNX file to the file for the runtime, and the
+// output about them. Values; not thread-safe.
 
 #include <memory>
 #include <string>
@@ -20,16 +20,16 @@
 
 namespace tw::tools {
 
-/// Whether a network is faster with a pass or without it, by the measured kernels of both.
+/// Comparison of a network with and without an optional pass over its graph.
 struct FusionChoice {
   std::string pass;
-  double with_ns = 0, without_ns = 0;  ///< sums of the cheapest plans
-  /// Whether all kernels of both plans were measured; if not, the pass stays.
+  double with_ns = 0, without_ns = 0;  ///< summed kernel times of the cheapest plans
+  /// True if all kernels of both plans were measured. Otherwise the pass is kept.
   bool is_measured = false;
   bool is_left_out = false;
 };
 
-/// A variant of a network on its way to the file.
+/// State of one variant of a network, from the import to the file.
 struct ModelRun {
   std::string name;
   Dimensions dimensions;
@@ -38,13 +38,13 @@ struct ModelRun {
   std::vector<std::string> left_out;  ///< passes that were not applied
   std::vector<FusionChoice> fusions;
   tuner::TunedNetwork tuned;
-  size_t written = 0;               ///< number of the plan in `model`
-  std::vector<double> measured_ns;  ///< of plans as wholes; empty: none was measured
-  size_t measured = 0;              ///< which of these is that of `model`
+  size_t written = 0;               ///< index in `tuned.plans` of the plan in `model`
+  std::vector<double> measured_ns;  ///< latencies of whole plans; empty: none was measured
+  size_t measured = 0;              ///< index in `measured_ns` of the latency of `model`
   double importing_s = 0, building_s = 0;
   runtime::ModelFile model;
-  size_t bands = 0;                ///< that steps of `model` may run in (tuner/bands.h)
-  std::vector<size_t> unverified;  ///< of each plan that was built: kernels that were never run
+  size_t bands = 0;  ///< number of bands that steps of `model` may run in (tuner/bands.h)
+  std::vector<size_t> unverified;  ///< number of kernels that were never run, for each built plan
 };
 
 /// A tuned network: its variants, and the file that they are joined in.

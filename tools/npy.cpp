@@ -92,7 +92,8 @@ class NpyReader {
     return NpyFile{bytes_.substr(begin, length), bytes_.substr(begin + length)};
   }
 
-  /// What follows `key` up to one of the characters in `ends`, trimmed.
+  /// The text between `key` and the next character that is in `ends`, trimmed. Invalid if the
+  /// header has no such entry.
   Result<std::string_view> entry(std::string_view header, std::string_view key,
                                  std::string_view ends) const {
     const size_t at = header.find(key);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a tuning run is watched: on a terminal one line that is redrawn, elsewhere a line every five
-// seconds, always on standard error. A thread keeps it alive while the run is busy with one thing.
+// Progress display of a tuning run, on standard error. On a terminal it is one line that is
+// redrawn, elsewhere a new line every five seconds. A thread of its own draws it, so that it stays
+// up to date during a long step of the run.
 
 #include <condition_variable>
 #include <mutex>
@@ -28,7 +29,7 @@ class ProgressDisplay {
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
-  /// Any thread; cheap.
+  /// Sets the progress to draw. Any thread may call it; cheap.
   void update(const tuner::Progress& progress);
 
  private:
@@ -37,7 +38,7 @@ class ProgressDisplay {
 
   const Surroundings* here_;
   std::string title_;
-  std::mutex mutex_;  // of the members below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable stopping_;
   bool stop_ = false;
   bool drawn_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How results look: tables for people, CSV and JSON for programs. Locale-independent; thread-safe.
+// Output formats of results: tables for people, CSV and JSON for programs. Locale-independent;
+// thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -19,8 +20,8 @@
 
 namespace tw::tools {
 
-/// Of everything that `--format json` prints. Fields are added without a new version; a change of
-/// what one means needs one.
+/// Version of all documents that `--format json` prints. Added fields do not change the version; a
+/// new meaning of a field does.
 inline constexpr int json_schema_version = 1;
 
 struct Table {
@@ -35,10 +36,10 @@ std::string as_text(const Table& table, bool color = false, int columns = 0);
 std::string as_text(const Table& table, const Surroundings& here);
 /// Number of characters (code points), not bytes.
 size_t width(std::string_view text);
-/// A name and what is to be said of it a line, names first.
+/// Pairs of a name and a text. as_text() prints one pair a line, the name first.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string as_text(const Facts& facts);
-/// RFC 4180.
+/// The table as CSV (RFC 4180).
 std::string as_csv(const Table& table);
 /// Prints as_csv() as it is: a program reads the cells.
 Status print_csv(const Table& table);

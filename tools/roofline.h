@@ -23,7 +23,9 @@ struct Roofline {
   /// The steps by which the kernel computes by other operations than those that `flops` counts, as
   /// schedules::algorithm_text(); empty: it does not.
   std::string algorithm = {};
-  double products = 0, declared_products = 0;  ///< that are summed: by the kernel, as declared
+  /// Numbers of products that the kernel sums and that the declared compute sums; 0 without an
+  /// algorithm.
+  double products = 0, declared_products = 0;
   dsl::Traffic traffic;
   std::string level;          ///< smallest level that holds the arrays, as tuner::MemoryLevel;
                               ///< empty: unknown
@@ -33,9 +35,9 @@ struct Roofline {
   double gb_per_s() const { return latency_ns > 0 ? traffic.bytes() / latency_ns : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
   double level_share() const { return level_gb_per_s > 0 ? gb_per_s() / level_gb_per_s : 0; }
-  /// Whether the arithmetic intensity is below the machine's balance: whether at the bandwidth of
-  /// the level the bytes take longer than the operations do at the peak. Where either is unknown,
-  /// whether there is less than one operation per byte.
+  /// True if the arithmetic intensity is below the machine's balance, that is, if the bytes take
+  /// longer at the level's bandwidth than the operations at the peak. If the bandwidth or the peak
+  /// is unknown: true if there is less than one operation per byte.
   bool is_memory_bound() const;
 };
 
@@ -61,7 +63,7 @@ Facts speeds(const Roofline& line);
 std::string leading_speed(const Roofline& line);
 /// The object "memory" in the JSON output of verbs.
 nlohmann::json memory_json(const Roofline& line);
-/// The object "algorithm" there; null of kernels that do the operations that are declared.
+/// The object "algorithm" in the JSON output; null for kernels that do the declared operations.
 nlohmann::json algorithm_json(const Roofline& line);
 
 }  // namespace tw::tools

@@ -77,16 +77,16 @@ Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& 
 
 struct Timed {
   tuner::Estimate estimate;
-  std::string disturbed;  ///< by what it was throughout; empty: it was not
+  std::string disturbed;  ///< what disturbed the whole timing; empty: nothing did
 };
 
-/// A kernel where it runs.
+/// A kernel that is loaded on the processor or on a device.
 struct Callable {
-  /// What a call on these inputs gives, both as they are declared.
+  /// Returns the outputs of a call on these inputs. Both are logical arrays.
   std::function<Result<dsl::Arrays>(const dsl::Arrays&)> call;
-  /// Of a call on these inputs, timed as the tuner times it.
+  /// Returns the time of a call on these inputs, measured as the tuner does.
   std::function<Result<Timed>(const dsl::Arrays&)> time;
-  Facts::value_type place;  ///< that it runs on
+  Facts::value_type place;  ///< the threads or the device that it runs on, as a fact to print
 };
 
 /// One call as a caller's program makes it: of a function of logical arrays, inputs first.
@@ -108,7 +108,8 @@ Result<dsl::Arrays> call_on_arrays(
   return outputs;
 }
 
-/// What a call has to convert is part of its time: nothing that is kept in a layout asked for.
+/// Loads the kernel for this processor. The time of a call includes the layout conversions that it
+/// makes (tuner::Conversions); arrays that the caller keeps in a layout asked for need none.
 Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
                               const tuner::Clock& clock) {
   TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
@@ -153,7 +154,8 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
   return callable;
 }
 
-/// On arrays that are in the device's memory; one program measures on a device at a time.
+/// Times a call on arrays in the device's memory. It first waits for the turn of this process, as
+/// one program measures on a device at a time.
 Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                              const dsl::Arrays& inputs, const tuner::Clock& clock) {
   TW_TRY(const tuner::DeviceTurn turn, turn_on(*kernel.device(), clock));
@@ -190,7 +192,8 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
   return callable;
 }
 
-/// From the cache of compiled kernels, else compiled, verified and put there.
+/// The artifact from the cache of compiled kernels. A kernel that is not there is compiled,
+/// verified and stored there.
 Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here,
                                       Selection& s) {
   const PlaceFlags& place = flags.selection.place;
@@ -269,7 +272,7 @@ Result<int> run_model_file(const RunFlags& flags, const Surroundings& here) {
   return run_model(model, here);
 }
 
-/// The flags of networks say nothing of a kernel.
+/// Fails with Usage if a flag is given that applies to networks only.
 Status check_no_model_flags(const ModelRunFlags& flags) {
   if (flags.inputs.empty() && flags.outputs.empty() && flags.variant < 0 && !flags.profile &&
       flags.trace.empty())

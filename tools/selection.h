@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which kernel a verb is about: a record by the beginning of its hash, or the best one known for a
-// workload, a target and a number of threads; and where databases and compiled kernels lie.
-// Not thread-safe.
+// Selection of the kernel that a verb works on: a record by the beginning of its hash, or the best
+// record known for a workload, a target and a number of threads. Also the paths of databases and of
+// compiled kernels. Not thread-safe.
 
 #include <functional>
 #include <optional>
@@ -45,14 +45,15 @@ std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// The same above the layers of the flags. To read, a file need not be there where a layer is.
+/// open_database() above the layers of the flags. For reading, the database file may be missing if
+/// there is a layer.
 Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
                                db::OpenMode mode);
 /// Options for stores that answer one request each: they wait for another process only so long, and
 /// say nothing on standard error.
 db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
-/// To read, layered. Without a database file and layers, none; damaged or foreign files, and
-/// servers without tables, are errors.
+/// Opens the database and its layers for reading. nullopt if there is neither a database file nor a
+/// layer. Damaged or foreign files, and servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
@@ -72,7 +73,7 @@ struct SelectionFlags {
 Flag hash_operand(SelectionFlags& flags);
 std::vector<Flag> flags_of(SelectionFlags& flags);
 
-/// A device that a record was measured on, where it is another than this machine's.
+/// The device that a record was measured on, if it differs from this machine's.
 struct OtherDevice {
   std::string name;  ///< as in the record; empty: it is this machine's
   db::Likeness likeness = db::Likeness::Exact;
@@ -85,23 +86,24 @@ struct Selection {
   dsl::Workload workload;
   Target target;  ///< tuned for the machine that `tune` with this database would use
   bool runs_here = true;
-  std::string missing;  ///< why not, as missing_text() tells it
+  std::string missing;  ///< missing_text() if `runs_here` is false
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<HandSchedule> by_hand;  ///< of --schedule
   /// None: nothing is known about the workload, or about the schedule by hand.
   std::optional<db::Record> record;
   OtherDevice other_device = {};  ///< of the record
-  std::string layer = {};         ///< that the record is from; empty: the database itself
+  std::string layer = {};         ///< layer that has the record; empty: the database itself
   /// True once schedule_of() gave the default schedule, as the one that the cost model prefers is
   /// illegal.
   bool takes_default = false;
 };
-/// Usage where the hash is of no record, or of several; errors of --schedule as
-/// read_hand_schedule()'s.
+/// Selects the kernel of the flags. NoCandidate if no record has the hash; Usage if several have
+/// it; errors of --schedule as read_hand_schedule()'s.
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
-/// Whether the operand names the file of a network. Usage where --schedule is given beside it.
+/// True if the operand names the file of a network. Usage if --schedule or a workload is given with
+/// it.
 Result<bool> names_network(const SelectionFlags& flags);
 
 /// The device of the record where it is another than the target's at hand; else empty. The target
@@ -141,15 +143,14 @@ Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& wo
 /// The default schedule of the workload's space, without a search. Errors as Space::derive().
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
 
-/// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
-/// before the work, not after it.
+/// Creates the cache directory if it is missing. Environment if kernels cannot be stored in it.
+/// Call it before the work, so that the error does not come after it.
 Status check_cache(const PlaceFlags& flags, const Surroundings& here);
-/// Where that is.
+/// Path of the cache directory.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 
 /// Checks before the work that a file can be made at the path. Fails with Usage for a device or a
-/// pipe, and, naming `example`
-/// in it, for a directory; else with Environment.
+/// pipe, and, naming `example` in it, for a directory; else with Environment.
 Status check_output(const std::string& path, std::string_view example = "kernel.twart");
 /// Usage if the output is the file `input`, under this or another name.
 Status check_keeps(const std::string& input, const std::string& output);
@@ -160,7 +161,7 @@ tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string&
                                        const dsl::Workload& workload,
                                        std::string_view flag = "--output");
 
-/// Where a Session of the runtime looks for the kernel.
+/// Path in the cache at which a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
                             const runtime::KernelInfo& info);
 Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,

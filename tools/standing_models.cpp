@@ -33,7 +33,8 @@ bool is_model_name(const std::string& text) {
   });
 }
 
-/// What a script that fails says in the end.
+/// The last line of the message about a failed script. The message ends with the script's standard
+/// error.
 std::string last_line(const std::string& message) {
   const std::vector<std::string> lines = split(trim(message), '\n');
   return std::string(trim(lines.back()));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the program takes from the world around it, read once at its start: environment, clocks, the
-// host's name, a random session name, the terminal. Everything else gets it passed in.
-// A plain value, thread-safe to share.
+// Inputs of the program from its process and system, read once at its start: environment variables,
+// clocks, the host's name, a random session name, and the terminal. All other code gets them as an
+// argument. A plain value, which threads may share.
 
 #include <string>
 #include <vector>
@@ -25,19 +25,21 @@ struct Surroundings {
   int output_columns = 0;  ///< of the terminal that output goes to; 0: it is none
 };
 
-/// `argv0` as main() got it.
+/// Reads the surroundings of this process. `argv0` is argv[0] of main().
 Surroundings look_around(const char* argv0);
 
-/// TILEWRIGHT_<NAME> is set: "dry-run" asks for TILEWRIGHT_DRY_RUN.
+/// Name of the environment variable of a flag: "dry-run" has TILEWRIGHT_DRY_RUN.
 std::string environment_name(std::string_view flag);
+/// True if the environment variable of the flag is set and not empty.
 bool is_in_environment(std::string_view flag);
 
 /// Makes the directory, with its parents, private to the user. Environment when it cannot, Invalid
 /// when it is another user's: kernels in it would be run.
 Status make_private_directory(const std::string& path);
 
-/// The kernel of a small stack kills programs without a word: raises the limit to what is needed,
-/// or says so (Environment). Call it first of all.
+/// Raises the stack limit to the size that the program needs; Environment if that fails. The
+/// operating system kills a program that overflows its stack, without a message. Call it first of
+/// all.
 Status ensure_stack();
 
 }  // namespace tw::tools

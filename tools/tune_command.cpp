@@ -77,7 +77,7 @@ int interrupted(const Surroundings& here) {
 
 namespace {
 
-/// --resume promises to go on from something.
+/// Fails with Usage if --resume is given and the database has no trials to continue from.
 Status check_resume(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target) {
   if (!flags.resume) return {};
@@ -152,8 +152,8 @@ Status count_trials(const dsl::Workload& workload, const Target& target, const T
   return {};
 }
 
-/// What is known of a workload whose kernel an interrupt left no time to compile: the best record
-/// of the database, without an artifact. None where there is no record.
+/// The outcome of a workload whose kernel was not compiled because of an interrupt: the best record
+/// of the database, without an artifact. nullopt if there is no record.
 Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const Surroundings& here,
                                                    const Job& job, const Target& target,
                                                    db::Store& store, const Error& why) {
@@ -188,8 +188,9 @@ void note_doubt(db::Store& store, const db::Record& best) {
   }
 }
 
-/// Sorts results into those with a kernel, which is kept, and the others. Of those that were
-/// interrupted, what the database knows is the result.
+/// Makes an outcome of each result with a kernel, which is stored, and adds the failed jobs to
+/// `others`. For a job that was interrupted, the outcome is the best record of the database, if
+/// any.
 std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
                           const std::vector<Job>& jobs, const Target& target, db::Store& store,
                           std::vector<Result<tuner::Tuned>> results, WithoutResult& others) {
@@ -231,8 +232,8 @@ std::string reason_of(const WithoutResult::Failed& failed) {
   return reason;
 }
 
-/// One workload of a suite that cannot be tuned leaves the others alone. Those that fail for the
-/// same reason share a line.
+/// Prints notes about the workloads of a suite that have no kernel. Those that fail for the same
+/// reason share a line.
 void note_failures(const WithoutResult& others) {
   std::vector<std::string> interrupted;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
@@ -257,8 +258,8 @@ void note_failures(const WithoutResult& others) {
          join(interrupted, ", "));
 }
 
-/// A suite of which some workloads have a kernel has a result: that others found no candidate, most
-/// often for want of time, is said and no failure of the run.
+/// The status of the run. If some workloads have a kernel, it is no failure of the run that others
+/// found no candidate, most often for lack of time.
 Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& others) {
   for (const Outcome& outcome : outcomes)
     if (outcome.tuned.unstored) return tl::unexpected<Error>(*outcome.tuned.unstored);
@@ -288,7 +289,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(results);
   std::vector<Outcome> outcomes =
       kept(flags, here, jobs, target.target, store, std::move(*results), others);
-  // What a farm measured is told by its device.
+  // Results of a farm name its members' device if it differs from this machine's.
   for (Outcome& o : outcomes)
     if (farm) o.other_device = other_device_of(o.tuned.best, host_target());
   // An interrupt is answered at once: nothing more is measured.
@@ -320,7 +321,8 @@ Status check_threads(const TuneFlags& flags, const Target& target) {
                           flags.target.threads, target.to_string()));
 }
 
-/// Whether kernels for the target, on so many threads, can be measured here.
+/// Fails if kernels for the target, on this number of threads, cannot be measured on this machine.
+/// Effort none measures nothing and always passes.
 Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
   if (flags.effort == "none") return {};
   if (!target.missing.empty())

@@ -28,7 +28,8 @@ namespace {
 
 constexpr std::string_view default_output = "net.twart";
 
-/// What networks are tuned for, what measures their kernels, and where records go.
+/// Context of tuning networks: the target, the farm that measures kernels (nullopt: this machine
+/// does), the database that stores records, and the environment.
 struct Site {
   const Target& target;
   const std::optional<tuner::Farm>& farm;
@@ -36,7 +37,7 @@ struct Site {
   const tuner::Environment& environment;
 };
 
-/// What building and measuring whole networks needs.
+/// Context of building and measuring whole networks, with the kernels that were built.
 struct Workshop {
   const TuneFlags& flags;
   const ChosenTarget& target;
@@ -54,8 +55,9 @@ constexpr double building_share = 0.15, longest_building_s = 5;
 // Bound on the time in which a run plans and builds after an interrupt: networks of some hundred
 // distinct kernels are built in it on two cores.
 constexpr double longest_closing_s = 20;
-// The share of the budget in which a network without one of its fusions is tuned, whose kernels are
-// mostly those that it has with it; and the time in which new ones would not be measured.
+// The share of the budget for tuning a network without one of its fusions. Most of its kernels are
+// those of the network with the fusion. In less than the least time, new kernels would not be
+// measured.
 constexpr double fusion_share = 0.1, least_fusion_s = 4;
 
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
@@ -122,7 +124,7 @@ tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings
     options.start_workers = [&site](const tuner::TuneOptions& tuning) {
       return tuner::start_workers(*site.farm, tuning.threads, site.environment, tuning.timeout_s);
     };
-  // Where whole networks are not measured, plans are chosen by their costs.
+  // If whole networks are not measured, only the plan with the lowest cost is needed.
   if (!measures(flags) || site.farm)
     options.plans = 1;
   else

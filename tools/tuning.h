@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the parts of the verb `tune` share: its flags, the workloads that they mean, and what is
-// printed of the results. Not thread-safe.
+// Shared parts of the verb `tune`: its flags, the workloads that they select, and the output of
+// results. Not thread-safe.
 
 #include <optional>
 #include <string>
@@ -40,27 +40,27 @@ struct TuneFlags {
 struct Job {
   std::string name;  ///< in the suite; empty: the only one
   dsl::Workload workload;
-  double weight = 1;  ///< how often the network has it
+  double weight = 1;  ///< number of occurrences in the network
   /// The schedule that is measured first, as tuner::TaskSpec has it.
   std::string schedule = {};
 };
 
-/// What became of a job.
+/// Result of a job for which a kernel is known.
 struct Outcome {
   const Job* job = nullptr;
   tuner::Tuned tuned;
-  std::string artifact;         ///< path; empty: it could not be written
-  std::optional<Error> unkept;  ///< why not
-  Roofline roofline;            ///< of the best
-  OtherDevice other_device;     ///< that the best was measured on
-  std::string layer;            ///< that the best is from; empty: the database itself
+  std::string artifact;         ///< path of the compiled kernel; empty: see `unkept`
+  std::optional<Error> unkept;  ///< reason why there is no artifact
+  Roofline roofline;            ///< roofline of the best record
+  OtherDevice other_device;     ///< device of the best record, if it is not this machine's
+  std::string layer;            ///< layer that has the best record; empty: the database itself
 };
 
 tuner::TuneOptions options_of(const TuneFlags& flags);
 
-/// The line that was typed, which goes on from what is known.
+/// The command line of this run. Run again, it continues from the stored trials.
 std::string resume_line(const Surroundings& here);
-/// Says how to go on, and returns the exit code.
+/// Prints a note with the command that continues the run, and returns the exit code.
 int interrupted(const Surroundings& here);
 
 /// Writes a compiled kernel to --output, else where a session of the runtime looks for it.
@@ -77,7 +77,7 @@ struct WithoutResult {
   std::vector<Failed> failed;
 };
 
-/// To standard output in the format asked for.
+/// Prints the results to standard output in the format of the flags.
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others);
 
@@ -88,7 +88,7 @@ Status check_page(const TuneFlags& flags);
 Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs);
 Status write_network_page(const TuneFlags& flags, const Surroundings& here,
                           const std::string& model);
-/// Says that an interrupted run wrote none.
+/// Prints a note that an interrupted run wrote no page.
 void note_missing_page(const TuneFlags& flags);
 
 /// --dry-run: prints the space, the default schedule and what is known.

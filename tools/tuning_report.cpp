@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tune` prints of its results.
+// The output of `tune` about its results.
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ std::string result_text(const Outcome& o) {
                      show_share(o.tuned.next_minute_gain));
 }
 
-/// What is said of one result.
+/// The facts that are printed about one result.
 Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
   const db::Record& best = o.tuned.best;
   Facts facts = {{"result", result_text(o)}};

@@ -37,10 +37,11 @@ struct DryRun {
   std::string beginning;         ///< configuration of that point, or of the nearest one
   int64_t known = 0;
   std::optional<db::Record> best;
-  std::string layer;  ///< that the best is from; empty: the database itself
+  std::string layer;  ///< layer that has `best`; empty: the database itself
 };
 
-/// Where in its space the search begins.
+/// Sets the point of the space at which the search begins: that of the job's schedule, or the
+/// nearest one. Does nothing for a job without a schedule.
 Status look_at_beginning(const schedules::Space& space, const Job& job, DryRun& found) {
   if (job.schedule.empty()) return {};
   TW_TRY(const schedules::Schedule schedule,

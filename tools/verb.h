@@ -24,8 +24,8 @@
 
 namespace tw::tools {
 
-// What a flag's text has to be, and the variable that receives it. The variable's value at
-// declaration is the default.
+// Types of flag values. Each states which texts are valid, and points to the variable that receives
+// the value. The variable's value when the flag is declared is the default.
 struct Switch {
   bool* value;
 };

@@ -42,7 +42,7 @@ Result<std::vector<std::string>> checked_labels(const std::string& text) {
   return labels;
 }
 
-/// What the member offers to a farm: names of resources.
+/// Names of the resources that the member offers to a farm.
 Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target& target) {
   std::vector<std::string> resources;
   if (flags.offers != "build") resources = {"device", tuner::device_resource(target)};

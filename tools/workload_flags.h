@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags by which verbs are told what to work on: an operator and its shape, an expression, or a
-// workload's key; the target and the threads of its kernel. Not thread-safe.
+// Flags that select what a verb works on: an operator and its shape, an expression, or a workload's
+// key; and the target and the threads of its kernel. Not thread-safe.
 
 #include <optional>
 #include <string>
@@ -41,14 +41,16 @@ std::vector<Flag> flags_of(TargetFlags& flags);
 
 struct ChosenTarget {
   Target target;
-  /// What this machine lacks to run its kernels: features, or for GPUs what is wrong.
+  /// Features that this machine lacks to run kernels of the target; for a GPU, reasons why it
+  /// cannot compile or run them. Empty if it can.
   std::vector<std::string> missing;
-  int device = 0;  ///< of a GPU: which of the driver's
+  int device = 0;  ///< index of a GPU among those of its driver
 };
 /// Caches and cores are this machine's where its kernels can run here. GPUs: gpu_targets.h.
 Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here);
 
-/// What is missing, as a clause for people. Where TILEWRIGHT_MAX_ISA is the cause, it says so.
+/// The missing features or reasons as a clause for people. It names TILEWRIGHT_MAX_ISA if that is
+/// the cause.
 std::string missing_text(const ChosenTarget& chosen);
 
 /// Text of a small file, or of standard input where the path is "-". Invalid where it cannot be

@@ -110,7 +110,7 @@ class Assembler {
     return {};
   }
 
-  /// What a loop keeps is alive as long as the loop runs.
+  /// Adds a loop. The storages that it keeps are alive during all of its trips.
   void add(const ScriptLoop& loop) {
     if (loop.end == loop.first) return;
     const int first = moments_[loop.first], last = moments_[loop.end - 1];
@@ -153,8 +153,8 @@ class Assembler {
         argument.storage);
   }
 
-  /// The tensor of the model that has this type and layout in this storage. Where storages lie is
-  /// known in the end.
+  /// Index of the model's tensor with this type and layout in this storage. place_storages() sets
+  /// its place in memory later.
   int tensor_in(runtime::ModelTensor tensor, size_t storage) {
     lifetimes_[storage].bytes = std::max(lifetimes_[storage].bytes, tensor.bytes);
     const auto [place, is_new] = tensors_.emplace(
@@ -250,8 +250,8 @@ class Assembler {
     return {};
   }
 
-  /// The array that has the storage, which is itself if it is no part, and where. A part of what
-  /// moves in a loop moves with it.
+  /// The array that contains a storage, and the position of the storage in it. A storage that is no
+  /// part is its own array. A part of a storage that moves in a loop moves with it.
   ScriptPart place_in_array(size_t storage) const {
     ScriptPart place{storage, 0};
     while (const auto& part = script_.storages[place.whole].part) {
@@ -299,7 +299,8 @@ class Assembler {
       runtime::ModelTensor& tensor = variant_.tensors[i];
       tensor.place = whole.place;
       tensor.at = is_in_arena ? at[part.whole] : whole.number;
-      // Of a concatenation's parts the place is known, and aligned.
+      // In the arena, a part with a fixed and aligned offset, such as a piece of a concatenation,
+      // needs no slide.
       const bool is_fixed = part.advance == 0 && part.at % runtime::arena_alignment == 0;
       if (is_in_arena && is_fixed)
         tensor.at += part.at;

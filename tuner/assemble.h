@@ -62,12 +62,13 @@ struct ScriptCall {
   bool is_measured = false;
 };
 
-/// Where a storage lies within another one.
+/// Position of a storage within another storage.
 struct ScriptPart {
   size_t whole = 0;  ///< index into Script::storages
   int64_t at = 0;    ///< offset in bytes
-  /// In a loop: the bytes by which it moves from trip to trip, and the number of different places
-  /// that it takes one after another. `period` is 0 where that is the number of trips.
+  /// In a loop: `advance` is the number of bytes by which the part moves from trip to trip, and
+  /// `places` the number of different positions that it takes in turn. `period` is `places`, or 0
+  /// if each trip has a position of its own.
   int64_t advance = 0, period = 0, places = 1;
 };
 
@@ -75,7 +76,7 @@ struct ScriptPart {
 struct ScriptStorage {
   runtime::Place place = runtime::Place::Arena;
   int64_t number = 0;                   ///< index of the graph's input or output, if `place` is one
-  std::optional<ScriptPart> part = {};  ///< its place in the storage of a concatenation, if any
+  std::optional<ScriptPart> part = {};  ///< its position, if it is a part of another storage
 };
 
 /// Calls that run several times.

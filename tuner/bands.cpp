@@ -36,7 +36,8 @@ std::vector<Unit> units_of(const Script& script) {
   return units;
 }
 
-/// Which units have to run one after the other because one writes what the other reads or writes.
+/// Dependences between units. Two units depend on each other if one of them writes what the other
+/// reads or writes; they then have to run in order.
 class Dependences {
  public:
   Dependences(const Script& script, const std::vector<Unit>& units) : script_(script) {

@@ -70,7 +70,8 @@ class Calibrator {
   Result<double> cycles(const Timing& timing) {
     std::vector<ProbeSample> samples;
     while (true) {
-      // What is known of the machine's speed grows with every sample, so all are judged anew.
+      // The watch learns more about the machine's undisturbed speed from every sample, so it judges
+      // all samples again.
       std::vector<double> undisturbed;
       std::optional<std::string> objection;
       for (const ProbeSample& sample : samples) {
@@ -183,7 +184,7 @@ Status measure_memory_of_all(Calibrator& calibrator, tw::Machine& machine) {
 
 // ---- caches ----
 
-/// How fast arrays of some size are read.
+/// Read bandwidth of an array of one size.
 struct LevelPoint {
   int64_t footprint;
   double bytes_per_cycle;
@@ -239,7 +240,8 @@ Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
     beyond = points.front().bytes_per_cycle;
     cache.bytes_per_cycle = rounded(beyond);
   }
-  // Loops over so small arrays are too short: of L1 the loads say more.
+  // Loops over arrays that fit into L1 are too short to be timed: the bandwidth of L1 follows from
+  // the core's rate of loads.
   machine.caches[0].bytes_per_cycle = machine.core.loads_per_cycle * machine.core.vector_bytes;
   return {};
 }

@@ -24,7 +24,7 @@
 
 namespace tw::tuner {
 
-/// What is timed; all but additions and instructions are of whole vectors.
+/// Operations that a Bench times. All but Addition and Instruction operate on whole vectors.
 enum class Probe {
   Addition,              ///< of integers, each dependent on the one before
   MultiplyAdd,           ///< independent ones
@@ -38,7 +38,7 @@ enum class Probe {
 class Bench {
  public:
   virtual ~Bench() = default;
-  /// Time of one operation, of some 10 us of them.
+  /// Time of one operation in ns, measured over some 10 us.
   virtual double operation_ns(Probe probe) = 0;
   /// Readies arrays of `footprint` bytes together, a part for each of `threads` threads, in the
   /// level of memory that holds them. Environment where the system refuses memory or threads,
@@ -62,9 +62,10 @@ inline constexpr int64_t calibration_budget_ns = 2'900'000'000;
 Result<tw::Machine> calibrate(const tw::Machine& described, Bench& bench, Watch& watch,
                               const Clock& clock, int64_t budget_ns = calibration_budget_ns);
 
-/// What the processor of this process is, executing vectors as the target's features allow: on one
-/// thread and, for main memory, on as many as the target's machine has cores. A machine that was
-/// assumed is named after the processor. Requires a target that it can run.
+/// Measures the processor of this process, with vectors as wide as the target's features allow: on
+/// one thread and, for main memory, on up to as many threads as the target's machine has cores. If
+/// the target's machine is an assumed one, the result has the name of the processor, where the
+/// system reports it. Requires a target that the processor can run.
 Result<tw::Machine> calibrate_processor(const Target& target, const Clock& clock,
                                         int64_t budget_ns = calibration_budget_ns);
 

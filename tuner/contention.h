@@ -16,13 +16,14 @@
 
 namespace tw::tuner {
 
-/// Where to read; tests name their own files.
+/// Files that read_counters() reads. Tests pass their own files.
 struct CounterSources {
   std::string stat = "/proc/stat";
   std::string pressure = "/proc/pressure/cpu";
 };
 
-/// Since boot or since the process began; nullopt where the system does not tell.
+/// Counters of the operating system, since boot or since the process began; nullopt where the
+/// system does not report one.
 struct Counters {
   std::optional<int64_t> involuntary_switches = {};
   std::optional<int64_t> steal_ns = {};     ///< taken by the hypervisor, all processors together
@@ -31,8 +32,8 @@ struct Counters {
 
 Counters read_counters(const CounterSources& sources);
 
-/// How often another task took the processor from a thread of this process, since it began; nullopt
-/// where the system does not tell.
+/// Number of involuntary context switches of all threads of this process since it began; nullopt
+/// where the system does not report it.
 std::optional<int64_t> involuntary_switches();
 
 struct Tolerance {

@@ -28,7 +28,7 @@ struct Deadline {
   }
 };
 
-/// Whether the result of a run needs what is waited for.
+/// Says if the result of a run depends on the work that is waited for.
 enum class Needed { No, ForResult };
 
 /// The stops of a run: a counter of the user's interrupts, and a time at which all waits end. The

@@ -12,12 +12,13 @@
 
 namespace tw::tuner {
 
-/// "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB; L3 32 MiB", and of a GPU
-/// "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB".
-/// Of a processor, the caches that the system reports, whatever a calibration says of them.
+/// Text of a device in records: "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB; L3 32 MiB" of a
+/// processor, "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB" of a GPU. The caches of
+/// a processor are those that the system reports, whatever a calibration says of them.
 std::string device_text(const Target& target);
 
-/// Whether a record is of the target and of its device, so that its latency is one of this machine.
+/// True if the record was measured for this target and on a device with the same device_text(), so
+/// that its latency holds for this machine.
 bool is_of_device(const db::Record& record, const Target& target);
 
 using runtime::with_facts;

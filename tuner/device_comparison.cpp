@@ -20,7 +20,7 @@ constexpr int64_t word_bytes = sizeof(uint32_t), result_bytes = sizeof(uint64_t)
 // is twice as long as one.
 constexpr int64_t blocks_per_multiprocessor = 4, least_elements_of_thread = 16;
 
-/// What is left of an array after its last whole word, as a word; requires fewer than 4 bytes.
+/// The bytes as one word; missing bytes are zeros. Requires at most 4 bytes.
 uint32_t word_of(std::span<const std::byte> rest) {
   uint32_t word = 0;
   if (!rest.empty()) std::memcpy(&word, rest.data(), rest.size());

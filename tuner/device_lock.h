@@ -22,10 +22,10 @@
 
 namespace tw::tuner {
 
-/// Where the tuners of a machine find each other's locks.
+/// Directory of the lock files, shared by all users of a machine.
 inline constexpr const char* places_of_all = "/tmp";
 
-/// The device is ours until this value goes.
+/// Exclusive use of the device, which ends when the last copy of this value is destroyed.
 using DeviceTurn = std::shared_ptr<const int>;
 
 /// Name of the lock of a back end's device: "cuda", "opencl-1".

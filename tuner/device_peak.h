@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a device can do right now: peak multiply-adds, by a small kernel of fixed text and the
-// device's clock.
+// Measures the rate of multiply-adds that a device reaches at this moment, by a small kernel of
+// fixed text and the device's clock.
 
 #include "base/result.h"
 #include "runtime/device.h"

@@ -22,7 +22,7 @@ using runtime::Launch;
 
 constexpr int64_t most_kept_bytes = int64_t{1} << 30;
 
-/// Whether the layout has elements that are not the array's.
+/// True if the layout of the argument has padding.
 bool is_padded(const runtime::ArgumentInfo& argument) {
   return runtime::storage_bytes(argument) != runtime::logical_bytes(argument);
 }

@@ -42,7 +42,7 @@ class GuardedMemory {
   const runtime::DeviceBuffer& buffer() const { return buffer_; }
   Status poison(Poison pattern) const;
   Status poison_guard(Poison pattern) const;
-  /// Whether the guard zone still holds the pattern.
+  /// True if the guard zone still holds the pattern.
   Result<bool> intact(Poison pattern) const;
 
   /// More than a row of tiles of the widest kernels: who strays further loses the device.
@@ -52,20 +52,21 @@ class GuardedMemory {
   runtime::DeviceBuffer buffer_;
 };
 
-/// Inputs and expected outputs on a device, in the layouts that kernels asked for, kept for the
-/// next ones that do: a bus is slower than most kernels. What was not asked for longest goes first.
+/// Cache of inputs and expected outputs on a device, in the layouts that kernels ask for, as a copy
+/// over the bus takes longer than most kernels. The least recently used arrays are dropped first.
 class DeviceArrays {
  public:
   struct Kept {
     GuardedMemory memory;
     uint64_t checksum;  ///< of what it must hold
   };
-  /// The array must outlive its entries: clear() before it goes, and after a kernel that may have
-  /// changed one.
+  /// The array must outlive its entries: call clear() before the array is destroyed, and after a
+  /// kernel that may have changed an entry.
   Result<std::shared_ptr<const Kept>> get(runtime::Device& device, const dsl::Array& array,
                                           const dsl::Layout& layout,
                                           const std::string& layout_text);
-  /// On the device, which is the same in all calls.
+  /// The comparison kernels, loaded on the device at the first call. Requires the same device in
+  /// all calls.
   Result<std::shared_ptr<const DeviceComparison>> comparison(
       const std::shared_ptr<runtime::Device>& device);
   void clear() { entries_.clear(); }
@@ -91,17 +92,18 @@ class DeviceBuffers {
 
   /// Outputs, scratch memory and every guard zone.
   Status poison(Poison pattern);
-  /// One call.
+  /// The launches of one call of the kernel.
   std::vector<runtime::Launch> launches() const;
-  /// What calls left, unpacked: Oob or MutatesInput where they touched what is not theirs.
+  /// Outputs that the calls left, unpacked. Oob if a call wrote outside of its buffers,
+  /// MutatesInput if it wrote to an input or to a prepared buffer.
   Outputs outputs() const;
-  /// Compares what calls left with the reference. Outputs are read back only where the device
-  /// cannot tell that they are right.
+  /// Compares the outputs that the calls left with the reference. An output is read back only if
+  /// the device cannot tell that it is right.
   Verdict compare(const Reference& reference, Pass pass, DeviceArrays& kept) const;
   /// Checksums of the outputs, in order, without the padding of their layouts, which kernels may
   /// leave as it is.
   Result<std::vector<uint64_t>> output_checksums() const;
-  /// Whether calls left outputs with these checksums. Fails as outputs().
+  /// True if the outputs that the calls left have these checksums. Errors as outputs().
   Repeated repeats(const std::vector<uint64_t>& checksums) const;
 
  private:
@@ -155,7 +157,8 @@ Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Lau
 /// CUDA's clock ticks every 500 ns, OpenCL's mostly finer; a call takes a device 1000 ns at least.
 Sampling fit_to_device(Sampling options);
 
-/// What a driver's refusal says of the kernel; does not return when the device is lost.
+/// Verdict on a kernel for which the driver returned an error: Resource for an Environment error,
+/// Crash for any other. Does not return when the device is lost.
 Verdict refusal(const runtime::Device& device, const Error& error);
 
 }  // namespace tw::tuner

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What tune() takes from the world around it, as a value that is passed in, so that a run can be
-// reproduced and tested. default_environment() and default_places() read it of this process; they
-// are the only code of the library that looks at the environment, the wall clock, the host's name
-// or a random source, and nothing calls them but programs.
+// Everything that tune() needs from its process and machine, such as a clock, as a value that is
+// passed in, so that a run can be reproduced and tested. default_environment() and default_places()
+// read these values from the process. They are the only code of the library that reads the
+// environment, the wall clock, the host's name or a random source, and only programs call them.
 //
 //   int main(int argc, char** argv) {
 //     if (argc > 1 && std::string_view(argv[1]) == "worker")
@@ -30,7 +30,8 @@ class Notes;
 struct Environment {
   std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
   std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
-  /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
+  /// Directories in which NVRTC is looked for first, also by the builders
+  /// (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
   int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
   /// Workers limit what they may do (sandbox.h). Without limits a candidate may do what the user
@@ -58,7 +59,7 @@ struct Environment {
 /// for in $CUDA_HOME/lib64 and $CUDA_PATH/lib64, the session has a random name, nobody interrupts.
 Environment default_environment();
 
-/// Where files lie unless somebody says otherwise.
+/// Default paths of the program's files, which the user may override.
 struct Places {
   std::string database;  ///< $XDG_DATA_HOME/tilewright/tilewright.db
   std::string cache;     ///< $XDG_CACHE_HOME/tilewright: compiled kernels

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a runner loads and times kernels on: this processor, or a device. Values of a worker, which
-// is single-threaded.
+// An Executor loads and times kernels for a runner, on this processor or on a device. Executors and
+// loaded kernels belong to a worker, which is single-threaded.
 
 #include <functional>
 #include <memory>
@@ -24,7 +24,7 @@ struct ReferencedWorkload {
   Reference reference;
 };
 
-/// A kernel of such a workload, loaded.
+/// A loaded kernel of a ReferencedWorkload.
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
@@ -32,7 +32,7 @@ class LoadedKernel {
   /// Times calls on the normal fill, with the caches in the state that the workload asks for;
   /// serves as long as the kernel lives.
   virtual Result<Timer> timer() = 0;
-  /// Whether the timed calls left the right outputs: a fault that is rare, or late, shows here.
+  /// Verifies the outputs that the timed calls left, which shows faults that are rare or late.
   virtual Verdict check_after_timing() = 0;
 };
 
@@ -47,7 +47,8 @@ class Executor {
                                        const dsl::Workload& workload) = 0;
   /// The target whose artifacts it runs.
   virtual Target target() const = 0;
-  /// To be called before a workload goes.
+  /// Drops all cached inputs, which refer to the arrays of workloads. Call it when a workload is
+  /// destroyed, before the next kernel is loaded.
   virtual void forget_inputs() = 0;
   virtual Sampling fitted(Sampling options) const = 0;
   /// Decides which timings count. The result is valid while the number of threads stays.

@@ -21,8 +21,8 @@ namespace {
 constexpr size_t most_parents = 24;
 // A point that takes longer to find is not worth the start of a run.
 constexpr int most_constructions = 300;
-// Others: lowering a record's schedule takes half a millisecond, so these are a quarter of a
-// second.
+// Limits for other workloads: lowering a record's schedule takes half a millisecond, so their
+// samples take a quarter of a second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
 // Trials of another device, or for another instruction set, teach as much as those of a shape with
@@ -31,9 +31,10 @@ constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
 // ones in another.
 constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_states = 0.5;
 
-// What this many trials of the workload elsewhere teach is trusted like what one here does. Of 76
-// standing workloads on AVX2, a model that knew them by AVX-512 picked trials at 0.938 of the best
-// where 40 counted as 20, at 0.933 where they counted nothing; without it 0.905.
+// Number of trials of the workload elsewhere (Experience::known_elsewhere) that count as one trial
+// of its own in the trust in the cost model. Measured on 76 standing workloads with AVX2: a model
+// that had learned from their AVX-512 trials picked trials at 0.938 of the best speed if 40 such
+// trials counted as 20, and at 0.933 if they counted as none; a model without them at 0.905.
 constexpr int64_t elsewhere_per_own = 2;
 
 /// True where no more schedules may be turned into points or samples.
@@ -47,8 +48,9 @@ double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
 }
 
-/// By the configuration of the record, where that means the same steps in this space, or the same
-/// but for other layouts or other vectors; else by the steps.
+/// The point of the run's space with the schedule of a record. It is the record's configuration if
+/// that means the same steps in this space, or if the record is for other layouts or another
+/// target; else it is found by the steps. nullopt if there is none.
 std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
   const bool differs =
       record.layouts != q.workload->asked() || record.target != q.target.to_string();
@@ -76,8 +78,8 @@ std::vector<Known> judged(std::vector<db::Record> group) {
   return known;
 }
 
-/// `target`: with the machine that measured the record. Whether there is a sample of it, also from
-/// before.
+/// Adds the sample of a record. `target` has the machine that measured it. True if there is a
+/// sample of the record, also from an earlier question.
 bool add_sample(const dsl::Workload& workload, const Known& known, const Target& target,
                 const Question& q, Experience& out) {
   if (db::is_listed(known.doubt)) return false;
@@ -91,7 +93,7 @@ bool add_sample(const dsl::Workload& workload, const Known& known, const Target&
   return true;
 }
 
-/// Its schedule is known to be right, and its latency to be what it says.
+/// True if the schedule is known to be right, and its latency is not in doubt.
 bool is_usable(const Known& trial) {
   return trial.record.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
 }
@@ -179,16 +181,18 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
       out.latencies_ns.push_back(is_result(q, trial) ? trial.record.latency_ns : 0);
 }
 
-/// The trials of a place that is not that of the run.
+/// The trials of a place other than that of the run, or those that layers have of the place of the
+/// run.
 struct Neighbour {
   dsl::Workload workload;
   double distance;
   bool is_same_workload;
   Target target;              ///< with the machine that measured
-  std::vector<Known> trials;  ///< fastest first
+  std::vector<Known> trials;  ///< sorted by latency
 };
 
-/// How unlike what was asked of the kernels of a record is to what is asked now.
+/// Distance between what a record's kernels were asked for (`other`: layouts and state of the
+/// caches, as text) and what the workload asks for; infinite if the text does not parse.
 double distance_of_asked(const dsl::Workload& workload, const std::string& other) {
   const auto asked = dsl::parse_asked(other);
   if (!asked) return std::numeric_limits<double>::infinity();
@@ -196,7 +200,8 @@ double distance_of_asked(const dsl::Workload& workload, const std::string& other
          (asked->state == workload.state ? 0 : distance_of_states);
 }
 
-/// How unlike its trials are to those of the run; infinite where they teach nothing.
+/// Distance between the trials of a place, whose workload is `workload`, and those of the run;
+/// infinite if they teach the run nothing.
 double distance_of(const db::Place& place, const dsl::Workload& workload, const Question& q) {
   const auto target = parse_target(place.target);
   if (!target || target->architecture != q.target.architecture)
@@ -207,8 +212,9 @@ double distance_of(const db::Place& place, const dsl::Workload& workload, const 
          (is_here ? 0 : distance_of_devices) + distance_of_asked(*q.workload, place.layouts);
 }
 
-/// What the database and its layers know of a place, fastest first; of the place of the run only
-/// the layers, which measured elsewhere, also where the device is one like this.
+/// Records of a place in the database and its layers, sorted by latency. For the place of the run,
+/// only the records of the layers: they were measured on other machines, even if on a device like
+/// this one.
 std::vector<db::Record> trials_at(db::Store& store, const db::Place& place, const Question& q) {
   db::Filter filter;
   filter.workload = place.workload;

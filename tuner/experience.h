@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a database knows that helps a new run: trials of the same workload, under the same layouts,
-// on the same device, which are not tried again and whose best are parents, and trials of others
-// like it, under other layouts, on other devices or for other instruction sets, which teach the
-// cost model and whose fastest schedules are worth a try here. Not thread-safe.
+// Reads from a database what helps a new run. Trials of the same workload, under the same layouts
+// and on the same device, are not tried again, and the best of them are parents of the search.
+// Trials of similar workloads, and those under other layouts, on other devices or for other
+// instruction sets, train the cost model, and their fastest schedules are tried here. Not
+// thread-safe.
 
 #include <cstdint>
 #include <set>
@@ -56,8 +57,8 @@ struct Experience {
   std::vector<cost_model::Sample> samples;
   size_t schedules = 0;  ///< number of schedules that were turned into points or samples
 
-  /// By how many trials of its own the workload is known, for a model that learned from the
-  /// samples.
+  /// Number of trials of this workload on this device that the experience is worth to a model that
+  /// learned from the samples.
   int64_t trusted() const;
 };
 
@@ -65,12 +66,14 @@ struct Experience {
 /// must not end the run.
 Experience warm_start(db::Store& store, const Question& question);
 
-/// What warm_start() says in `known`.
+/// The number that warm_start() returns as Experience::known. Returns errors of reading the
+/// database.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads);
 
-/// How unlike two workloads of an operator are: the sum of the distances of their attributes, in
-/// powers of two; infinite for different operators and for expressions.
+/// Distance between two workloads of an operator: the sum of |log2((1 + a) / (1 + b))| over the
+/// values of their attributes. Infinite for different operators or types of elements, for
+/// expressions, and if `b` lacks an attribute of `a`.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
 /// Group of trials whose latencies can be compared: those of one workload under the same layouts

@@ -19,14 +19,15 @@ constexpr const char* device_token = "device";
 constexpr const char* build_token = "build";
 constexpr std::string_view device_prefix = "device:", version_prefix = "version:";
 
-// What a member's workers may take beside a job's own time: starting, and waiting for their turn.
+// Seconds that the time limit of a job allows in addition to the job itself: for starting the
+// member's workers, and for waiting until the device is free.
 constexpr double start_s = 30, turn_s = 60;
-// As worker_pool.cpp has it.
+// The same limits as in worker_pool.cpp.
 constexpr double least_prepare_s = 30, timeouts_per_prepare = 10, timeouts_per_farm_build = 6;
 constexpr int64_t kernels_per_peak = 32;
 
-// A job waits for those of other runs on the same device; where nothing is heard for so long,
-// something is wrong.
+// Seconds that a reply may take beyond the limit of its job, as the job waits for jobs of other
+// runs on the same device. The farm is lost if a reply takes longer.
 constexpr double queue_patience_s = 600;
 
 double prepare_s(double timeout_s) { return least_prepare_s + timeouts_per_prepare * timeout_s; }

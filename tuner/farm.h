@@ -27,7 +27,7 @@
 
 namespace tw::tuner {
 
-/// What is asked of a farm.
+/// Options of open_farm().
 struct FarmOptions {
   std::vector<std::string> client;  ///< command line of the client (farm_link.h)
   std::string label = {};   ///< that members must have; empty: any, if all have the same device
@@ -49,12 +49,12 @@ struct Farm {
 Result<Farm> open_farm(const FarmOptions& options, const Environment& environment,
                        double timeout_s);
 
-/// Workers of a run: the members measure, and build where any of them does; else builders of this
-/// machine. A candidate may take `timeout_s` to be verified and measured.
+/// Workers of a run. The members measure, and build if any of them does; else builders of this
+/// machine build. A candidate may take `timeout_s` to be verified and measured.
 Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
                               double timeout_s);
 
-/// What the jobs of a run have in common.
+/// Context that the jobs of a run share.
 struct FarmRun {
   Farm farm;
   int threads = 1;

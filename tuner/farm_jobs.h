@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a tuning run and the stations of a farm (station.h) say to each other: plain values, encoded
-// as CBOR. What lies between them moves bytes and reads none.
+// Messages between a tuning run and the stations of a farm (station.h): plain values, encoded as
+// CBOR. The processes in between forward the bytes and do not decode them.
 //
 // A job is whole in itself: it carries the workload, the reference and the bytes of every kernel
 // that it names. So any member with such a device can do it, whatever it did before, and a job that
@@ -34,7 +34,7 @@ struct FarmJob {
   int64_t threads = 1;
   double timeout_s = 10;      ///< for one candidate to be verified and measured
   bool is_reference = false;  ///< of a BuildJob: as BuildRequest::is_reference
-  /// What the runner is to be readied for before the job; a workload without text: nothing.
+  /// Preparation of the runner before the job (Runner::prepare()); none if the workload is empty.
   PrepareJob prepared = {};
   std::vector<std::string> kernels = {};  ///< bytes of the kernels that the job names
   Job job = DescribeJob{};
@@ -49,7 +49,7 @@ struct FarmReply {
   std::string member = {};  ///< address of the member, from the client; not in the message
 };
 
-/// What a member measures on.
+/// Description of the device that a member measures on, and of its processor and program.
 struct FarmDescription {
   std::string target, machine, device;  ///< texts of Target and Machine, and device_text()
   std::string cpu;                      ///< Target::cpu

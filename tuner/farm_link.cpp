@@ -181,7 +181,7 @@ Result<tl::expected<FarmReply, FarmFault>> FarmLink::wait(uint64_t number,
 void FarmLink::cancel(uint64_t number) {
   arrived_.erase(number);
   if (under_way_.erase(number) == 0 || !process_.running()) return;
-  // Where the message does not get through, nobody reads the reply either.
+  // An error is ignored: wait() drops the reply to a job that was taken back.
   (void)process_.send(packed({{"cancel", number}}, ""));
 }
 

@@ -41,14 +41,14 @@ struct FarmMember {
   bool has(const std::string& resource) const { return resources.contains(resource); }
 };
 
-/// Who may do a job.
+/// Requirements and time limit of a job.
 struct FarmTicket {
   std::string kind = "measure";             ///< or "build": a member has a station of each kind
   std::vector<std::string> resources = {};  ///< of a member that the job takes one each
   double limit_s = 60;                      ///< after which the member's station is stopped
 };
 
-/// A job's own misfortune: the farm goes on.
+/// The failure of one job, after which the farm can do others.
 struct FarmFault {
   std::string reason;
   /// The reply does not decode, which says nothing about the candidates of the job.
@@ -62,7 +62,7 @@ class FarmLink {
   static Result<std::unique_ptr<FarmLink>> open(std::vector<std::string> client,
                                                 const Environment& environment);
 
-  /// Those at the time of open().
+  /// The members at the time when the client was last started.
   const std::vector<FarmMember>& members() const { return members_; }
 
   /// Hands a job over and returns its number at once. TryLater where the farm is lost; Invalid for
@@ -73,7 +73,7 @@ class FarmLink {
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, const Deadline& deadline);
   /// Takes a job back: its reply is not waited for.
   void cancel(uint64_t number);
-  /// Why there is no farm any more; nullopt as long as there is one.
+  /// The reason why the farm was lost; nullopt if it was not.
   const std::optional<Error>& lost() const { return lost_; }
 
  private:

@@ -45,7 +45,8 @@ int rounds_within(double seconds, size_t comparisons, double latency_ns) {
 
 Result<Tuned> Task::finish(Ended ended, double seconds) {
   auto tuned = result(ended, seconds);
-  // What could not be done in the time that an interrupt leaves is nobody's fault.
+  // Any error after an interrupt is reported as Interrupted: its cause may be the short time that
+  // the interrupt leaves.
   if (!tuned && run_.interrupted())
     return finalists_.empty()
                ? interrupted_at_start()
@@ -145,8 +146,8 @@ void Task::store_postponed() {
     if (trial.attempts > 0) add_trial(trial.candidate, trial.latest, trial.built.artifact);
 }
 
-/// Where nothing could be timed undisturbed, those that were timed all the same are the finalists:
-/// compared by turns, as disturbances meet them alike.
+/// Makes the kernels that were timed under disturbance finalists, if there are no others: they are
+/// compared by turns, as disturbances then affect all of them alike.
 void Task::admit_disturbed() {
   if (!finalists_.empty()) return;
   finalists_ = std::exchange(disturbed_, {});
@@ -187,7 +188,7 @@ Result<Retrial> Task::try_again(const db::Record& known) {
   return unusable(known, fmt::format("{}: {}", db::to_string(reply->status), reply->reason));
 }
 
-/// Whether this run has timed a schedule that is among the fastest.
+/// True if the schedule is one of the finalists, the fastest that this run has timed.
 bool Task::is_finalist(const std::string& schedule) const {
   return std::ranges::any_of(
       finalists_, [&](const Finalist& finalist) { return finalist.record.schedule == schedule; });
@@ -201,8 +202,8 @@ Status Task::try_from_elsewhere() {
   return {};
 }
 
-/// Tries what one host alone claims to be far faster than all else, which is believed once another
-/// one has confirmed it.
+/// Tries a schedule that one host alone claims to be far faster than all others. The claim is
+/// believed once another host has confirmed it.
 Status Task::try_unconfirmed() {
   TW_TRY(const auto claim, run_.unconfirmed(workload()));
   if (claim && !is_finalist(claim->schedule)) TW_RETURN_IF_ERROR(try_again(*claim));
@@ -286,8 +287,7 @@ Result<db::Record> Task::confirm_winner() {
   return is_answer ? *known : winner.record;
 }
 
-/// The winner as an artifact with its packing kernels, which trials lack: it is built once more and
-/// verified. A kernel that is called on its user's arrays needs no packing and is taken as it is.
+/// Name of the artifact of the finalist with the schedule of the record; empty if there is none.
 std::string Task::artifact_of(const db::Record& record) const {
   const auto same = std::ranges::find(finalists_, record.schedule, [](const Finalist& finalist) {
     return finalist.record.schedule;
@@ -295,6 +295,8 @@ std::string Task::artifact_of(const db::Record& record) const {
   return same == finalists_.end() ? "" : same->artifact;
 }
 
+/// The winner as an artifact with its packing kernels, which trials lack: it is built once more and
+/// verified. A kernel that is called on its user's arrays needs no packing and is taken as it is.
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   if (const std::string name = artifact_of(winner); keeps_arrays(workload()) && !name.empty())
     return run_.workers.artifacts->load(name, run_.target);

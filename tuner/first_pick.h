@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a run would measure first, without the run.
+// Picks the schedule that a tuning run would measure first, without such a run.
 
 #include <string>
 

@@ -25,7 +25,7 @@
 
 namespace tw::tuner {
 
-/// Which end of the data touches its guard.
+/// End of the data that touches a guard.
 enum class Align { Begin, End };
 
 struct BufferOptions {
@@ -58,9 +58,10 @@ class GuardedBuffer {
 
   /// Fills the data with the pattern. Requires that it is writable.
   void poison(Poison pattern);
-  /// How many elements still hold the pattern whole: they were never written.
+  /// Number of elements that still hold the whole pattern, and so were never written.
   int64_t poisoned(size_t element_bytes, Poison pattern) const;
-  /// Whether the canaries between the data and the guards are as they were.
+  /// State of the canaries between the data and the guards: intact, or changed before or after the
+  /// data.
   Slack check() const;
 
   /// From now on a write faults, and its report says that an input was written.
@@ -86,7 +87,7 @@ class GuardedBuffer {
 
 enum class Region { Elsewhere, GuardBefore, GuardAfter, ReadOnly };
 
-/// Where an address lies with respect to all live guarded buffers. Async-signal-safe.
+/// Region of an address with respect to all live guarded buffers. Async-signal-safe.
 Region region_of(const void* address);
 
 }  // namespace tw::tuner

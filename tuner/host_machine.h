@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which description of the processor a run tunes for: the one that the database keeps of this
-// device, or the table's, or, where the processor is in no table, a calibration, made once and then
-// kept in the database. Nothing here fails: a run without a calibration uses what is assumed.
+// Chooses the description of the processor that a run tunes for. It is the calibration that the
+// database has of this device, else the table's entry for the processor. A processor that is in no
+// table is calibrated once, and the result is kept in the database. A run never fails for lack of a
+// calibration: it uses the assumed machine.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace tw::tuner {
 
-/// Who measures, for the database.
+/// Provenance of a calibration in the database.
 struct Measurer {
   std::string program_version;
   int64_t now_ms = 0;  ///< wall clock: provenance only
@@ -51,7 +52,7 @@ HostMachine choose_machine(db::Store& store, const Target& target,
                            const std::function<Result<tw::Machine>()>& calibrate,
                            const Measurer& measurer);
 
-/// How a record names a machine: "Zen 4; table; " and 16 hex digits of the hash of its text.
+/// Name of a machine in records: "Zen 4; table; " and 16 hex digits of the hash of its text.
 std::string provenance(const tw::Machine& machine);
 
 }  // namespace tw::tuner

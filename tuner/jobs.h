@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a tuning run and its workers say to each other: plain values, encoded as CBOR in one frame
-// each. Kernels are named by the hash of their bytes (artifact_store.h); no job carries a path.
+// Messages between a tuning run and its workers: plain values, encoded as CBOR in one frame each.
+// Kernels are named by the hash of their bytes (artifact_store.h); no job carries a path.
 
 #include <cstdint>
 #include <string>
@@ -78,8 +78,8 @@ struct MeasureJob {
   double patience_s = 1;  ///< longest time to wait for disturbances to pass
 };
 struct MeasureReply {
-  /// Of an Unstable reply the machine was disturbed until the patience ran out. The reason says
-  /// how, and the latency is of timings that do not count, or 0.
+  /// Unstable if the machine was disturbed until MeasureJob::patience_s ran out. `reason` then
+  /// names the disturbance, and `latency_ns` comes from timings that do not count, or is 0.
   db::TrialStatus status = db::TrialStatus::Ok;
   std::string reason = {};
   std::vector<double> samples_ns = {};
@@ -87,11 +87,12 @@ struct MeasureReply {
   double verified_error = 0;
   double noise = 0;
   double incumbent_pace = 1;  ///< as Samples
-  /// Why the incumbent could not be timed, in which case the kernel was timed alone. Empty: it
-  /// could, or none was given.
+  /// The reason why the incumbent could not be timed, so that the kernel was timed alone. Empty if
+  /// the incumbent was timed, or if none was given.
   std::string incumbent_fault = {};
   double peak_gflops = 0;  ///< highest peak that the machine has shown lately; 0: unknown
-  /// Hash of the name of another machine that measured; empty: this one. Workers do not say it.
+  /// Hash of the name of the machine that measured, where a farm measured; empty: this machine.
+  /// Workers leave it empty.
   std::string host = {};
   /// For a Lost reply: the candidate had no part in the loss, as where a signal from outside ended
   /// the worker. A blameless loss makes no record.

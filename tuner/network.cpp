@@ -225,7 +225,8 @@ class NetworkRun {
     }
   }
 
-  /// After an interrupt rough predictions have to do.
+  /// Predicts the schemes in full (SchemeCosts::refine()). Returns false after an interrupt, when
+  /// the rough predictions have to do.
   Result<bool> refine(const SchemeSet& schemes) {
     if (interrupted()) return false;
     const double before = elapsed_s();
@@ -234,7 +235,8 @@ class NetworkRun {
     return interrupted() ? false : refined;
   }
 
-  /// The plans of the ways of choosing that are compared, likewise.
+  /// Makes the plans of the ways of choosing that are compared. Their kernels are measured or
+  /// predicted in full.
   Status choose(Stance stance) {
     for (bool is_refined = !options_.choices.empty(); is_refined;) {
       chosen_.clear();
@@ -313,7 +315,7 @@ class NetworkRun {
     return {};
   }
 
-  /// Which kernels of a plan are tasks.
+  /// Kernels of a plan that become tuning tasks.
   enum class Kernels { All, Unmeasured };
 
   Result<RoundTasks> tasks_of_round(bool with_contenders) {
@@ -333,7 +335,8 @@ class NetworkRun {
     return RoundTasks{tasks.take(), of_plans};
   }
 
-  /// Whether a round has given the workload all the trials that it may have.
+  /// True if the number of trials is limited and a round has tuned the workload, which then gets no
+  /// further trials.
   bool is_finished(const dsl::Workload& workload) const {
     return options_.tuning.trials > 0 && finished_.contains(workload.text());
   }
@@ -410,8 +413,8 @@ class NetworkRun {
     return operators;
   }
 
-  /// Whether all kernels of the plan, except transforms, were measured on this device. Until then
-  /// measuring them tells more than measuring contenders.
+  /// True if all kernels of the plan, except transforms, were measured on this device. Until then,
+  /// measuring them gives more information than measuring contenders.
   bool is_plan_measured() const {
     for (size_t op = 0; op < graph_.operators.size(); ++op) {
       const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How slow the machine is at present, told by the incumbent, the fastest kernel so far, which the
-// runner times beside candidates that look slow.
+// Tracks the present speed of the machine by the times of the incumbent, the fastest kernel so far,
+// which the runner times beside candidates that look slow.
 //
-// A neighbour's episode of half a second passes, and what is timed in it does not count. A machine
-// that stays slower for longer than 30 s, as under a lower clock, is taken to be a slower machine:
-// from then on candidates are judged by its present speed. Noise only adds time, so an incumbent
-// that is faster than expected shows at once that the machine is faster again.
+// A disturbance of half a second by another process passes, and timings taken during it do not
+// count. A machine that stays slower for longer than 30 s, as under a lower clock, is taken to be a
+// slower machine: from then on candidates are judged by its present speed. Noise only adds time, so
+// an incumbent that is faster than expected shows at once that the machine is faster again.
 //
 //   pace.note(reply, now_s);
 //   job.incumbent_ns = pace.factor() / incumbent.pace * incumbent.latency_ns;
@@ -26,13 +26,14 @@ class Pace {
   /// Time that a kernel takes at present, relative to the time that it took when the machine was at
   /// its fastest; at least 1.
   double factor() const { return factor_; }
-  /// Whether the latest candidate was disturbed.
+  /// True if the machine was disturbed while the latest candidate was measured.
   bool is_disturbed() const { return is_disturbed_; }
 
  private:
   double factor_ = 1;
   bool is_disturbed_ = false;
-  /// When the incumbent became slower than expected; empty while it is not known to be.
+  /// Time at which the incumbent became slower than expected; empty while it is not known to be
+  /// slower.
   std::optional<double> slower_since_s_;
 };
 

@@ -71,7 +71,8 @@ class Gauge {
   Clock clock_;
   void (*fma_)(volatile float* seed);
   double flops_;  ///< operations of one call of fma_
-  /// Of the latest groups those that no later one exceeds, oldest and fastest first.
+  /// The groups of the latest `memory_ns` that are faster than all later groups. The oldest, which
+  /// is the fastest, comes first.
   std::deque<Group> groups_;
   std::vector<double> readings_;  ///< of the group that is not complete yet
 };

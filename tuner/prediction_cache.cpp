@@ -54,7 +54,8 @@ std::optional<Predictions> decoded(const std::string& bytes, const std::string& 
   return predictions;
 }
 
-/// What dl_iterate_phdr() looks for: the object that has this code, and its build ID.
+/// Search state of dl_iterate_phdr(): an address in this code, and the SHA-256 of the build ID of
+/// the program or library that contains it.
 struct OwnObject {
   uintptr_t address;
   std::string build_id = {};

@@ -88,7 +88,7 @@ Result<Connection> connect() {
   return c;
 }
 
-/// What happens in the child between vfork and exec.
+/// File actions and attributes of posix_spawn(), which the child applies between vfork and exec.
 class SpawnPlan {
  public:
   explicit SpawnPlan(const Connection& c) {

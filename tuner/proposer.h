@@ -36,7 +36,7 @@ class Proposer {
   /// Puts a candidate in front of the first ones that are chosen, and adds the point nearest to it
   /// to those that the search begins with.
   void begin_with(Candidate first, std::optional<schedules::Point> nearest);
-  /// Whether that candidate has yet to be chosen.
+  /// True if begin_with() gave a candidate that has yet to be chosen.
   bool has_first() const { return first_.has_value(); }
   /// Notes how fast a point of this space is.
   void learn(const schedules::Point& point, double throughput);
@@ -47,7 +47,7 @@ class Proposer {
   /// Up to `count` points that the search thinks worth a trial, best first; none where it was
   /// stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
-  /// How fast the points are likely to be. `own` is the number of measured trials of the task.
+  /// Predicts how fast the points are. `own` is the number of measured trials of the task.
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
                                   const cost_model::CostModel& model, int64_t own);
   /// The candidates of these points, less those whose text or program was chosen before. Requires

@@ -19,7 +19,7 @@
 namespace tw::tuner {
 namespace {
 
-/// Whether every operation gives an exact result on integers that are small enough.
+/// True if every operation gives an exact result on integers that are small enough.
 bool is_exact(const dsl::Compute& compute) {
   bool exact = true;
   for (const dsl::Stage& stage : compute.stages)
@@ -202,7 +202,8 @@ std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, 
   const bool all = array.size() <= most;
   // Errors grow with the element in most outputs, and the largest one sets the scale.
   if (!all) samples.push_back(indices_of(position_of_largest(array), array.shape));
-  // Whether a value that is not finite is meant is known from the definition alone.
+  // A value that is not finite can be correct. Only the definition shows if it is, so the first one
+  // is sampled.
   if (const auto position = position_of_overflow(array); position && !all)
     samples.push_back(indices_of(*position, array.shape));
   while (static_cast<int64_t>(samples.size()) < std::min<int64_t>(most, array.size()))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a kernel of a workload must compute: inputs of two fills and the outputs that belong to
-// them.
+// Reference results of a workload, with which kernels are verified: the inputs of two fills, and
+// the outputs that a kernel must compute from them.
 //
 // The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled for
 // the processor, or, where that cannot be, from the default schedule on the device that is
@@ -82,10 +82,11 @@ Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& wor
                                                         const dsl::Arrays& outputs, Random& random,
                                                         const SampleLimits& limits = {});
 
-/// One call of a kernel on logical arrays: its outputs.
+/// Calls a kernel once, on logical arrays, and returns its outputs.
 using PlainCall = std::function<Result<dsl::Arrays>(const dsl::Arrays& inputs)>;
 
-/// Of a kernel of the processor, on one thread. The pool must outlive the result.
+/// Returns the PlainCall of a kernel for the processor, on one thread. The pool must outlive the
+/// result.
 PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool);
 
 /// Runs the plain kernel on both fills, which are those of every run: what one run accepts, another

@@ -25,7 +25,7 @@ namespace {
 constexpr size_t batch = 8;
 constexpr std::string_view language = "tw1";
 
-/// What the trials after a heading are of.
+/// Workload, target and number of threads of the trials that follow a heading of a recording.
 struct Heading {
   dsl::Workload workload;
   Target target;

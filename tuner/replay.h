@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Recorded trials in place of a machine: how soon does a search find what is known to be fast?
+// Replays searches on recorded trials in place of a machine, to see how soon a search finds the
+// schedules that are known to be fast.
 //
 // A replayed search picks among the recorded trials of a workload, eight at a time, so its outcome
 // needs no machine and no clock, and with one seed it is always the same. Free functions;
@@ -44,20 +45,28 @@ Result<std::vector<Recording>> read_recordings(std::istream& in);
 void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
                      int threads, std::span<const db::Record> records);
 
-/// What chooses the next trials: chance; the analytic model; that model fitted to the trials of
-/// this recording where held-out ones say that this is better; a model that learns trees from them,
-/// too; or one that has learned from all other recordings and from nothing else.
+/// Method by which a replayed search chooses its next trials.
+/// - Random: at random.
+/// - Analytic: by the analytic model.
+/// - Fitted: by the analytic model fitted to the trials of this recording, if the fit is better on
+///   held-out trials.
+/// - Learned: as Fitted, by a model that also learns trees from the trials.
+/// - Taught: by a model that has learned from all other recordings, and from no trial of this one.
 enum class Guide { Random, Analytic, Fitted, Learned, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
-/// The best throughput after 1, 2, ... trials in an order by chance, at most `count`.
+/// The best throughput after 1, 2, ... trials in random order, at most `count`.
 std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
 
-/// What the model is told of the outcomes: nothing; each batch, to fit itself to it; or so, and to
-/// learn trees at every doubling, as in a run of the tuner.
+/// Training of the model during a replay.
+/// - None: no training.
+/// - Fit: the model is fitted to the trials after each batch.
+/// - Trees: as Fit, and the model learns trees at every doubling of the number of trials, as in a
+///   run of the tuner.
 enum class Lesson { None, Fit, Trees };
 
-/// The same with the model asked for eight at a time. Ties of the score fall by chance.
+/// As replay_random(), but the model chooses the trials, eight at a time. Ties of the score are
+/// broken at random.
 Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel& model,
                                           Lesson lesson, size_t count, Random& random);
 

@@ -227,7 +227,8 @@ double least(const std::vector<double>& values) {
                         : *std::min_element(values.begin(), values.end());
 }
 
-/// Whether all of the samples are above the limit, and no pause explains that they are.
+/// True if there are at least least_probes samples, all of them are above the limit, and no pause
+/// of preemption_ns explains it. With most_probes samples a pause is ruled out.
 bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t calls) {
   if (samples_ns.size() < least_probes || least(samples_ns) <= limit_ns) return false;
   const double pause_ns = preemption_ns / static_cast<double>(calls);

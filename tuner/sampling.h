@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long a kernel takes, from timings that are disturbed now and then.
+// Estimates how long a kernel takes, from timings that are disturbed now and then.
 //
 // Timings on a shared machine have one-sided noise: p10-p90 within 3-10 % of the middle, and rare
 // outliers of 2-4 times from pre-emption. So nothing here is a mean or a standard deviation: an

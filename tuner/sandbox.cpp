@@ -293,7 +293,7 @@ Status allow_writes(int ruleset, const std::string& path, uint64_t rights) {
               fmt::format("[sandbox] Landlock does not take '{}': {}", path, std::strerror(errno)));
 }
 
-/// Where drivers of GPUs reach theirs, as far as there are any.
+/// Paths of the device files by which GPU drivers access GPUs; empty if there are none.
 std::vector<std::string> gpu_devices() {
   std::vector<std::string> paths;
   std::error_code error;

@@ -37,7 +37,8 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
-/// Whether the prediction tells the time of the schedule, as it does not of another algorithm.
+/// True if the predicted time of the kernel applies to the schedule: the prediction is of the same
+/// algorithm, or there is none.
 bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
   return !kernel.predicted_algorithm ||
          schedules::algorithm_text(schedule) == kernel.predicted_algorithm;

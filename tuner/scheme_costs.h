@@ -61,11 +61,11 @@ struct KernelChoice {
   bool is_estimated = false;
 };
 
-/// How schemes and copies that were not measured are costed, against the measured ones.
+/// Cost assumed for schemes and copies that were not measured.
 enum class Stance {
-  Likely,    ///< at the corrected prediction, while kernels will still be measured
+  Likely,    ///< the corrected prediction, while kernels will still be measured
   Cautious,  ///< one standard deviation above it, for the last choice, which nothing corrects
-  Measured,  ///< a thousand times above that, so that only measured ones are chosen if possible
+  Measured,  ///< a thousand times Cautious, so that only measured ones are chosen if possible
 };
 
 struct CostContext {
@@ -116,14 +116,15 @@ class SchemeCosts {
 
   const std::vector<OperatorGroup>& groups() const { return groups_; }
   size_t group_of(size_t op) const { return group_of_[op]; }
-  /// How often an operator runs in one call: in a loop, once in each trip.
+  /// Number of times that an operator runs in one call of the network: once in each trip of its
+  /// loop, and once outside of loops.
   double runs_of(size_t op) const;
   /// The state of the caches that all kernels are asked for.
   dsl::CacheState state() const { return state_; }
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
-  /// What is copied under a scheme that has no kernel.
+  /// The copies that a scheme without a kernel makes.
   const std::vector<LayoutCopy>& copies(size_t op, size_t scheme) const {
     return choices_[group_of_[op]][scheme].copies;
   }

@@ -106,7 +106,8 @@ std::set<std::string> feeding_reductions(const dsl::Compute& compute) {
   return feeding;
 }
 
-/// Whether a tensor of shape `a` can be an operand of one of shape `b`, dimension by dimension.
+/// True if shape `a` broadcasts to shape `b` of the same rank: each extent of `a` is 1 or that of
+/// `b`.
 bool is_broadcast_of(const Shape& a, const Shape& b) {
   return std::ranges::equal(a, b, [](int64_t x, int64_t y) { return x == y || x == 1; });
 }
@@ -344,7 +345,7 @@ void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
   }
 }
 
-/// What stands where in the concatenation's result.
+/// An input of the concatenation, and the range of the result that it fills.
 struct Piece {
   size_t input = 0;
   int64_t begin = 0, end = 0;  ///< along the dimension
@@ -361,7 +362,8 @@ std::vector<Piece> pieces_of(const OperatorGroup& group) {
   return pieces;
 }
 
-/// Whether an array that has this home cannot be used in place with the layout.
+/// True if an array with this home cannot be used in place under the layout, so that it has to be
+/// copied.
 bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
   const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
   return home == Home::Taken ||
@@ -415,7 +417,7 @@ void add_choices_in_place(const OperatorGroup& group, const Machine& machine,
   std::ranges::move(added, std::back_inserter(choices));
 }
 
-/// Where the arrays of tensors lie that concatenations join.
+/// Finds the homes of the arrays of tensors that concatenations join.
 class Homes {
  public:
   explicit Homes(const graph::Graph& graph) : graph_(graph) {
@@ -423,15 +425,15 @@ class Homes {
       if (graph::is_reshape(op)) arrays_[op.name()] = array_of(op.inputs[0]);
     for (const graph::Port& port : graph.inputs) callers_.insert(port.name);
     for (const std::string& output : graph.outputs) callers_.insert(array_of(output));
-    // What enters a loop's body or leaves it lies in arrays that the trips share.
+    // Tensors that enter or leave a loop's body lie in arrays that the trips share.
     for (const graph::Loop& loop : graph.loops)
       for (const auto& names :
            {graph::entries_of(loop), graph::exits_of(loop), graph::results_of(loop)})
         for (const std::string& tensor : names) callers_.insert(array_of(tensor));
   }
 
-  /// Of each piece, then of the result. Asked for the operators in their order: an array is a part
-  /// of the first concatenation that takes it.
+  /// Returns the home of each piece, then that of the result. Call it for the operators in their
+  /// order, because an array becomes a part of the first concatenation that takes it.
   std::vector<Home> of(const graph::Operator& op, const graph::Concatenation& concatenation) {
     std::vector<Home> homes;
     for (const size_t input : concatenation.inputs) {
@@ -444,7 +446,8 @@ class Homes {
   }
 
  private:
-  /// The tensor that the array is called by: what a reshape names anew.
+  /// The tensor by whose name the array is known: that of a reshape's result is known by the name
+  /// of the reshape's input.
   const std::string& array_of(const std::string& tensor) const {
     const auto found = arrays_.find(tensor);
     return found == arrays_.end() ? tensor : found->second;
@@ -463,7 +466,8 @@ Shape with_row(Shape signal) {
   signal.insert(signal.begin() + 2, 1);
   return signal;
 }
-/// Whether `other` is the signal with one row, and perhaps with channels in groups.
+/// True if `other` is the signal [n, c, w] with one row, [n, c, 1, w], or that with its channels
+/// split into groups.
 bool has_row_of(const Shape& other, const Shape& signal) {
   return signal.size() == 3 && other.size() > 3 && other[other.size() - 2] == 1 &&
          other.back() == signal.back() && other.front() == signal.front();
@@ -478,8 +482,9 @@ Shape image_by_reshape(const Shape& shape, const Shape& other) {
   return {};
 }
 
-/// Whether the operator sums products of a tensor of five dimensions and constant weights, as a
-/// convolution over depth, height and width does.
+/// True if the operator has the form of a convolution over depth, height and width: it has a sum,
+/// its inputs include a tensor of five dimensions and constant weights of at least four, and its
+/// output has five dimensions.
 bool convolves_volumes(const graph::Graph& graph, const graph::Operator& op) {
   const dsl::Compute& compute = op.workload.compute;
   bool has_volume = false, has_weights = false;

@@ -26,12 +26,13 @@
 
 namespace tw::tuner {
 
-/// Whether the array of a tensor can be a part of a concatenation's array, or have such parts.
+/// Availability of a tensor's array to a concatenation: as a part of the array of its result, or as
+/// that array itself.
 enum class Home {
-  Free,    ///< it can
-  Caller,  ///< not if the tensor is row-major, because it is then an array of the caller's, or of a
-           ///< loop's trips
-  Taken,   ///< it cannot: it is a constant, or a part of an array already
+  Free,    ///< available
+  Caller,  ///< available unless the tensor is row-major, because it is then an array of the
+           ///< caller's, or of a loop's trips
+  Taken,   ///< not available: it is a constant, or a part of an array already
 };
 
 /// Operators of a graph that are the same problem: they compute the same function and have
@@ -48,9 +49,8 @@ struct OperatorGroup {
   /// - A tensor of five or more dimensions has the shape of fewer dimensions, four or five, that a
   ///   reshape of the graph makes of it, or makes it of.
   /// - A signal [n, c, w] that a reshape gives one row has [n, c, 1, w].
-  /// - A tensor of five dimensions that a convolution reads or writes has its own shape, and so
-  /// have
-  ///   those that other operators than reshapes and transposes join with it.
+  /// - A tensor of five dimensions that a convolution reads or writes has its own shape. So have
+  ///   the tensors that other operators than reshapes and transposes join with it.
   /// Empty for all others.
   std::vector<std::vector<int64_t>> images = {};
   std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
@@ -97,8 +97,7 @@ struct LayoutChoice {
 /// - Where both factors of a product are summed along their last dimensions, as queries and keys of
 ///   attention, either is also offered with its last two dimensions exchanged.
 /// - Where data are the indices of elements in rows, as in products of sparse weights, all arrays
-/// are
-///   also offered with their last two dimensions exchanged.
+///   are also offered with their last two dimensions exchanged.
 /// - Choices in `known` are added if they place some tensor differently from all of these.
 /// - A reshape has only the choices under which it is a view. A transpose has all, and those under
 ///   which it is a view are marked.
@@ -116,7 +115,7 @@ Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const Operator
 /// schedules::parse_schedule() does.
 Result<LayoutChoice> layouts_of_schedule(const dsl::Compute& compute, std::string_view schedule);
 
-/// Whether both choices place the elements of all tensors alike. Inputs that are packed ahead do
+/// True if both choices place the elements of all tensors alike. Inputs that are packed ahead do
 /// not count.
 bool is_same_choice(const OperatorGroup& group, const LayoutChoice& a, const LayoutChoice& b);
 

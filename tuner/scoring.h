@@ -25,7 +25,7 @@ struct Candidate {
   std::string configuration;  ///< text of the point; empty where the schedule came from elsewhere
 };
 
-/// What need not be scored again.
+/// Schedules and programs that need not be scored again.
 struct Seen {
   std::set<std::string> schedules;  ///< tw1 texts
   std::set<size_t> programs;        ///< hashes
@@ -75,9 +75,10 @@ inline constexpr PredictionEffort effort_of_network{
 inline constexpr PredictionEffort effort_of_scheme{
     .descent = effort_of_network.descent, .most_points = 16, .descends = false};
 
-/// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
-/// default of the space where no point that it considers is legal. On GPUs the search is a descent.
-/// Deterministic. Errors as Space::derive(), and as check_not_stopped() where the token stopped.
+/// The schedule, as tw1 text, that a search prefers by the cost model before anything is measured
+/// or learned. It is the default schedule of the space if no point that the search considers is
+/// legal. On GPUs the search is a descent. Deterministic. Errors as Space::derive(), and as
+/// check_not_stopped() where the token stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const PredictionEffort& effort = effort_of_kernel);

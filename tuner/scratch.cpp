@@ -30,14 +30,14 @@ int open_own_directory(const std::string& path) {
   return -1;
 }
 
-/// Whether the path still leads to what was opened.
+/// True if the path still leads to the file or directory that `fd` has open.
 bool is_at(const std::string& path, int fd) {
   struct stat there = {}, here = {};
   return ::lstat(path.c_str(), &there) == 0 && ::fstat(fd, &here) == 0 &&
          there.st_ino == here.st_ino && there.st_dev == here.st_dev;
 }
 
-/// Why nothing can be put there; empty when it can.
+/// The reason why no files can be put into `parent`; empty if they can.
 std::string unusable(const std::string& parent, int64_t least_free_bytes) {
   struct statvfs status = {};
   if (::statvfs(parent.c_str(), &status) != 0) return std::strerror(errno);

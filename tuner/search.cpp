@@ -21,14 +21,15 @@ namespace {
 // points or more are found too large while they are lowered. Points for GPUs are nearly all legal,
 // and cost one to three milliseconds.
 constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 16;
-// Where chance chooses, the pool only has to hold enough legal points.
+// Blind search chooses at random, so its pool only has to hold enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
 // A sample of a space of several stages is good only where each of its stages is, and one of a
 // GPU's space where all of some twenty decisions fit each other. Half of the first pool of these
 // are descendants of the samples that are rated best, in so many generations of so many points.
 constexpr size_t most_generations = 8, least_generation = 48;
-// Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
+// Shares of a batch for points from a random pool, and for the points with the largest sum of mean
+// and standard deviation of the prediction (upper confidence bound).
 constexpr double random_share = 0.125, hopeful_share = 0.125;
 // If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
 // model is wrong about it: half of the next batch is drawn at random.
@@ -53,7 +54,8 @@ std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
   return rated;
 }
 
-/// Whether most of the latest `count` trials were far behind the best of all.
+/// True if most of the latest `count` trials were far slower than the best trial of all; false if
+/// there are fewer than 2 * `count` trials.
 bool is_stuck(const std::vector<Tried>& history, size_t count) {
   if (history.size() < 2 * count) return false;
   double best = 0;

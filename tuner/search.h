@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Search strategies: which points of a space to try next, given what has been measured and a score.
+// Search strategies. Each proposes the points of a space to try next, given the measured points and
+// a score.
 //
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
-// model's score, and a share of each batch stays random so that a wrong model cannot starve the
-// search (Ansor, OSDI'20, section 5), and another goes to what may be the fastest for all that is
-// known. Schedules that were fast for workloads like this one take half of the first batch. Blind
-// is evolution without the model: chance chooses among the children. Random and grid are baselines.
-// Deterministic in the random source.
+// model's score. A share of each batch stays random so that a wrong model cannot starve the search
+// (Ansor, OSDI'20, section 5). Another share goes to the points with the highest upper confidence
+// bound of the score. Schedules that were fast for workloads like this one take half of the first
+// batch. Blind is evolution without the model: it chooses among the children at random. Random and
+// grid are baselines. Deterministic in the random source.
 
 #include <cstdint>
 #include <functional>
@@ -28,7 +29,7 @@ struct Tried {
   double throughput = 0;  ///< 1 / latency; 0 when it failed
 };
 
-/// What a search begins with.
+/// Inputs of a search for one proposal: the points tried so far, seeds, and limits.
 struct Known {
   const std::vector<Tried>& history;
   const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
@@ -37,8 +38,8 @@ struct Known {
   size_t most_points = SIZE_MAX;
 };
 
-/// What is thought of a point: higher is faster, give or take the spread. Not finite: it is
-/// illegal, or already tried.
+/// Predicted speed of a point (higher is faster) and its standard deviation. A mean that is not
+/// finite marks a point that is illegal or was tried before.
 struct Prediction {
   Prediction(double score, double standard_deviation = 0)
       : mean(score), spread(standard_deviation) {}

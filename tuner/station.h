@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a member of a farm starts to do its jobs: it measures on one device, or builds, by the
-// workers of its machine (worker_pool.h), with the limits, deadlines and locks that these have. It
-// believes the farm, as kernels that its members build are run, and a kernel as little as any run
-// does. Not thread-safe.
+// A process that a member of a farm starts to do its jobs. A station measures on one device, or
+// builds, by the workers of its machine (worker_pool.h), with their limits, deadlines and locks. It
+// trusts the farm, because it runs kernels that other members build, but it trusts a kernel as
+// little as any tuning run does. Not thread-safe.
 //
 //   Station station(device, environment);
 //   const FarmReply reply = station.answer(job);
@@ -29,12 +29,14 @@ class Station {
   Station(Target own, Environment environment);
 
   FarmReply answer(const FarmJob& job);
-  /// The target as the device is one. Environment where the station's machine cannot run kernels
-  /// for it. An empty text: the station's own.
+  /// Parses a target and, for a processor, adds what is known of the station's machine. An empty
+  /// text gives the station's own target. Environment if the station's machine cannot run kernels
+  /// for the target.
   Result<Target> target_of(const std::string& text);
 
  private:
-  /// What workers were started for; others need workers of their own.
+  /// Parameters with which workers were started. A job with other parameters needs workers of its
+  /// own.
   struct Key {
     std::string target, processor;
     int64_t threads = 1;

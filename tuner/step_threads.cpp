@@ -25,7 +25,7 @@ struct Way {
 };
 constexpr Way on_one = {.threads = 1}, on_all = {}, beside = {.order = BandOrder::SideBySide};
 
-/// What one round of calls took.
+/// Times of one round of calls.
 struct Round {
   std::vector<double> one_ns, all_ns;   ///< of each step, in order
   std::vector<double> side_by_side_ns;  ///< of each band
@@ -116,7 +116,7 @@ std::vector<int> limits_from(const std::vector<Round>& rounds, size_t steps) {
   return limits;
 }
 
-/// Whether each band is faster side by side than in order under these limits.
+/// For each band, true if it is faster side by side than in order under these limits.
 std::vector<bool> bands_from(const std::vector<Round>& rounds, const std::vector<int>& limits,
                              const std::vector<runtime::ModelBand>& bands) {
   std::vector<bool> side_by_side;

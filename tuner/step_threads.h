@@ -27,16 +27,16 @@ struct TimePair {
   double a_ns = 0, b_ns = 0;
 };
 
-/// Whether the first way is faster: the 99 % interval of the median of a_ns / b_ns lies below 0.99,
-/// and there are enough pairs (least_rounds) to say so.
+/// True if the first way is faster: the 99 % interval of the median of a_ns / b_ns lies below 0.99,
+/// and there are at least least_rounds pairs.
 bool is_first_faster(std::span<const TimePair> pairs);
 
-/// How the first variant of a model uses threads best.
+/// The fastest use of threads by the first variant of a model.
 struct ThreadUse {
-  /// For each step 1 where it is faster on one thread than on options.threads, else 0.
+  /// For each step, 1 if it is faster on one thread than on options.threads, else 0.
   std::vector<int> limits;
-  /// For each band of the model whether its steps are faster side by side than in order, each on
-  /// its better number of threads.
+  /// For each band of the model, true if its steps are faster side by side than in order under
+  /// these limits.
   std::vector<bool> side_by_side;
 };
 

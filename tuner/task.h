@@ -93,7 +93,7 @@ class Task {
   /// Hands the latest trials to the cost model and, once they may guide proposals, to the search.
   void learn();
 
-  /// Why there are to be no more proposals; nullopt: there are.
+  /// The reason why no more candidates are to be proposed; nullopt as long as more are.
   std::optional<Ended> ended() const;
 
   // ---- For the scheduler of tasks.
@@ -103,7 +103,8 @@ class Task {
   /// Notes that this much of the run's time was spent on this task.
   void charge(double seconds) { spent_s_ += seconds; }
   int64_t under_way() const { return under_way_; }  ///< candidates that are being built
-  /// What is to be expected of more trials, after so many that are under way.
+  /// State of the task's search, from which the gain of further trials is predicted. `committed` is
+  /// the number of trials under way.
   SharedSearch state(int64_t committed = 0) const;
 
   /// Measures what is postponed, compares the fastest few by turns while the builder is idle, as

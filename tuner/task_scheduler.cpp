@@ -53,9 +53,9 @@ bool TaskScheduler::none_began() const {
                       [](const Entry& entry) { return entry.task || entry.failure; });
 }
 
-/// Whether more of the task may be proposed. A task that has begun gets its first batch, though
-/// preparing took the whole budget; and a plateau is left where batches that were under way lead
-/// beyond it.
+/// True if more candidates of the task may be proposed. Updates `entry.ended`. A task that has
+/// begun gets its first batch, even if its preparation took the whole budget. A task that ended at
+/// a plateau is open again if batches that were under way raise its expected gain.
 bool TaskScheduler::is_open(Entry& entry) {
   if (entry.failure || (entry.ended && entry.ended != Ended::Plateau)) return false;
   if (!entry.task)

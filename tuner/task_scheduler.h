@@ -33,7 +33,8 @@ class TaskScheduler {
   void charge(const std::vector<Share>& shares);
   /// The finals of all tasks, in the order of the specs.
   std::vector<Result<Tuned>> finish();
-  /// Whether the budget ended before the task's turn.
+  /// True if the task of this spec was not begun because the run ended before its turn, as when the
+  /// budget was spent; false if an interrupt ended the run.
   bool never_began(size_t spec) const;
 
  private:

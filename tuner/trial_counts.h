@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the trials of a task ended, for people: their number by status, and the reasons why some
-// failed. Not thread-safe.
+// Statistics of the outcomes of a task's trials, to be shown to users: the number of trials by
+// status, and the reasons why some failed. Not thread-safe.
 
 #include <cstdint>
 #include <map>

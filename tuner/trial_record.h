@@ -17,8 +17,9 @@ namespace tw::tuner {
 /// theirs: the measured one times the ratio of both rates in the machine's description.
 double peak_for(const dsl::Workload& workload, const Target& target, double f32_gflops);
 
-/// What was run, where, and what came of it: `toolchain` is what the builder named
-/// (BuildReply), `peak_gflops` is that of peak_for(). The caller adds provenance and seals it.
+/// Record of a trial: the kernel that was run, the target and threads that it was run on, and the
+/// outcome. `toolchain` is the one that the builder named (BuildReply), and `peak_gflops` is that
+/// of peak_for(). The caller adds provenance and seals the record.
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
                         std::string_view toolchain, std::string_view schedule,
                         const MeasureReply& reply, double peak_gflops);

@@ -18,11 +18,12 @@ namespace tw::tuner {
 
 namespace {
 
-// Batches that are built or wait. More of one task would be thought out without what is measured
-// meanwhile. A first batch comes with one of its reference.
+// Limits of the batches that are built or wait (BuildQueue). More batches of one task would be
+// proposed without the measurements that are made meanwhile. The first batch of a task comes with
+// one that has the task's reference.
 constexpr size_t batches_of_one_task = 2, batches_of_many_tasks = 4;
 
-/// Whether candidates can be built while others are measured, without disturbing them.
+/// True if candidates can be built while others are measured, without disturbing the measurements.
 bool builds_beside_measuring(const Target& target, int threads) {
   return target.is_gpu() ? codegen::backend_of(target).leaves_processor_idle
                          : threads < target.machine.cores;

@@ -63,7 +63,7 @@ struct TuneOptions {
   int threads = 1;        ///< threads that the kernel will run on
   int batch = 8;          ///< candidates of one round, shared among the builders
   double timeout_s = 10;  ///< time for one candidate to be verified and measured
-  /// Whether the winners are built whole, with the kernels that pack for them (Tuned::artifact).
+  /// True if the winners are built whole, with the kernels that pack for them (Tuned::artifact).
   bool builds_winners = true;
 };
 
@@ -137,13 +137,14 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress);
 
-/// What the database is asked for: the workload and its layouts on this target, device and number
-/// of threads. A GPU's device is as with_facts() makes it (tuner/device.h).
+/// The key by which the database is asked for the best schedule of the workload and its layouts on
+/// this target, device and number of threads. The target of a GPU must have the numbers of its
+/// device, as with_facts() sets them (tuner/device.h).
 db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
-/// The database's answer to that key, where it is of this device or its model. Else, of the best
-/// schedules that other models and targets with vectors of this length have, the one that the
-/// analytic cost model thinks the fastest here: it is worth a try. Records with larger errors than
-/// `most_error` are passed over.
+/// The database's answer to database_key(), if it is of this device or its model. Otherwise, of the
+/// best schedules for other models and for targets with vectors of this length, the one that the
+/// analytic cost model predicts to be the fastest here, which is worth a try. Records with larger
+/// errors than `most_error` are passed over.
 Result<std::optional<db::Record>> best_known(
     db::Store& store, const dsl::Workload& workload, const Target& target, int threads,
     double most_error = std::numeric_limits<double>::infinity());

@@ -15,8 +15,8 @@
 namespace tw::tuner {
 namespace {
 
-/// What was measured waits in the spool while a server is away, and the run goes on without what
-/// it knows.
+/// Turns TryLater, the error of a database server that cannot be reached, into an empty result. The
+/// run then continues without the records of the server, and its own records wait in the spool.
 template <typename T>
 Result<std::optional<T>> unless_away(Result<std::optional<T>> known) {
   if (!known && known.error().code == ErrorCode::TryLater) return std::optional<T>();

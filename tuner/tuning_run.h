@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the tasks of a run share: workers, the budget, the database, and one cost model, which
-// learns from the trials of all. Private to the run (tune.cpp).
+// State that the tasks of a run share: workers, the budget, the database, and one cost model, which
+// learns from the trials of all tasks. Private to the run (tune.cpp).
 
 #include <cstdint>
 #include <memory>
@@ -36,9 +36,9 @@ class Budget {
   double elapsed_s() const;
   /// Seconds of the search budget left, excluding the time reserved for the finals.
   double left_s() const { return total_s_ - finals_s_ - elapsed_s(); }
-  /// Whether even the time reserved for batches under way at the end has passed.
+  /// True if the search budget and the time reserved for batches under way at its end have passed.
   bool is_overdue() const { return left_s() + drain_s_ <= 0; }
-  /// Whether the time reserved for the finals has passed too.
+  /// True if the whole budget has passed, including the time reserved for the finals.
   bool is_over() const { return elapsed_s() >= total_s_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What becomes of a kernel's outputs: the rules by which it is right or wrong, wherever it ran.
+// Rules by which the outputs of a kernel are judged right or wrong, wherever the kernel ran.
 
 #include <functional>
 #include <string>
@@ -19,10 +19,11 @@ struct Verdict {
 
 tl::unexpected<Verdict> rejected(db::TrialStatus status, std::string reason);
 
-/// Outputs of a run, or why there are none.
+/// Outputs of a run, or the verdict that says why there are none.
 using Outputs = tl::expected<dsl::Arrays, Verdict>;
 
-/// Whether a run left the outputs of the one before, byte by byte, or why it left none.
+/// True if a run left the same outputs as the run before, byte by byte; or the verdict that says
+/// why it left none.
 using Repeated = tl::expected<bool, Verdict>;
 
 /// The runs whose outputs are judged: on integers and on N(0, 1). Rounded integers are the same
@@ -41,7 +42,7 @@ Pass pass_on_integers(const std::string& schedule);
 Verdict judge(const std::string& schedule, const std::function<Verdict(Pass pass)>& run,
               const std::function<Repeated()>& repeat);
 
-/// The relative_error() of an output, by name, or why it has none.
+/// The relative_error() of an output, by name, or the verdict that says why it has none.
 using ErrorOf = std::function<tl::expected<double, Verdict>(const std::string& output)>;
 
 /// Outputs against the reference's, by their errors.

@@ -29,8 +29,9 @@ constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
   for (volatile uint16_t& word : frame) word = static_cast<uint16_t>(pattern);
 }
 
-// What the layouts of one batch of the largest layers of ResNet-50 need, twice; and few enough that
-// the buffers of kernels find room beside them in the table of live ones.
+// Limits of the packed inputs that are kept. The bytes are twice what the layouts of one batch of
+// the largest layers of ResNet-50 need. The buffers are few enough that those of kernels find room
+// beside them in the table of live buffers (guarded_buffer.cpp).
 constexpr size_t most_packed_bytes = size_t{256} << 20, most_packed_buffers = 256;
 
 Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload& workload,

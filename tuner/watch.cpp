@@ -14,8 +14,9 @@
 namespace tw::tuner {
 namespace {
 
-/// Of 30,000 readings of an undisturbed core fewer than one in a hundred are lower; a neighbour on
-/// the sibling thread costs the loop 30 % or more.
+/// Least reading, relative to the undisturbed speed, that counts as undisturbed. Of 30,000 readings
+/// of an undisturbed core fewer than one in a hundred are lower. Another process on the core's
+/// sibling thread costs the loop 30 % or more.
 constexpr double least_speed = 0.90;
 
 /// A reading at most this old serves as the one before the next timing.

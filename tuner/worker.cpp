@@ -93,7 +93,7 @@ BuildOutcome stored(const Result<runtime::Artifact>& artifact, const ArtifactSto
   return {*name, db::TrialStatus::Ok, "", false, codegen::code_hash(*artifact)};
 }
 
-/// Where a builder finds compilers and leaves kernels.
+/// The store in which a builder leaves kernels, and the options by which it finds compilers.
 struct Workshop {
   ArtifactStore artifacts;
   codegen::CompileOptions options;
@@ -404,7 +404,7 @@ int complain(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-/// What a worker was started for, by its arguments.
+/// Role of a worker, as given by its command line.
 struct Role {
   bool builds = false;
   bool beside_timing = false;  ///< of a builder: kernels are timed meanwhile

@@ -44,7 +44,8 @@ size_t builders_for(const Target& target, int threads) {
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-/// What the end of a worker without a reply says about the candidate. Requires: no Reply.
+/// The fault of a candidate whose job got no reply: the job timed out or was cancelled, or the
+/// worker died or sent bytes that do not decode. Requires: no Reply.
 MeasureReply fault_of(const Outcome& outcome) {
   if (std::holds_alternative<TimedOut>(outcome))
     return {db::TrialStatus::Timeout, "no answer before the deadline"};

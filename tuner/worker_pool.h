@@ -24,8 +24,9 @@
 
 namespace tw::tuner {
 
-/// Whether kernels are timed while builders work. These then have a tenth of the usual scheduling
-/// weight; alone they have all of it.
+/// Scheduling of builders. BesideTiming: kernels are timed while builders work, and builders have a
+/// tenth of the usual scheduling weight. Alone: no kernels are timed meanwhile, and builders have
+/// all of that weight.
 enum class Building { BesideTiming, Alone };
 
 /// Starts the runner, for the processor or for a device. Builders, at most four, start with their
@@ -50,7 +51,7 @@ Result<Builders> start_builders(const Target& target, const Environment& environ
 Result<Workers> start_builders_for(const Target& target, const Target& processor,
                                    const Environment& environment, double timeout_s);
 
-/// What the processes of a run share.
+/// Parameters and resources that the processes of a run share.
 struct PoolContext {
   Target target;
   int threads = 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a tuning run needs of others: a Builder that compiles schedules and a Runner that verifies
+// Interfaces of the workers of a tuning run: a Builder compiles schedules, and a Runner verifies
 // and measures the kernels. Both name kernels by the hash of their bytes in one ArtifactStore, so
 // that they may work on other machines than the run: an implementation moves bytes between the
-// store and wherever it works. start_workers() (worker_pool.h) implements both by processes of this
-// machine, and tests by tables.
+// store and the machine on which it works. start_workers() (worker_pool.h) implements both by
+// processes of this machine. Tests implement them by tables.
 //
 //   TW_RETURN_IF_ERROR(workers.builder->begin({.kernels = {{key, schedule}}}));
 //   const BuildOutcome built = workers.builder->finish()[0];
@@ -47,8 +47,8 @@ class Builder {
   /// Waits for the oldest request that was begun and not finished: one outcome a kernel, in
   /// order. Requires that there is one.
   virtual std::vector<BuildOutcome> finish() = 0;
-  /// What compiles kernels for the target, as records name it: "nvrtc-13.0". Empty before the first
-  /// outcome, and where there is no compiler.
+  /// Name and version of the compiler of kernels for the target, as in records: "nvrtc-13.0". Empty
+  /// before the first outcome, and if there is no compiler.
   virtual std::string toolchain() const = 0;
 };
 
@@ -91,7 +91,7 @@ class Runner {
   /// Peak of the machine on the kernel's threads, measured anew now and then, as clocks move by
   /// 30 % within minutes on some machines.
   virtual Result<double> peak_gflops() = 0;
-  /// Why nothing can be measured any more, whatever is asked; nullopt as long as it can.
+  /// The reason why every further measurement fails; nullopt as long as kernels can be measured.
   virtual std::optional<Error> lost() const { return std::nullopt; }
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much an ONNX model computes."""
+"""Counts the multiply-adds of an ONNX model."""
 import math
 
 import onnx
@@ -31,8 +31,8 @@ def _terms(node, shapes):
 
 
 def multiply_adds(model):
-    """Of convolutions and matrix products, those with padding included. KeyError: some shape is not
-    static."""
+    """Number of multiply-adds of all convolutions and matrix products, including the products with padding.
+    Raises KeyError if one of their operands or results has no static shape."""
     shapes = shapes_of(model)
     return sum(_terms(node, shapes) for node in model.graph.node
                if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"))

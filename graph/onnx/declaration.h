@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What conversions declare operators with: tensors of a node as inputs of a compute, axes for their
-// dimensions, broadcasting, and sliding windows. Private to graph/onnx.
+// Helpers with which conversions of ONNX nodes declare operators: tensors of a node as inputs of a
+// compute, axes for their dimensions, broadcasting, expressions, reshapes and transposes. Private
+// to graph/onnx.
 //
 //   Status convert_relu(const Node& node, Builder& builder) {
 //     Declaration declaration(builder);

@@ -34,7 +34,7 @@ const TensorShapeProto& shape_of(const ValueInfoProto& tensor) {
   return tensor.type().tensor_type().shape();
 }
 
-/// Whether the model says the extent. Exporters write -1 for one that they do not know.
+/// True if the model declares the extent. Exporters write -1 for an extent that they do not know.
 bool is_known(const Dimension& dimension) {
   return dimension.has_dim_value() && dimension.dim_value() != -1;
 }
@@ -79,7 +79,8 @@ std::string text_of(const ValueInfoProto& output, DType dtype) {
   return fmt::format("{}[{}]", to_string(dtype), fmt::join(extents, ", "));
 }
 
-/// Whether a tensor may have the shape; a dimension that is not known may be anything.
+/// True if a tensor with these extents fits the declared shape. A dimension that is not known may
+/// have any extent.
 bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) {
   if (shape.dim_size() != std::ssize(extents)) return false;
   for (int i = 0; i < shape.dim_size(); ++i)

@@ -16,17 +16,18 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// What is made at import may take so many bytes, and in addition a multiple of those of the
-/// model's own constants: weights are transposed, and integers of 8 bits become f32.
+/// Most bytes of all constants that are made at import: the first number, and in addition the
+/// second number for each byte of the model's own constants, as weights are transposed and integers
+/// of 8 bits become f32.
 constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20, made_bytes_of_a_byte = 8;
 /// Limits of the interpreter's work, in evaluations of expression nodes: it makes some 100
 /// million in a second. Operators below the first are always folded, as other nodes need to know
 /// shapes.
 constexpr int64_t always_folded = 1 << 12, most_work_of_one = 1 << 23, most_work = 1 << 26;
-/// The interpreter is given copies of arrays; so many bytes are copied in the time of an
-/// evaluation.
+/// Bytes that are copied in the time of one evaluation: the interpreter is given copies of its
+/// input arrays.
 constexpr int64_t copied_bytes = 64;
-/// Bytes of a tensor that no machine of ours holds.
+/// Most bytes of one tensor. A larger tensor fits into no machine.
 constexpr int64_t most_tensor_bytes = int64_t{1} << 40;
 
 constexpr int64_t beyond = std::numeric_limits<int64_t>::max();

@@ -24,11 +24,11 @@ namespace tw::graph::onnx {
 /// Results of up to so many elements are computed at import where all inputs are known: shape
 /// arithmetic, masks, tables. Larger ones are left to the passes.
 inline constexpr int64_t largest_folded = int64_t{1} << 20;
-/// Bytes of one tensor that is made at import, and not read from the model: a model of a hundred
-/// bytes may ask for 2^60 elements.
+/// Most bytes of one tensor that is made at import, and not read from the model: a model of a
+/// hundred bytes may ask for 2^60 elements.
 inline constexpr int64_t most_made_bytes = int64_t{64} << 20;
-/// The same of tensors whose elements are all equal, and of all of these together: models without
-/// their weights have them (ConstantOfShape).
+/// Most bytes of one tensor whose elements are all equal, and of all such tensors together: models
+/// without their weights have them (ConstantOfShape).
 inline constexpr int64_t most_filled_bytes = int64_t{512} << 20,
                          most_filled_bytes_of_all = int64_t{2} << 30;
 
@@ -66,14 +66,15 @@ class GraphBuilder final : public Builder {
   Status add_stack(const std::string& tensor, const std::string& whole, bool is_backward) override;
   void end_loop() override;
 
-  /// A name for a tensor that is none yet: `name`, as near as it may be.
+  /// A name that no tensor has yet, as similar to `name` as possible.
   std::string claim(std::string_view name);
   void add_input(const std::string& name, const TensorType& type);
   /// A constant that stands in the model once; its bytes do not count as made at import.
   void add_initializer(const std::string& name, dsl::Array array);
-  /// Tells that the model has so many bytes of constants: the more, the more may be made of them.
+  /// Adds to the number of bytes of the model's own constants. It raises the limit of the bytes
+  /// that are made at import.
   void admit_bytes(int64_t bytes) { model_bytes_ += bytes; }
-  /// Whether there is a tensor of the name, or an alias of one.
+  /// True if the name is that of a tensor or of an alias of a tensor.
   bool knows(const std::string& name) const { return types_.contains(resolved(name)); }
 
   /// The graph with these outputs; its inputs are all that were added. An output that is another

@@ -80,9 +80,9 @@ Result<AttributeValue> read_attribute(const Node& node, const AttributeProto& a,
 
 // ---- the model --------------------------------------------------------------------------------
 
-/// What the nodes of one body see.
+/// Scope of the names in one body: the main graph, a branch, the body of a loop, or a function.
 struct Scope {
-  Scope* outer = nullptr;   ///< of a branch: the scope around it
+  Scope* outer = nullptr;   ///< of a branch or a loop: the scope around it
   std::string prefix = "";  ///< of the names of its nodes and tensors in messages and in the graph
   int level = 0;
   int64_t opset = 0;
@@ -106,7 +106,8 @@ FunctionKey key_of(std::string_view domain, const std::string& name, const std::
   return {is_default_domain(domain) ? "" : std::string(domain), name, overload};
 }
 
-/// What is not implemented. Nodes of one operator that lack the same thing are one entry.
+/// A part of the model that is not implemented. Nodes of one operator that fail for the same reason
+/// share one entry.
 struct Failure {
   std::string key;   ///< the text without the name of the node
   std::string text;  ///< of the first one: "node 'a' (Loop): why"
@@ -503,7 +504,7 @@ class Importer {
     return {};
   }
 
-  /// The tensor that a body calls `name`; empty behind what is not implemented.
+  /// The tensor that a body calls `name`; empty if it depends on a part that is not implemented.
   Result<std::string> result_of(const Node& node, const std::string& name, Scope& inner) {
     TW_TRY(const std::string tensor, find_input(node, name, inner));
     if (builder_.knows(tensor)) return tensor;
@@ -528,7 +529,8 @@ class Importer {
     return {};
   }
 
-  /// Where the condition is data, both branches are computed and their results chosen from.
+  /// Imports an If whose condition is not known at import: both branches are computed, and the
+  /// condition chooses between their results.
   Status import_both_branches(const Node& node, const NodeProto& proto, const Value& condition,
                               Scope& scope) {
     TW_TRY(const auto then_tensors, import_branch(node, proto, "then_branch", scope));
@@ -556,7 +558,7 @@ class Importer {
 
   // ---- loops ------------------------------------------------------------------------------
 
-  /// Notes what is not implemented of a node.
+  /// Notes the error if the import of a node failed.
   Status noted(const Node& node, const Status& imported) {
     if (imported) return {};
     return note(node, with_node(node, imported.error()));
@@ -852,8 +854,9 @@ class Importer {
   std::map<FunctionKey, const FunctionProto*> functions_;
   std::vector<Failure> failures_;
   std::vector<std::string> warnings_;
-  /// Of the loop that is imported: stacks along another axis than the first, by the stack along
-  /// that.
+  /// Outputs of the current loop that are stacked along another axis than the first, each with the
+  /// name of a tensor that is stacked along the first axis. After the loop, a transpose of that
+  /// tensor makes the output.
   std::vector<std::pair<std::string, Sliced>> moved_stacks_;
   int64_t nodes_ = 0, names_seen_ = 0;
 };

@@ -84,8 +84,10 @@ int filled_kinds(const AttributeProto& a) {
          !a.type_protos().empty();
 }
 
-/// Whether there is a value of the kind that the attribute says it has, and no other. Some writers
-/// leave out 0, an empty text and an empty list.
+/// True if the attribute has a value of the kind that its type declares, and no value of another
+/// kind. The value of a number, string or list may be missing, as some writers leave out 0, an
+/// empty string and an empty list. An attribute of a type in `default` has at most one value, of
+/// any kind.
 bool has_its_kind(const AttributeProto& a) {
   const int filled = filled_kinds(a);
   switch (a.type()) {

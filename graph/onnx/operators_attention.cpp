@@ -162,7 +162,8 @@ Result<Expr> masked(const Node& node, Declaration& declaration, const ScoreAxes&
   return is_short ? select(Expr(a.j) < Expr(length), value, hidden) : value;
 }
 
-/// What the position of query and key allows: causality, the window, the number of keys.
+/// The condition under which a query may attend to a key, by their positions: the causal mask, the
+/// sliding window, and the number of keys. Invalid unless there is a number of keys for each batch.
 Result<Expr> visible(const Node& node, Declaration& declaration, const AttentionParts& p,
                      const ScoreAxes& a) {
   std::vector<Expr> conditions;
@@ -191,7 +192,7 @@ struct Scores {
   Expr divisor;  ///< the sum of the row's shares, or 1 where that is 0
 };
 
-/// -inf where the query does not see the key, as a stage.
+/// The scores after all masks, -inf where the query does not see the key, as a stage.
 Result<Expr> seen_scores(const Node& node, Declaration& declaration, const AttentionParts& p,
                          const ScoreAxes& a, const Expr& capped) {
   const Expr hidden = number(capped, -std::numeric_limits<double>::infinity());

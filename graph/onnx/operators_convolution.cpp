@@ -16,7 +16,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// What a node convolves: in [n, groups * c, ...] with weights [groups * k, c, taps...].
+/// Operands and parameters of a convolution: the input [n, groups * c, ...], the weights
+/// [groups * k, c, taps...], the bias, and the windows.
 struct Convolution {
   Value in, weight;
   std::optional<Value> bias;
@@ -178,8 +179,9 @@ Result<Convolution> as_image(Builder& builder, Convolution p) {
   return p;
 }
 
-/// Whether the window is the whole input, so that the sum is a product of matrices. Weights that
-/// are not known ahead of the calls would have to be transposed at each call.
+/// True if the convolution has one group and constant weights, and its only window is the whole
+/// input: then it is a product of matrices. Weights that are not constant would have to be
+/// transposed at each call.
 bool is_dense(const Convolution& p) {
   return p.groups == 1 && p.weight.constant &&
          std::ranges::all_of(p.windows, [](const Window& window) {

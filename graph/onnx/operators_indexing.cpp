@@ -223,10 +223,10 @@ Status convert_reverse_sequence(const Node& node, Builder& builder) {
 
 namespace {
 
-/// What updates do to the elements that they name.
+/// Effect of the updates of a scatter on the elements that its indices name.
 struct Update {
   dsl::Combine combine = dsl::Combine::Sum;
-  bool replaces = true;  ///< "none": an element that is named takes the update's value
+  bool replaces = true;  ///< true for "none": an update replaces the element
 };
 
 Result<Update> update_of(const Node& node) {

@@ -63,7 +63,7 @@ struct ProductLoops {
   }
 };
 
-/// Whether a value has one element along all of these dimensions.
+/// True if each of the first `last` dimensions has extent 1.
 bool is_single(const Shape& shape, size_t last) {
   return std::all_of(shape.begin(), shape.begin() + static_cast<int64_t>(last),
                      [](int64_t extent) { return extent == 1; });
@@ -147,7 +147,7 @@ struct Gemm {
   int64_t m = 0, n = 0, k = 0;
 
   bool is_dense() const { return !transposes_a && !transposes_b && k > 0; }
-  /// Whether the last term is one number a column, with nothing scaled.
+  /// True if `c` is a bias of one number for each column, and alpha and beta are 1.
   bool has_plain_bias() const {
     return c && alpha == 1 && beta == 1 && extent_of(c->type.shape) == n &&
            !c->type.shape.empty() && c->type.shape.back() == n;
@@ -250,7 +250,8 @@ Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, cons
   return factors;
 }
 
-/// With one matrix on the right, the rows of all batches are those of one product.
+/// The product with the rows of all batches as the rows of one matrix, if the right operand is one
+/// matrix; else the product as it is.
 Product with_joined_rows(Product p) {
   if (!is_single(p.b, p.b.size() - 2)) return p;
   p.m *= extent_of(p.batch);

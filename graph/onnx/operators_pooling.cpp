@@ -98,7 +98,7 @@ Status convert_max_pool(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Whether the one window is the whole image.
+/// True if the only window is the whole image, without padding.
 bool is_global(const Pooling& p) {
   return std::ranges::all_of(p.windows, [](const Window& window) {
     return window.kernel == window.input && window.output == 1 && window.before == 0 &&

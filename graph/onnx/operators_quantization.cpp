@@ -104,8 +104,8 @@ Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr&
 
 namespace {
 
-/// Which scale belongs to an element: one a tensor, one an index of an axis, or one a block of
-/// consecutive indices.
+/// Granularity of the scales: one for the tensor, one for each index of an axis, or one for each
+/// block of consecutive indices of an axis.
 struct Granularity {
   bool is_scalar = true;
   size_t axis = 0;

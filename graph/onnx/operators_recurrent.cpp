@@ -110,7 +110,7 @@ Status check_optional(const Node& node, const Recurrent& p) {
       fmt::format("its lengths are {}, expected i32[{}]", lengths.type.to_string(), p.batch));
 }
 
-/// Whether lengths are given, and not known to be those of the longest sequence.
+/// True if lengths are given, unless they are constants that all equal the number of steps.
 Result<bool> has_shorter_lengths(const Node& node, const Recurrent& p) {
   if (!node.has_input(Lengths)) return false;
   if (!node.input(Lengths).constant) return true;
@@ -320,7 +320,7 @@ struct Step {
   }
 };
 
-/// What a step computes: stages with the states after it.
+/// The hidden state and the cell state after a step. `c` is undefined without a cell state.
 struct States {
   Expr h, c;
 };
@@ -345,8 +345,9 @@ Result<std::string> add_reset_state(const Step& s, const std::string& product) {
   return name;
 }
 
-/// Gates: update, reset, candidate. `last` is the product of the candidate, where the reset gate
-/// acts before it; else that is among the others.
+/// Gates: update, reset, candidate. `last` names the recurrent product of the candidate if the
+/// reset gate acts before it. Otherwise `last` is empty, and `product` has the columns of the
+/// candidate.
 States gru_step(const Step& s, Declaration& declaration, const std::string& product,
                 const std::string& last) {
   const Expr update = gru_gate(s, declaration, product, 0);

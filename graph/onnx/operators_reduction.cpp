@@ -12,7 +12,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// What a reduction does to each element before, and to the total afterwards.
+/// A reduction of ONNX, with the functions that it applies to each element before the reduction and
+/// to the total after it.
 struct ReductionKind {
   std::string_view op_type;
   dsl::Combine combine;

@@ -70,7 +70,8 @@ Ratio simplest_ratio(double value) {
 
 enum class Interpolation { Nearest, Linear, Cubic };
 
-/// What a node asks for, beside the sizes.
+/// Attributes of a node that decide which elements of the input are read, and with which weights.
+/// The sizes are members of Resized.
 struct Sampling {
   Interpolation interpolation = Interpolation::Nearest;
   std::string coordinates = "half_pixel", nearest = "round_prefer_floor";

@@ -39,7 +39,8 @@ Shape outputs_of(const std::vector<Window>& windows);
 Expr windowed_read(const Tensor& in, std::vector<Expr> prefix, const std::vector<Window>& windows,
                    const std::vector<Axis>& positions, const std::vector<Axis>& taps,
                    const Expr& otherwise);
-/// Whether the windows read inside of the input there.
+/// The condition that the windows at these positions and taps read elements of the input, not of
+/// its padding.
 Expr is_inside(const std::vector<Window>& windows, const std::vector<Axis>& positions,
                const std::vector<Axis>& taps);
 

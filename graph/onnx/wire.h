@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a protobuf parser leaves unread. A field of another wire type than the schema's, and a value
-// that an enumeration does not have, count as unknown fields and would be lost in silence. Private
-// to graph/onnx; pure functions.
+// Checks of the fields that a protobuf parser leaves unread. A field of another wire type than the
+// schema's, and a value that an enumeration does not have, count as unknown fields and would be
+// lost silently. Private to graph/onnx; pure functions.
 
 #include <cstdint>
 #include <initializer_list>

@@ -19,7 +19,7 @@ using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
 
-/// Literals and axes, these in increasing order.
+/// True if the indices are literals and axes, and the axes are in increasing order.
 bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
   size_t next = 0;
   for (const Expr& index : read.indices) {
@@ -77,7 +77,7 @@ class Pieces {
   }
 
  private:
-  /// The one that the outermost condition is about.
+  /// Finds the dimension whose axis the outermost condition uses; false if it uses none.
   bool find_dimension() {
     const Expr& condition = stage_.body.as<dsl::Select>()->condition;
     for (size_t i = 0; i < stage_.axes.size(); ++i)
@@ -121,7 +121,7 @@ class Pieces {
     return true;
   }
 
-  /// Whether the index is axis - low.
+  /// True if the index is axis - low.
   static bool is_at(const Expr& index, const Axis& axis, int64_t low) {
     const auto at = as_shifted(index);
     return at && at->axis == axis.name && at->offset == -low;

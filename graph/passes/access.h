@@ -14,7 +14,7 @@
 
 namespace tw::graph {
 
-/// Whether passes may change the roundings of the operator.
+/// True if passes may change the roundings of the operator.
 inline bool is_fast(const Operator& op) { return op.workload.accuracy == dsl::Accuracy::Fast; }
 
 /// A compute in canonical form, and the tensors of the graph for its inputs.
@@ -28,28 +28,29 @@ bool has_reduction(const dsl::Compute& compute);
 
 /// Most inputs of a kernel that fusion makes.
 inline constexpr size_t most_fused_inputs = 8;
-/// Whether two operators, of which one reads a tensor that the other writes, have no more inputs
-/// than that together.
+/// True if the fusion of both operators has at most most_fused_inputs inputs. Requires: `reader`
+/// reads one tensor that `writer` writes.
 bool have_few_inputs(const Operator& writer, const Operator& reader);
 
 /// The only stage of an operator with one output and no reduction; nullptr for others.
 const dsl::Stage* only_stage(const Operator& op);
 
-/// Whether the operator is fast, has one stage and no reduction, and its stage reads every input at
-/// its axes in their order, some of them left out or replaced by literals: a sum of a tensor and of
-/// numbers by channel is elementwise, a transpose or a slice is not.
+/// True if the operator is fast, has one stage and no reduction, and the stage reads every input at
+/// its own axes in their order, some of them left out or replaced by literals. The sum of a tensor
+/// and of one number for each channel is elementwise. A transpose is not, and neither is a slice
+/// that begins at an offset.
 bool is_elementwise(const Operator& op);
 
 /// True if the read has the axes as its indices, in their order.
 bool is_pointwise(const dsl::Read& read, const std::vector<dsl::Axis>& axes);
 
-/// How often the stage reads the tensor; nullopt where it is not always read at the stage's axes,
-/// as an array of the stage's shape.
+/// Number of reads of the tensor by the stage. nullopt if the tensor has another shape than the
+/// stage, or if a read is not at the stage's axes in their order.
 std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl::Stage& stage,
                                          const std::string& tensor);
 
-/// The same for a tensor of the graph and an operator of one stage, whichever of its inputs are
-/// bound to the tensor.
+/// Number of such reads of a tensor of the graph by an operator of one stage, over all inputs that
+/// are bound to the tensor. nullopt as above.
 std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor);
 
 /// The strides of a row-major array, in elements.

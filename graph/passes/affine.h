@@ -20,8 +20,8 @@ struct Affine {
 /// True where the expression, or a part of an Affine, is 0 in every branch of its selects.
 bool is_zero(const dsl::Expr& part);
 
-/// Splits an expression into how it depends on reads of one tensor, whatever their indices, and the
-/// rest. nullopt where it is not affine in them.
+/// Splits an expression into the scale of the reads of one tensor, whatever their indices, and the
+/// shift. nullopt where the expression is not affine in these reads.
 std::optional<Affine> split_affine(const dsl::Expr& expr, const std::string& tensor);
 
 /// An elementwise operator on f32 that computes scale * x + shift, both from constants.
@@ -31,7 +31,8 @@ struct ScaleAndShift {
   std::vector<dsl::Axis> axes;
   dsl::Expr scale, shift;  ///< over the axes; those of one element do not occur
 };
-/// How the operator depends on a tensor that it reads elementwise. nullopt for other operators.
+/// The scale and the shift that the operator applies to a tensor that it reads elementwise. nullopt
+/// for other operators.
 std::optional<ScaleAndShift> as_scale_and_shift(const Operator& op, const std::string& tensor,
                                                 const std::map<std::string, Constant>& constants);
 

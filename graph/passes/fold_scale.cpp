@@ -168,8 +168,8 @@ std::vector<double> sum_of_parts(const dsl::Arrays& values, const std::string& n
   return sums;
 }
 
-/// How the operator scales and shifts the tensor by the product's channels. nullopt where it does
-/// anything else.
+/// The scales and shifts by the product's channels that the operator applies to the tensor. nullopt
+/// if the operator does anything else, or if a scale or shift is not finite.
 Result<std::optional<Factors>> factors_of(const Operator& op, const std::string& tensor,
                                           const Product& product,
                                           const std::map<std::string, Constant>& constants) {

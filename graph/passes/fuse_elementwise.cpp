@@ -87,7 +87,8 @@ class ElementwiseGroups {
 
   int height_of(size_t i) const { return only_stage(graph_.operators[i])->body.node().height; }
 
-  /// How often the operator reads the tensor, if it is elementwise on tensors of that shape.
+  /// Number of reads of the tensor by the operator. nullopt unless the operator is elementwise, has
+  /// the shape of the tensor, and reads the tensor at its own axes only.
   std::optional<int> reads_of(size_t reader, const std::string& tensor) const {
     if (!members_[reader].is_elementwise) return std::nullopt;
     return count_pointwise_reads(graph_.operators[reader], tensor);

@@ -46,7 +46,8 @@ Result<Graph> fuse_epilogues(const Graph& graph) {
   for (size_t i = 0; i < operators.size(); ++i) {
     const Operator op = *operators[i];
     if (!is_elementwise(op)) continue;
-    // Of two convolutions that are added, the later one takes the sum.
+    // If several inputs qualify, as in a sum of two convolutions, the operator is fused into the
+    // last of their producers.
     std::optional<size_t> producer;
     for (const std::string& tensor : op.inputs) {
       const auto writer = uses.writer(tensor);

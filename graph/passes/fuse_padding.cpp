@@ -11,7 +11,8 @@
 namespace tw::graph {
 namespace {
 
-/// Whether the operator's own padding has this value, on tensors of four dimensions.
+/// True if the operator can pad its input with this value itself: 0 for conv2d on tensors of four
+/// dimensions, the identity of max for max_pool2d.
 bool pads_with(const Operator& op, const dsl::Expr& value) {
   if (op.workload.op == "conv2d")
     return dsl::is_zero_bytes(value) && op.workload.compute.inputs[0].shape.size() == 4;
@@ -34,7 +35,7 @@ Result<Operator> padded_by_itself(Operator op, const std::string& tensor, const 
   return op;
 }
 
-/// Whether the borders are around images alone, so that h and w stay at least 1.
+/// True if only h and w are padded, and are at least 1 without their padding.
 bool is_around_images(const Padding& padding, const dsl::Attributes& attributes) {
   return padding.before[0] == 0 && padding.after[0] == 0 && padding.before[1] == 0 &&
          padding.after[1] == 0 && attributes.at("h") > padding.before[2] + padding.after[2] &&
@@ -48,7 +49,7 @@ Result<Graph> fuse_padding(const Graph& graph) {
   Graph result = graph;
   for (Operator& op : result.operators) {
     if (op.workload.op != "conv2d" && op.workload.op != "max_pool2d") continue;
-    // Of paddings one behind another each is taken in turn.
+    // Each of several consecutive paddings is fused in turn, the last one first.
     for (auto writer = uses.writer(op.inputs[0]); writer; writer = uses.writer(op.inputs[0])) {
       const Operator& former = graph.operators[*writer];
       const auto padding = as_padding(former);

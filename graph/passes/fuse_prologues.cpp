@@ -11,9 +11,10 @@
 namespace tw::graph {
 namespace {
 
-/// Whether fusing an elementwise operator that gives this input computes none of its elements
-/// twice: it becomes part of the only stage that reads it, whose points are no more than its
-/// elements, or, where it is read at several places, a stage of its own.
+/// True if fusing the elementwise operator that writes this input evaluates none of the input's
+/// elements twice. If the input is read at several places, the operator becomes a stage of its own.
+/// If it is read at one place, the operator is inlined into the stage that reads it, which must not
+/// have more evaluations than the input has elements.
 bool repeats_nothing(const dsl::Compute& compute, const std::string& input) {
   int reads = 0;
   double points = 0;

@@ -31,8 +31,8 @@ struct ScoreMap {
   std::vector<double> scale, shift;
 };
 
-/// How an elementwise operator changes all matrices of scores alike, by constants. nullopt where it
-/// does anything else.
+/// The scale and the shift by constants that an elementwise operator applies to every matrix of
+/// scores alike. nullopt if the operator does anything else.
 Result<std::optional<ScoreMap>> score_map(const Operator& op, const std::string& scores,
                                           const std::map<std::string, Constant>& constants) {
   const std::optional<ScoreMap> none;
@@ -57,7 +57,7 @@ Result<std::optional<ScoreMap>> score_map(const Operator& op, const std::string&
   return std::optional(ScoreMap{numbers("scale"), numbers("shift")});
 }
 
-/// The map `after` of what `map` gives.
+/// The composition of two maps: `map` is applied first, then `after`.
 ScoreMap composed(const ScoreMap& after, ScoreMap map) {
   for (size_t i = 0; i < map.scale.size(); ++i) {
     map.scale[i] *= after.scale[i];
@@ -71,7 +71,9 @@ constexpr double largest_difference = 1e-6;
 // Scores below this give an exponential of 0 beside any score that a network computes.
 constexpr double low_score = -1e9;
 
-/// Whether the map only multiplies scores that a query sees by `factor`, and makes the others low.
+/// True if the map multiplies the scores of the keys that a query sees by `factor`, without a
+/// shift, and adds low_score or less to all other scores. A query sees all keys, or those that the
+/// causal mask leaves if `is_causal`.
 bool is_attention_map(const ScoreMap& map, double factor, const dsl::Attributes& attributes,
                       bool is_causal) {
   const int64_t m = attributes.at("m"), n = attributes.at("n");
@@ -87,10 +89,10 @@ bool is_attention_map(const ScoreMap& map, double factor, const dsl::Attributes&
   return true;
 }
 
-/// What becomes one operator.
+/// The operands and attributes of an operator `attention` that replaces a match.
 struct Attention {
   std::string queries, keys_transposed, values;
-  double query_factor = 1;  ///< what the queries are multiplied by before
+  double query_factor = 1;  ///< multiplies the queries first
   dsl::Attributes attributes;
 };
 

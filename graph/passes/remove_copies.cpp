@@ -28,7 +28,7 @@ Result<dsl::Compute> transpose(DType dtype, const std::vector<int64_t>& shape,
   return dsl::build(dsl::compute("out", axes, in.read_at(std::move(indices))));
 }
 
-/// Whether the dimensions of more than one element keep their order, so that none moves.
+/// True if the dimensions of more than one element keep their order, so that no element moves.
 bool moves_nothing(const std::vector<int64_t>& shape, const Positions& positions) {
   size_t next = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -56,7 +56,7 @@ class CopyRemover {
   }
 
  private:
-  /// How an operator without arithmetic moves elements.
+  /// An operator that moves elements without arithmetic: a reshape or a transpose.
   struct Move {
     std::string source;
     bool is_reshape = false;  ///< else a transpose

@@ -121,8 +121,8 @@ class Reindex {
     return dsl::read(read.tensor, std::move(indices), read.type);
   }
 
-  /// What replaces axes outside of reads; those without an equal get a name that validate()
-  /// refuses.
+  /// Replacements of the stage's axes outside of reads: 0 for an axis of one element, and for any
+  /// other the new axis that equals it. If no new axis does, validate() rejects the replacement.
   dsl::Substitution whole_axes(const dsl::Stage& stage) const {
     dsl::Substitution replacements = units_;
     for (const dsl::Axis& axis : stage.axes) {
@@ -167,7 +167,9 @@ class ReshapeSinker {
     return {};
   }
 
-  /// Whether an elementwise operator before this reshape could become part of another one.
+  /// True if an elementwise operator that moves before this reshape could be fused with the writer
+  /// of the reshape's input. The writer has a reduction or is elementwise, and nothing but the
+  /// reshape reads its result.
   bool hides_a_kernel(size_t reshape) const {
     const std::string& tensor = order_[reshape]->inputs[0];
     const auto writer = uses_.writer(tensor);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who writes and who reads the tensors of a graph, and names for new ones. Private to graph/passes.
+// Writers and readers of the tensors of a graph, and names for new tensors. Private to
+// graph/passes.
 
 #include <map>
 #include <optional>
@@ -12,7 +13,8 @@
 
 namespace tw::graph {
 
-/// An index over a graph, as it was when the index was made. Operators go by their numbers.
+/// An index of the readers and writers in a graph, as it was when the index was made. Operators are
+/// identified by their numbers.
 class Uses {
  public:
   explicit Uses(const Graph& graph);
@@ -22,7 +24,7 @@ class Uses {
   /// The operators that read the tensor, in order, each once.
   const std::vector<size_t>& readers(const std::string& tensor) const;
   bool is_output(const std::string& tensor) const { return outputs_.contains(tensor); }
-  /// Whether the operator alone needs the tensor, which is then no output of the graph.
+  /// True if the operator is the only reader of the tensor, and the tensor is no output.
   bool is_only_reader(size_t op, const std::string& tensor) const;
 
  private:

@@ -103,17 +103,18 @@ Expr bounded(Expr expr) {
   return expr;
 }
 
-/// The type of a literal beside which nothing has one, as in the text of expressions.
+/// Type of a literal without a typed operand beside it, as in the text of expressions: Float32 for
+/// a float, else Int64.
 DType own_type(const py::handle& literal) {
   return PyFloat_Check(literal.ptr()) != 0 ? Float32 : Int64;
 }
 
-/// Of two literals: a float and an integer are floats.
+/// Common type of two literals: Float32 if one of them is a float, else Int64.
 DType wider_type(const py::handle& a, const py::handle& b) {
   return own_type(a) == Float32 ? Float32 : own_type(b);
 }
 
-/// Both operands: a literal takes the type of the other one.
+/// The two operands as expressions. A literal takes the type of the other operand.
 std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   if (is_expression(a)) {
     const Expr left = expr_of(a, Int64);

@@ -536,13 +536,13 @@ DECOMPOSITIONS = {aten._transformer_encoder_layer_fwd.default: _encoder_layer,
 
 
 def _is_usable(value) -> bool:
-    """Whether it is a dense array of the processor whose shape is known and that has elements."""
+    """True for a dense CPU tensor that has an implemented element type, a static shape and elements."""
     return (isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.layout == torch.strided
             and value.dtype in ELEMENT_TYPES and all(isinstance(extent, int) and extent > 0 for extent in value.shape))
 
 
 def _tensors_of(node: Node) -> Iterable[object]:
-    """The values of the node and of the nodes that it reads; of a tuple, the items that somebody uses."""
+    """Values of the node and of the nodes that it reads. Of a tuple, only the items that are used."""
     def used(source):
         value = source.meta.get("val")
         if not isinstance(value, (tuple, list)):
@@ -552,7 +552,7 @@ def _tensors_of(node: Node) -> Iterable[object]:
 
 
 def why_unsupported(node: Node) -> str:
-    """Why the node cannot be part of an ONNX model; empty: it can."""
+    """The reason why the node cannot be part of an ONNX model, or "" if it can."""
     converter = _CONVERTERS.get(node.target)
     if node.op != "call_function" or converter is None:
         return "it is not implemented"
@@ -566,8 +566,8 @@ def why_unsupported(node: Node) -> str:
 
 
 def to_onnx(module: GraphModule, constants: Mapping[int, torch.Tensor]) -> bytes:
-    """The model of a graph of nodes that are supported. Its inputs are named x<i> after the numbers of the
-    placeholders, of which `constants` are constants instead, its outputs y<i>."""
+    """Returns the ONNX model of a graph whose nodes are all supported. Input x<i> is placeholder number i. A
+    placeholder whose number is in `constants` becomes a constant instead. Outputs are named y<i>."""
     writer, inputs, outputs = Writer(), [], []
     for number, node in enumerate(module.graph.find_nodes(op="placeholder")):
         if number in constants:

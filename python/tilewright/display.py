@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values look in a notebook: as text, and as HTML with small drawings where these help.
+"""Representations of values in notebooks: as text, and as HTML with small drawings where these help.
 
 Importing this module gives the types of the package their _repr_mimebundle_. No other package is
-needed. All text of HTML goes through escaped(): names come from databases and model files, which
+needed. escaped() escapes all text in HTML, because names come from databases and model files, which
 anybody may have written.
 """
 import collections
@@ -369,7 +369,7 @@ def model_html(model):
 
 
 def computes(step):
-    """What a step of a plan computes: its operator, or "transform" for a copy between layouts."""
+    """The operator that a step of a plan computes, or "transform" for a copy between layouts."""
     return "transform" if " -> " in step.name else step.workload.partition(" ")[0]
 
 

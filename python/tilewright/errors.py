@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions of the package. Each stands for one exit code of the program (docs/cli.md), and is also
-an exception of Python's own where one means the same."""
+"""Exceptions of the package. Each corresponds to one exit code of the program (docs/cli.md), and derives
+from a built-in exception as well if one means the same."""
 import re
 
 __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",
@@ -9,7 +9,7 @@ __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",
 
 
 class Error(Exception):
-    """What could not be done: the message says what was given, what was expected and what to do."""
+    """Base class of the exceptions below. Messages say what was given, what was expected and what to do."""
 
     code: int = 1
 
@@ -25,7 +25,7 @@ class UsageError(Error, ValueError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """What is asked for exists, but not here: an operator, a data type, a size."""
+    """The request is valid but not implemented: an operator, a data type or a size."""
 
     code = 3
 
@@ -61,7 +61,7 @@ class NotCompiledError(Error, LookupError):
 
 
 class TryLaterError(Error):
-    """Something else has the database or the device."""
+    """Another process holds the database or the device."""
 
     code = 75
 

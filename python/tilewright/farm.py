@@ -564,7 +564,7 @@ def _is_pem(text: str) -> bool:
 
 
 class _TlsFile:
-    """A file of TLS: the name of its setting, and the flag of `dask scheduler` that named it, if one did."""
+    """A TLS file, with its setting in Dask's configuration and its flag of `dask scheduler`."""
 
     def __init__(self, key: str, flags: dict[str, str]) -> None:
         import dask
@@ -576,7 +576,7 @@ class _TlsFile:
 
     @property
     def advice(self) -> str:
-        """How to name another file."""
+        """A clause on how to name another file: by the flag that named this file, or else by a variable."""
         if self._is_given:
             return f"give another file to {self._flag}"
         return f"name another by the variable {self._variable}"
@@ -714,7 +714,7 @@ def main(arguments: list[str]) -> int:
         return ENVIRONMENT
     if given.role == "scheduler":
         return be_scheduler(given.arguments)
-    # What happens to connections is told by messages of this module.
+    # This module reports the state of connections itself, so most log messages of Dask are suppressed.
     logging.getLogger("distributed").setLevel(logging.CRITICAL if given.role == "client" else logging.ERROR)
     try:
         address = dask_address(given.address)

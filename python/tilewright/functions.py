@@ -62,7 +62,7 @@ class KernelFunction:
         self._kernels: dict[_Signature, _Loaded] = {}
 
     def workload(self, *arrays: Any, **named: Any) -> Workload:
-        """What the function computes of arrays of these shapes and types; their elements don't matter."""
+        """The workload of the function for arrays of these shapes and types. Their elements don't matter."""
         return self._declared(self._signature_of(self._in_order(arrays, named)))
 
     def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,

@@ -197,8 +197,9 @@ def _run_program(arguments: list[str], progress: bool) -> None:
 
 
 def _watch(process: subprocess.Popen[str], shown: bool) -> str:
-    """What the program says until it ends. Interrupts are passed on: after the first one the program
-    writes what it has, and ends; after the second it ends at once."""
+    """Waits until the program ends, and returns its standard error. If `shown`, prints its lines meanwhile,
+    except the first line of an error. Passes each interrupt (KeyboardInterrupt) on to the program: after the
+    first one it writes what it has and ends, and after the second one it ends at once."""
     assert process.stderr is not None
     said = []
     while True:

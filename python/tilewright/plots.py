@@ -266,8 +266,9 @@ def _default_ns(records):
 
 
 def _references(records, untuned_ns, trials_us):
-    """What a search is compared with: rows for lines, and lines of text for those that are so far
-    from the trials that drawing them would hide how these differ."""
+    """Latencies with which a search is compared: lower bounds, and untuned kernels. Returns rows for lines of
+    the plot, and lines of text for latencies so far from the trials that a plot of them would hide the
+    differences between trials."""
     references = _floor_of(records)
     default_ns = _default_ns(records) if untuned_ns is None else 0
     references += [("untuned", untuned_ns or 0), ("default schedule", default_ns)]
@@ -318,16 +319,18 @@ def _history(records, places):
 
 
 def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: float | None = None) -> Plot:
-    """How the best latency came down, over trials or over time.
+    """Plots the best latency so far over trials or over time.
 
     Args:
-      records: those of one workload on one device.
-      over: "trial", or "time" for the seconds since its session began, sessions one after the other.
-      untuned_ns: latency of an untuned kernel, such as Tuned.progress.untuned_ns, which records do
-        not keep; by default that of the schedule which the search space begins with, if it was tried.
+      records: records of one workload on one device.
+      over: "trial", or "time" for seconds of tuning, in which sessions follow one another.
+      untuned_ns: latency in ns of an untuned kernel, such as Tuned.progress.untuned_ns, which records
+        do not keep. By default it is the latency of the first schedule of the search space, if a record
+        has it.
 
-    Dots are trials by status, ticks at the bottom those that gave no time. Lines mark the untuned
-    latency and lower bounds; those that are far from all trials stand below the title instead.
+    Dots are trials with a time, coloured by status. Ticks at the bottom are trials without a time. Lines
+    mark the untuned latency and lower bounds. If these are far from all trials, their values are in the
+    subtitle instead.
     """
     if over not in ("trial", "time"):
         raise errors.UsageError(f"[best_so_far] over '{over}': expected trial or time")
@@ -361,7 +364,7 @@ def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: floa
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's: 1 where both order alike, 0 by chance; None where a side is constant."""
+    """Spearman's rank correlation: 1 for equal orders, 0 by chance. None if `a` or `b` is constant."""
     if len(set(a)) < 2 or len(set(b)) < 2:
         return None
     return statistics.correlation(_ranks(a), _ranks(b))
@@ -377,13 +380,15 @@ def _ranks(values):
 
 def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence[float | None] | None = None,
                                trials_per_round: int = 16) -> Plot:
-    """Whether the cost model orders candidates as the machine does.
+    """Plots predicted against measured latencies, and their rank correlation in each round of trials.
+
+    Both show if the cost model orders candidates as the machine does.
 
     Args:
-      records: those of one workload on one device.
-      predicted_ns: a time for each record, None where there is none; by default what the analytic
-        model says now, as records do not keep what the model of their run had predicted.
-      trials_per_round: timed trials, in their order, that each rank correlation is taken over.
+      records: records of one workload on one device.
+      predicted_ns: predicted latency in ns of each record, None for a record without one. By default the
+        analytic model predicts them, as records do not keep the predictions of their run.
+      trials_per_round: number of consecutive timed trials for each rank correlation.
     """
     records = _one_group(records, "predicted_against_measured")
     if predicted_ns is None:
@@ -452,14 +457,18 @@ def best_of_each(records):
 
 
 def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
-    """What bounds the best kernel of each workload: arithmetic, or a level of the memory.
+    """Plots a roofline with the best kernel of each workload.
+
+    It shows if arithmetic or a level of the memory hierarchy bounds a kernel.
 
     Args:
-      records: of any number of workloads.
-      roofs: a tw.Roofs; by default this machine's, with as many threads as the most that a record
-        has, where all records are of this machine, and else only their peak.
+      records: records of any number of workloads.
+      roofs: peak and bandwidths as a tw.Roofs. If None, and the best records are all of this machine and
+        one target, they are those of this machine, with the largest number of threads of these records.
+        Otherwise the plot has only the peak of the records.
 
-    A point's intensity is the arithmetic over the bytes that every kernel moves at least.
+    The intensity of a point is the arithmetic of the workload (FLOP) divided by the bytes that every kernel
+    moves at least.
     """
     best = best_of_each(records)
     points = [(record, traffic) for record in best if record.flops > 0 and (traffic := _traffic(record)) > 0]
@@ -619,11 +628,11 @@ def _explained(values):
 
 
 def knobs(records: Sequence[Record], most: int = 6) -> Plot:
-    """Which decisions of the search space matter, and which values of them are fast.
+    """Plots the importance of each decision of the search space, and the latencies of trials by its values.
 
-    The bars say how much of the variance of log(latency) each decision explains by itself; the strips
-    below show the trials of the `most` most important ones by value. Searches try good values more
-    often than others, so that decisions on which all good trials agree look unimportant.
+    A bar is the share of the variance of log(latency) that a decision explains by itself. The strips
+    below show the trials by value, for the `most` most important decisions. Searches try good values more
+    often than others, so a decision on which all good trials agree looks unimportant.
     """
     records = [record for record in _one_group(records, "knobs")
                if _is_timed(record) and record.configuration]
@@ -665,7 +674,7 @@ def _natural(text):
 
 
 def failures(records: Sequence[Record], most: int = 15) -> Plot:
-    """Why candidates failed: trials that gave no time, by status and reason, most frequent first."""
+    """Plots the number of trials without a time by status and reason. Shows the `most` most frequent ones."""
     counts = collections.Counter((record.status, _without_numbers(record.reason))
                                  for record in records if not _is_timed(record))
     rows = [{"why": one_line(f"{display.status_text(status)}: {reason}" if reason else
@@ -694,7 +703,7 @@ def _without_numbers(reason):
 
 
 def costs(plan: Plan) -> Plot:
-    """Where the time of a network goes: the plan's time by what its steps compute."""
+    """Plots the predicted time of a network by operator. "transform" means a copy between layouts."""
     sums = collections.defaultdict(lambda: [0, 0])
     for step in plan.steps:
         total = sums[display.computes(step)]
@@ -713,7 +722,7 @@ def costs(plan: Plan) -> Plot:
 
 
 def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
-    """When each step of a call ran: of what Model.profile() returned."""
+    """Plots when each step of a call ran. `profile` is the result of Model.profile()."""
     begun = min((begin for _, begin, _ in profile), default=0)
     rows = [{"step": one_line(name, 80), "number": i, "begin_us": (begin - begun) / 1e3,
              "end_us": (end - begun) / 1e3, "time": time_text(end - begin)}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a tuning run is watched: in a notebook an output that is updated, on a terminal one line that is
-redrawn, elsewhere a line every five seconds."""
+"""Displays the progress of a tuning run: in a notebook as an output that is updated, on a terminal as a line
+that is redrawn, and elsewhere as a line every five seconds."""
 from __future__ import annotations
 
 import shutil
@@ -21,14 +21,14 @@ _WIDTH, _HEIGHT = 240, 40
 
 
 def listener(shown: bool | None, on_progress: OnProgress, title: str) -> tuple[OnProgress, Callable[[], None]]:
-    """Returns (hear, finish) for a run.
+    """Returns two callbacks (hear, finish) for a run.
 
-    `hear` is called with each Progress and passes it on to `on_progress`; None where nobody wants
-    it. `finish` is called once at the end.
+    `hear` is called with each Progress. It updates the display, if any, and calls `on_progress`, if given. It
+    is None if there is neither. `finish` is called once, at the end.
 
     Args:
-      shown: whether the run is displayed; None: in a notebook or on a terminal, unless the caller has
-        an on_progress of its own.
+      shown: True if the run is displayed. None displays it in a notebook or on a terminal, but only
+        without an `on_progress`.
     """
     if shown is None:
         shown = on_progress is None and (_notebook_display() is not None or _is_terminal(sys.stderr))

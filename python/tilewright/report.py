@@ -181,7 +181,7 @@ def _overview(groups, linked):
 
 
 def _note_beyond_peak(records):
-    """How a kernel exceeds the peak, where one does."""
+    """A paragraph that explains speeds above the peak, or empty HTML if no record is faster than its peak."""
     if not any(record is not None and display.efficiency_of(record) > 1 for record in records):
         return Html("")
     return Html("<p>Speeds count the products of the direct algorithm. A convolution by Winograd's algorithm does "

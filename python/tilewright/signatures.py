@@ -70,11 +70,11 @@ class _Parameter(NamedTuple):
     name: str
     type: str
     is_optional: bool
-    is_by_name: bool  # by name alone
+    is_by_name: bool  # keyword-only
 
 
 def _parameters(signature: str) -> list[_Parameter]:
-    """Of "path: os.PathLike | str, *, team: str = ''"."""
+    """Parses a list of parameters such as "path: os.PathLike | str, *, team: str = ''"."""
     parameters, is_by_name = [], False
     for part in _split(signature):
         name, _, rest = part.partition(": ")
@@ -172,7 +172,7 @@ def _refuse(name: str, signatures: Sequence[Sequence[_Parameter]], args: tuple[A
 
 
 def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Complaint:
-    """What is wrong with the arguments for this signature."""
+    """The first fault of arguments that do not match this signature."""
     placed = [parameter for parameter in parameters if not parameter.is_by_name]
     for position, parameter in enumerate(parameters):
         is_given = position < len(args) and not parameter.is_by_name
@@ -196,13 +196,13 @@ def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: 
         else:
             begin = f" takes {', '.join(parameter.name for parameter in placed)} by position, and {len(args)} were given"
         return _Complaint(len(placed), "", begin, ())
-    # Elements of lists, which the names of types do not tell.
+    # The remaining fault is an element of a list: _fits() does not check elements.
     types = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in parameters)
     return _Complaint(len(parameters), "", f": an argument has elements of another type: expected ({types})", ())
 
 
 def _without_object(parameter: _Parameter) -> tuple[str, ...]:
-    """The types of a parameter; none where anything may be tried."""
+    """Names of the types of a parameter. Empty if it accepts any object."""
     kinds = _kinds(parameter.type)
     return () if "object" in kinds else tuple(kinds)
 

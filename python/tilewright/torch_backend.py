@@ -63,7 +63,7 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *,
 
 
 def _why_eager(example_inputs: Sequence[Any]) -> str:
-    """Why a graph as a whole is left to PyTorch; empty: it is not."""
+    """The reason why PyTorch must run the whole graph, or "" if there is none."""
     if any(isinstance(value, torch.SymInt) for value in example_inputs):
         return "the graph has symbolic shapes (torch.compile(..., dynamic=False) makes one for each shape)"
     if torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in example_inputs):
@@ -72,7 +72,7 @@ def _why_eager(example_inputs: Sequence[Any]) -> str:
 
 
 def _is_constant(module: GraphModule, number: int, value: Any) -> bool:
-    """Whether an input of the graph is a parameter or a buffer of the model."""
+    """True if input `number` of the graph, with this value, is a parameter or a buffer of the model."""
     placeholder = module.graph.find_nodes(op="placeholder")[number]
     marks = placeholder.meta.get("tensor_dict") or {}
     return isinstance(value, torch.nn.Parameter) or "_dynamo_static_input_type" in marks
@@ -114,8 +114,8 @@ def _tell_unsupported(graph: GraphModule) -> None:
 
 
 class _Stamp:
-    """What a constant was when a network was made of it. Its memory is kept, so that no other tensor can
-    be given the same address."""
+    """Address and version of a constant at the time when a network was built with it. Keeps the memory of the
+    constant alive, so that no other tensor can get its address."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._memory = tensor.untyped_storage()
@@ -123,18 +123,18 @@ class _Stamp:
         self._version = 0 if tensor.is_inference() else tensor._version
 
     def is_of(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor was neither replaced nor written to. Tensors of inference mode do not count
-        writes: they may have been."""
+        """True if the tensor is still the constant and was not written to. False for any tensor of inference
+        mode, because writes to it are not counted."""
         return not tensor.is_inference() and (tensor.data_ptr(), tensor._version) == (self._place, self._version)
 
 
 class _Piece(torch.nn.Module):
-    """A piece of a graph as a network, which is made anew where its constants have changed. A constant that
-    changes again is an input from then on."""
+    """A piece of a graph that runs as a network. The network is rebuilt when its constants have changed. A
+    constant that changes a second time becomes an input."""
 
     def __init__(self, module: GraphModule, constants: Mapping[int, torch.Tensor], tuning: Mapping[str, Any]) -> None:
         super().__init__()
-        # In a list, as attributes that are modules become parts of this one.
+        # In a list, as a module in an attribute would become a submodule.
         self._source = [module]
         self._tuning = tuning
         self._results = [node.meta["val"] for node in aten.results_of(module)]

@@ -50,7 +50,8 @@ Status check_iterations(const std::vector<int64_t>& extents, std::string_view st
 /// such loops must not change, nor must the loops around them.
 Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
                        int outermost);
-/// Why the loop of a scan cannot become a vector, tasks or threads.
+/// The reason, for an error message, why the loop of a scan cannot become a vector, tasks or
+/// threads.
 std::string runs_in_order(const std::string& loop);
 /// Fails if the stage is a scan, to which the step does not apply.
 Status check_no_scan(const StageNest& stage, std::string_view step);

@@ -25,8 +25,8 @@ void split_axis(Construction& c, const std::string& stage, const std::string& ax
 
 /// Computes the stage at the site, or in a phase of its own where that is nullptr.
 void compute_at(Construction& c, const std::string& stage, const Site* inside);
-/// Whether the stage's epilogue stores another type than the stage sums in. The sum then needs an
-/// accumulator of its own, which a loop around the reduction carries.
+/// True if the epilogue of the stage stores another type than the one that the stage sums in. The
+/// sum then needs an accumulator of its own, inside of a loop around the reduction.
 bool stores_another_type(const ComputePlan& compute, const std::string& stage);
 /// The outermost `depth` of the loops become tasks.
 void parallelize(Construction& c, const std::string& stage, const Loops& outer, size_t depth);

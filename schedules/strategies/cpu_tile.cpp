@@ -326,9 +326,9 @@ class CpuTileStage : public Configured<CpuTile> {
     });
   }
 
-  /// Whether weights come from memory, and the first tile along the other axes that reads them
-  /// would wait for it. From L3 they arrive as fast as they are read: there prefetching gains
-  /// nothing.
+  /// True if weights come from main memory, so that the first tile along the other axes that reads
+  /// a part of them would wait for memory. L3 delivers weights as fast as they are read, so
+  /// prefetching from L3 gains nothing.
   bool streams_weights() const {
     return compute_.state == dsl::CacheState::NetworkMemory &&
            std::any_of(plan_.vector_axes.begin(), plan_.vector_axes.end(),
@@ -399,7 +399,7 @@ class CpuTileStage : public Configured<CpuTile> {
     return sizes;
   }
 
-  /// Whether the weights of this many elements of the main reduction, for a tile of this many
+  /// True if the weights of `reduced` elements of the main reduction, for a tile of `vectors`
   /// vectors, fit half of L2. The other half is for the elements of the other operand that pass
   /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
   bool is_panel(int64_t reduced, int64_t vectors) const {
@@ -467,13 +467,14 @@ class CpuTileStage : public Configured<CpuTile> {
     return group < extent_of(stage_, plan_.main_reduction);
   }
 
-  /// Whether there is a next tile of vectors, and weights that are read along it.
+  /// True if the vector axis has a next tile, and weights are read along it.
   bool can_prefetch(const CpuTile& config) const {
     return config.vectors * config.lanes < extent_of(stage_, config.axis->axis) &&
            !streamed_weights(compute_, stage_, config.axis->axis).empty();
   }
 
-  /// Whether the fused axes have no other part in the tile.
+  /// True if the fused axes have no other part in the tile: none of them is the vector axis or has
+  /// a tile of its own.
   bool leaves_to_fused(const CpuTile& config) const {
     return std::all_of(
         plan_.fused_axes.begin(), plan_.fused_axes.end(), [&](const std::string& axis) {

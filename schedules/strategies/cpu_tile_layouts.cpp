@@ -13,12 +13,13 @@ using dsl::Stage;
 
 namespace {
 
-/// How the dimensions of one tensor are blocked.
+/// Blocking of the dimensions of one tensor.
 struct Blocking {
-  bool packed;           ///< by us, for the tile: whatever the choice
+  bool packed;           ///< packed for the tile, whatever `choice` is
   int64_t choice;        ///< 0 as declared, 1 blocked, 2 innermost
   int64_t vector_block;  ///< elements of the vector axis in a block
-  /// What a tile of vectors reads is contiguous, so that it can be prefetched.
+  /// True if all elements that a tile of vectors reads are contiguous, so that they can be
+  /// prefetched.
   bool whole_panels = false;
   int64_t neighbours = 1;  ///< elements of the main reduction that a lane reads at once
 };

@@ -165,7 +165,7 @@ class Weights(unittest.TestCase):
 
 
 class Builder(unittest.TestCase):
-    """What is known of a network's values while it is built holds for the model."""
+    """Tests that the values and statistics which Network tracks as it is built hold for the model."""
 
     def values_of(self, net):
         model = net.model()

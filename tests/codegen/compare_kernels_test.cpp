@@ -30,7 +30,8 @@ T require(Result<T> result) {
   return std::move(*result);
 }
 
-/// What each thread of `blocks` blocks wrote.
+/// Runs a comparison kernel in `blocks` blocks of threads and returns the 8 bytes that each thread
+/// wrote. Throws on an error of the device.
 std::vector<uint64_t> results_of(runtime::Device& device, const std::string& kernel, int blocks,
                                  const std::vector<const dsl::Array*>& arrays, uint64_t count) {
   const CompareKernels kernels = backend_of(device.facts()).compare_kernels();

@@ -119,7 +119,8 @@ TEST_F(GpuCompile, Fault53_AnArchitectureThatTheToolkitHasNotIsUnsupported) {
   EXPECT_THAT(compiled.error().message, AllOf(HasSubstr("'sm_35'"), HasSubstr("sm_80")));
 }
 
-// What no measurement judges is refused; a processor's kernel may spill some.
+// Kernels that spill are refused where no measurement judges them. Only kernels for GPUs are
+// refused, because a kernel for a CPU may spill a few registers.
 TEST(CheckSpills, RefusesKernelsOfGpusAlone) {
   runtime::Artifact artifact;
   artifact.info.workload = "dense m=64 n=64 k=64 bf16 fast";

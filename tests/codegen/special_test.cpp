@@ -106,7 +106,7 @@ TEST(Special, Fault08_ArgmaxWithNaN) {
                                     false);
 }
 
-/// What kernels make of an expression of `a[i]`, where that is this number everywhere.
+/// Results of the kernel of `expression`, in which every element `a[i]` is `number`.
 std::vector<double> values_at(const std::string& expression, float number) {
   SCOPED_TRACE(expression);
   constexpr int64_t count = 37;

@@ -234,7 +234,7 @@ TEST(Analytic, ItsTimeIsTheSumOfWhatResourcesContribute) {
   EXPECT_NEAR(cost.spent.total(), cost.total_ns, 1e-6 * cost.total_ns);
   EXPECT_GT(cost.spent.overlap, 0);
   EXPECT_LT(cost.spent.overlap, cost.total_ns);
-  // Where multiply-adds are slower by a hundredth, so is the part that they contribute.
+  // The part of the time that multiply-adds contribute grows by 1 % if they are 1 % slower.
   Machine slow = avx2().machine;
   slow.core.fma_per_cycle /= 1.01;
   const double part = cost.spent.by_resource[static_cast<size_t>(Resource::Arithmetic)];

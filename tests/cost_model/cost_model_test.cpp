@@ -55,7 +55,7 @@ double correlation_on_new_rows(const CostModel& model) {
   return spearman(model.predict(rows, 64).mean, throughputs).value_or(0);
 }
 
-/// Of this process: tests run side by side.
+/// Path of a temporary file of this process. Tests run side by side, each with files of its own.
 std::string temporary(const std::string& name) {
   const std::string own = "tw_cost_model_" + std::to_string(getpid()) + "_" + name;
   return (std::filesystem::path(::testing::TempDir()) / own).string();
@@ -74,7 +74,7 @@ std::vector<Sample> with_failures(size_t samples, size_t failures, uint64_t seed
   return result;
 }
 
-/// Of the first 20 of 200 new rows, by score.
+/// Number of failing rows among the 20 with the best scores of 200 new rows.
 int failing_picks(const CostModel& model) {
   std::vector<std::vector<float>> rows;
   for (const Sample& s : measured(1, 200, Truth::OfAnalytic, 77)) rows.push_back(s.features);

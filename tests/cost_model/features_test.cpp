@@ -34,7 +34,7 @@ float value(const std::vector<float>& row, std::string_view name) {
 
 bool is_of_gpus(const FeatureInfo& feature) { return feature.name.starts_with("gpu_"); }
 
-/// Of each kind of program that GPUs get.
+/// Feature rows of GPU programs, with some of each kind of program that GPUs run.
 std::vector<std::vector<float>> rows_of_gpus() {
   std::vector<std::vector<float>> rows;
   for (const char* name : {"cuda:sm_90a", "cuda:sm_80", "opencl"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Programs for GPUs, of schedules whose speed against each other the literature knows.
+// GPU programs of schedules whose relative speeds are known from the literature.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ inline std::string dense(int64_t m, int64_t n, int64_t k) {
   return fmt::format("dense m={} n={} k={} f32 fast", m, n, k);
 }
 
-/// What a search begins with.
+/// The program of the default point of the workload's space, with which a search begins.
 inline Program first_program(const std::string& workload, const Target& target = gpu()) {
   const auto parsed = dsl::parse_workload(workload);
   EXPECT_TRUE(parsed) << parsed.error().message;

@@ -14,7 +14,7 @@ struct Case {
   const char* limit;
 };
 
-// What CUDA's occupancy calculator says of compute capability 9.0.
+// The expected values are those of CUDA's occupancy calculator for compute capability 9.0.
 TEST(Occupancy, IsLimitedByTheScarcestResource) {
   for (const Case& c : {Case{256, 32, 0, 8, "threads"}, Case{256, 33, 0, 6, "registers"},
                         Case{256, 255, 0, 1, "registers"}, Case{128, 40, 49152, 4, "shared memory"},

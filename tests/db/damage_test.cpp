@@ -135,7 +135,8 @@ TEST(Damage, Fault25_ATornCopyIsNoticed) {
     Store store = open_store(folder / "a.db");
     ASSERT_TRUE(store.append(all.subspan(100)));
   }
-  // What cp sees when a commit passes it: some pages from before, some from after.
+  // A copy that cp makes during a commit: some of its pages are from before the commit, the others
+  // from after it.
   std::string torn = read_bytes(folder / "a.db");
   for (size_t at = 0; at + page <= before.size(); at += 2 * page)
     torn.replace(at, page, before, at, page);

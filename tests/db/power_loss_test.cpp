@@ -154,8 +154,9 @@ class Disk {
     }
   }
 
-  /// What is there when the power comes back: of the names any moment since they were synced, of
-  /// the contents any sectors.
+  /// Random files that the disk may hold after a power loss. The directory is as it was at any
+  /// moment since its last sync. Of the data that was written and not synced, any sectors are
+  /// there.
   std::map<std::string, std::string> after_power_loss(Random& random) const {
     const int64_t moment = random.below(static_cast<int64_t>(history_.size()) + 1);
     const Names& names = moment == 0 ? durable_ : history_[static_cast<size_t>(moment) - 1];

@@ -34,7 +34,8 @@ class Lines {
   }
 
   int to() const { return to_; }
-  /// Of this process's end; lines end once those that have copies are gone.
+  /// Closes this process's write end of the pipe. After that, next() returns nullopt once all
+  /// processes that inherited the write end have exited and their lines are read.
   void close_writing() {
     if (to_ >= 0) close(to_);
     to_ = -1;

@@ -56,7 +56,8 @@ int append(const std::string& path, int64_t first, int64_t count, int64_t batch,
   return 0;
 }
 
-// Of this program alone: getrusage would count the parent that was copied to start it.
+// Peak resident memory of this program alone, in KiB; 0 if it is not known. getrusage() would
+// include the memory of the parent process, which was forked to start this program.
 int64_t peak_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

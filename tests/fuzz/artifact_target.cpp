@@ -45,7 +45,7 @@ std::string header_of(const std::string& file, std::string_view magic) {
   return std::string(runtime::header_text(file, magic, std::ssize(file)).value());
 }
 
-/// What follows the header in a seed.
+/// The bytes of a seed that follow its header.
 std::string rest_of(const std::string& file, std::string_view magic) {
   return file.substr(header_prefix_bytes + header_of(file, magic).size());
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which branches of the instrumented code an input takes, where the build has TW_COVERAGE; else
-// nothing is ever new. One thread only.
+// Coverage of the instrumented code by each fuzz input. In a build without TW_COVERAGE nothing is
+// instrumented, and no input ever reaches new code. For use by one thread only.
 
 namespace tw::fuzz {
 
-/// Forgets the input before.
+/// Clears the coverage of the previous input. To be called before each input.
 void begin_input();
 
-/// Whether the code since begin_input() reached a place that no earlier input has reached.
+/// True if the code that ran since begin_input() reached a place that no earlier input has reached.
 bool reached_something_new();
 
 }  // namespace tw::fuzz

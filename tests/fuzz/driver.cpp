@@ -200,7 +200,7 @@ int usage(const std::vector<Target>& known) {
   return 2;
 }
 
-/// Whether the arguments were understood.
+/// Parses the arguments into `options`. Returns false if they are not as the usage says.
 bool parse(const std::vector<std::string>& arguments, Options& options) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     const std::string& flag = arguments[i];

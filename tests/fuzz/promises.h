@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What every reader of untrusted bytes promises of the errors that it returns.
+// Checks what every reader of untrusted bytes promises about the errors that it returns, and reads
+// the files of seeds.
 
 #include <fstream>
 #include <iterator>
@@ -10,7 +11,8 @@
 
 namespace tw::fuzz {
 
-/// The error is one for people: of a kind that input can cause, and short enough to be read.
+/// Checks that the error is fit for users: its code is one that an input can cause, and its message
+/// is not empty and short enough to be read.
 inline void check_error(const Error& error) {
   TW_CHECK(error.code != ErrorCode::Internal, "the input caused an internal error");
   TW_CHECK(!error.message.empty() && error.message.size() < 16 << 10);

@@ -46,7 +46,8 @@ db::Record csv_record(const std::string& text) {
   return *record;
 }
 
-/// Whether the record could be stored once its writer had sealed it.
+/// Returns true if the record can be stored after its writer has sealed it. Checks the
+/// error, the conversions, and the efficiency of the record on the way.
 bool check_record(db::Record record) {
   (void)db::to_json(record);  // also of what is no fact: it goes to quarantine as a line
   const Status as_given = db::check(record);

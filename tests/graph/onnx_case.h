@@ -28,8 +28,8 @@ struct OnnxCase {
 /// set. Errors as read_onnx(); Unsupported where an input or output is no tensor.
 Result<std::vector<OnnxCase>> read_case(const std::filesystem::path& folder);
 
-/// How the first output that differs from the expected one by more than the tolerances of the suite
-/// differs; empty where none does. `results` has all outputs of the graph.
+/// Text about the first output that differs from the expected one in type or shape, or by more than
+/// the tolerances of the suite; empty if there is none. `results` has all outputs of the graph.
 std::string difference(const OnnxCase& given, const dsl::Arrays& results);
 
 /// "unsupported: why" or "wrong: why", in one line.

@@ -146,7 +146,8 @@ class RandomCases {
   std::map<std::tuple<std::vector<int64_t>, size_t, size_t>, dsl::Workload> workloads_;
 };
 
-/// What running each operator by one of its schemes makes necessary.
+/// The place in which each tensor is produced, and the other places to which it is copied, when
+/// each operator runs by the scheme that is chosen for it.
 struct Needed {
   std::map<std::string, Place> produced;
   std::map<std::string, std::set<Place>> copies;  ///< of each tensor, beside the produced one
@@ -171,7 +172,7 @@ Needed needed_by(const Case& given, const std::vector<size_t>& choice) {
   return needed;
 }
 
-/// Infinite where the choice is not possible.
+/// Cost of the kernels and copies of a choice of schemes; infinite if a copy is not possible.
 double brute_cost(const Case& given, const std::vector<size_t>& choice) {
   double cost = 0;
   for (size_t op = 0; op < choice.size(); ++op) cost += given.schemes[op][choice[op]].cost_ns;
@@ -190,7 +191,8 @@ bool has_same_places(const Case& given, const Operator& op, const Scheme& a, con
   return true;
 }
 
-/// Whether another scheme with the same layouts is cheaper, or comes first at the same cost.
+/// True if another scheme of the operator, with equivalent layouts, is cheaper, or costs the same
+/// and comes first.
 bool is_superseded(const Case& given, size_t op, size_t scheme) {
   const std::vector<Scheme>& schemes = given.schemes[op];
   for (size_t s = 0; s < schemes.size(); ++s)
@@ -502,7 +504,8 @@ TEST(Plan, BlockedKernelsExchangeRowMajorArrays) {
                      copy.to.to_string("NCHW"));
   EXPECT_THAT(copies, testing::UnorderedElementsAre("x: NCHW -> NCHW4c", "c1: NCHW4c -> NCHW",
                                                     "c1: NCHW -> NCHW4c", "c2: NCHW4c -> NCHW"));
-  // What the second convolution reads is not what the first one writes.
+  // The second convolution reads a copy that is made from the row-major copy of c1, and not the
+  // array that the first convolution writes.
   const Transform* read = transform_to(plan, "c1", image, layouts("NCHW4c", "NCHW")[0]);
   ASSERT_NE(read, nullptr);
   EXPECT_EQ(read->from, dsl::Layout::row_major(4));

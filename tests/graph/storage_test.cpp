@@ -98,7 +98,8 @@ TEST(Storage, SlicesOfTheOutermostDimensionAreArrays) {
   EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW16c", 16, 40), std::nullopt);
 }
 
-/// Whether the slice of the first array, from `offset` on, is the second one.
+/// True if the elements of the slice lie in the whole array, from `offset` on, as they would in an
+/// array of their own.
 bool is_slice_at(const std::vector<int64_t>& whole, const std::vector<int64_t>& slice,
                  const dsl::Layout& layout, size_t dimension, int64_t begin, int64_t offset) {
   std::vector<int64_t> at(3, 0);

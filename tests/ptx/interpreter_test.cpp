@@ -51,7 +51,7 @@ Status run_body(const std::string& body, std::vector<uint32_t>& array, int threa
   return run(module->kernels.at("k"), *module, launch, {.order = order});
 }
 
-/// What one thread stores of %r1 after these instructions.
+/// The value of %r1 in one thread after these instructions.
 uint32_t result_of(const std::string& body) {
   std::vector<uint32_t> array;
   const Status status = run_body(body + "\n  st.global.u32 [%rd0], %r1;", array, 1);
@@ -264,8 +264,9 @@ TEST(PtxMatrices, SumsAreCutOff) {
   EXPECT_EQ(truncated_sum(whole, -21.0f), 100.0f);
 }
 
-// Why long sums leave the tensor core before they are long: each addition cuts off, always towards
-// zero, where rounding to the nearest would err in both directions.
+// Each addition of a tensor core truncates towards zero, so that errors add up in a long sum;
+// rounding to nearest would err in both directions. For this reason, split tf32 is summed outside
+// of the tensor cores (codegen/gpu_prelude.cpp).
 TEST(PtxMatrices, LongSumsDrift) {
   Random random(1);
   float cut = 0, rounded = 0;

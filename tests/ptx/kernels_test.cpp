@@ -42,7 +42,8 @@ runtime::FakeCuda& fake_driver() {
   return *fake;
 }
 
-/// What the driver copies of a launch's arguments: pointers, and tensor maps as it encoded them.
+/// The parameter bytes of a launch, which the driver copies from its arguments: first `pointers`
+/// pointers, then tensor maps in the driver's encoding.
 std::vector<std::byte> parameters_of(const Kernel& kernel, size_t pointers, void* const* given) {
   std::vector<std::byte> bytes(static_cast<size_t>(kernel.parameter_bytes));
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
@@ -68,7 +69,8 @@ Result<Compiled> compile(const codegen::Nvrtc& nvrtc, std::span<const GpuCase> c
   return Compiled{std::move(code), std::move(compiled.code), ptx};
 }
 
-/// What the driver does with a launch of phase `phase` of a case: the kernel is interpreted.
+/// Interprets the launch of a kernel of a case in place of the driver. An error has the title and
+/// the program of the case.
 Status interpret(const Module& module, const GpuCase& c, const GpuKernel& launched,
                  void* const* arguments, const RunOptions& options) {
   const Kernel& kernel = module.kernels.at(launched.name);
@@ -125,7 +127,9 @@ void expect_ptx_agrees(const codegen::Nvrtc& nvrtc, std::span<const GpuCase> cas
     codegen::expect_equal(cases, outputs_of(*compiled, cases, {order, cases.size()}), way);
 }
 
-/// What the interpreter says of a case whose PTX is changed: its error, "differs", or nothing.
+/// Interprets a case after matches of the regular expression `from` in its PTX are replaced by
+/// `to`. Returns the interpreter's error, "differs" if the outputs are wrong, or "" if they are
+/// right.
 std::string verdict(const Compiled& compiled, const GpuCase& c, const std::string& from,
                     const std::string& to) {
   Compiled changed = compiled;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the elements of matrices lie for tensor cores and for the copy engine, written from the PTX
-// ISA ("Matrix Descriptor Format", "Strides", "Swizzling modes", the figures of matrix fragments)
-// and from the canonical layouts of CUTLASS (cute/arch/mma_sm90_desc.hpp). Nothing here is shared
-// with the code generator: it is what the generator is checked against.
+// Positions of matrix elements in registers and in shared memory, as tensor cores and the copy
+// engine (TMA) define them. They are written from the PTX ISA ("Matrix Descriptor Format",
+// "Strides", "Swizzling modes", the figures of matrix fragments) and from the canonical layouts of
+// CUTLASS (cute/arch/mma_sm90_desc.hpp). The code generator is checked against them, so it shares
+// no code with them.
 //
 // Pure functions; thread-safe.
 

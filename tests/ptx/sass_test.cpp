@@ -99,7 +99,8 @@ class Sass : public testing::Test {
     ASSERT_GT(lines_.size(), 20u);
   }
 
-  /// What the schedule splits a loop by: `product k` for "split product k 64".
+  /// The factor by which the schedule splits a loop: 64 for the loop "product k" if the schedule
+  /// has the step "split product k 64".
   int64_t factor(const std::string& loop) const {
     const std::string step = "split " + loop + " ";
     const size_t at = schedule_.find(step);
@@ -107,7 +108,7 @@ class Sass : public testing::Test {
     return at == std::string::npos ? 1 : std::stoll(schedule_.substr(at + step.size()));
   }
 
-  /// Nothing that belongs into registers is in local memory.
+  /// Expects no instruction that accesses local memory, to which registers are spilled.
   void expect_no_spills() const {
     EXPECT_EQ(count("STL"), 0) << schedule_;
     EXPECT_EQ(count("LDL"), 0) << schedule_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How values display themselves in a notebook."""
+"""Tests of the display of values in a notebook."""
 import pathlib
 import tempfile
 import types

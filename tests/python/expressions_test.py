@@ -284,7 +284,7 @@ class Expressions(unittest.TestCase):
             z = np.where(inside, z * z + c, z)
         workload = tw.workload(steps)
         got = tw.tune(workload, db=self.store, trials=2, budget=600, timeout=60).kernel()()
-        # Where a point is within rounding of the radius, it may leave one step sooner or later.
+        # Due to rounding, a point close to the radius may leave it one step sooner or later.
         self.assertLess(np.mean(got != expected), 0.01)
 
 

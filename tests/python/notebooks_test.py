@@ -28,7 +28,7 @@ except ImportError:
 
 
 def text_of(cell):
-    """What a reader sees below a cell. A stream comes in pieces that may end within a word."""
+    """The text that a reader sees below a cell. Joins the pieces of a stream, which may end within a word."""
     parts = ["".join(output.get("text", "") for output in cell["outputs"])]
     for output in cell["outputs"]:
         data = output.get("data", {})

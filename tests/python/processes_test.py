@@ -25,7 +25,7 @@ A, W = numbers(8, 10), numbers(10, 12)
 
 
 def call_of(path):
-    """What a process of a pool computes."""
+    """Runs the kernel of an artifact. A process of a pool calls this function."""
     return tw.Kernel.load(path)(A, W, threads=2)
 
 

@@ -229,7 +229,7 @@ class Report(unittest.TestCase):
         text = records.Markup(self.page.read_text(encoding="utf-8")).text
         for part in ("planted_mixed_blocks", "relu_1", "conv2d", "sessions"):
             self.assertIn(part, text)
-        # Where all was known before, the page is about the network alone.
+        # A session without trials, as when all kernels were known before, has a page about the network alone.
         self.assertEqual(report.main(["--db", str(self.database), "--session", "none", "--model",
                                       str(self.folder / "net.twart"), "--output", str(self.page)]), 0)
         self.assertIn("has no trials of session none", self.page.read_text(encoding="utf-8"))

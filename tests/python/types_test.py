@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers see of the package: mypy --strict accepts the examples of docs/python.md, and finds
-planted mistakes."""
+"""Tests of the package's types: mypy --strict accepts the examples of docs/python.md, and finds planted
+mistakes."""
 import os
 import pathlib
 import re
@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 CHECKED = r"(script|__init__|commands|errors|functions|onnx|onnx_writer|options|paths|signatures)\.py"
 
-# What the examples take for granted.
+# Definitions on which the examples of docs/python.md rely.
 PRELUDE = """
 import numpy as np
 
@@ -33,7 +33,7 @@ class Types(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
 
     def check(self, text):
-        """What mypy --strict says is wrong, in the script or in modules of the package that are fully annotated."""
+        """Lines of errors of mypy --strict in the script `text` or in the fully annotated modules."""
         script = self.folder / "script.py"
         script.write_text(text)
         environment = {**os.environ, "MYPYPATH": os.environ["PYTHONPATH"].split(os.pathsep)[0]}

@@ -28,8 +28,8 @@ using testing::HasSubstr;
 
 constexpr int64_t most_int = std::numeric_limits<int64_t>::max();
 
-/// What check_model() says of the tiny model with a change; "" where it has no objection. Tensors
-/// are x, w, h, rows, doubled, flat, y.
+/// The error message of check_model() for the tiny model after `change`; "" if the model is
+/// accepted. The tensors are x, w, h, rows, doubled, flat, y, in this order.
 std::string defect_of(const std::function<void(ModelFile&)>& change) {
   ModelFile model = tiny_model_without_code();
   change(model);
@@ -321,7 +321,8 @@ ModelFile random_model(Random& random) {
   return model;
 }
 
-/// The same question answered byte by byte.
+/// True if no tensor of the arena is overwritten before its last read. It is found by noting for
+/// each byte of the arena which tensor it holds.
 bool keeps_what_is_needed(const ModelFile& model) {
   std::vector<int> holds(static_cast<size_t>(model.variants[0].arena_bytes), -1);
   const auto bytes_of = [&](int index) {
@@ -390,7 +391,7 @@ ModelFile joined_model() {
   return model;
 }
 
-/// What check_model() says of joined_model() with a change.
+/// The error message of check_model() for joined_model() after `change`; "" if it is accepted.
 std::string defect_of_joined(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = joined_model();
   change(model.variants[0]);
@@ -478,8 +479,8 @@ TEST(ModelCheck, ConstantsMayLieElsewhere) {
 
 // ---- loops ----------------------------------------------------------------------------------
 
-/// What check_model() says of loop_model_without_code(3) with a change. Tensors are s, x, w, first,
-/// h, next, row, hs, y.
+/// The error message of check_model() for loop_model_without_code(3) after `change`; "" if it is
+/// accepted. The tensors are s, x, w, first, h, next, row, hs, y, in this order.
 std::string defect_of_loop(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = loop_model_without_code(3);
   change(model.variants[0]);
@@ -577,8 +578,8 @@ TEST(ModelCheck, TripsMayReadSlicesOfWhatAStepWrote) {
   EXPECT_FALSE(check_model(model));
 }
 
-/// Whether all steps of all trips stay inside of their arrays, and read bytes of the arena only
-/// where steps have written them.
+/// True if all steps stay inside of their arrays in all trips, and read only bytes of the arena
+/// that a step has written before.
 bool is_safe_byte_by_byte(const ModelVariant& variant) {
   std::vector<bool> written(static_cast<size_t>(variant.arena_bytes));
   for (size_t step = 0; step < variant.steps.size(); ++step) {
@@ -723,8 +724,8 @@ TEST(ModelCheck, TensorsThatMoveTakeAllTheirPlacesInABand) {
   EXPECT_THAT(with_begin(64), HasSubstr("run side by side"));
 }
 
-/// Whether no byte that a chain of a band writes is read or written by another one. Requires: bands
-/// inside of the steps, no loops.
+/// True if no byte that a chain of a band writes is read or written by another chain of the band.
+/// Requires: bands inside of the steps, no loops.
 bool are_chains_apart(const ModelFile& model) {
   const ModelVariant& variant = model.variants[0];
   for (const ModelBand& band : variant.bands) {

@@ -167,7 +167,7 @@ ModelFile tiny_model() {
 ModelFile tiny_model_for(const std::string& target) {
   ModelFile model = tiny_model_without_code();
   model.target = target;
-  // Where parts of OpenCL memory may begin.
+  // Sub-buffers of OpenCL must begin at multiples of this alignment.
   for (ModelTensor& tensor : model.variants[0].tensors)
     if (tensor.place == Place::Arena && tensor.at > 0) tensor.at = device_tensor_alignment;
   model.variants[0].arena_bytes = device_tensor_alignment + 16;

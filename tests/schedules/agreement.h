@@ -70,8 +70,8 @@ inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array&
   return storage.data;
 }
 
-/// Why `program` does not compute `compute`, or nullopt. `tolerance` is relative; 0 asks for
-/// equality.
+/// The reason why `program` does not compute `compute`, or nullopt if it does. `tolerance` is
+/// relative to the expected element, or absolute if that is below 1; 0 asks for equality.
 inline std::optional<std::string> disagreement(const dsl::Compute& compute, const Program& program,
                                                uint64_t seed = 1, double tolerance = 0) {
   const dsl::Arrays inputs = exact_inputs(compute, seed);

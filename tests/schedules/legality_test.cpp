@@ -17,7 +17,8 @@ Stmt loop(const std::string& variable, const std::string& begin, const std::stri
   return {Loop{variable, at(begin), at(end), kind, block({std::move(body)})}};
 }
 
-/// Why a program of one phase with a buffer out: f32[8] is illegal, its first line, or "legal".
+/// The first line of the reason why a program of one phase with a buffer `out` of f32[8] is
+/// illegal, or "legal".
 std::string verdict(Stmt stmt, const Limits& limits = {}) {
   Program program;
   Argument out;

@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Tails, Prefetches,
                                            Product{12, 41, 16, 4, 4}, Product{12, 48, 15, 4, 4},
                                            Product{5, 33, 7, 6, 2}, Product{6, 32, 16, 6, 4}));
 
-/// What a task requests of a panel, as bytes of b: one entry a request.
+/// Byte offsets in b of the cache lines that a task requests while it computes panel `panel`, one
+/// entry per request.
 std::multiset<int64_t> requested(const Schedule& schedule, int64_t panel) {
   const auto program = schedule.program();
   EXPECT_TRUE(program) << program.error().message;

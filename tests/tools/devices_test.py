@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program says of devices and does on them: OpenCL's as the machine has it, and a GPU that is a
-driver of our own. TW_FAKE_CUDA names that driver."""
+"""Tests of the program with devices: the OpenCL devices that the machine has, and a GPU that a fake CUDA
+driver simulates. TW_FAKE_CUDA names the library of that driver."""
 
 import fcntl
 import json

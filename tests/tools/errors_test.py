@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program says to wrong command lines: one line that names the thing and the fix, and the
-exit code of docs/cli.md. No database is touched by any of them."""
+"""Tests of the errors of wrong command lines. The message is one line that names the fault and the fix, and
+the exit code is that of docs/cli.md. No command line of TABLE creates a database or a cache."""
 
 import contextlib
 import os

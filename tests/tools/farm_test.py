@@ -50,7 +50,7 @@ def setUpModule():
 
 
 def command_of(process):
-    """Its command line; empty once it is gone."""
+    """The command line of a process, or "" if the process has ended."""
     try:
         return pathlib.Path(f"/proc/{process}/cmdline").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -62,7 +62,7 @@ def run(coroutine):
 
 
 class SleepingMembers(unittest.TestCase):
-    """What becomes of jobs; the stations only sleep (bench/farm.py)."""
+    """Tests of jobs when stations, members and schedulers fail. The stations only sleep (bench/farm.py)."""
 
     @classmethod
     def setUpClass(cls):
@@ -228,7 +228,7 @@ class OnAFarm(program.ProgramTest):
         return process
 
     def assert_ends(self, process, code):
-        """What it said on stderr."""
+        """Waits for the process to end, checks its exit code, and returns its standard error."""
         _, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, code, err)
         return err

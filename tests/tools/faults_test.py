@@ -264,7 +264,7 @@ class Surroundings(program.ProgramTest):
             self.assertEqual(done.returncode, 7, done.stderr)
             self.assertRegex(done.stderr, program.ONE_ERROR)
             self.assertIn(f"{cache} ", done.stderr)
-        # What needs no file goes on.
+        # A command that needs no file of the cache succeeds.
         done = self.mounted("ro,mode=700", "run", *program.SMALL, "--cache", str(self.home / "mount"))
         self.assertEqual(done.returncode, 0, done.stderr)
 

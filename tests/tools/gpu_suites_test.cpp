@@ -79,7 +79,8 @@ TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 75);
 }
 
-/// What a search begins with on a chip where tensor tiles are worth it, for another.
+/// Schedules with tensor-core tiles, with which a search on sm_80 begins where such tiles are worth
+/// it, compile for the architecture under test.
 TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   const auto nvrtc = codegen::Nvrtc::open();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
@@ -98,7 +99,8 @@ TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 40);
 }
 
-/// What a search on sm_90a begins with where products are large enough for warpgroups.
+/// Schedules with which a search on sm_90a begins, of products that are large enough for warpgroup
+/// instructions (wgmma).
 TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
   const auto nvrtc = codegen::Nvrtc::open();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
@@ -117,7 +119,8 @@ TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 60);
 }
 
-/// The same with both operands brought by the copy engine, for threads that ask for nothing.
+/// Schedules with warpgroup instructions whose operands are both copied by TMA, which producer
+/// warps issue.
 TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
   TW_ONLY_NIGHTLY();
   const auto nvrtc = codegen::Nvrtc::open();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cmake --install` makes works where it lies: the program, its alias, libraries, headers and their
-packages, the manual and the completions."""
+"""Tests that an installation by `cmake --install` works at its prefix: the program, its alias `tune`, the
+libraries, the headers, their pkg-config and CMake packages, the manual and the completions."""
 
 import os
 import pathlib

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model`, `./tw python`, `./tw report`,
-`./tw notebook` and `./tw wheel` build and run: the script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
+"""Tests of the script `tw`: what `./tw test --nightly` runs, its exit code after a failure, and what
+`./tw bench`, `./tw python`, `./tw report`, `./tw notebook` and `./tw wheel` build and run. The script is in a
+checkout without sources, and cmake, ninja and ctest are fakes."""
 
 import os
 import pathlib

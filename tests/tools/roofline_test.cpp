@@ -41,7 +41,7 @@ TEST(Traffic, IsEachInputAndOutputOnce) {
   EXPECT_EQ(traffic(scale_rows).read_bytes, 4 * (512 * 1024 + 512));
   EXPECT_EQ(traffic(scale_rows).written_bytes, 4 * 512 * 1024);
   EXPECT_EQ(traffic("dense m=4 n=5 k=6 f16 fast").read_bytes, 2 * (4 * 6 + 5 * 6));
-  // Of a table only the rows that are looked up.
+  // Only the rows that are looked up count as read, not the whole table.
   const auto lookup = traffic(
       "expr fast input table: f32[1000000, 8]; input ids: i64[10]; "
       "out: f32[i=10, j=8] = table[clamp(ids[i], 0, 999999), j]");

@@ -78,7 +78,7 @@ class Serve(program.ProgramTest):
         return answer.text
 
     def raw(self, request):
-        """What comes back for these bytes, until the server closes."""
+        """Sends these bytes, and returns all that the server answers until it closes the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=program.PATIENCE_S) as connection:
             answer = b""
             try:

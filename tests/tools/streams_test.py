@@ -8,7 +8,7 @@ import program
 
 class Streams(program.ProgramTest):
     def shell(self, line):
-        """What a shell gives for the line, in which "$tw" is the program."""
+        """Runs a line of bash and returns its CompletedProcess. "$tw" is the program, "$db" its database."""
         return subprocess.run(["bash", "-c", "set -o pipefail; " + line], capture_output=True, text=True,
                               env={**self.environment, "tw": program.PROGRAM, "db": self.db},
                               cwd=self.home, stdin=subprocess.DEVNULL, timeout=program.PATIENCE_S)

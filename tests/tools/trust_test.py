@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which records are believed, and the verbs that look after a database that a team shares."""
+"""Tests of the trust in records, and of the verbs that maintain a database which a team shares."""
 
 import contextlib
 import csv

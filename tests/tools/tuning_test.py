@@ -152,7 +152,7 @@ class Tuning(program.ProgramTest):
         compiled = self.json("compile", *program.SMALL, *layouts, "--db", self.db, "--format", "json")
         self.assertTrue(compiled["verified"])
 
-        # What nobody tuned is the cost model's choice under these layouts.
+        # For layouts without a record, `show` prints the schedule that the cost model chooses for them.
         unknown = self.json("show", *program.SMALL, "--layout", "a=KM", "--db", self.db, "--format", "json")
         self.assertEqual((unknown["known"], unknown["layouts"]), (False, "a=KM"))
         self.assertIn("set_layout a KM\n", unknown["schedule"])
@@ -269,15 +269,15 @@ class Tuning(program.ProgramTest):
         self.assertGreater(len(document["results"]), 0)
         self.assertGreater(len(document["failed"]), 0)
         self.assertEqual({failed["exit_code"] for failed in document["failed"]}, {6})
-        # One line for those that had no turn, and one for the last that had too short a turn.
+        # One line names the workloads without a turn. Another names the last one, whose turn was too short.
         lines = [line for line in done.err.splitlines() if line.endswith("give more time (--budget)")]
         self.assertLessEqual(len(lines), 2, done.err)
         self.assertIn("ended before its turn", lines[-1])
         for failed in document["failed"]:
             self.assertIn(failed["name"], " ".join(lines))
         self.assertIn("to go on with those without a kernel: ", done.err)
-        # What is known answers where there is no time at all; a kernel that was only timed while others
-        # disturbed it is not known.
+        # With --effort none, the results are the known kernels alone. A kernel that was timed only while
+        # other processes disturbed it is not known.
         known = self.run_program(*arguments, "--effort", "none", "--format", "json")
         self.assertEqual(known.returncode, 0, known.err)
         self.assertEqual([r["name"] for r in json.loads(known.out)["results"]],

@@ -268,7 +268,7 @@ TEST_P(VectorAccesses, CasesOfMergedBranchesAreCounted) {
   EXPECT_EQ(counts->at("out").scalar, 1) << to_string(*program);
 }
 
-// Where the target has no masks, a branch that lanes may take differently has two versions: one for
+// A branch that lanes may take differently has two versions on a target without masks: one for
 // vectors all of whose lanes take it, and a fallback, which only vectors at borders run.
 TEST_P(VectorAccesses, FallbacksAtBordersAreNotCounted) {
   const auto program = schedules::Schedule(dilated_row())

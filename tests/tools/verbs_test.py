@@ -195,7 +195,7 @@ class Verbs(program.ProgramTest):
         self.assertEqual(done.returncode, 2)
 
     def on_a_terminal(self, columns, *arguments):
-        """What the program writes to a terminal of that width."""
+        """Runs the program on a terminal of `columns` columns, and returns its standard output."""
         outer, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([program.PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=inner,

@@ -733,7 +733,8 @@ TEST(Script, ResultsLieInTheCallersArraysAndAliasesInOne) {
   EXPECT_THAT(script->calls, SizeIs(3));  // f is c by another name, and a copy of its own here
 }
 
-/// Where the tensors of a call's arguments lie in arrays of concatenations: "y+1024", else "-".
+/// The places of a call's arguments in the storages of concatenations: "7+1024" at byte 1024 of
+/// storage 7, or "-" for an argument that is in no concatenation.
 std::vector<std::string> places_of(const Script& script, const std::string& call) {
   const auto found = std::ranges::find(script.calls, call, &ScriptCall::name);
   std::vector<std::string> places;

@@ -41,7 +41,7 @@ constexpr std::array<const char*, 6> workloads = {
 constexpr double timeout_s = 2;
 constexpr int rejected_between_checks = 12;
 
-/// What a broken kernel is made of, and how it is described.
+/// A kernel under test, and the statuses that its measurement may have, separated by spaces.
 struct Kernel {
   std::string name, source, statuses;
   std::vector<runtime::PhaseInfo> phases;
@@ -213,7 +213,7 @@ class Planted {
     return phases;
   }
 
-  /// What the bodies of mutants are written in.
+  /// The C code before the bodies of mutants: headers, and the names that the bodies use.
   std::string frame() const {
     const auto& first = program_.arguments.front().buffer;
     const auto& last = program_.arguments[program_.arguments.size() - 2].buffer;

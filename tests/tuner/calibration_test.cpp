@@ -104,7 +104,8 @@ tw::Machine strange_machine() {
   return machine;
 }
 
-/// What the system says of it: sizes, ways and sharing of the caches.
+/// The part of the machine that the operating system reports: name, cores, and the size, ways, and
+/// sharing of each cache.
 tw::Machine as_reported(const tw::Machine& machine) {
   tw::Machine reported;
   reported.name = machine.name;

@@ -232,7 +232,7 @@ TEST_F(OnOpenCl, Fault35_AnEndlessKernelMeetsItsDeadline) {
 }
 
 TEST_F(OnOpenCl, TheFasterKernelWinsTheFinals) {
-  // What is read from memory is unknown to the compiler: it computes the sum again and again.
+  // The compiler must keep every iteration, because the counter and the stores are volatile.
   const auto repeated = [&](int times) {
     return artifact(
         fmt::format("for (volatile int r = 0; r < {}; ++r)"
@@ -292,7 +292,7 @@ TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
       measure_schedule(workload_of(dense), tuned->best.schedule, target, 1, environment);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->toolchain, "opencl");
-  // What is wrong is wrong by that reference too.
+  // The reference runs on the device, and a verification accepts the reference kernel itself.
   Workers workers = value(start_workers(target, 1, environment, 60));
   const ReferenceKernel reference = reference_of(workers, workload_of(dense));
   EXPECT_TRUE(reference.on_device);

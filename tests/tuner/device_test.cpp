@@ -25,7 +25,7 @@ TEST(Device, AGpuIsWhatItsDriverSays) {
   EXPECT_EQ(device_text(machine), "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB");
   EXPECT_EQ(machine.to_string(), target.to_string());
   EXPECT_NE(device_text(target).find("unknown GPU; 132 "), std::string::npos);
-  // What a driver does not say stays as the architecture has it.
+  // Facts that the driver does not report keep the values of the architecture.
   EXPECT_EQ(with_facts(target, {}).machine, target.machine);
 }
 
@@ -53,7 +53,7 @@ TEST(Device, AProcessorIsWhatARecordSaysOfIt) {
   EXPECT_EQ(target.machine.l1_bytes(), 48 << 10);
   EXPECT_EQ(target.machine.l2_bytes(), 2 << 20);
   EXPECT_EQ(target.machine.l3_bytes(), 96 << 20);
-  // What a stranger wrote is not believed beyond what a device can be.
+  // Records may come from strangers, so numbers that no device can have are ignored.
   record.machine = "Zen 55; table";
   record.device = "X; 99999999999999999999 cores; L1 -1 KiB; L2 9223372036854775807 KiB; L3";
   const tw::Machine generic = parse_target(record.target).value().machine;

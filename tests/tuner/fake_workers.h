@@ -17,7 +17,7 @@
 
 namespace tw::tuner {
 
-/// What fake workers are to do, and what they were asked for.
+/// Scripted answers of fake workers, and a log of the requests that they received.
 struct FakeWork {
   Target target = host_target();
   /// Answers jobs that time a kernel. By default each new kernel is 1 us faster than the one

@@ -38,13 +38,13 @@ inline constexpr Mutant mutants[] = {
     {34, "returns_failure", "crash", Suits::Any, "good(); return 1;"},
     {34, "crashes_late", "crash", Suits::Any,
      "static int calls; good(); if (++calls > 5) abort();"},
-    // Never ends.
+    // Endless kernels.
     {35, "loops", "timeout", Suits::Any, "for (;;) __asm__ volatile(\"\");"},
     {35, "loops_deaf", "timeout", Suits::Any,
      "signal(SIGTERM, SIG_IGN); signal(SIGINT, SIG_IGN); for (;;) __asm__ volatile(\"\");"},
     {35, "stops_itself", "timeout", Suits::Any, "raise(SIGSTOP); for (;;) pause();"},
     {35, "sleeps", "timeout", Suits::Any, "good(); sleep(1000);"},
-    // What a kernel has no business with.
+    // Forbidden uses of processes, sockets, files, and memory.
     {36, "forks", "resource", Suits::Any, "good(); if (fork() == 0) for (;;) pause();"},
     {36, "forks_bare", "resource", Suits::Any, "syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); good();"},
     {36, "executes", "resource", Suits::Any, "execl(\"/bin/true\", \"true\", (char*)0);"},
@@ -56,7 +56,7 @@ inline constexpr Mutant mutants[] = {
     {36, "eats_memory", "resource", Suits::Any, "for (;;) _Znwm(1ul << 28);"},
     {36, "eats_memory_unchecked", "resource crash", Suits::Any,
      "for (;;) *(volatile char*)malloc(1ul << 28) = 1;"},
-    // Strays.
+    // Accesses out of bounds.
     {37, "reads_past_input", "oob", Suits::Any, "good(); (void)*(volatile const char*)(in0 + N0);"},
     {37, "reads_past_last_input", "oob", Suits::Any,
      "good(); (void)*(volatile const char*)(in_last + N_LAST);"},
@@ -146,7 +146,7 @@ inline constexpr Mutant mutants[] = {
     {38, "uninitialised_scratch", "wrong nondeterministic", Suits::HasScratch,
      "T t; memcpy(&t, (char*)scratch + SCRATCH - sizeof t, sizeof t); if (t != 0) good(); out[0] "
      "+= t;"},
-    // Inputs, and chance.
+    // Changed inputs, and results that vary from call to call.
     {39, "writes_input", "mutates_input", Suits::Any, "good(); ((char*)in0)[0] = 0;"},
     {39, "writes_input_end", "mutates_input", Suits::Any,
      "good(); ((char*)(in_last + N_LAST))[-1] = 0;"},
@@ -165,7 +165,7 @@ inline constexpr Mutant mutants[] = {
      "memcpy(out, &u, 4);"},
     {39, "depends_on_address", "wrong nondeterministic", Suits::Any,
      "good(); out[0] += (T)(((uintptr_t)buffers[0] >> 12 & 1023) + 1);"},
-    // The connection.
+    // Abuse of the connection to the tuner, and of the output.
     {40, "prints_forever", "timeout", Suits::Any,
      "static char line[65536]; for (;;) (void)!write(1, line, sizeof line);"},
     {40, "prints_1gb_and_dies", "crash timeout", Suits::Any,

@@ -153,7 +153,7 @@ struct Times {
   }
 };
 
-/// What the services of a network answer from, and what they were asked.
+/// Scripted answers of planned_services(), and a log of the tuning rounds that were requested.
 struct PlannedWork {
   Target target = host_target();
   Times predicted, measured;

@@ -30,7 +30,7 @@ inline Outcome ask(Process& worker, std::string_view deed, int64_t timeout_ns = 
   return worker.receive({monotonic_clock()() + timeout_ns});
 }
 
-/// What happened, for messages and comparisons.
+/// Text of the outcome, for messages and comparisons.
 inline std::string text(const Outcome& outcome) {
   if (const auto* reply = std::get_if<Reply>(&outcome)) return "reply: " + reply->bytes;
   if (std::holds_alternative<TimedOut>(outcome)) return "timed out";

@@ -126,7 +126,8 @@ TEST(Process, WorkerStartedByHandSaysSo) {
   EXPECT_NE(text(outcome).find("started by the tuner only"), std::string::npos) << text(outcome);
 }
 
-/// Whether the process whose number the reply gives ends, without being asked to.
+/// Calls `cause` and expects that the process whose PID is the reply ends within 60 s, although
+/// nothing asks that process to end.
 void expect_ends(const Outcome& outcome, const std::function<void()>& cause) {
   ASSERT_TRUE(std::holds_alternative<Reply>(outcome)) << text(outcome);
   const int process =
@@ -176,7 +177,7 @@ TEST(Process, Fault35_StoppedWorkerIsKilledAtTheDeadline) {
 TEST(Process, Fault40_GigabyteOfOutputIsBounded) {
   Process worker = planted({"confined"});
   EXPECT_EQ(text(ask(worker, "print_1gb")), "reply: done");
-  // What was printed before the reply is drained with the next look.
+  // Output that was printed before the first reply is drained while the next reply is awaited.
   EXPECT_EQ(text(ask(worker, "echo more")), "reply: more");
   EXPECT_LE(worker.tail().size(), 8192u);
   EXPECT_TRUE(worker.tail().ends_with("last words\n"));

@@ -142,7 +142,8 @@ TEST_F(SchemeCost, PredictionsAreScaledByWhatTheSameOperatorTook) {
   EXPECT_EQ(scheme(known, 0, "in=NCHW out=NCHW").cost_ns, 3e4);
   EXPECT_FALSE(scheme(known, 0, "in=NHWC out=NHWC").is_measured);
   EXPECT_NEAR(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 3e4, 1);
-  // Of an operator without measurements all that is known are the others.
+  // The prediction for an operator without measurements is scaled by the ratio of measured to
+  // predicted time of the other operators.
   EXPECT_NEAR(scheme(known, 2, "a=NCHW b=NCHW out=NCHW").cost_ns, 3e4, 1);
   EXPECT_EQ(known.count_measured(), 1u);
 }

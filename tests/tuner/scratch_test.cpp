@@ -33,7 +33,7 @@ class ScratchTest : public testing::Test {
     return std::move(*made);
   }
 
-  /// What a run that is killed now leaves behind.
+  /// Path of a scratch directory with a file, which a killed process has left behind.
   std::string killed_run() {
     int names[2];
     if (::pipe(names) != 0) throw std::runtime_error("pipe");

@@ -47,7 +47,8 @@ class Landscape {
   Point summit_;
 };
 
-/// What a search did until the throughput was reached, at most `limit` trials.
+/// Result of search(): its trials until a throughput of `enough` was reached, `limit` trials were
+/// made, or nothing was proposed.
 struct Trace {
   int trials = 0;
   double best = 0;

@@ -503,7 +503,7 @@ TEST(BestKnown, ATargetWithVectorsOfTheSameLengthAnswersWhereThisOneHasNothing) 
   EXPECT_EQ((*known)->target, newest.to_string());
   EXPECT_FALSE(is_of_device(**known, newer));
   EXPECT_EQ(best_known(store, workload, older, 1).value(), std::nullopt);
-  // What is for the target itself is nearer, however slow.
+  // A record of the target itself is preferred, however slow it is.
   record = stored_trial(workload, schedule, 1e6);
   record.target = newer.to_string();
   ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record))}));

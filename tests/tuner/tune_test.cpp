@@ -50,7 +50,8 @@ class Tune : public testing::Test {
   dsl::Workload workload_ = workload_of(small);
 };
 
-// Whether this machine can be measured just now is not up to the test: what was not is assumed.
+// The test cannot control whether this machine is quiet enough to be calibrated. If it is not, the
+// records have the assumed machine.
 TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   Target unknown = host_target();
   unknown.machine.origin = MachineOrigin::Assumed;

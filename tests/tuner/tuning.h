@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What tests of whole tuning runs share: a place for files, an environment with a real worker,
-// small workloads.
+// Helpers of tests of whole tuning runs: a temporary directory, an environment with a real worker
+// process, small workloads.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@
 
 namespace tw::tuner {
 
-/// Tuned within a second.
+/// A workload that is tuned within a second.
 inline constexpr const char* small = "dense m=16 n=32 k=24 f32 fast";
 
-/// A directory that goes with the value.
+/// A temporary directory, which the destructor removes.
 class Folder {
  public:
   Folder() {
@@ -49,7 +49,7 @@ class Folder {
   std::string path_;
 };
 
-/// Whether the plugin that generates code was built: it needs the Halide wheel.
+/// True if the plugin that generates code was built, which requires the Halide wheel.
 inline bool can_generate_code() {
   for (const std::string& directory : codegen::plugin_directories())
     if (std::filesystem::exists(directory + "/libtw_halide.so")) return true;

@@ -46,7 +46,7 @@ class TuningLoop : public testing::Test {
     return store.query({.status = status}).value();
   }
 
-  /// What the database answers.
+  /// The record that best_known() finds in the database. Throws if there is none.
   db::Record best() {
     db::Store store = open_store(folder_ / "t.db");
     return best_known(store, workload_, work_.target, 1).value().value();
@@ -276,7 +276,7 @@ TEST_F(TuningLoop, Fault28_WhatIsWrongHereIsNotTheResultWhateverOthersClaimOfIt)
   EXPECT_EQ(best().schedule, tuned->best.schedule);
 }
 
-// Of three hosts one claims far more than the others.
+// One of three hosts claims a latency that is less than half of that of the others.
 TEST_F(TuningLoop, Fault29_AClaimThatWaitsToBeConfirmedIsTimedInTheFinals) {
   store_claim(9e5, "a", "tw1\nsplit out m 3\n");
   store_claim(9e5, "b", "tw1\nsplit out m 5\n");

@@ -87,8 +87,8 @@ TEST(Compare, TellsTheErrorOfTheWorstOutput) {
 
 // ---- conversions ----------------------------------------------------------------------------
 
-/// What a timed call of an expression's kernel gives where its arrays are those of `called`, and
-/// its storage was packed from others.
+/// Outputs of a timed call of an expression's kernel. The kernel's storage was packed from the
+/// arrays `packed` before. The call packs the arrays `called` if it converts their layouts.
 Result<dsl::Arrays> outputs_of_timed_call(const dsl::Workload& workload, const dsl::Arrays& packed,
                                           const dsl::Arrays& called) {
   codegen::KernelSpec spec;
@@ -227,7 +227,8 @@ TEST(Algorithms, AreWrongWhereTheirErrorExceedsTheClass) {
 
 // ---- timing ---------------------------------------------------------------------------------
 
-/// How often the clock is read while `calls` calls are timed, and what the outputs then are.
+/// Result of timed_calls(): the number of clock reads while `calls` calls are timed, and the
+/// verdict on the outputs after them.
 struct TimedCalls {
   int64_t reads = 0;
   Verdict after;

@@ -223,7 +223,8 @@ void tw_halide_compile(const void* programs, size_t count, const void* target, v
 }
 
 TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
-  // Of five schedules one builder gets three, which are too many for it.
+  // One builder gets three of five schedules. Once the file `broken` exists, its code generator
+  // aborts if it is given three at once.
   plant_code_generator(folder_,
                        "count == 3 && access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
   const Workers workers = planted_workers(3);

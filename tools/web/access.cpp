@@ -51,7 +51,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-/// What a browser keeps in place of the token.
+/// Value of the cookie that a browser keeps in place of the token: a hash of the token.
 std::string cookie_value(const std::string& token) {
   return sha256_hex("tilewright db serve: " + token);
 }

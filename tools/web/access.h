@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who may read: methods, names by which the server is called, and the token. Thread-safe.
+// Access control of the web server: methods, names by which the server is called, and the token.
+// Thread-safe.
 
 #include <optional>
 #include <string>
@@ -24,10 +25,10 @@ struct AccessRules {
 /// answered. Tokens are compared in a time that says nothing about where they differ.
 std::optional<Response> refusal(const Request& request, const AccessRules& rules);
 
-/// Whether an address names this machine alone: "localhost", 127.0.0.0/8, "::1".
+/// True if an address names this machine alone: "localhost", 127.0.0.0/8 or "::1".
 bool is_loopback(std::string_view host);
 
-/// An IPv4 or IPv6 address in digits, the latter also in brackets.
+/// True for an IPv4 or IPv6 address in digits, also in brackets.
 bool is_address(std::string_view host);
 
 }  // namespace tw::tools::web

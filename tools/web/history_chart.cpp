@@ -88,7 +88,8 @@ void place(std::vector<Burst>& bursts) {
   }
 }
 
-/// What of the trials is drawn, and where.
+/// Scales of the chart: the range of latencies that is drawn, and the coordinates of times and
+/// latencies in the picture.
 class Frame {
  public:
   explicit Frame(std::span<const Series> series) : bursts_(bursts_of(series)) {

@@ -71,7 +71,8 @@ Status read_order(const Request& request, Listing& listing) {
   return {};
 }
 
-/// Where rows are equal in the column, the one that was stored last comes first.
+/// Sorts the rows by the listing's column. Of rows that are equal in it, the one that was stored
+/// last comes first.
 void sort_rows(Listing& listing) {
   const auto& less = column_of(listing.sort)->less;
   std::ranges::stable_sort(listing.rows, [&](const WorkloadRow* a, const WorkloadRow* b) {

@@ -360,8 +360,8 @@ TEST(CpuTile, VectorsMayLieInBlocksThatShareAnIndex) {
                 testing::Not(HasSubstr("vectorize out j")));
 }
 
-// Of two results a depthwise channel, channels last: neighbours along the channels that are read
-// lie two apart in the result.
+// The workload is a depthwise convolution with two output channels per input channel, channels
+// last. Results of neighbouring input channels thus lie two elements apart in the output.
 TEST(CpuTile, VectorsMayBeStoredElementByElementWhereNoOtherAxisFillsThem) {
   const auto workload =
       dsl::parse_workload("conv2d n=1 c=32 h=5 w=5 k=64 r=3 s=3 stride=2 pad=1 groups=32 f32 fast");
