@@ -79,14 +79,14 @@ def random_inputs(model, seed):
 
 
 def cache_directory():
-    """Where expected outputs are kept: references/ below the program's cache."""
+    """Directory that caches expected outputs: references/ below the cache directory of the program."""
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(base) / "tilewright" / "references"
 
 
 def expected_outputs(model, inputs, seed, directory):
-    """Outputs in double for random_inputs(model, seed), from the folder where they are known there.
-    They are known by the hash of the model, the seed and the sources that compute them."""
+    """Outputs in double for `inputs`, which are random_inputs(model, seed). They are cached in `directory`,
+    under a hash of the model, the seed and the sources that compute the outputs."""
     key = hashlib.sha256()
     for source in (__file__, operators.__file__):
         key.update(pathlib.Path(source).read_bytes())

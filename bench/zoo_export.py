@@ -49,7 +49,7 @@ def transformers_model(specification):
 
 
 def example(name, shape):
-    """Of an input; names of numbers end in "ids"."""
+    """Draws an example of an input: integers from 0 to 999 if its name ends in "ids", else N(0, 1)."""
     return torch.randint(0, 1000, shape) if name.endswith("ids") else torch.randn(shape)
 
 

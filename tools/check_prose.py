@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the form of comments and of pages, as docs/hacking.md asks for it.
+
+Usage: tools/check_prose.py [root] [path ...]. Prints one line a fault and exits 1 if there is any.
+
+A comment or docstring begins with its subject, so none begins with a word of OPENINGS. A line of a page
+is at most 100 columns wide; tables, code, and lines that are one long word have any width.
+"""
+
+import ast
+import io
+import pathlib
+import re
+import sys
+import tokenize
+
+OPENINGS = {"What", "Whether", "How", "Of", "Which", "Where", "Whose", "Why"}
+COLUMNS = 100
+NOT_OURS = {"build"}  # and what begins with a dot
+RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)\'')
+COMMENT = re.compile(r"^(?P<code>.*?)//[/!]?<? ?(?P<text>.*)$")
+
+
+def comments(text):
+    """(line number, text) of each comment that starts with `//`; lines below each other are one comment."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group())
+
+    lines = STRING.sub(blank, RAW_STRING.sub(blank, text)).split("\n")
+    begun, parts, column = 0, [], -1
+    for number, line in enumerate([*lines, ""], 1):
+        match = COMMENT.match(line)
+        starts = match is not None and (bool(match["code"].strip()) or len(match["code"]) != column)
+        if parts and (match is None or starts):
+            yield begun, " ".join(parts)
+            parts, column = [], -1
+        if match is None:
+            continue
+        if not parts:
+            begun, column = number, len(match["code"])
+        parts.append(match["text"].strip())
+
+
+def python_comments(text):
+    """(line number, text) of each comment and docstring; lines of `#` below each other are one comment."""
+    before = (0, 0)  # line and column of the latest comment
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, column = token.start
+        if before != (line - 1, column):
+            yield line, token.string.lstrip("# ")
+        before = (line, column)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            docstring = ast.get_docstring(node)
+            if docstring:
+                yield node.body[0].lineno, docstring.splitlines()[0]
+
+
+def faults_of_comments(found):
+    """(line number, fault) of each comment that does not begin with its subject."""
+    for line, comment in found:
+        word = re.match(r"\w*", comment).group()
+        if word in OPENINGS:
+            yield line, f"the comment begins with '{word}', not with its subject: {comment[:60]}"
+
+
+def faults_of_source(text):
+    return faults_of_comments(comments(text))
+
+
+def faults_of_python(text):
+    return faults_of_comments(python_comments(text))
+
+
+def faults_of_page(text):
+    """(line number, fault) of each line of prose that is too wide."""
+    fenced = indented = False
+    before = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            blank = not line.strip()
+            indented = (line.startswith("    ") and (indented or not before.strip())) or (indented and blank)
+            prose = not indented and not line.lstrip().startswith(("|", "<", "#", "!["))
+            if prose and len(line) > COLUMNS and " " in line[:COLUMNS].strip():
+                yield number, f"{len(line)} columns, at most {COLUMNS}"
+        before = line
+
+
+RULES = {".h": faults_of_source, ".cpp": faults_of_source, ".def": faults_of_source, ".py": faults_of_python,
+         ".md": faults_of_page}
+
+
+def faults_of(path):
+    """(line number, fault) of each fault of a file; none where its kind has no rules."""
+    rules = RULES.get(path.suffix)
+    return rules(path.read_text(errors="replace")) if rules else ()
+
+
+def files(root):
+    """The files of the folders below root and the pages in it."""
+    for entry in sorted(root.iterdir()):
+        if entry.name in NOT_OURS or entry.name.startswith("."):
+            continue
+        for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
+            if path.is_file():
+                yield path
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parent.parent).resolve()
+    chosen = [root / argument for argument in arguments[1:]] or files(root)
+    problems = [f"{path.relative_to(root)}:{line}: {fault}" for path in chosen for line, fault in faults_of(path)]
+    print("\n".join(problems) if problems else "every comment begins with its subject; no line of a page is too wide")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
