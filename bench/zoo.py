@@ -94,7 +94,8 @@ def doing_of(stderr):
 
 
 def death_of(code, limit_s):
-    """Why a process gave no result."""
+    """The reason why a process gave no result. `code` is its exit code, negative for a signal, or None if it
+    took longer than `limit_s` seconds."""
     return (f"took longer than {limit_s:.0f} s" if code is None else
             f"ended by signal {-code}" if code < 0 else f"exit code {code}")
 
@@ -103,19 +104,22 @@ def death_of(code, limit_s):
 
 
 def planned(entry, path, flags, artifact, threads, budget_s, options):
-    """Fields of a row: the seconds until the artifact was written, or the stage that failed. `flags` are the
-    values of --dim. The program begins without a database and without a cache."""
+    """Fields of a row: the seconds until the artifact was written and the time that its plan predicts, or the
+    stage that failed. `flags` are the values of --dim. The program begins without a database and without a
+    cache."""
     folder = artifact.parent
     effort = ["--budget", f"{budget_s:g}s"] if budget_s else ["--effort", "none"]
     command = [options.build / "tools" / "tilewright", "tune", "--model", path, *effort, "--output", artifact,
-               "--threads", str(threads), "--db", folder / "zoo.db", "--cache", folder / "cache"]
+               "--threads", str(threads), "--db", folder / "zoo.db", "--cache", folder / "cache",
+               "--format", "json"]
     for dimension in flags:
         command += ["--dim", dimension]
     for constant in entry.constants.items():
         command += ["--constant", "{}={}".format(*constant)]
-    code, _, stderr, seconds = finished(list(map(str, command)), options.limit + budget_s)
+    code, out, stderr, seconds = finished(list(map(str, command)), options.limit + budget_s)
     if code == 0 and artifact.exists():
-        return {"stage": "planned", "planning_s": seconds}
+        predicted_us = json.loads(out)["predicted_ns"] / 1e3
+        return {"stage": "planned", "planning_s": seconds, "predicted_us": predicted_us}
     stage, message = refusal_of(code, stderr, options.limit + budget_s)
     return {"stage": stage, "error": message.replace(str(path), path.name)}
 
@@ -197,7 +201,7 @@ def write(document, path):
 
 
 def line_of(row):
-    """What is printed of a row."""
+    """The line of text that is printed for a row."""
     tuning = f"{row['budget_s']:g} s" if row["budget_s"] else "untuned"
     head = f"{row['name']:36} {row['threads']:2}  {tuning:8}"
     if "error" in row:

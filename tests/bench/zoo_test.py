@@ -219,7 +219,7 @@ case "$1 $3" in
   doctor*) echo '{"findings": [{"name": "program", "text": "p, version 1.2.3"}]}' ;;
   *refused*) echo "tilewright: [onnx] $3: node 'a' (If): no" >&2; exit 3 ;;
   *) echo "tilewright: planning net" >&2
-     while [ "$1" != --output ]; do shift; done; echo >"$2" ;;
+     while [ "$1" != --output ]; do shift; done; echo >"$2"; echo '{"predicted_ns": 2500}' ;;
 esac
 """
 
@@ -311,6 +311,7 @@ esac
         self.assertIn("outputs differ by", rows["wrong"]["error"])
         right = rows["right"]
         self.assertEqual((right["stage"], right["peer"], right["error_ours"]), ("right", "onnxruntime 1", 0))
+        self.assertEqual(right["predicted_us"], 2.5)
         self.assertGreater(right["ratio"], 0)
         self.assertEqual(right["peers_error"], {"onnxruntime": 0})
         self.assertEqual(right["peers_failed"]["third"], "no such operator")
