@@ -36,6 +36,19 @@ Status check_fits(const schedules::Schedule& schedule, const dsl::Workload& work
   return {};
 }
 
+/// "; 12 of 49 steps apply, the first that does not: winograd out x 6: stage 'out' has a stride".
+/// The first one is named because later steps often fail for want of the loops that it makes.
+std::string shortfall_of(const schedules::Adapted& adapted) {
+  std::string text =
+      fmt::format("; {} of {} steps apply", adapted.schedule.steps().size(), adapted.steps.size());
+  for (const schedules::AdaptedStep& step : adapted.steps) {
+    if (!step.applied.empty()) continue;
+    text += fmt::format(", the first that does not: {}: {}", step.given, step.note);
+    break;
+  }
+  return text;
+}
+
 }  // namespace
 
 Flag schedule_flag(std::string& path) {
@@ -65,8 +78,7 @@ Result<HandSchedule> adapt_hand_schedule(const std::string& path, const dsl::Wor
   const schedules::Adapted adapted = schedules::adapt(steps, workload.compute);
   if (const Status fits = check_fits(adapted.schedule, workload, target, source); !fits) {
     Error error = fits.error();
-    error.message += fmt::format("; {} of {} steps apply", adapted.schedule.steps().size(),
-                                 adapted.steps.size());
+    error.message += shortfall_of(adapted);
     return tl::unexpected<Error>(std::move(error));
   }
   return HandSchedule{source, adapted.schedule.to_string(), schedules::notes_of(adapted)};

@@ -55,6 +55,14 @@ class ByHand(program.ProgramTest):
                             "--steps")
         self.assertIn("left out: reorder out mo no k mi ni: ", done.err)
 
+    def test_an_adaptation_that_fails_names_the_step_that_is_missing(self):
+        (self.home / "winograd.tw1").write_text("tw1\nwinograd out x 4\nsplit out x 4\nvectorize out x.1\n")
+        command = ["show", "--op", "conv2d", "--schedule", "winograd.tw1", "--steps"]
+        self.succeed(*command, "--shape", "n1c4h8w8k4r3s3p1")
+        self.fail_with(5, *command, "--shape", "n1c4h8w8k4r3s3st2p1",
+                       saying=["a vector loop must be the innermost loop",
+                               "; 2 of 3 steps apply, the first that does not: winograd out x 4: "])
+
     def test_strict_allows_no_other_algorithm(self):
         (self.home / "winograd.tw1").write_text("tw1\nwinograd out x 4\n")
         command = ["show", "--op", "conv2d", "--shape", "n1c4h8w8k4r3s3p1", "--schedule", "winograd.tw1"]
