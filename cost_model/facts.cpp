@@ -65,15 +65,14 @@ struct Known {
   bool vectorized = false;
 };
 
-/// What one loop body touches of each buffer.
+/// Memory of one buffer that a loop touches.
 struct Use {
   size_t buffer = 0;
-  Footprint body = {},
-            loop = {};      // by one iteration, by all of them: of the access that touches most
-  double body_aliased = 0;  // of L1, by lines of one iteration that share sets
-  Traffic direct{};         // into each cache, by one iteration
-  Traffic waits{};          // likewise: loads that nothing fetched ahead, one after another
-  AllOrigins origins = {};  // of the accesses in the loop
+  Footprint body = {}, loop = {};  // footprints of one iteration and of all, by the largest access
+  double body_aliased = 0;         // largest Footprint::aliased_bytes of one iteration
+  Traffic direct{};                // bytes that one iteration fetches into each cache
+  Traffic waits{};                 // loads of one iteration that nothing fetched ahead, in sequence
+  AllOrigins origins = {};         // of the accesses in the loop
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
@@ -100,22 +99,22 @@ struct Site {
   size_t first_inner_level = 0;
 };
 
-/// What the statements of a block load from one buffer, each address once.
+/// Addresses that the statements of a block load from one buffer, each counted once.
 struct Loaded {
   size_t buffer;
-  const Assign* latest = nullptr;  // statement
-  size_t latest_body = 0;          // the body that it stands in
+  const Assign* latest = nullptr;  // the last statement that loads from the buffer
+  size_t latest_body = 0;          // the loop body that contains `latest`
   AllOrigins origins = {};
   double addresses = 0;
   double shared = 0;       // values that earlier statements loaded too
   double most_shared = 0;  // those of one statement that wait for it at a time
 };
 
-/// What the statements of a block that update one buffer have added up to.
+/// Updates of one buffer by the statements of a block.
 struct Sums {
   size_t buffer;
   AllOrigins origins = {};
-  double updates = 0;  // statements
+  double updates = 0;  // unrolled statements
   double targets = 0;  // different elements
 };
 
@@ -185,7 +184,7 @@ class PhaseWalk {
         [&](const Assign& assign) { return visit_assign(assign); },
         [&](const Allocate& allocate) { return visit_allocate(allocate); },
         [&](const schedules::PrefetchLines& prefetch) { return visit_prefetch(prefetch); },
-        // Of threads, whose order costs nothing here: gpu_facts.cpp.
+        // Synchronization of GPU threads costs nothing here: gpu_facts.cpp counts it.
         always<schedules::Barrier, schedules::Commit, schedules::Wait>(Status{}));
   }
 
@@ -460,8 +459,8 @@ class PhaseWalk {
     return differs;
   }
 
-  /// Of a vector of contiguous elements, the share of its registers that straddle two lines: none
-  /// where each begins at a multiple of a width that divides the line.
+  /// Share of the registers of a contiguous vector that straddle two cache lines: 0 if every vector
+  /// begins at a multiple of the register width, or of the line where the width does not divide it.
   double split_share(const Access& access, Pattern how) const {
     const auto level = vector_level();
     if (how != Pattern::Contiguous || !level) return 0;
@@ -568,7 +567,7 @@ class PhaseWalk {
 
   void add_flops(BlockFacts& block, const Site& site, const Operations& operations) {
     const double executions = current().iterations();
-    const double flops = site.weight * lanes() * operations.flops();
+    const double flops = site.weight * lanes() * operations.flops;
     block.flops += flops;
     kernel_.flops += executions * flops;
     kernel_.useful_flops += executions * flops * operations.useful * lane_share_;
@@ -881,7 +880,8 @@ class PhaseWalk {
         const double lost = lost_share(c, body);
         for (Use& use : node.uses) {
           const double anew = node.trips * use.direct[c];
-          // What inner loops lose, each iteration loses.
+          // Inner loops that fetch lines again can make one iteration fetch more than the loop
+          // touches.
           const double once = std::min(anew, std::max(use.direct[c], use.loop.bytes));
           const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
           const double fetched = is_aliased ? anew : once + lost * (anew - once);
@@ -964,9 +964,10 @@ class PhaseWalk {
     }
   }
 
-  /// Where a multiply-add does not take its broadcast factor from memory, LLVM loads factors of an
-  /// unrolled reduction ahead: tiles that leave no register for that spill (14 x 1 on AVX2: 8 to 80
-  /// spill instructions where the reduction is unrolled, none where it is not).
+  /// Number of vector registers that a block can use. If multiply-adds cannot take their broadcast
+  /// factor from memory, LLVM loads the factors of an unrolled reduction ahead, so tiles that leave
+  /// no register for this spill (14 x 1 on AVX2: 8 to 80 spill instructions where the reduction is
+  /// unrolled, none where it is not).
   double available_registers(const BlockFacts& block) const {
     const bool loads_ahead = block.chain > 1 && !machine_.core.embedded_broadcast;
     return machine_.core.vector_registers - (loads_ahead ? 1 : 0);

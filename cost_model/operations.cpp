@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost_model/operations.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tw::cost_model {
@@ -32,27 +33,54 @@ bool divides_by_data(const dsl::Binary& b) {
 class OperationCounter {
  public:
   OperationCounter(const std::vector<Level>& levels, size_t first_inner)
-      : levels_(levels), first_inner_(first_inner) {}
+      : levels_(levels), first_inner_(first_inner) {
+    for (size_t i = first_inner; i < levels.size(); ++i)
+      if (levels[i].kind == schedules::LoopKind::Unrolled && levels[i].trips > 1)
+        unrolled_.push_back({dsl::variable_bit(levels[i].variable), levels[i].trips});
+  }
 
   Operations count(const Assign& assign) {
-    if (assign.combine == dsl::Combine::Sum && multiplication(assign.value)) {
-      operations_.fma += 1;
-      operations_.arithmetic -= 1;  // the multiplication that visit() is about to count
+    const dsl::Binary* product =
+        assign.combine == dsl::Combine::Sum ? multiplication(assign.value) : nullptr;
+    if (product) {
+      fused_.push_back(product);
+      add(operations_.fma, 1, 2);
     } else if (assign.combine != dsl::Combine::None) {
-      operations_.arithmetic += 1;
+      add(operations_.arithmetic, 1, 1);
     }
     visit(assign.value);
     return std::move(operations_);
   }
 
  private:
+  /// An unrolled loop of the block.
+  struct Unrolled {
+    uint64_t variable;  // variable_bit()
+    double trips;
+  };
+
+  void add(double& counter, double copies, double flops) {
+    counter += copies;
+    operations_.flops += flops;
+  }
+
+  /// The part of a copy's evaluation of the expression that is its own. Copies of the statement in
+  /// unrolled loops that do not change the expression compute it once, since LLVM eliminates common
+  /// subexpressions: weights that 6 rows of a tile unpack alike count a sixth in each.
+  double share(const Expr& expr) const {
+    double share = 1;
+    for (const Unrolled& loop : unrolled_)
+      if (!(expr.node().variables & loop.variable)) share /= loop.trips;
+    return share;
+  }
+
   void visit(const Expr& expr) {
     dsl::visit(
         expr, [&](const dsl::Read& r) { visit_read(r); },
-        [&](const dsl::Binary& b) { visit_binary(b); },
-        [&](const dsl::Select& s) { visit_select(s); },
+        [&](const dsl::Binary& b) { visit_binary(b, expr); },
+        [&](const dsl::Select& s) { visit_select(s, expr); },
         [&](const dsl::Cast& c) {
-          operations_.arithmetic += c.type == c.a.type() ? 0 : 1;
+          if (c.type != c.a.type()) add(operations_.arithmetic, share(expr), 1);
           visit(c.a);
         },
         [&](const dsl::Unary& u) {
@@ -66,14 +94,15 @@ class OperationCounter {
     const bool cheap = op == dsl::UnaryOp::Neg || op == dsl::UnaryOp::Not ||
                        op == dsl::UnaryOp::Abs || op == dsl::UnaryOp::Floor ||
                        op == dsl::UnaryOp::Round;
+    const double calls = op == dsl::UnaryOp::Tanh ? tanh_calls : 1;
     if (cheap)
-      operations_.arithmetic += 1;
+      add(operations_.arithmetic, share(expr), 1);
     else if (!varies(expr))
-      operations_.hoisted += 1;
+      add(operations_.hoisted, 1, 1);
     else if (op == dsl::UnaryOp::Sqrt)
-      operations_.roots += 1;
+      add(operations_.roots, share(expr), 1);
     else
-      operations_.calls += op == dsl::UnaryOp::Tanh ? tanh_calls : 1;
+      add(operations_.calls, calls * share(expr), calls);
   }
 
   /// True if a loop of the block changes the value.
@@ -108,23 +137,32 @@ class OperationCounter {
            (varies(b.a) || varies(b.b));
   }
 
-  void visit_binary(const dsl::Binary& b) {
-    const bool adds = b.op == BinaryOp::Add || b.op == BinaryOp::Sub;
-    if (adds && (multiplication(b.a) || multiplication(b.b))) {
-      operations_.fma += 1;
-      operations_.arithmetic -= 1;
+  /// The multiplication that an addition does in the same instruction, or nullptr.
+  static const dsl::Binary* fused_product(const dsl::Binary& b) {
+    if (b.op != BinaryOp::Add && b.op != BinaryOp::Sub) return nullptr;
+    const dsl::Binary* product = multiplication(b.a);
+    return product ? product : multiplication(b.b);
+  }
+
+  void visit_binary(const dsl::Binary& b, const Expr& expr) {
+    const auto fused = std::find(fused_.begin(), fused_.end(), &b);
+    if (fused != fused_.end()) {
+      fused_.erase(fused);
+    } else if (const dsl::Binary* product = fused_product(b)) {
+      fused_.push_back(product);
+      add(operations_.fma, share(expr), 2);
     } else if (b.op == BinaryOp::Pow || divides_by_data(b)) {
-      operations_.calls += 1;
+      add(operations_.calls, share(expr), 1);
     } else {
-      operations_.arithmetic += 1;
-      operations_.divisions += takes_divider(b) ? 1 : 0;
+      add(operations_.arithmetic, share(expr), 1);
+      operations_.divisions += takes_divider(b) ? share(expr) : 0;
     }
     visit(b.a);
     visit(b.b);
   }
 
-  void visit_select(const dsl::Select& s) {
-    operations_.selects += 1;
+  void visit_select(const dsl::Select& s, const Expr& expr) {
+    operations_.selects += share(expr);
     if (s.b.as<dsl::Const>()) operations_.useful *= probability(levels_, s.condition);
     visit(s.a);
     visit(s.b);
@@ -139,6 +177,8 @@ class OperationCounter {
 
   const std::vector<Level>& levels_;
   const size_t first_inner_;
+  std::vector<Unrolled> unrolled_;
+  std::vector<const dsl::Binary*> fused_;  // multiplications that an instruction above includes
   Operations operations_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one evaluation of a statement computes and reads. Values.
+// Counts the operations and the reads of one evaluation of a statement. Values.
 
 #include <vector>
 
@@ -10,7 +10,8 @@
 
 namespace tw::cost_model {
 
-/// Scalar operations of one evaluation of a statement's value.
+/// Scalar operations of one evaluation of a statement's value. An operation that several copies of
+/// the statement in unrolled loops have in common counts its part: 1/6 for one that 6 copies share.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
   double divisions = 0;  ///< divisions of floats; `arithmetic` counts them too
@@ -18,11 +19,12 @@ struct Operations {
   /// Roots and calls whose operands no loop of the block changes, so that they are computed once
   /// before the block.
   double hoisted = 0;
+  /// Operations on floats and integers as the expression has them, shared or not: 2 for `fma`,
+  /// none for selects.
+  double flops = 0;
   double useful = 1;  ///< the fraction of evaluations whose product is not a select's constant
   std::vector<const dsl::Read*> reads;        ///< different reads of values
   std::vector<const dsl::Read*> index_reads;  ///< reads in indices and in conditions of selects
-
-  double flops() const { return 2 * fma + arithmetic + roots + calls + hoisted; }
 };
 
 /// Counts the operations of the statement. `levels` are the loops around it, of which those from

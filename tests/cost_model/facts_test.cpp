@@ -368,7 +368,8 @@ TEST(Facts, LanesAreAddedUpAsATree) {
   EXPECT_EQ(tree.flops, facts_of(sum_of_lanes(LoopKind::Serial), avx512()).flops);
 }
 
-// Where padding cuts some taps of a window, each tap is a statement: y[x] += in[x + tap] * w[tap].
+// A convolution with one statement per tap of its window, y[x] += in[x + tap] * w[tap], which is
+// its form where padding cuts some taps off.
 Program taps(int64_t pixels) {
   Program program;
   program.arguments = {argument("in", {16, 66}), argument("w", {16, 3, 16}),
@@ -467,7 +468,7 @@ TEST(Facts, BuffersThatFollowEachOtherShareRegisters) {
 TEST(Facts, TapsThatAreStatementsTouchTheirUnion) {
   // A channel's pixels lie in 2 lines (30 floats of 66), its weights in 3.
   EXPECT_EQ(facts_of(taps(28)).hot_block()->footprints[0], (2 + 3) * 64);
-  // Of 4 pixels all are in one.
+  // A channel's pixels lie in 1 line (6 floats).
   EXPECT_EQ(facts_of(taps(4)).hot_block()->footprints[0], (1 + 3) * 64);
 }
 
@@ -530,6 +531,28 @@ TEST(Facts, PaddingThatIsMultipliedIsNotUseful) {
   EXPECT_DOUBLE_EQ(facts.flops, 2.0 * 64 * 64 * 128);
   EXPECT_DOUBLE_EQ(facts.useful_flops, 0.75 * facts.flops);
   EXPECT_EQ(facts.selects, 64 * 64 * 128);
+}
+
+TEST(Facts, CopiesComputeOnceWhatTheyShare) {
+  const auto compute = dsl::parse_compute(R"(
+input a: f32[6, 32]
+weight w: u8[32, 48]
+out: f32[m=6, n=48] = sum(k=32) a[m, k] * f32(w[k, n] >> 4)
+)");
+  const auto facts_with = [&](const std::string& last_step) {
+    const auto schedule = schedules::read_schedule(
+        *compute,
+        "tw1\nsplit out n 16\nreorder out n.0 k m n.1\ncache_write out n.0\nvectorize out n.1\n" +
+            last_step,
+        "test");
+    return facts_of(schedule.value().program().value());
+  };
+  const KernelFacts unrolled = facts_with("unroll out m\n"), loops = facts_with("");
+  EXPECT_DOUBLE_EQ(unrolled.instructions.fma, 6 * 32 * 3);
+  EXPECT_DOUBLE_EQ(loops.instructions.fma, 6 * 32 * 3);
+  EXPECT_DOUBLE_EQ(unrolled.instructions.arithmetic, 2 * 32 * 3);  // a shift and a cast
+  EXPECT_DOUBLE_EQ(loops.instructions.arithmetic, 2 * 6 * 32 * 3);
+  EXPECT_DOUBLE_EQ(unrolled.flops, loops.flops);
 }
 
 TEST(Facts, TrimmedLoopsCountTheirAverage) {
