@@ -102,9 +102,9 @@ bool should_inline(const Compute& compute, const Stage& stage,
   return !(into_reduction && reads_reduction(compute, stage));
 }
 
-/// Whether the epilogue can store what the reduction sums up. One of another type needs an
-/// accumulator, which a loop over the reduction's axes carries; that of a scatter would be as large
-/// as the result.
+/// True if the epilogue can store the result of the reduction. An epilogue of another type than the
+/// reduction needs an accumulator inside of a loop over a spatial axis of the reduction. The
+/// accumulator of a scatter would be as large as the result.
 bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || (!reduction.axes.empty() && !dsl::scatters(reduction));
 }
@@ -192,17 +192,17 @@ Growth growth_of(const Schedule& before, const Schedule& after, const std::strin
   return growth;
 }
 
-/// Whether inlining repeats too much. A stage that is read once costs the same wherever it is
-/// computed. One that is read more often is computed once for each different read, and its text is
-/// repeated for each read, which grows exponentially along a chain of such stages.
+/// True if inlining repeats too much work. A stage that is read once costs the same wherever it is
+/// computed. A stage that is read more often is computed once for each different read, and its
+/// expression is repeated for each read, which grows exponentially along a chain of such stages.
 bool multiplies_work(const Growth& growth) {
   return growth.reads > 1 && (growth.largest_body > largest_inlined_body ||
                               growth.values_after > most_inlined_work * growth.values_before ||
                               growth.expensive_after > growth.expensive_before);
 }
 
-/// Whether the step is legal and repeats little. It is tried on the stage and its readers alone: a
-/// copy of the whole nest for each stage would make planning quadratic.
+/// True if inlining the stage is legal and repeats little work. The step is tried on the stage and
+/// its readers alone: a copy of the whole nest for each stage would make planning quadratic.
 bool can_inline(const Compute& compute, const Stage& stage,
                 const std::vector<const Stage*>& readers) {
   Compute part;
@@ -278,19 +278,20 @@ std::map<std::string, std::vector<size_t>> reading_nests(
 /// readers, which are some of the stages that are planned already.
 void plan_place(const std::vector<size_t>& readers, const std::vector<StagePlan>& planned,
                 StagePlan& plan) {
+  plan.placeable = !readers.empty();
   for (const size_t reader : readers) {
     const StagePlan& later = planned[reader];
     plan.readers.push_back(later.name);
-    plan.placeable = plan.owner.empty() || plan.owner == later.name || plan.owner == later.owner;
     if (plan.owner.empty()) plan.owner = later.owner.empty() ? later.name : later.owner;
+    plan.placeable &= plan.owner == later.name || plan.owner == later.owner;
   }
 }
 
-/// How one read uses an axis.
+/// Use of an axis by the indices of one read.
 struct AxisUse {
-  int dimensions = 0;       ///< in how many of them the axis stands
-  bool contiguous = false;  ///< with stride 1 in the last one
-  bool packable = false;    ///< alone in one
+  int dimensions = 0;       ///< number of dimensions whose index depends on the axis
+  bool contiguous = false;  ///< the axis has stride 1 in the contiguous dimension
+  bool packable = false;    ///< the axis alone is the index of a dimension
 };
 
 /// `last`: the dimension that is contiguous in memory.
@@ -324,13 +325,13 @@ dsl::Layout::Part innermost_part(const dsl::Layout& layout, const std::vector<in
   return layout.parts()[extents[last] == 1 ? extents.size() - 1 : last];
 }
 
-/// What is decided about tensors before any stage is scheduled.
+/// Decisions about tensors that are made before any stage is scheduled.
 struct Fixed {
   const Compute& compute;
   std::vector<std::string> scratch;  ///< tensors that live between stages: nobody packs them
   const std::map<std::string, dsl::Layout>& layouts;  ///< that the problem asks for
 
-  /// Nullptr: the layout is free.
+  /// The layout that the problem asks for; nullptr if the layout is free.
   const dsl::Layout* layout_of(const std::string& tensor) const {
     const auto found = layouts.find(tensor);
     return found == layouts.end() ? nullptr : &found->second;
@@ -340,8 +341,8 @@ struct Fixed {
   }
 };
 
-/// Whether the read's tensor has a fixed layout in which vectors of `width` elements along the axis
-/// are contiguous.
+/// True if the tensor of the read has a fixed layout in which vectors of `width` elements along the
+/// axis are contiguous.
 bool is_contiguous(const dsl::Read& read, const std::string& axis, const Fixed& fixed,
                    int64_t width) {
   const dsl::Layout* layout = fixed.layout_of(read.tensor);
@@ -388,10 +389,10 @@ bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t wi
   return std::any_of(read.indices.begin(), read.indices.end(), varies);
 }
 
-/// Whether `axis` can be the vector axis of a stage: each tensor either has one element for all
-/// lanes of a vector, is contiguous in it, or is an argument that is not fixed, uses it alone in
-/// one dimension and so can be packed. A result that is fixed has neighbours along the axis at a
-/// distance of at most `most_stride`.
+/// `axis` as the vector axis of a stage; nullopt if it cannot be. Each tensor must have one element
+/// for all lanes of a vector, be contiguous along the axis, or be packable: an argument that is not
+/// fixed, with the axis alone as the index of one dimension. In a result with a fixed layout,
+/// neighbours along the axis must be at most `most_stride` elements apart.
 std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
                                          int64_t lanes, const Fixed& fixed, int64_t most_stride) {
   const Stage& stage = nest.stage;
@@ -445,7 +446,7 @@ std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
   return axes;
 }
 
-/// Whether the stage has a long reduction along an axis that is contiguous in memory.
+/// True if the stage has a long reduction along an axis that is contiguous in memory.
 bool reduces_rows(const Stage& stage, const Target& target, const Fixed& fixed) {
   if (stage.reduction.empty() || stage.reduction.back().extent < 32) return false;
   const std::string& axis = stage.reduction.back().name;
@@ -458,8 +459,8 @@ bool reduces_rows(const Stage& stage, const Target& target, const Fixed& fixed) 
   return found;
 }
 
-/// Whether the stage, which reduces rows, uses every element of its tensors once: packing would
-/// cost as much as the reduction itself.
+/// True if the stage, which reduces rows, uses every element of its tensors once. Packing would
+/// then cost as much as the reduction itself.
 bool uses_elements_once(const Stage& stage) {
   bool alone = true;
   for_each_read(stage.body, [&](const dsl::Read& r) {
@@ -523,7 +524,7 @@ ProductAxes product_axes(const Stage& stage, const std::string& contiguous) {
   return axes;
 }
 
-/// Whether the axis is padded: whether the condition of a select depends on it.
+/// True if the axis is padded: the condition of a select depends on it.
 bool is_padded(const Stage& stage, const std::string& axis) {
   bool guarded = false;
   dsl::for_each(stage.body, [&](const Expr& e) {
