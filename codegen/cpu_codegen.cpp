@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "codegen/installation.h"
+#include "codegen/prefetch_hints.h"
 
 namespace tw::codegen {
 namespace {
@@ -55,6 +58,15 @@ Result<Function*> open_function(const CpuCodegenOptions& options, const char* na
   return find_function<Function>(plugin, name);
 }
 
+bool has_prefetches(const NamedProgram& named) {
+  bool found = false;
+  for (const schedules::Phase& phase : named.program->phases)
+    schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
+      found |= stmt.as<schedules::PrefetchLines>() != nullptr;
+    });
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> plugin_directories() {
@@ -84,6 +96,9 @@ Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, cons
   TW_TRY(PluginCompile * compile, open_function<PluginCompile>(options, "tw_halide_compile"));
   Result<CompiledObjects> result;
   compile(programs.data(), programs.size(), &target, &result);
+  if (result && std::ranges::any_of(programs, has_prefetches)) {
+    TW_TRY(result->object, with_temporal_prefetches(std::move(result->object), target));
+  }
   return result;
 }
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <optional>
 
 namespace tw::codegen {
 namespace {
@@ -44,6 +43,18 @@ std::vector<std::string> imports_of(std::string_view shared) {
     }
   }
   return names;
+}
+
+std::optional<uint64_t> offset_of_section(std::string_view object, std::string_view name) {
+  const auto header = at<Elf64_Ehdr>(object, 0);
+  const std::vector<Elf64_Shdr> sections = sections_of(object);
+  if (!header || header->e_shstrndx >= sections.size()) return std::nullopt;
+  for (const Elf64_Shdr& section : sections) {
+    const uint64_t at = sections[header->e_shstrndx].sh_offset + section.sh_name;
+    if (at < object.size() && object.substr(at, object.find('\0', at) - at) == name)
+      return section.sh_offset;
+  }
+  return std::nullopt;
 }
 
 std::string loaded_contents(std::string_view shared) {

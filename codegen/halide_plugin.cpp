@@ -792,8 +792,7 @@ class PhaseTranslator {
         always<Barrier, Commit, Wait>(hi::Evaluate::make(0)));
   }
 
-  /// Halide's prefetch of one line each, which LLVM makes `prefetcht0`. A line that is requested
-  /// for L1 arrives in L2 too, where it stays until it is read.
+  /// Halide's prefetch of one line each. Its hint is set afterwards (prefetch_hints.h).
   HStmt translate_prefetch(const PrefetchLines& prefetch) {
     const Access& access = accesses_.at(prefetch.buffer);
     const Halide::Type type = storage_type(access.buffer.type);

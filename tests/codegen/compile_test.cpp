@@ -320,6 +320,7 @@ TEST(Compile, PrefetchesStandInTheLoop) {
   const std::string code = disassemble((*artifacts)[0]->object, *target).value();
   // One line for each block of 4 terms; behind it the block's 16 multiply-adds, and then a jump.
   EXPECT_EQ(occurrences(code, "prefetch"), 1) << code;
+  EXPECT_EQ(occurrences(code, "prefetcht0"), 1) << code;
   const std::string behind = code.substr(code.find("prefetch"));
   const std::string turn = behind.substr(0, behind.find("\tj"));
   EXPECT_EQ(occurrences(turn, "vfmadd"), 16) << code;
