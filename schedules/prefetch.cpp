@@ -119,6 +119,13 @@ class NextPart {
   std::vector<Expr> indices_;
 };
 
+int64_t elements_of_line(const Nest& nest, const std::string& tensor) {
+  return prefetched_line_bytes / size_bytes(nest.compute.type_of(tensor));
+}
+
+/// True if iterations of the loop may request lines.
+bool can_request(const NestLoop& loop) { return loop.kind == LoopKind::Serial && !loop.parallel; }
+
 /// The iterations of the loops after `loop` up to `at`, numbered.
 struct Turns {
   Expr turn = 0;
@@ -142,7 +149,7 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
     return not_prefetched(
         fmt::format("there is no loop '{}' inside of a loop '{}'", ahead.at, ahead.loop), stage);
   const NestLoop& site = stage.loops[static_cast<size_t>(at)];
-  if (site.kind != LoopKind::Serial || site.parallel)
+  if (!can_request(site))
     return not_prefetched(fmt::format("loop '{}' is not serial", ahead.at), stage);
   if (stage.at)
     return not_prefetched(fmt::format("'{}' is computed inside another stage", stage.stage.name),
@@ -157,7 +164,7 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
   const Turns turns = turns_between(stage, static_cast<size_t>(loop), static_cast<size_t>(at));
   if (turns.count == 0)
     return not_prefetched(fmt::format("loop '{}' has no iterations", ahead.at), stage);
-  const int64_t line = prefetched_line_bytes / size_bytes(nest.compute.type_of(ahead.tensor));
+  const int64_t line = elements_of_line(nest, ahead.tensor);
   const int64_t lines = ceil_div(part->elements, line), share = ceil_div(lines, turns.count);
   if (share > most_prefetched_lines)
     return not_prefetched(
@@ -171,6 +178,29 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
   const Expr last = Expr(next.elements() - 1 - (share - 1) * line);
   return PrefetchLines{ahead.tensor, simplify(dsl::min(part->first + begin, last), next.bounds()),
                        share};
+}
+
+std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stage,
+                                         const std::string& tensor, const std::string& loop,
+                                         int64_t few_lines) {
+  const int outer = stage.find_loop(loop);
+  if (outer < 0 || stage.at) return std::nullopt;
+  const auto begin = static_cast<size_t>(outer);
+  const std::optional<Part> part = NextPart(nest, stage, tensor, begin).find();
+  if (!part) return std::nullopt;
+  const int64_t lines = ceil_div(part->elements, elements_of_line(nest, tensor));
+  std::optional<std::string> site;
+  int64_t turns = 1;
+  for (size_t i = begin + 1; i < stage.loops.size(); ++i) {
+    const NestLoop& at = stage.loops[i];
+    if (at.extent == 0) return std::nullopt;
+    turns *= at.extent;
+    const int64_t share = ceil_div(lines, turns);
+    if (!can_request(at) || share > most_prefetched_lines) continue;
+    site = at.name;
+    if (share <= few_lines) break;
+  }
+  return site;
 }
 
 }  // namespace tw::schedules

@@ -12,6 +12,10 @@
 //
 // The last iteration requests lines of its own, which are in the caches. Thread-safe.
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "base/result.h"
 #include "schedules/nest.h"
 #include "schedules/program.h"
@@ -27,5 +31,13 @@ inline constexpr int64_t most_prefetched_lines = 64;
 /// iteration has more than most_prefetched_lines.
 Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
                                      const StageNest::Ahead& ahead);
+
+/// The loop inside of `loop` whose iterations best request the part of the tensor: the outermost
+/// one that requests at most `few_lines` in an iteration. Loops inside of that one can have more
+/// iterations than there are lines, and then request lines again and again. The innermost possible
+/// loop if all request more; nullopt if the step is illegal in every loop.
+std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stage,
+                                         const std::string& tensor, const std::string& loop,
+                                         int64_t few_lines);
 
 }  // namespace tw::schedules

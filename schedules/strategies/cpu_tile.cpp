@@ -15,6 +15,7 @@
 #include "schedules/dot_products.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
+#include "schedules/prefetch.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategy.h"
 
@@ -32,6 +33,9 @@ constexpr int64_t least_fused = 4;
 constexpr size_t first_tile_knob = 2;
 // Groups of at most this many blocks of the reduction are offered whatever the size of L2.
 constexpr int64_t few_blocks = 16;
+// Cache lines that an iteration may request at once: a core waits for 10 to 24 lines at a time, of
+// which the loads of the tile need some.
+constexpr int64_t few_lines = 4;
 // The share of its work that a tile of a size that suits the registers may waste.
 constexpr double most_waste = 0.2;
 
@@ -145,7 +149,7 @@ class TileSteps {
       unroll(c_, plan_.name, loops);
     unroll_windows();
     parallelize(c_, plan_.name, tile_.outer, depth);
-    if (is_root_) prefetch_weights(reduction, depth);
+    if (is_root_) prefetch_weights();
   }
 
  private:
@@ -266,17 +270,16 @@ class TileSteps {
     return config_.window_axes == 2 ? windows_ : Loops{windows_.back()};
   }
 
-  /// The innermost loop that stays a loop requests the weights that the next tile of vectors reads.
-  void prefetch_weights(const Loops& reduction, size_t depth) {
+  /// A loop inside of the loop over tiles of vectors requests the weights that the next tile reads.
+  void prefetch_weights() {
     c_.uses(config_.prefetch);
     if (config_.prefetch == 0 || vector_outer_.empty()) return;
     const std::string weights = streamed_weights(c_.plan(), stage_, config_.axis->axis);
-    std::string at;
-    for (const std::string& loop : reduction)
-      if (!contains(unrolled_, loop) && !contains(unrolled_windows(), loop)) at = loop;
-    if (at.empty() && tile_.outer.size() > depth) at = tile_.outer.back();
-    if (!weights.empty() && !at.empty() && at != vector_outer_.front())
-      c_.schedule.add(Prefetch{plan_.name, weights, vector_outer_.front(), at});
+    const StageNest* nest = c_.find(plan_.name);
+    if (weights.empty() || !nest) return;
+    const std::string& tiles = vector_outer_.front();
+    if (const auto at = prefetch_site(c_.schedule.nest(), *nest, weights, tiles, few_lines))
+      c_.schedule.add(Prefetch{plan_.name, weights, tiles, *at});
   }
 
   Construction& c_;

@@ -96,6 +96,21 @@ TEST(Prefetch, RequestsEachLineOfTheNextPanelOnce) {
   EXPECT_EQ(requested(panels(16, 64, 32, 4, 8).prefetch("c", "b", "n.0", "k.0"), 1).size(), 32);
 }
 
+TEST(Prefetch, IsPlacedInTheOutermostLoopThatRequestsFewLines) {
+  const auto site = [](const Schedule& schedule, int64_t few_lines) {
+    const Nest& nest = schedule.nest();
+    return prefetch_site(nest, nest.stages.front(), "b", "n.0", few_lines);
+  };
+  // 32 lines a panel: 11 in each of 3 tiles of rows, or 3 in each of their 4 blocks.
+  const Schedule product = panels(12, 64, 32, 4, 8);
+  EXPECT_EQ(site(product, 16), "m.0");
+  EXPECT_EQ(site(product, 10), "k.0");
+  EXPECT_EQ(site(product, 1), "k.0");
+  // 256 lines a panel: more than 64 in the only tile of rows, 4 in each of 64 blocks.
+  EXPECT_EQ(site(panels(4, 64, 256, 4, 4), 100), "k.0");
+  EXPECT_EQ(site(product.set_layout("b", "AB"), 16), std::nullopt);
+}
+
 TEST(Prefetch, StaysInsideAtTheEnd) {
   const Schedule schedule = panels(12, 64, 32, 4, 8).prefetch("c", "b", "n.0", "k.0");
   const std::multiset<int64_t> bytes = requested(schedule, 3);
