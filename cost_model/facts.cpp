@@ -328,6 +328,7 @@ class PhaseWalk {
                                  LoopKind::Vector));
     Operations multiply_add;
     multiply_add.fma = 1;
+    multiply_add.flops = 2;
     add_flops(block, site, multiply_add);
     const double vectors = block.instructions.vector_loads;
     TW_TRY(const Operand own, add_read(block, site, *dot.own, target));

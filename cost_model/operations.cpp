@@ -36,7 +36,7 @@ class OperationCounter {
       : levels_(levels), first_inner_(first_inner) {
     for (size_t i = first_inner; i < levels.size(); ++i)
       if (levels[i].kind == schedules::LoopKind::Unrolled && levels[i].trips > 1)
-        unrolled_.push_back({dsl::variable_bit(levels[i].variable), levels[i].trips});
+        unrolled_.push_back(&levels[i]);
   }
 
   Operations count(const Assign& assign) {
@@ -53,14 +53,8 @@ class OperationCounter {
   }
 
  private:
-  /// An unrolled loop of the block.
-  struct Unrolled {
-    uint64_t variable;  // variable_bit()
-    double trips;
-  };
-
-  void add(double& counter, double copies, double flops) {
-    counter += copies;
+  void add(double& counter, double count, double flops) {
+    counter += count;
     operations_.flops += flops;
   }
 
@@ -69,8 +63,8 @@ class OperationCounter {
   /// subexpressions: weights that 6 rows of a tile unpack alike count a sixth in each.
   double share(const Expr& expr) const {
     double share = 1;
-    for (const Unrolled& loop : unrolled_)
-      if (!(expr.node().variables & loop.variable)) share /= loop.trips;
+    for (const Level* loop : unrolled_)
+      if (!dsl::uses_var(expr, loop->variable)) share /= loop->trips;
     return share;
   }
 
@@ -177,7 +171,7 @@ class OperationCounter {
 
   const std::vector<Level>& levels_;
   const size_t first_inner_;
-  std::vector<Unrolled> unrolled_;
+  std::vector<const Level*> unrolled_;     // loops of the block
   std::vector<const dsl::Binary*> fused_;  // multiplications that an instruction above includes
   Operations operations_;
 };

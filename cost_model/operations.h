@@ -10,8 +10,9 @@
 
 namespace tw::cost_model {
 
-/// Scalar operations of one evaluation of a statement's value. An operation that several copies of
-/// the statement in unrolled loops have in common counts its part: 1/6 for one that 6 copies share.
+/// Scalar operations of one evaluation of a statement's value. An operation that n copies of the
+/// statement share, because it uses no variable of the unrolled loops that make them, counts 1/n in
+/// each; `hoisted` and `flops` count whole.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
   double divisions = 0;  ///< divisions of floats; `arithmetic` counts them too

@@ -555,6 +555,25 @@ out: f32[m=6, n=48] = sum(k=32) a[m, k] * f32(w[k, n] >> 4)
   EXPECT_DOUBLE_EQ(unrolled.flops, loops.flops);
 }
 
+TEST(Facts, DotProductsCountTheirOperations) {
+  const auto compute = dsl::parse_compute(R"(
+input a: u8[6, 16]
+weight b: i8[16, 24]
+c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])
+)");
+  const auto schedule = schedules::read_schedule(
+      *compute,
+      "tw1\nset_layout b BA8b2a\nsplit c n 8\nsplit c k 2\nreorder c m n.0 k.0 n.1 k.1\n"
+      "cache_write c n.0\nvectorize c n.1\nvectorize c k.1\n",
+      "test");
+  const Program program = schedule.value().program().value();
+  const KernelFacts with = facts_of(program, parse_target("x86-64-v3").value());
+  const KernelFacts without = facts_of(program, parse_target("x86-64-linux").value());
+  EXPECT_DOUBLE_EQ(with.flops, 2 * 6 * 24 * 16);
+  EXPECT_DOUBLE_EQ(with.useful_flops, with.flops);
+  EXPECT_LT(with.instructions.fma, without.instructions.fma);
+}
+
 TEST(Facts, TrimmedLoopsCountTheirAverage) {
   Program program = naive_gemm();
   const Expr product =
