@@ -15,7 +15,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 
@@ -61,7 +64,14 @@ pid_t spawn(const std::vector<std::string>& argv, const Pipe& out, const Pipe& e
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   pid_t pid = -1;
-  error = posix_spawnp(&pid, argv[0].c_str(), &actions, &attributes, arguments.data(), environ);
+  // The output of tools is parsed, so they must not translate it.
+  std::string language = "LC_ALL=C";
+  std::vector<char*> variables = {language.data()};
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!std::string_view(*variable).starts_with("LC_ALL=")) variables.push_back(*variable);
+  variables.push_back(nullptr);
+  error = posix_spawnp(&pid, argv[0].c_str(), &actions, &attributes, arguments.data(),
+                       variables.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? pid : -1;

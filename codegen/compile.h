@@ -40,7 +40,7 @@ struct CompileOptions {
   NvrtcOptions nvrtc = {};
   /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
   int batch = 8;
-  bool count_spills = false;  ///< costs one objdump a kernel
+  bool count_spills = false;  ///< costs one objdump a kernel, beside that of a batch with prefetches
 };
 
 /// Returns one result for each spec, in order; a kernel that cannot be compiled fails alone. The

@@ -50,8 +50,9 @@ std::optional<uint64_t> offset_of_section(std::string_view object, std::string_v
   const std::vector<Elf64_Shdr> sections = sections_of(object);
   if (!header || header->e_shstrndx >= sections.size()) return std::nullopt;
   for (const Elf64_Shdr& section : sections) {
-    const uint64_t at = sections[header->e_shstrndx].sh_offset + section.sh_name;
-    if (at < object.size() && object.substr(at, object.find('\0', at) - at) == name)
+    const uint64_t name_at = sections[header->e_shstrndx].sh_offset + section.sh_name;
+    if (name_at < object.size() &&
+        object.substr(name_at, object.find('\0', name_at) - name_at) == name)
       return section.sh_offset;
   }
   return std::nullopt;

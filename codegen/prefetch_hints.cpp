@@ -57,8 +57,9 @@ Result<std::string> with_temporal_prefetches(std::string object, const Target& t
     if (line.find("\tprefetchnta") == std::string_view::npos) continue;
     const auto address = address_in(line);
     if (!section || !address || !set_hint(object, *section + *address))
-      return fail(ErrorCode::Internal,
-                  "[codegen] objdump names a prefetch that is not there: " + std::string(line));
+      return fail(
+          ErrorCode::Internal,
+          "[codegen] objdump names a prefetch that is not at its address: " + std::string(line));
   }
   return object;
 }

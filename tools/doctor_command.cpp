@@ -193,7 +193,7 @@ Examination everything(const DoctorFlags& flags, const Surroundings& here) {
                     cache(flags, here),
                     plugin(flags),
                     tool("ld", "needed to link kernels", true),
-                    tool("objdump", "needed by `show --asm` only", false),
+                    tool("objdump", "needed by kernels that prefetch, and by `show --asm`", true),
                     sandbox(here),
                     kernel(flags, host, here)});
   append(findings, device_findings(here));

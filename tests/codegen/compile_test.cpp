@@ -16,6 +16,7 @@
 
 #include "codegen/abi.h"
 #include "codegen/c_emitter.h"
+#include "codegen/command.h"
 #include "codegen/inspect.h"
 #include "codegen/pack.h"
 #include "dsl/parse.h"
@@ -325,6 +326,18 @@ TEST(Compile, PrefetchesStandInTheLoop) {
   const std::string turn = behind.substr(0, behind.find("\tj"));
   EXPECT_EQ(occurrences(turn, "vfmadd"), 16) << code;
   EXPECT_EQ((*artifacts)[0]->info.spills, 0) << code;
+}
+
+// The addresses of prefetches are read from what objdump prints.
+TEST(Compile, ToolsDoNotTranslate) {
+  setenv("LC_ALL", "C.UTF-8", 1);
+  setenv("LANGUAGE", "fr", 1);
+  const auto printed =
+      run_command({"objdump", "-d", "/proc/self/exe", "--stop-address=0"}, 20'000'000'000);
+  unsetenv("LANGUAGE");
+  unsetenv("LC_ALL");
+  ASSERT_TRUE(printed) << printed.error().message;
+  EXPECT_NE(printed->find("file format"), std::string::npos) << printed->substr(0, 400);
 }
 
 TEST(Compile, PrefetchesOfTailsAgree) {
