@@ -274,17 +274,22 @@ std::map<std::string, std::vector<size_t>> reading_nests(
   return readers;
 }
 
-/// A stage that is no output may be computed inside a loop of the stage that contains all its
-/// readers, which are some of the stages that are planned already.
-void plan_place(const std::vector<size_t>& readers, const std::vector<StagePlan>& planned,
-                StagePlan& plan) {
-  plan.placeable = !readers.empty();
-  for (const size_t reader : readers) {
-    const StagePlan& later = planned[reader];
-    plan.readers.push_back(later.name);
-    if (plan.owner.empty()) plan.owner = later.owner.empty() ? later.name : later.owner;
-    plan.placeable &= plan.owner == later.name || plan.owner == later.owner;
+/// True if stages that read this one may compute it in their loops.
+bool may_be_inside_readers(const Stage& stage) {
+  // The reader of a scan rarely reads all of it at once. Inside of its reader a scatter would go
+  // through all updates for each part of the result.
+  return !stage.scan && !dsl::scatters(stage);
+}
+
+/// The stage in whose loops all readers, planned already, are or may be computed; empty if there is
+/// no such stage, or no reader.
+std::string common_owner(const std::vector<const StagePlan*>& readers) {
+  std::string owner;
+  for (const StagePlan* reader : readers) {
+    if (owner.empty()) owner = reader->placeable() ? reader->owner : reader->name;
+    if (owner != reader->name && owner != reader->owner) return "";
   }
+  return owner;
 }
 
 /// Use of an axis by the indices of one read.
@@ -634,15 +639,16 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
     StagePlan stage;
     stage.name = nest.stage.name;
     stage.contiguous = contiguous_axis(nest, fixed);
-    if (!nests.compute.is_output(nest.result()))
-      plan_place(readers[nest.result()], plan.stages, stage);
+    if (!nests.compute.is_output(nest.result())) {
+      std::vector<const StagePlan*> planned;
+      for (const size_t reader : readers[nest.result()]) planned.push_back(&plan.stages[reader]);
+      for (const StagePlan* reader : planned) stage.readers.push_back(reader->name);
+      if (may_be_inside_readers(nest.stage)) stage.owner = common_owner(planned);
+    }
     stage.reduces = reduces(nest.stage);
     stage.scans = nest.stage.scan.has_value();
-    if (stage.scans) stage.placeable = false;  // its reader rarely reads all of it at once
     if (stage.reduces && !stage.scans) plan_reduction(nest, target, fixed, stage);
     stage.selection = dsl::selection_of(nest.stage);
-    // Inside of its reader a scatter would go through all updates for each part of the result.
-    if (dsl::scatters(nest.stage)) stage.placeable = false;
     stage.product = product_axes(nest.stage, stage.contiguous);
     stage.fused_axes = fused_axes(nest.stage, stage);
     plan.stages.push_back(std::move(stage));

@@ -40,8 +40,8 @@ struct ProductAxes {
 
 struct StagePlan {
   std::string name;
-  bool placeable = false;            ///< may be computed inside its consumer
-  std::string owner;                 ///< the stage in whose loops it would then be computed
+  /// The stage in whose loops this one may be computed; empty if it always has loops of its own.
+  std::string owner;
   std::vector<std::string> readers;  ///< stages that read it; an epilogue by its reduction's name
   /// The axis along which elements of the result are neighbours in memory; empty for a single
   /// number.
@@ -64,8 +64,9 @@ struct StagePlan {
   /// The axes that data select in a gather or scatter, and the axes that their indices depend on.
   /// Empty for other stages.
   dsl::Selection selection;
-  bool selects() const { return !selection.selected.empty(); }
   ProductAxes product;
+  bool placeable() const { return !owner.empty(); }
+  bool selects() const { return !selection.selected.empty(); }
   bool is_product() const { return !product.rows.empty(); }
 };
 

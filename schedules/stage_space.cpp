@@ -61,7 +61,7 @@ StageSpace::StageSpace(const ComputePlan& plan, const StagePlan& stage,
     offers_.push_back({strategy.name, std::move(match), {}, {}});
   }
   const std::string prefix = stage.name + ".";
-  if (stage.placeable) {
+  if (stage.placeable()) {
     place_ = decisions.size();
     decisions.push_back({prefix + "place", {0, 1}});
   }

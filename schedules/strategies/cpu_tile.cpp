@@ -324,9 +324,8 @@ class CpuTileStage : public Configured<CpuTile> {
  private:
   /// True where other stages may be computed in the loops of this one.
   bool hosts_stages() const {
-    return std::any_of(compute_.stages.begin(), compute_.stages.end(), [&](const StagePlan& stage) {
-      return stage.placeable && stage.owner == plan_.name;
-    });
+    return std::any_of(compute_.stages.begin(), compute_.stages.end(),
+                       [&](const StagePlan& stage) { return stage.owner == plan_.name; });
   }
 
   /// True if weights come from main memory, so that the first tile along the other axes that reads

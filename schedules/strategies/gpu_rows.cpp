@@ -32,7 +32,7 @@ void append_partial_sums(Construction& c, const StagePlan& plan) {
 }
 
 Site rows_of(const StagePlan& plan, const std::string& loop, int64_t threads) {
-  return {plan.name, plan.owner.empty() ? loop : "", threads};
+  return {plan.name, plan.placeable() ? "" : loop, threads};
 }
 
 }  // namespace tw::schedules

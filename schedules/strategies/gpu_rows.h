@@ -16,8 +16,8 @@ void place_in_block(Construction& c, const StagePlan& plan, const Site& site);
 /// Requires: an rfactor of the stage's last reduction axis.
 void append_partial_sums(Construction& c, const StagePlan& plan);
 
-/// The site `loop` of a stage whose blocks are rows. Only an output's blocks are offered as a site:
-/// the blocks of an intermediate stage are computed in no block of the output.
+/// The site `loop` of a stage whose blocks are rows. Blocks of a stage that may be computed inside
+/// of another stage are no site.
 Site rows_of(const StagePlan& plan, const std::string& loop, int64_t threads);
 
 }  // namespace tw::schedules

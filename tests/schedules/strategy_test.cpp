@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/strategy.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -111,6 +112,24 @@ TEST(Strategy, SearchesGoFromOneToAnother) {
   std::set<std::string> near;
   for (const Point& next : space.neighbours(blocks)) near.insert(strategy_of(next));
   EXPECT_EQ(near, both);
+}
+
+TEST(Strategy, ReadersInTheLoopsOfTwoStagesLeaveNoOwner) {
+  const auto owner_of_rows = [](const char* sums) {
+    const auto compute = dsl::parse_compute(fmt::format(R"(
+input a: f32[64, 32]
+rows: f32[m=64] = max(k=32) a[m, k]
+{}
+out: f32[m=64, n=32] = (a[m, n] - rows[m]) * sums[m, 31 - n])",
+                                                        sums));
+    const ComputePlan plan = plan_stages({compute.value()}, *parse_target("x86-64-v3")).value();
+    for (const StagePlan& stage : plan.stages)
+      if (stage.name == "rows") return stage.owner;
+    return std::string("inlined");
+  };
+  EXPECT_EQ(owner_of_rows("sums: f32[m=64, n=32] = sum(k=32) a[m, k] * rows[m]"), "out");
+  // A scan is computed in loops of its own.
+  EXPECT_EQ(owner_of_rows("sums: f32[m=64, n=32] = sum(k <= n) a[m, k] * rows[m]"), "");
 }
 
 TEST(Strategy, NamesDiffer) {
