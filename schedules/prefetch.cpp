@@ -24,7 +24,11 @@ struct Part {
 class NextPart {
  public:
   NextPart(const Nest& nest, const StageNest& stage, const std::string& tensor, size_t loop)
-      : stage_(stage), loop_(loop), bounds_(bounds_of_loops(stage)) {
+      : stage_(stage),
+        tensor_(tensor),
+        loop_(loop),
+        elements_of_line_(prefetched_line_bytes / size_bytes(nest.compute.type_of(tensor))),
+        bounds_(bounds_of_loops(stage)) {
     const std::vector<int64_t> shape = nest.compute.shape_of(tensor);
     const auto set = nest.layouts.find(tensor);
     const dsl::Layout layout = set != nest.layouts.end()
@@ -48,18 +52,26 @@ class NextPart {
   }
 
   /// The part of the tensor that the next iteration of the loop reads; in the last iteration, the
-  /// part that this iteration reads itself. nullopt if the part is not contiguous, or does not
-  /// depend on the loop.
-  std::optional<Part> find() const {
-    if (elements() == 0 || is_data(indices_)) return std::nullopt;
+  /// part that this iteration reads itself. Invalid if the part is not contiguous or does not
+  /// depend on the loop, or if the stage is computed inside of another one.
+  Result<Part> find() const {
+    if (stage_.at)
+      return not_prefetched(fmt::format("'{}' is computed inside another stage", stage_.stage.name),
+                            stage_);
     std::optional<Part> part = contiguous();
     const NestLoop& loop = stage_.loops[loop_];
-    if (!part || !dsl::uses_var(part->first, loop.variable)) return std::nullopt;
+    if (!part || !dsl::uses_var(part->first, loop.variable))
+      return not_prefetched(fmt::format("an iteration of loop '{}' reads no contiguous part of "
+                                        "'{}' of its own",
+                                        loop.name, tensor_),
+                            stage_);
     const Expr next = dsl::min(dsl::var(loop.variable) + Expr(1), Expr(loop.extent - 1));
     part->first = dsl::substitute(part->first, loop.variable, next);
-    return part;
+    return *std::move(part);
   }
 
+  int64_t elements_of_line() const { return elements_of_line_; }
+  int64_t lines_of(const Part& part) const { return ceil_div(part.elements, elements_of_line_); }
   const Bounds& bounds() const { return bounds_; }
 
  private:
@@ -67,6 +79,7 @@ class NextPart {
   /// contiguous if the iteration fixes the outer dimensions, reads a range of the next dimension,
   /// and reads all dimensions inside of that one whole.
   std::optional<Part> contiguous() const {
+    if (elements() == 0 || is_data(indices_)) return std::nullopt;
     Part part{Expr(0), elements()};
     size_t d = 0;
     for (; d < indices_.size() && !varies_inside(indices_[d]); ++d) {
@@ -113,18 +126,31 @@ class NextPart {
   }
 
   const StageNest& stage_;
+  const std::string& tensor_;
   const size_t loop_;
+  const int64_t elements_of_line_;
   Bounds bounds_;
   std::vector<int64_t> extents_;
   std::vector<Expr> indices_;
 };
 
-int64_t elements_of_line(const Nest& nest, const std::string& tensor) {
-  return prefetched_line_bytes / size_bytes(nest.compute.type_of(tensor));
+/// The lines that an iteration of the loop requests if `turns` iterations share `lines`. Invalid if
+/// the loop is not serial, has no iterations, or would request more than most_prefetched_lines.
+Result<int64_t> share_of(int64_t lines, int64_t turns, const NestLoop& loop,
+                         const StageNest& stage) {
+  if (loop.kind != LoopKind::Serial || loop.parallel)
+    return not_prefetched(fmt::format("loop '{}' is not serial", loop.name), stage);
+  if (turns == 0)
+    return not_prefetched(fmt::format("loop '{}' has no iterations", loop.name), stage);
+  const int64_t share = ceil_div(lines, turns);
+  if (share > most_prefetched_lines)
+    return not_prefetched(
+        fmt::format("an iteration of loop '{}' would request {} lines, at most {}: take a loop "
+                    "inside of it",
+                    loop.name, share, most_prefetched_lines),
+        stage);
+  return share;
 }
-
-/// True if iterations of the loop may request lines.
-bool can_request(const NestLoop& loop) { return loop.kind == LoopKind::Serial && !loop.parallel; }
 
 /// The iterations of the loops after `loop` up to `at`, numbered.
 struct Turns {
@@ -148,35 +174,17 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
   if (loop < 0 || at <= loop)
     return not_prefetched(
         fmt::format("there is no loop '{}' inside of a loop '{}'", ahead.at, ahead.loop), stage);
-  const NestLoop& site = stage.loops[static_cast<size_t>(at)];
-  if (!can_request(site))
-    return not_prefetched(fmt::format("loop '{}' is not serial", ahead.at), stage);
-  if (stage.at)
-    return not_prefetched(fmt::format("'{}' is computed inside another stage", stage.stage.name),
-                          stage);
   const NextPart next(nest, stage, ahead.tensor, static_cast<size_t>(loop));
-  const std::optional<Part> part = next.find();
-  if (!part)
-    return not_prefetched(fmt::format("an iteration of loop '{}' reads no contiguous part of '{}' "
-                                      "of its own",
-                                      ahead.loop, ahead.tensor),
-                          stage);
+  TW_TRY(const Part part, next.find());
   const Turns turns = turns_between(stage, static_cast<size_t>(loop), static_cast<size_t>(at));
-  if (turns.count == 0)
-    return not_prefetched(fmt::format("loop '{}' has no iterations", ahead.at), stage);
-  const int64_t line = elements_of_line(nest, ahead.tensor);
-  const int64_t lines = ceil_div(part->elements, line), share = ceil_div(lines, turns.count);
-  if (share > most_prefetched_lines)
-    return not_prefetched(
-        fmt::format("an iteration of loop '{}' would request {} lines, at most {}: take a loop "
-                    "inside of it",
-                    ahead.at, share, most_prefetched_lines),
-        stage);
+  const int64_t line = next.elements_of_line(), lines = next.lines_of(part);
+  TW_TRY(const int64_t share,
+         share_of(lines, turns.count, stage.loops[static_cast<size_t>(at)], stage));
   // The last turns have no lines left if there are more shares than lines, and request the last
   // ones again; where a tail is cut off, the part ends with the tensor.
   const Expr begin = dsl::min(turns.turn * Expr(share), Expr(lines - share)) * Expr(line);
   const Expr last = Expr(next.elements() - 1 - (share - 1) * line);
-  return PrefetchLines{ahead.tensor, simplify(dsl::min(part->first + begin, last), next.bounds()),
+  return PrefetchLines{ahead.tensor, simplify(dsl::min(part.first + begin, last), next.bounds()),
                        share};
 }
 
@@ -184,21 +192,19 @@ std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stag
                                          const std::string& tensor, const std::string& loop,
                                          int64_t few_lines) {
   const int outer = stage.find_loop(loop);
-  if (outer < 0 || stage.at) return std::nullopt;
-  const auto begin = static_cast<size_t>(outer);
-  const std::optional<Part> part = NextPart(nest, stage, tensor, begin).find();
+  if (outer < 0) return std::nullopt;
+  const NextPart next(nest, stage, tensor, static_cast<size_t>(outer));
+  const Result<Part> part = next.find();
   if (!part) return std::nullopt;
-  const int64_t lines = ceil_div(part->elements, elements_of_line(nest, tensor));
+  const int64_t lines = next.lines_of(*part);
   std::optional<std::string> site;
   int64_t turns = 1;
-  for (size_t i = begin + 1; i < stage.loops.size(); ++i) {
-    const NestLoop& at = stage.loops[i];
-    if (at.extent == 0) return std::nullopt;
-    turns *= at.extent;
-    const int64_t share = ceil_div(lines, turns);
-    if (!can_request(at) || share > most_prefetched_lines) continue;
-    site = at.name;
-    if (share <= few_lines) break;
+  for (auto i = static_cast<size_t>(outer) + 1; i < stage.loops.size(); ++i) {
+    turns *= stage.loops[i].extent;
+    const auto share = share_of(lines, turns, stage.loops[i], stage);
+    if (!share) continue;
+    site = stage.loops[i].name;
+    if (*share <= few_lines) break;
   }
   return site;
 }

@@ -111,6 +111,19 @@ TEST(Prefetch, IsPlacedInTheOutermostLoopThatRequestsFewLines) {
   EXPECT_EQ(site(product.set_layout("b", "AB"), 16), std::nullopt);
 }
 
+TEST(Prefetch, IsPlacedInNoLoopThatIsParallelOrUnrolled) {
+  const auto site = [](const Schedule& schedule) {
+    const Nest& nest = schedule.nest();
+    return prefetch_site(nest, nest.stages.front(), "b", "n.0", 64);
+  };
+  const Schedule product = panels(12, 64, 32, 4, 8);
+  EXPECT_EQ(site(product), "m.0");
+  const Schedule unrolled = product.unroll("c", "m.0");
+  EXPECT_EQ(site(unrolled), "k.0");
+  EXPECT_EQ(site(unrolled.unroll("c", "k.0")), std::nullopt);
+  EXPECT_EQ(site(product.parallel("c", "n.0").parallel("c", "m.0")), "k.0");
+}
+
 TEST(Prefetch, StaysInsideAtTheEnd) {
   const Schedule schedule = panels(12, 64, 32, 4, 8).prefetch("c", "b", "n.0", "k.0");
   const std::multiset<int64_t> bytes = requested(schedule, 3);
