@@ -57,12 +57,31 @@ double at_least(int count, double mean) {
 double bytes_of(const Buffer& buffer) { return static_cast<double>(buffer.bytes()); }
 double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.elements()); }
 
+/// The variables of the loops in the body that contain a store to the buffer.
+std::vector<std::string> storing_loops(const Block& body, const std::string& buffer) {
+  std::vector<std::string> loops;
+  schedules::for_each(body, [&](const Stmt& stmt) {
+    const Loop* loop = stmt.as<Loop>();
+    bool stores = false;
+    if (loop)
+      schedules::for_each(*loop->body, [&](const Stmt& inner) {
+        const Assign* assign = inner.as<Assign>();
+        stores |= assign && assign->buffer == buffer;
+      });
+    if (stores) loops.push_back(loop->variable);
+  });
+  return loops;
+}
+
 /// A buffer in scope, and what the walk learns about it.
 struct Known {
   const Buffer* buffer;
   bool is_output = false;
   bool is_constant = false;
   bool vectorized = false;
+  const Allocate* allocation = nullptr;                        // nullptr for a global buffer
+  size_t loops_around = 0;                                     // loops around the allocation
+  std::optional<std::vector<std::string>> storing_loops = {};  // set where it is first asked for
 };
 
 /// Memory of one buffer that a loop touches.
@@ -257,7 +276,8 @@ class PhaseWalk {
   }
 
   Status visit_allocate(const Allocate& allocate) {
-    known_.push_back({&allocate.buffer});
+    known_.push_back(
+        {.buffer = &allocate.buffer, .allocation = &allocate, .loops_around = levels_.size()});
     live_.push_back(known_.size() - 1);
     if (allocate.buffer.scope == Scope::Local) kernel_.local_bytes += bytes_of(allocate.buffer);
     const Status status = visit(*allocate.body);
@@ -267,7 +287,9 @@ class PhaseWalk {
 
   Status visit_assign(const Assign& assign) {
     TW_TRY(const size_t target, find(assign.buffer, assign.indices.size()));
-    const Operations operations = count_operations(assign, levels_, first_varying_level());
+    const Operations operations = count_operations(
+        assign, levels_, first_varying_level(),
+        [&](const dsl::Read& read, size_t loop) { return is_stored_in(read, loop); });
     const Site site = make_site(assign, *known_[target].buffer);
     BlockFacts& block = current_block();
     if (const double terms = terms_of_tree(site, operations, target); terms > 0) {
@@ -280,6 +302,19 @@ class PhaseWalk {
     add_target(block, site, target);
     describe(block, site, *known_[target].buffer);
     return {};
+  }
+
+  /// True if iterations of the loop store to the buffer that is read. Each iteration of a loop
+  /// around the allocation has a buffer of its own.
+  bool is_stored_in(const dsl::Read& read, size_t loop) {
+    const auto found = find(read.tensor, read.indices.size());
+    if (!found || !known_[*found].allocation) return false;
+    Known& buffer = known_[*found];
+    if (loop < buffer.loops_around) return true;
+    if (!buffer.storing_loops)
+      buffer.storing_loops = storing_loops(*buffer.allocation->body, buffer.buffer->name);
+    return std::ranges::find(*buffer.storing_loops, levels_[loop].variable) !=
+           buffer.storing_loops->end();
   }
 
   /// Elements between neighbours along a level; nullopt where they are not equally far apart.

@@ -276,7 +276,8 @@ class GpuPhaseWalk {
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
     points_ = sample_warps(levels_);
     const double executed = warps_under({}).executed * share * copies();
-    const Operations operations = count_operations(assign, levels_, levels_.size());
+    // No loop belongs to a block, so none is asked whether it stores to a buffer.
+    const Operations operations = count_operations(assign, levels_, levels_.size(), {});
     s.instructions.fma += executed * operations.fma;
     s.instructions.arithmetic += executed * (operations.arithmetic + operations.selects);
     s.instructions.calls += executed * (operations.calls + operations.roots);

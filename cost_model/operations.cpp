@@ -32,11 +32,12 @@ bool divides_by_data(const dsl::Binary& b) {
 
 class OperationCounter {
  public:
-  OperationCounter(const std::vector<Level>& levels, size_t first_inner)
-      : levels_(levels), first_inner_(first_inner) {
+  OperationCounter(const std::vector<Level>& levels, size_t first_inner,
+                   const IsStoredIn& is_stored_in)
+      : levels_(levels), first_inner_(first_inner), is_stored_in_(is_stored_in) {
     for (size_t i = first_inner; i < levels.size(); ++i)
       if (levels[i].kind == schedules::LoopKind::Unrolled && levels[i].trips > 1)
-        unrolled_.push_back(&levels[i]);
+        unrolled_.push_back(i);
   }
 
   Operations count(const Assign& assign) {
@@ -58,13 +59,24 @@ class OperationCounter {
     operations_.flops += flops;
   }
 
+  /// True if iterations of the loop have different values of the expression: it uses the loop's
+  /// variable, or reads a buffer that the loop stores to.
+  bool varies_in(size_t loop, const Expr& expr) const {
+    bool varies = false;
+    dsl::for_each(expr, [&](const Expr& e) {
+      if (const dsl::Var* v = e.as<dsl::Var>()) varies |= v->name == levels_[loop].variable;
+      if (const dsl::Read* r = e.as<dsl::Read>()) varies = varies || is_stored_in_(*r, loop);
+    });
+    return varies;
+  }
+
   /// The part of a copy's evaluation of the expression that is its own. Copies of the statement in
   /// unrolled loops that do not change the expression compute it once, since LLVM eliminates common
   /// subexpressions: weights that 6 rows of a tile unpack alike count a sixth in each.
   double share(const Expr& expr) const {
     double share = 1;
-    for (const Level* loop : unrolled_)
-      if (!dsl::uses_var(expr, loop->variable)) share /= loop->trips;
+    for (const size_t loop : unrolled_)
+      if (!varies_in(loop, expr)) share /= levels_[loop].trips;
     return share;
   }
 
@@ -101,13 +113,9 @@ class OperationCounter {
 
   /// True if a loop of the block changes the value.
   bool varies(const Expr& expr) const {
-    bool found = false;
-    dsl::for_each(expr, [&](const Expr& e) {
-      const dsl::Var* v = e.as<dsl::Var>();
-      for (size_t i = first_inner_; v && i < levels_.size(); ++i)
-        found |= v->name == levels_[i].variable;
-    });
-    return found || first_inner_ >= levels_.size();
+    bool found = first_inner_ >= levels_.size();
+    for (size_t i = first_inner_; !found && i < levels_.size(); ++i) found = varies_in(i, expr);
+    return found;
   }
 
   void visit_read(const dsl::Read& read) {
@@ -171,7 +179,8 @@ class OperationCounter {
 
   const std::vector<Level>& levels_;
   const size_t first_inner_;
-  std::vector<const Level*> unrolled_;     // loops of the block
+  const IsStoredIn& is_stored_in_;
+  std::vector<size_t> unrolled_;           // loops of the block
   std::vector<const dsl::Binary*> fused_;  // multiplications that an instruction above includes
   Operations operations_;
 };
@@ -179,8 +188,8 @@ class OperationCounter {
 }  // namespace
 
 Operations count_operations(const Assign& assign, const std::vector<Level>& levels,
-                            size_t first_inner) {
-  return OperationCounter(levels, first_inner).count(assign);
+                            size_t first_inner, const IsStoredIn& is_stored_in) {
+  return OperationCounter(levels, first_inner, is_stored_in).count(assign);
 }
 
 }  // namespace tw::cost_model

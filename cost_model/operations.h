@@ -2,6 +2,7 @@
 #pragma once
 // Counts the operations and the reads of one evaluation of a statement. Values.
 
+#include <functional>
 #include <vector>
 
 #include "cost_model/iteration_space.h"
@@ -11,8 +12,8 @@
 namespace tw::cost_model {
 
 /// Scalar operations of one evaluation of a statement's value. An operation that n copies of the
-/// statement share, because it uses no variable of the unrolled loops that make them, counts 1/n in
-/// each; `hoisted` and `flops` count whole.
+/// statement share counts 1/n in each: the unrolled loops that make them do not change its value.
+/// `hoisted` and `flops` count whole.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
   double divisions = 0;  ///< divisions of floats; `arithmetic` counts them too
@@ -28,9 +29,12 @@ struct Operations {
   std::vector<const dsl::Read*> index_reads;  ///< reads in indices and in conditions of selects
 };
 
+/// True if iterations of the loop, an index into the levels, store to the buffer that is read.
+using IsStoredIn = std::function<bool(const dsl::Read&, size_t)>;
+
 /// Counts the operations of the statement. `levels` are the loops around it, of which those from
 /// `first_inner` on belong to its block. The result points into the statement.
 Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels,
-                            size_t first_inner);
+                            size_t first_inner, const IsStoredIn& is_stored_in);
 
 }  // namespace tw::cost_model

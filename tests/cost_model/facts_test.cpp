@@ -574,6 +574,45 @@ c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])
   EXPECT_LT(with.instructions.fma, without.instructions.fma);
 }
 
+KernelFacts facts_of_text(const std::string& compute, const std::string& steps) {
+  const auto schedule =
+      schedules::read_schedule(dsl::parse_compute(compute).value(), "tw1\n" + steps, "test");
+  return facts_of(schedule.value().program().value());
+}
+
+TEST(Facts, CopiesDoNotShareTheirOwnBuffers) {
+  const std::string sums = R"(
+input a: f32[6, 16]
+input b: f32[6, 16]
+sums: f32[m=6, n=16] = a[m, n] + b[m, n]
+out: f32[m=6, n=16] = exp(sums[m, n])
+)";
+  const std::string steps = "compute_at sums out m\nvectorize sums n\nvectorize out n\n";
+  EXPECT_DOUBLE_EQ(facts_of_text(sums, steps + "unroll out m\n").instructions.calls, 6);
+  // The loop over rows stores to the number that is read.
+  const std::string roots = R"(
+input a: f32[6, 16]
+sums: f32[m=6] = sum(k=16) a[m, k]
+out: f32[m=6, n=16] = a[m, n] * exp(sums[m])
+)";
+  for (const std::string last : {"", "unroll out m\n"})
+    EXPECT_DOUBLE_EQ(
+        facts_of_text(roots, "compute_at sums out m\nvectorize out n\n" + last).instructions.calls,
+        6)
+        << last;
+}
+
+TEST(Facts, CopiesDoNotShareRunningValues) {
+  const std::string running = R"(
+input a: f32[4, 8]
+sums: f32[i=4, j=8] = sum(k <= j) a[i, k]
+out: f32[i=4, j=8] = exp(sums[i, j])
+)";
+  for (const std::string last : {"", "unroll sums j\n"})
+    EXPECT_DOUBLE_EQ(facts_of_text(running, "epilogue out sums\n" + last).instructions.calls, 4 * 8)
+        << last;
+}
+
 TEST(Facts, TrimmedLoopsCountTheirAverage) {
   Program program = naive_gemm();
   const Expr product =
