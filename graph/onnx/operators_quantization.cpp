@@ -209,7 +209,10 @@ Status convert_dynamic_quantize_linear(const Node& node, Builder& builder) {
   const Tensor high = compute("high", none, max_over(over, in.read_at(element)));
   const Tensor low = compute("low", none, min_over(over, in.read_at(element)));
   const Expr span = max(high(), zero) - min(low(), zero);
-  const Tensor scale = compute("scale", none, span / dsl::constant(Float32, 255));
+  // A span of 0 means that all elements are 0. ONNX Runtime then uses the scale 1.
+  const Tensor scale = compute(
+      "scale", none,
+      dsl::select(eq(span, zero), dsl::constant(Float32, 1), span / dsl::constant(Float32, 255)));
   const Tensor offset = compute("offset", none, (zero - min(low(), zero)) / scale());
   const Tensor zero_point =
       compute("zero_point", none,

@@ -701,6 +701,17 @@ TEST(OnnxOperators, QuantizesToTheLimitsOfTheType) {
               ElementsAre(-5, 0, 40, 510));
 }
 
+TEST(OnnxOperators, DynamicScalesOfZerosAreOne) {
+  const std::vector<dsl::Array> quantized = OneNode("DynamicQuantizeLinear", 11)
+                                                .outputs({"y", "scale", "zero_point"})
+                                                .data({3}, {0, 0, 0})
+                                                .run();
+  ASSERT_EQ(quantized.size(), 3u);
+  EXPECT_THAT(numbers_of(quantized[0]), ElementsAre(0, 0, 0));
+  EXPECT_THAT(numbers_of(quantized[1]), ElementsAre(1));
+  EXPECT_THAT(numbers_of(quantized[2]), ElementsAre(0));
+}
+
 TEST(OnnxOperators, WholeQuotientsAndRemainders) {
   const Numbers x = {-7, -6, 7};
   const auto divided = [&](const std::string& op_type, double by) {
