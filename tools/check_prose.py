@@ -73,7 +73,14 @@ def faults_of_source(text):
 
 
 def faults_of_python(text):
-    return faults_of_comments(python_comments(text))
+    """(line number, fault) of each such comment; one fault alone if the text is not valid Python."""
+    try:
+        return list(faults_of_comments(python_comments(text)))
+    except SyntaxError as error:
+        return [(error.lineno or 1, f"not valid Python: {error.msg}")]
+    except tokenize.TokenError as error:
+        message, (line, _) = error.args
+        return [(line, f"not valid Python: {message}")]
 
 
 def faults_of_page(text):

@@ -51,6 +51,8 @@ class CheckProse(unittest.TestCase):
         expect('"""What a page is."""\n\ndef f():\n    """Of the sum."""\n    return 1  # Whether it is\n', 1, 4, 5)
         expect('class C:\n    """\n    How it runs.\n    """\n', 2)
         expect("x = 1  # The first.\n# Which is next.\n", 2)
+        expect("# The first.\nx = = 1\n", 2)
+        expect("x = (\n", 2)
 
     def test_wide_lines_of_pages(self):
         self.expect_page(f"# Page\n\nshort\n{WIDE}\n", 4)
