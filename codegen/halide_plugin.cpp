@@ -870,29 +870,61 @@ class PhaseTranslator {
     const int64_t products = *dsl::as_int(dot.depth->end);
     const DType type = accesses_.at(dot.sum->buffer).buffer.type;
     const schedules::DotInstruction* instruction =
-        schedules::find_dot_instruction(target_, dot.shared->type, dot.own->type, type, products);
+        schedules::find_dot_instruction(target_, dot, type, products);
     const bool lies_so = strides_are(dot, dot.sum->buffer, dot.sum->indices, {1, 0}) &&
                          strides_are(dot, dot.shared->tensor, dot.shared->indices, {0, 1}) &&
                          strides_are(dot, dot.own->tensor, dot.own->indices, {products, 1});
     TW_CHECK(!mask_.defined() && !guard_.defined(), "loops have no masks");
-    if (!instruction || !lies_so) return {};
+    if (!instruction || !lies_so || (dot.digit && !is_defined(*dot.digit))) return {};
     const auto lanes =
         static_cast<int>(*dsl::as_int(dot.lanes->end) - *dsl::as_int(dot.lanes->begin));
     const auto depth = static_cast<int>(products);
-    const HExpr own = neighbours(dot, dot.own->tensor, dot.own->indices, lanes * depth);
+    HExpr own = neighbours(dot, dot.own->tensor, dot.own->indices, lanes * depth);
+    if (dot.digit) own = digit_of(own, *dot.digit);
+    if (dot.digit && instruction->own == DType::Int8)
+      own = hi::Cast::make(Halide::Int(8, own.type().lanes()), own);
     // Halide 21 fails ("Cast may not change vector widths") where it narrows a Broadcast of a
     // vector.
     const HExpr shared = hi::Shuffle::make_broadcast(
         neighbours(dot, dot.shared->tensor, dot.shared->indices, depth), lanes);
-    const Halide::Type wide = value_type(type).with_lanes(lanes * depth);
-    const HExpr sums = hi::VectorReduce::make(
-        hi::VectorReduce::Add, hi::Cast::make(wide, shared) * hi::Cast::make(wide, own), lanes);
+    const HExpr sums = instruction->by_pairs ? sums_by_pairs(own, shared, value_type(type), lanes)
+                                             : sums_of(own, shared, value_type(type), lanes);
     const HExpr old = neighbours(dot, dot.sum->buffer, dot.sum->indices, lanes);
     const Access& target = accesses_.at(dot.sum->buffer);
     return hi::Store::make(
         target.name, instruction->accumulates ? old + sums : wrapping(BinaryOp::Add, old, sums),
         indices_of(dot, dot.sum->buffer, dot.sum->indices, lanes), target.external,
         hi::const_true(lanes), hi::ModulusRemainder());
+  }
+
+  /// Halide finds no instruction for factors that its simplifier has narrowed by their values, so
+  /// factors of 8 bits are a product of that width to it.
+  static HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
+    const Halide::Type wide = type.with_lanes(own.type().lanes());
+    const bool are_bytes = own.type().bits() == 8 && shared.type().bits() == 8;
+    const HExpr products = are_bytes ? hi::Cast::make(wide, Halide::widening_mul(shared, own))
+                                     : hi::Cast::make(wide, shared) * hi::Cast::make(wide, own);
+    return hi::VectorReduce::make(hi::VectorReduce::Add, products, lanes);
+  }
+
+  /// The sums by way of sums of pairs, which Halide makes `vpmaddubsw` if they saturate.
+  static HExpr sums_by_pairs(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
+    const HExpr pairs = hi::VectorReduce::make(
+        hi::VectorReduce::SaturatingAdd, Halide::widening_mul(own, shared), own.type().lanes() / 2);
+    const Halide::Type wide = type.with_lanes(pairs.type().lanes());
+    return hi::VectorReduce::make(hi::VectorReduce::Add, hi::Cast::make(wide, pairs), lanes);
+  }
+
+  bool is_defined(const schedules::Digit& digit) const {
+    const auto least = bounds_.lower(digit.shift), most = bounds_.upper(digit.shift);
+    return least && most && *least >= 0 && *most < 8;
+  }
+
+  /// Digits of elements of 8 bits.
+  HExpr digit_of(const HExpr& elements, const schedules::Digit& digit) {
+    const Halide::Type type = elements.type();
+    const HExpr shift = hi::Broadcast::make(integer(digit.shift, type.element_of()), type.lanes());
+    return (elements >> shift) & hi::make_const(type, digit.mask);
   }
 
   /// The distances in memory, in elements, of the lanes and of the products of a dot product.

@@ -231,9 +231,8 @@ class PhaseWalk {
   /// has no instruction for it, each of the products that a lane sums is a vector.
   Status visit_dot_product(const DotProduct& dot) {
     TW_TRY(const size_t target, find(dot.sum->buffer, dot.sum->indices.size()));
-    const schedules::DotInstruction* instruction =
-        schedules::find_dot_instruction(target_, dot.shared->type, dot.own->type,
-                                        known_[target].buffer->type, *dsl::as_int(dot.depth->end));
+    const schedules::DotInstruction* instruction = schedules::find_dot_instruction(
+        target_, dot, known_[target].buffer->type, *dsl::as_int(dot.depth->end));
     const auto enter = [&](const Loop& loop, LoopKind kind) {
       levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, kind));
     };
@@ -353,7 +352,8 @@ class PhaseWalk {
     BlockFacts& block = current_block();
     const double count = site.weight * site.registers;
     block.instructions.fma += count;
-    if (!instruction.accumulates) block.instructions.arithmetic += light_share * count;
+    const int sums = (instruction.accumulates ? 0 : 1) + (instruction.by_pairs ? 1 : 0);
+    block.instructions.arithmetic += light_share * sums * count;
     block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
     add_target(block, site, target);
     describe(block, site, *known_[target].buffer);
@@ -369,6 +369,8 @@ class PhaseWalk {
     TW_TRY(const Operand own, add_read(block, site, *dot.own, target));
     const double widening =
         static_cast<double>(size_bytes(instruction.own)) / size_bytes(dot.own->type);
+    // Each vector of digits is shifted and masked, also where two digits share a load.
+    if (dot.digit) block.instructions.arithmetic += light_share * 2 * count;
     if (widening > 1)
       block.instructions.arithmetic +=
           light_share * widening * (block.instructions.vector_loads - vectors);

@@ -18,15 +18,22 @@ constexpr DotInstruction rows[] = {
     {"vpdpbusd", UInt8, Int8, Int32, 4, zen4, true},
     {"vpdpbusd", Int8, UInt8, Int32, 4, zen4, true},
     {"vpdpwssd", Int16, Int16, Int32, 2, zen4, true},
+    {"vpmaddubsw", Int8, UInt8, Int32, 4, sse, false, true},
     {"vpmaddwd", Int16, Int16, Int32, 2, sse, false},
     {"sdot", Int8, Int8, Int32, 4, arm, true},
 };
 
-/// True if all values of the one type are values of the other.
-bool is_part_of(DType type, DType wide) {
-  if (type == wide) return true;
-  if (is_float(type) || is_float(wide)) return false;
-  const IntegerLimits values = integer_limits(type), all = integer_limits(wide);
+// The largest second factor of which two products with 8 bits fit 16: 2 * 127 * 128 < 2^15.
+constexpr int64_t largest_of_pairs = 127;
+
+/// The values of a factor that is an integer.
+IntegerLimits limits_of(const dsl::Read& read, const std::optional<Digit>& digit) {
+  return digit ? IntegerLimits{0, digit->mask} : integer_limits(read.type);
+}
+
+/// True if all of the values are values of the type.
+bool fit(IntegerLimits values, DType type) {
+  const IntegerLimits all = integer_limits(type);
   return values.least >= all.least && values.largest <= all.largest;
 }
 
@@ -40,29 +47,71 @@ bool uses(const std::vector<Expr>& indices, const std::string& variable) {
                      [&](const Expr& index) { return dsl::uses_var(index, variable); });
 }
 
-}  // namespace
-
-const DotInstruction* find_dot_instruction(const Target& target, DType shared, DType own,
-                                           DType accumulator, int64_t depth) {
-  const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const DotInstruction& row) {
-    const bool has_all = std::all_of(row.features.begin(), row.features.end(),
-                                     [&](std::string_view f) { return target.has(f); });
-    return has_all && row.depth == depth && row.accumulator == accumulator &&
-           is_part_of(shared, row.shared) && is_part_of(own, row.own);
-  });
-  return found == std::end(rows) ? nullptr : found;
+/// An integer without the casts around it that keep it an integer.
+Expr uncast(Expr expr) {
+  while (const dsl::Cast* cast = expr.as<dsl::Cast>()) {
+    if (is_float(cast->type) || is_float(cast->a.type())) break;
+    expr = cast->a;
+  }
+  return expr;
 }
+
+/// An element of memory, or a digit of one.
+struct Factor {
+  const dsl::Read* read = nullptr;
+  std::optional<Digit> digit = {};
+
+  bool uses(const std::string& variable) const {
+    return schedules::uses(read->indices, variable) ||
+           (digit && dsl::uses_var(digit->shift, variable));
+  }
+};
+
+std::optional<Factor> factor_of(const Expr& operand) {
+  const Expr value = unwidened(operand);
+  if (const dsl::Read* read = value.as<dsl::Read>()) return Factor{read};
+  const dsl::Binary* masked = value.as<dsl::Binary>();
+  const auto mask = masked ? dsl::as_int(masked->b) : std::nullopt;
+  if (!mask || masked->op != dsl::BinaryOp::BitAnd) return std::nullopt;
+  const dsl::Binary* shifted = masked->a.as<dsl::Binary>();
+  const bool is_shifted = shifted && shifted->op == dsl::BinaryOp::Shr;
+  const Expr element = unwidened(is_shifted ? shifted->a : masked->a);
+  const dsl::Read* read = element.as<dsl::Read>();
+  if (!read || read->type != UInt8 || *mask < 0 || *mask > integer_limits(UInt8).largest)
+    return std::nullopt;
+  return Factor{read, Digit{is_shifted ? uncast(shifted->b) : Expr(0), *mask}};
+}
+
+}  // namespace
 
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term) {
   const dsl::Binary* binary = product.as<dsl::Binary>();
   if (!binary || binary->op != dsl::BinaryOp::Mul) return std::nullopt;
-  const Expr first = unwidened(binary->a), second = unwidened(binary->b);
-  const dsl::Read *a = first.as<dsl::Read>(), *b = second.as<dsl::Read>();
-  if (!a || !b || !uses(a->indices, term) || !uses(b->indices, term)) return std::nullopt;
-  if (uses(a->indices, lane)) std::swap(a, b);
-  if (uses(a->indices, lane) || !uses(b->indices, lane)) return std::nullopt;
-  return DotFactors{a, b};
+  auto shared = factor_of(binary->a), own = factor_of(binary->b);
+  if (!shared || !own || !uses(shared->read->indices, term) || !uses(own->read->indices, term))
+    return std::nullopt;
+  if (shared->uses(lane)) std::swap(shared, own);
+  if (shared->uses(lane) || !uses(own->read->indices, lane) || shared->digit) return std::nullopt;
+  if (own->digit &&
+      (dsl::uses_var(own->digit->shift, lane) || dsl::uses_var(own->digit->shift, term)))
+    return std::nullopt;
+  return DotFactors{shared->read, own->read, own->digit};
+}
+
+const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
+                                           DType accumulator, int64_t depth) {
+  if (is_float(factors.shared->type) || is_float(factors.own->type)) return nullptr;
+  const IntegerLimits shared = integer_limits(factors.shared->type);
+  const IntegerLimits own = limits_of(*factors.own, factors.digit);
+  const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const DotInstruction& row) {
+    const bool has_all = std::all_of(row.features.begin(), row.features.end(),
+                                     [&](std::string_view f) { return target.has(f); });
+    return has_all && row.depth == depth && row.accumulator == accumulator &&
+           fit(shared, row.shared) && fit(own, row.own) &&
+           (!row.by_pairs || own.largest <= largest_of_pairs);
+  });
+  return found == std::end(rows) ? nullptr : found;
 }
 
 std::optional<DotProduct> dot_product(const Loop& loop) {
@@ -74,9 +123,9 @@ std::optional<DotProduct> dot_product(const Loop& loop) {
   if (!sum || sum->combine != dsl::Combine::Sum || !uses(sum->indices, loop.variable) ||
       uses(sum->indices, depth->variable))
     return std::nullopt;
-  const auto factors = dot_factors(sum->value, loop.variable, depth->variable);
+  auto factors = dot_factors(sum->value, loop.variable, depth->variable);
   if (!factors) return std::nullopt;
-  return DotProduct{*factors, &loop, depth, sum};
+  return DotProduct{*std::move(factors), &loop, depth, sum};
 }
 
 }  // namespace tw::schedules

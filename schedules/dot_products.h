@@ -8,8 +8,9 @@
 //       acc[m, n] += i32(a[m, 4 * j + k]) * i32(b[j, n, k])
 //
 // The first factor is the same for all lanes. Each lane has neighbours of its own of the second
-// one, which lies in memory lane by lane. The meaning is that of the loops, which targets without
-// such an instruction run. Plain values and pure functions; thread-safe.
+// one, which lies in memory lane by lane. The second factor may be some bits of what is in memory,
+// as in i32(b[j, n, k] >> 4 & 15). The meaning is that of the loops, which targets without such an
+// instruction run. Plain values and pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +24,7 @@
 
 namespace tw::schedules {
 
-/// An instruction of a processor.
+/// An instruction of a processor, or two that sum pairs of products and pairs of these sums.
 struct DotInstruction {
   std::string_view name;
   DType shared, own;  ///< the widest factors; integers of fewer bits are widened before
@@ -31,23 +32,32 @@ struct DotInstruction {
   int64_t depth;                               ///< products that a lane sums
   std::span<const std::string_view> features;  ///< of the targets that have it
   bool accumulates;  ///< it adds to the accumulator as well; else that is an addition of its own
+  /// Sums of pairs are 16 bits wide, which suffices for values of the second factor up to 127.
+  bool by_pairs = false;
 };
-
-/// The instruction that computes products of these factors on the target; nullptr: there is none.
-const DotInstruction* find_dot_instruction(const Target& target, DType shared, DType own,
-                                           DType accumulator, int64_t depth);
 
 /// The most products that a lane sums.
 inline constexpr int64_t most_dot_depth = 4;
 
+/// A number within the bits of an unsigned element: (element >> shift) & mask.
+struct Digit {
+  Expr shift;  ///< uses no variable of the dot product; the digit is defined if it is from 0 to 7
+  int64_t mask;
+};
+
 /// The factors of a dot product, as they are in memory. Points into their product.
 struct DotFactors {
   const dsl::Read *shared, *own;
+  std::optional<Digit> digit;  ///< of the elements of `own`; nullopt: the elements themselves
 };
 /// The factors of a product whose lanes differ by the one variable and whose terms by the other;
 /// nullopt if it has no such factors.
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term);
+
+/// The instruction that computes products of these factors on the target; nullptr: there is none.
+const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
+                                           DType accumulator, int64_t depth);
 
 /// The parts of a dot product. Points into the program.
 struct DotProduct : DotFactors {

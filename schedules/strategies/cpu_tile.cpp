@@ -85,13 +85,13 @@ bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, cons
   const Expr product = unpadded(stage.body);
   const auto factors = dot_factors(product, vector.axis, stage_plan.main_reduction);
   if (!factors) return false;
-  const auto& [shared, own] = *factors;
-  const dsl::Input* input = plan.compute.find_input(own->tensor);
+  const std::string& own = factors->own->tensor;
+  const dsl::Input* input = plan.compute.find_input(own);
   const bool is_packed =
       (input && input->constant) ||
-      std::find(vector.packed.begin(), vector.packed.end(), own->tensor) != vector.packed.end();
+      std::find(vector.packed.begin(), vector.packed.end(), own) != vector.packed.end();
   return is_packed && extent_of(stage, stage_plan.main_reduction) % depth == 0 &&
-         find_dot_instruction(plan.target, shared->type, own->type, stage.type, depth);
+         find_dot_instruction(plan.target, *factors, stage.type, depth);
 }
 
 /// The constant larger than L2 that the stage reads along the vector axis, each element for several

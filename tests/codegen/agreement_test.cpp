@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <stdexcept>
 
 #include "base/isa.h"
@@ -39,8 +40,10 @@ TEST(Agreement, RealValuesWithinRounding) {
 }
 
 /// c = a b by dot products of `depth` neighbours, in tiles of 3 rows and two vectors. b lies in
-/// blocks of a vector's columns and `depth` terms.
-Program dot_products(DType a, DType b, int64_t depth, int64_t lanes) {
+/// blocks of a vector's columns and `depth` terms. The second factor is a function of its elements.
+Program dot_products(
+    DType a, DType b, int64_t depth, int64_t lanes,
+    const std::function<Expr(const Expr&)>& factor = [](const Expr& element) { return element; }) {
   const int64_t m = 6, groups = 5, columns = 2 * lanes;
   const auto element = [&](DType type, const std::string& buffer, std::vector<Expr> indices) {
     return dsl::cast(Int32, dsl::read(buffer, std::move(indices), type));
@@ -48,7 +51,7 @@ Program dot_products(DType a, DType b, int64_t depth, int64_t lanes) {
   const Expr row = var("x") * 3 + var("i"), column = var("v") * lanes + var("n");
   const Stmt sum = assign("acc", {var("i"), var("v"), var("n")},
                           element(a, "a", {row, var("g") * depth + var("k")}) *
-                              element(b, "b", {var("v"), var("g"), var("n"), var("k")}),
+                              factor(element(b, "b", {var("v"), var("g"), var("n"), var("k")})),
                           Combine::Sum);
   const auto tile = [&](Block body) {
     return unrolled("i", 3, {unrolled("v", 2, {vector("n", lanes, std::move(body))})});
@@ -93,14 +96,40 @@ TEST(Agreement, DotProducts) {
       }
 }
 
+/// A digit of `bits` bits, which begins at the bit `shift`.
+std::function<Expr(const Expr&)> digit_at(const Expr& shift, int bits) {
+  return [=](const Expr& element) {
+    return element >> dsl::cast(Int32, shift) & dsl::constant_int(Int32, (1 << bits) - 1);
+  };
+}
+
+TEST(Agreement, DotProductsOfDigits) {
+  const auto expect_digits = [](const Program& program) {
+    ASSERT_TRUE(schedules::check_legal(program, {})) << to_string(program);
+    expect_agreement(program, integer_inputs(program, 1));
+    expect_agreement(program, extreme_inputs(program));
+  };
+  const Expr in_turns = var("g") % 2 * 4, beyond = var("g") * 4;
+  for (const DType a : {Int8, UInt8}) {
+    for (const Expr& shift : {Expr(0), Expr(4), in_turns, beyond})
+      expect_digits(dot_products(a, UInt8, 4, 8, digit_at(shift, 4)));
+    expect_digits(dot_products(a, UInt8, 4, 8, digit_at(0, 7)));
+    expect_digits(dot_products(a, UInt8, 4, 5, digit_at(0, 8)));
+  }
+  expect_digits(dot_products(Int16, UInt8, 2, 8, digit_at(4, 4)));
+}
+
+std::string instructions_of(const Program& program, const std::string& target) {
+  const Target compiled_for = parse_target(target).value();
+  const NamedProgram named{"k", &program};
+  const auto compiled = compile_cpu({&named, 1}, compiled_for);
+  if (!compiled) throw std::runtime_error(compiled.error().message);
+  return disassemble(compiled->object, compiled_for).value();
+}
+
 TEST(Agreement, DotProductsAreInstructions) {
   const auto instructions = [](const std::string& target, DType a, DType b, int64_t depth) {
-    const Target compiled_for = parse_target(target).value();
-    const Program program = dot_products(a, b, depth, target == "x86-64-v3" ? 8 : 16);
-    const NamedProgram named{"k", &program};
-    const auto compiled = compile_cpu({&named, 1}, compiled_for);
-    if (!compiled) throw std::runtime_error(compiled.error().message);
-    return disassemble(compiled->object, compiled_for).value();
+    return instructions_of(dot_products(a, b, depth, target == "x86-64-v3" ? 8 : 16), target);
   };
   using testing::HasSubstr, testing::Not;
   const std::string avx2 = instructions("x86-64-v3", UInt8, Int8, 2);
@@ -109,6 +138,24 @@ TEST(Agreement, DotProductsAreInstructions) {
   const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
   EXPECT_THAT(instructions(zen4, UInt8, Int8, 4), HasSubstr("vpdpbusd"));
   EXPECT_THAT(instructions(zen4, Int8, Int8, 2), HasSubstr("vpdpwssd"));
+}
+
+TEST(Agreement, DotProductsOfDigitsAreInstructions) {
+  using testing::HasSubstr, testing::Not;
+  const Program program = dot_products(Int8, UInt8, 4, 8, digit_at(4, 4));
+  for (const char* target : {"x86-64-linux-sse4_1", "x86-64-v3", "x86-64-v4"}) {
+    const std::string code = instructions_of(program, target);
+    EXPECT_THAT(code, HasSubstr("pmaddubsw")) << target;
+    EXPECT_THAT(code, HasSubstr("pmaddwd")) << target;
+    EXPECT_THAT(code, Not(HasSubstr("pmulld"))) << target;
+  }
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  EXPECT_THAT(instructions_of(program, zen4), HasSubstr("vpdpbusd"));
+  EXPECT_THAT(instructions_of(program, "arm-64-linux-asimddp"), HasSubstr("sdot"));
+  // Three turns of `g` shift by more bits than an element has.
+  EXPECT_THAT(
+      instructions_of(dot_products(Int8, UInt8, 4, 8, digit_at(var("g") * 4, 4)), "x86-64-v3"),
+      Not(HasSubstr("vpmaddubsw")));
 }
 
 TEST(Agreement, GuardedTails) {

@@ -33,24 +33,65 @@ std::string error_of(const std::string& compute, const std::string& text) {
   return program ? "" : program.error().message;
 }
 
+/// The name of the instruction for products of elements of these types, of the second maybe a
+/// digit.
+std::string instruction(const std::string& target, DType shared, DType own, int64_t depth,
+                        std::optional<Digit> digit = {}) {
+  const dsl::Read a{"a", {}, shared}, b{"b", {}, own};
+  const DotInstruction* found =
+      find_dot_instruction(parse_target(target).value(), {&a, &b, std::move(digit)}, Int32, depth);
+  return found ? std::string(found->name) : "";
+}
+
 TEST(DotInstructions, DependOnTypesAndTargets) {
-  const auto name = [](const std::string& target, DType shared, DType own, int64_t depth) {
-    const DotInstruction* found =
-        find_dot_instruction(parse_target(target).value(), shared, own, Int32, depth);
-    return found ? std::string(found->name) : "";
-  };
-  EXPECT_EQ(name("x86-64-v3", UInt8, Int8, 2), "vpmaddwd");
-  EXPECT_EQ(name("x86-64-v3", Int16, UInt8, 2), "vpmaddwd");
-  EXPECT_EQ(name("x86-64-v3", UInt16, Int8, 2), "");
-  EXPECT_EQ(name("x86-64-v3", UInt8, Int8, 4), "");
+  EXPECT_EQ(instruction("x86-64-v3", UInt8, Int8, 2), "vpmaddwd");
+  EXPECT_EQ(instruction("x86-64-v3", Int16, UInt8, 2), "vpmaddwd");
+  EXPECT_EQ(instruction("x86-64-v3", UInt16, Int8, 2), "");
+  EXPECT_EQ(instruction("x86-64-v3", UInt8, Int8, 4), "");
   const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
-  EXPECT_EQ(name(zen4, UInt8, Int8, 4), "vpdpbusd");
-  EXPECT_EQ(name(zen4, Int8, UInt8, 4), "vpdpbusd");
-  EXPECT_EQ(name(zen4, Int8, Int8, 4), "");
-  EXPECT_EQ(name(zen4, Int8, Int8, 2), "vpdpwssd");
-  EXPECT_EQ(name("arm-64-linux-asimddp", Int8, Int8, 4), "sdot");
-  EXPECT_EQ(name("arm-64-linux", Int8, Int8, 4), "");
-  EXPECT_EQ(name("x86-64-v3", Float32, Float32, 2), "");
+  EXPECT_EQ(instruction(zen4, UInt8, Int8, 4), "vpdpbusd");
+  EXPECT_EQ(instruction(zen4, Int8, UInt8, 4), "vpdpbusd");
+  EXPECT_EQ(instruction(zen4, Int8, Int8, 4), "");
+  EXPECT_EQ(instruction(zen4, Int8, Int8, 2), "vpdpwssd");
+  EXPECT_EQ(instruction("arm-64-linux-asimddp", Int8, Int8, 4), "sdot");
+  EXPECT_EQ(instruction("arm-64-linux", Int8, Int8, 4), "");
+  EXPECT_EQ(instruction("x86-64-v3", Float32, Float32, 2), "");
+}
+
+TEST(DotInstructions, SumPairsOfDigitsIn16Bits) {
+  EXPECT_EQ(instruction("x86-64-v3", Int8, UInt8, 4, Digit{0, 127}), "vpmaddubsw");
+  EXPECT_EQ(instruction("x86-64-v3", Int8, UInt8, 4, Digit{0, 128}), "");
+  EXPECT_EQ(instruction("x86-64-v3", UInt8, UInt8, 4, Digit{0, 15}), "");
+  EXPECT_EQ(instruction("x86-64-v3", Int16, UInt8, 2, Digit{4, 15}), "vpmaddwd");
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  EXPECT_EQ(instruction(zen4, Int8, UInt8, 4, Digit{4, 15}), "vpdpbusd");
+  EXPECT_EQ(instruction("arm-64-linux-asimddp", Int8, UInt8, 4, Digit{4, 15}), "sdot");
+}
+
+TEST(DotProducts, HaveDigitsAsSecondFactors) {
+  const auto digit_of = [](const std::string& weight) -> std::optional<Digit> {
+    const auto compute = dsl::parse_compute(
+        "input a: i8[6, 2, 16]; weight b: u8[16, 24]; c: i32[m=6, n=24] = "
+        "sum(d=2, k=16) i32(a[m, d, k]) * " +
+        weight);
+    EXPECT_TRUE(compute) << compute.error().message;
+    const auto factors = dot_factors(compute->stages[0].body, "n", "k");
+    return factors ? factors->digit : std::nullopt;
+  };
+  const auto expect = [&](const std::string& weight, const std::string& shift, int64_t mask) {
+    const auto digit = digit_of(weight);
+    ASSERT_TRUE(digit) << weight;
+    EXPECT_EQ(dsl::to_string(digit->shift), shift) << weight;
+    EXPECT_EQ(digit->mask, mask) << weight;
+  };
+  expect("(i32(b[k, n]) & 15i32)", "0", 15);
+  expect("((i32(b[k, n]) >> 4i32) & 15i32)", "4i32", 15);
+  expect("i32((b[k, n] >> 4u8) & 15u8)", "4u8", 15);
+  expect("((i32(b[k, n]) >> i32(d * 4)) & 15i32)", "d * 4", 15);
+  EXPECT_FALSE(digit_of("((i32(b[k, n]) >> i32(n % 2)) & 15i32)"));
+  EXPECT_FALSE(digit_of("((i32(b[k, n]) >> i32(k % 2)) & 15i32)"));
+  EXPECT_FALSE(digit_of("(i32(b[k, n]) & 256i32)"));
+  EXPECT_FALSE(digit_of("i32(b[k, n])"));
 }
 
 TEST(DotProducts, AreFoundInPrograms) {
