@@ -550,6 +550,42 @@ TEST(OnnxContributed, WeightsOfFewBits) {
       }
 }
 
+TEST(OnnxContributed, ALowAccuracyLevelQuantizesTheLeftFactorByBlocks) {
+  Random random(8);
+  for (const int64_t bits : {2, 4, 8})
+    for (const int64_t k : {64, 40}) {
+      const FewBits w(random, k, 3, bits, 32);
+      // Numbers of 8 bits with a scale that is a power of two for each block, and a row of zeros.
+      Numbers x;
+      for (int64_t i = 0; i < 2 * k; ++i) {
+        const auto number = i % k % 32 == 0 ? 127 : static_cast<int>(random.below(255)) - 127;
+        x.push_back(std::ldexp(number, i % k < 32 ? -3 : 2));
+      }
+      x.insert(x.end(), static_cast<size_t>(k), 0);
+      const auto product = [&](const Numbers& left, int64_t level) {
+        OneNode node("MatMulNBits");
+        node.data({3, k}, left);
+        w.give(node);
+        node.constant({3 * w.blocks()}, w.zeros).set("accuracy_level", level);
+        return node.values();
+      };
+      const Numbers exact = product(x, 0), quantized = product(x, 4);
+      EXPECT_THAT(quantized, ElementsAreArray(exact)) << bits << " " << k;
+      // Other numbers are rounded to 1/127 of the largest of their block, and no further.
+      for (double& number : x) number *= 1 + random.unit() / 10;
+      const Numbers rounded = product(x, 4), expected = product(x, 0);
+      EXPECT_NE(rounded, expected) << bits << " " << k;
+      for (int64_t i = 0; i < 3; ++i)
+        for (int64_t j = 0; j < 3; ++j) {
+          double largest_error = 1e-3;
+          for (int64_t l = 0; l < k; ++l)
+            largest_error += std::ldexp(1.1 / 2, l < 32 ? -3 : 2) * std::abs(w.weight(l, j, true));
+          const auto at = static_cast<size_t>(i * 3 + j);
+          EXPECT_NEAR(rounded[at], expected[at], largest_error) << bits << " " << k;
+        }
+    }
+}
+
 TEST(OnnxContributed, ErrorsOfWeightsOfFewBits) {
   Random random(7);
   const FewBits w(random, 64, 3, 4, 32);
