@@ -216,6 +216,83 @@ Result<Compute> declare_dense(const Attributes& at, DType type) {
   return build(last.finish(product, {m, n}, {n}, "MN"));
 }
 
+/// A product whose weights of 4 or 8 bits share a scale among the rows of a block, as those of
+/// GGML's forms Q4_0 (from -8 to 7, with rows i and i + 16 in a byte) and Q8_0 do. The left factor
+/// is rounded to 8 bits by the same blocks, so that a block is a sum of integers.
+struct BlockedDense {
+  static constexpr int64_t rows = 32, largest_number = 127;
+  Axis m, k, n;
+  int64_t bits;
+
+  Axis block() const { return {"b", ceil_div(k.extent, rows)}; }
+  Axis digit() const { return {"d", 8 / bits}; }
+  Axis byte() const { return {"i", rows * bits / 8}; }
+
+  /// The left factor for a digit of a byte of a block, 0 behind the last row.
+  Expr element(DType type) const {
+    const Expr row =
+        Expr(block()) * Expr(rows) + Expr(digit()) * Expr(byte().extent) + Expr(byte());
+    const Expr value = wide(input("a", type, {m, k}, "MK")(m, row));
+    if (k.extent % rows == 0) return value;
+    return select(row < Expr(k.extent), value, constant(value.type(), 0));
+  }
+
+  /// The element in 8 bits, of which `peak` is the largest magnitude.
+  Tensor number(const Expr& element, const Expr& peak) const {
+    const Expr zero = constant(peak.type(), 0), one = constant(peak.type(), 1);
+    const Expr factor = constant(peak.type(), largest_number) / select(eq(peak, zero), one, peak);
+    return compute("number", {m, block(), digit(), byte()}, cast(Int8, round(element * factor)));
+  }
+
+  /// A weight as it is stored.
+  Expr stored_weight() const {
+    const Tensor w = weight("w", bits == 8 ? Int8 : UInt8, {block(), byte(), n});
+    const Expr element = cast(Int32, w(block(), byte(), n));
+    if (bits == 8) return element;
+    const Expr shift = cast(Int32, Expr(digit()) * Expr(bits));
+    return element >> shift & constant_int(Int32, (int64_t{1} << bits) - 1);
+  }
+
+  /// The sum over a block of the rounded left factor times the weights, without their scale.
+  Expr sum_of_block(const Tensor& number, DType type) const {
+    const Expr factor = cast(Int32, number(m, block(), digit(), byte()));
+    const Tensor sums =
+        compute("sums", {m, block(), n}, sum({digit(), byte()}, factor * stored_weight()));
+    const Expr stored = cast(type, sums(m, block(), n));
+    if (bits == 8) return stored;
+    const Tensor total = compute("total", {m, block()}, sum({digit(), byte()}, factor));
+    const Expr middle = constant(type, std::ldexp(1, static_cast<int>(bits) - 1));
+    return stored - cast(type, total(m, block())) * middle;
+  }
+};
+
+Result<Compute> declare_blocked_dense(std::string_view op, const Attributes& at, DType type,
+                                      int64_t bits) {
+  TW_RETURN_IF_ERROR(needs_float(op, type));
+  const BlockedDense p{{"m", at.at("m")}, {"k", at.at("k")}, {"n", at.at("n")}, bits};
+  const Expr x = p.element(type);
+  const Tensor peaks = compute("peak", {p.m, p.block()}, max_over({p.digit(), p.byte()}, abs(x)));
+  const Expr peak = peaks(p.m, p.block());
+  const Tensor scales = weight("scale", Float16, {p.block(), p.n});
+  const Expr scale = cast(x.type(), scales(p.block(), p.n));
+  const Expr of_block = p.sum_of_block(p.number(x, peak), x.type());
+  const Epilogue last = epilogue(at, type);
+  const Tensor product =
+      compute(last.first_stage("product"), {p.m, p.n},
+              sum({p.block()},
+                  peak / constant(x.type(), BlockedDense::largest_number) * (of_block * scale)),
+              "MN");
+  return build(last.finish(product, {p.m, p.n}, {p.n}, "MN"));
+}
+
+Result<Compute> declare_dense_q4(const Attributes& at, DType type) {
+  return declare_blocked_dense("dense_q4", at, type, 4);
+}
+
+Result<Compute> declare_dense_q8(const Attributes& at, DType type) {
+  return declare_blocked_dense("dense_q8", at, type, 8);
+}
+
 Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
   TW_RETURN_IF_ERROR(needs_number("batch_matmul", type));
   const Axis batch("batch", at.at("b")), m("m", at.at("m")), k("k", at.at("k")), n("n", at.at("n"));
@@ -464,6 +541,16 @@ std::vector<Operator> make_table() {
        {m, n, k, flag("bias", "add a bias a column"), flag("relu", "max(x, 0) at last")},
        "m=512 n=512 k=512",
        declare_dense},
+      {"dense_q4",
+       "matrix product with weights of 4 bits, a scale for 32 rows of a column",
+       {m, n, k, flag("bias", "add a bias a column"), flag("relu", "max(x, 0) at last")},
+       "m=1 n=4096 k=4096",
+       declare_dense_q4},
+      {"dense_q8",
+       "matrix product with weights of 8 bits, a scale for 32 rows of a column",
+       {m, n, k, flag("bias", "add a bias a column"), flag("relu", "max(x, 0) at last")},
+       "m=1 n=4096 k=4096",
+       declare_dense_q8},
       {"gelu", "x * (1 + erf(x / sqrt(2))) / 2", matrix_attributes(0), "rows=128 cols=3072",
        declare_gelu},
       {"global_avg_pool", "mean of each channel", image, "c=2048 h=7 w=7", declare_global_avg_pool},

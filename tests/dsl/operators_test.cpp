@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/operators.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -350,6 +351,38 @@ TEST(Operators, DenseAndBatchMatmulMultiply) {
     expected += inputs.at("a").get({1, 2, k}) * inputs.at("b").get({1, k, 3});
   EXPECT_EQ(out.get({1, 2, 3}), expected);
   EXPECT_FALSE(batched.find_input("b")->constant);
+}
+
+TEST(Operators, WeightsOfBlocksShareAScale) {
+  for (const int64_t bits : {4, 8})
+    for (const int64_t rows : {64, 45}) {
+      const Compute compute = *make(fmt::format("dense_q{}", bits).c_str(),
+                                    fmt::format("m=3 n=5 k={} bias=1 relu=1", rows).c_str());
+      Arrays inputs = filled(compute);
+      Array& a = inputs.at("a");
+      // Numbers of 8 bits with another power of two in each block, and a row of zeros.
+      for (int64_t i = 0; i < 2; ++i)
+        for (int64_t k = 0; k < rows; ++k)
+          a.set_float(i * rows + k,
+                      std::ldexp(k % 32 == 3 ? 127 : (5 * i + 7 * k) % 50 - 20, k < 32 ? -4 : 1));
+      for (int64_t k = 0; k < rows; ++k) a.set_float(2 * rows + k, 0);
+      const auto weight = [&](int64_t k, int64_t n) {
+        const int64_t block = k / 32, row = k % 32;
+        const double scale = inputs.at("scale").get({block, n});
+        if (bits == 8) return inputs.at("w").get({block, row, n}) * scale;
+        const auto byte = static_cast<int64_t>(inputs.at("w").get({block, row % 16, n}));
+        return static_cast<double>((row < 16 ? byte & 15 : byte >> 4) - 8) * scale;
+      };
+      const Array out = interpret(compute, inputs)->at("out");
+      for (int64_t m = 0; m < 3; ++m)
+        for (int64_t n = 0; n < 5; ++n) {
+          double expected = inputs.at("bias").get_float(n);
+          for (int64_t k = 0; k < rows; ++k) expected += a.get({m, k}) * weight(k, n);
+          expected = std::max(expected, 0.0);
+          EXPECT_NEAR(out.get({m, n}), expected, 1e-5 * std::abs(expected)) << bits;
+        }
+    }
+  EXPECT_EQ(make("dense_q4", "m=1 n=5 k=64", Int8).error().code, ErrorCode::Unsupported);
 }
 
 TEST(Operators, MaxPoolIgnoresItsPadding) {

@@ -26,6 +26,7 @@ constexpr std::pair<std::string_view, std::string_view> small[] = {
     {"conv2d", "n=2 c=5 h=9 w=7 k=6 r=3 s=3 stride=2 pad=1"},
     {"conv2d", "n=1 c=4 h=6 w=6 k=4 r=3 s=3 stride=1 pad=1 groups=4"},
     {"dense", "m=19 n=21 k=37"},
+    {"dense_q4", "m=3 n=21 k=64"},
     {"batch_matmul", "b=3 m=9 n=10 k=11"},
     {"softmax", "rows=5 cols=70"},
     {"attention", "b=2 m=5 n=7 d=6"},
