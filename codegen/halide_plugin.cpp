@@ -897,8 +897,8 @@ class PhaseTranslator {
         hi::const_true(lanes), hi::ModulusRemainder());
   }
 
-  /// Halide finds no instruction for factors that its simplifier has narrowed by their values, so
-  /// factors of 8 bits are a product of that width to it.
+  /// Halide's simplifier narrows factors by their values, and then no instruction matches. An
+  /// explicit product of 8 bits prevents that.
   static HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
     const Halide::Type wide = type.with_lanes(own.type().lanes());
     const bool are_bytes = own.type().bits() == 8 && shared.type().bits() == 8;
@@ -907,7 +907,8 @@ class PhaseTranslator {
     return hi::VectorReduce::make(hi::VectorReduce::Add, products, lanes);
   }
 
-  /// The sums by way of sums of pairs, which Halide makes `vpmaddubsw` if they saturate.
+  /// Halide selects `vpmaddubsw` for saturating sums of two products. No sum saturates, since
+  /// digits are at most 127.
   static HExpr sums_by_pairs(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
     const HExpr pairs = hi::VectorReduce::make(
         hi::VectorReduce::SaturatingAdd, Halide::widening_mul(own, shared), own.type().lanes() / 2);
@@ -923,7 +924,8 @@ class PhaseTranslator {
   /// Digits of elements of 8 bits.
   HExpr digit_of(const HExpr& elements, const schedules::Digit& digit) {
     const Halide::Type type = elements.type();
-    const HExpr shift = hi::Broadcast::make(integer(digit.shift, type.element_of()), type.lanes());
+    const HExpr count = Halide::cast(type.element_of(), integer(digit.shift, Halide::Int(64)));
+    const HExpr shift = hi::Broadcast::make(count, type.lanes());
     return (elements >> shift) & hi::make_const(type, digit.mask);
   }
 

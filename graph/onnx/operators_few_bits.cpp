@@ -23,6 +23,10 @@ struct PackedWeights {
   int64_t blocks() const { return ceil_div(k, block); }
   int64_t digits() const { return 8 / bits; }  ///< weights of a byte
   int64_t bytes() const { return block / digits(); }
+  /// True if 32 bits hold the sum of a block's products with numbers of 8 bits.
+  bool sums_fit() const {
+    return 127 * ((int64_t{1} << bits) - 1) * block <= integer_limits(Int32).largest;
+  }
 };
 
 constexpr int64_t largest_block = int64_t{1} << 20;
@@ -38,6 +42,9 @@ Result<PackedWeights> packed_weights_of(const Node& node) {
   const Value &a = node.input(0), &b = node.input(1);
   TW_RETURN_IF_ERROR(check_float(node, a.type.dtype));
   TW_RETURN_IF_ERROR(check_same_type(node, {0, 5}));
+  TW_RETURN_IF_ERROR(check_float(node, node.input(2).type.dtype));
+  if (node.has_input(3) && node.input(3).type.dtype != UInt8)
+    TW_RETURN_IF_ERROR(check_float(node, node.input(3).type.dtype));
   if (a.type.dtype == Float64) return node.unsupported("the data type f64");
   TW_TRY(const int64_t prepacked, node.integer("weight_prepacked", 0));
   if (prepacked != 0) return node.unsupported(fmt::format("weight_prepacked={}", prepacked));
@@ -214,7 +221,7 @@ Status convert_matmul_nbits(const Node& node, Builder& builder) {
   TW_TRY(const Parts parts, product_parts_of(node, builder));
   TW_TRY(const int64_t level, node.integer("accuracy_level", 0));
   std::optional<QuantizedLeft> left;
-  if (level >= level_of_bytes) {
+  if (level >= level_of_bytes && parts.weights.sums_fit()) {
     TW_TRY(left, quantized_left(node, parts, builder));
   }
   Declaration declaration(builder);

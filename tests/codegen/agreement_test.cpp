@@ -43,8 +43,9 @@ TEST(Agreement, RealValuesWithinRounding) {
 /// blocks of a vector's columns and `depth` terms. The second factor is a function of its elements.
 Program dot_products(
     DType a, DType b, int64_t depth, int64_t lanes,
-    const std::function<Expr(const Expr&)>& factor = [](const Expr& element) { return element; }) {
-  const int64_t m = 6, groups = 5, columns = 2 * lanes;
+    const std::function<Expr(const Expr&)>& factor = [](const Expr& element) { return element; },
+    int64_t groups = 5) {
+  const int64_t m = 6, columns = 2 * lanes;
   const auto element = [&](DType type, const std::string& buffer, std::vector<Expr> indices) {
     return dsl::cast(Int32, dsl::read(buffer, std::move(indices), type));
   };
@@ -117,6 +118,9 @@ TEST(Agreement, DotProductsOfDigits) {
     expect_digits(dot_products(a, UInt8, 4, 5, digit_at(0, 8)));
   }
   expect_digits(dot_products(Int16, UInt8, 2, 8, digit_at(4, 4)));
+  expect_digits(dot_products(Int8, UInt8, 4, 5, digit_at(4, 4)));
+  // The shift fits 8 bits, and what it is computed from does not.
+  expect_digits(dot_products(Int8, UInt8, 4, 8, digit_at(var("g") / 300 * 4, 4), 600));
 }
 
 std::string instructions_of(const Program& program, const std::string& target) {

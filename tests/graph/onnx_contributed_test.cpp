@@ -612,6 +612,13 @@ TEST(OnnxContributed, ErrorsOfWeightsOfFewBits) {
     node.no_input().no_input().constant({3}, {1, 2, 3}, bias);
     node.expect_error(type == Float32 ? ErrorCode::Invalid : ErrorCode::Unsupported, "");
   }
+  for (const DType type : {Int32, Int64}) {
+    OneNode node("MatMulNBits");
+    node.data({2, 64}, Numbers(128, 1));
+    w.give(node);
+    node.constant({6}, Numbers(6, 8), type);
+    node.expect_error(ErrorCode::Unsupported, "data type");
+  }
   OneNode unknown("MatMulNBits");
   unknown.data({2, 64}, Numbers(128, 1));
   unknown.data({3, 2, 16}, Numbers(96, 0), UInt8).data({6}, Numbers(6, 1));
