@@ -879,10 +879,7 @@ class PhaseTranslator {
     const auto lanes =
         static_cast<int>(*dsl::as_int(dot.lanes->end) - *dsl::as_int(dot.lanes->begin));
     const auto depth = static_cast<int>(products);
-    HExpr own = neighbours(dot, dot.own->tensor, dot.own->indices, lanes * depth);
-    if (dot.digit) own = digit_of(own, *dot.digit);
-    if (dot.digit && instruction->own == DType::Int8)
-      own = hi::Cast::make(Halide::Int(8, own.type().lanes()), own);
+    const HExpr own = second_factor(dot, *instruction, lanes * depth);
     // Halide 21 fails ("Cast may not change vector widths") where it narrows a Broadcast of a
     // vector.
     const HExpr shared = hi::Shuffle::make_broadcast(
@@ -919,6 +916,14 @@ class PhaseTranslator {
   bool is_defined(const schedules::Digit& digit) const {
     const auto least = bounds_.lower(digit.shift), most = bounds_.upper(digit.shift);
     return least && most && *least >= 0 && *most < 8;
+  }
+
+  HExpr second_factor(const DotProduct& dot, const schedules::DotInstruction& instruction,
+                      int count) {
+    const HExpr elements = neighbours(dot, dot.own->tensor, dot.own->indices, count);
+    if (!dot.digit) return elements;
+    const HExpr digits = digit_of(elements, *dot.digit);
+    return instruction.own == DType::Int8 ? hi::Cast::make(Halide::Int(8, count), digits) : digits;
   }
 
   /// Digits of elements of 8 bits.

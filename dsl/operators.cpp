@@ -9,6 +9,7 @@
 
 #include "base/integer.h"
 #include "base/text.h"
+#include "dsl/few_bits.h"
 
 namespace tw::dsl {
 namespace {
@@ -220,7 +221,7 @@ Result<Compute> declare_dense(const Attributes& at, DType type) {
 /// GGML's forms Q4_0 (from -8 to 7, with rows i and i + 16 in a byte) and Q8_0 do. The left factor
 /// is rounded to 8 bits by the same blocks, so that a block is a sum of integers.
 struct BlockedDense {
-  static constexpr int64_t rows = 32, largest_number = 127;
+  static constexpr int64_t rows = 32;
   Axis m, k, n;
   int64_t bits;
 
@@ -237,20 +238,11 @@ struct BlockedDense {
     return select(row < Expr(k.extent), value, constant(value.type(), 0));
   }
 
-  /// The element in 8 bits, of which `peak` is the largest magnitude.
-  Tensor number(const Expr& element, const Expr& peak) const {
-    const Expr zero = constant(peak.type(), 0), one = constant(peak.type(), 1);
-    const Expr factor = constant(peak.type(), largest_number) / select(eq(peak, zero), one, peak);
-    return compute("number", {m, block(), digit(), byte()}, cast(Int8, round(element * factor)));
-  }
-
   /// A weight as it is stored.
   Expr stored_weight() const {
     const Tensor w = weight("w", bits == 8 ? Int8 : UInt8, {block(), byte(), n});
-    const Expr element = cast(Int32, w(block(), byte(), n));
-    if (bits == 8) return element;
-    const Expr shift = cast(Int32, Expr(digit()) * Expr(bits));
-    return element >> shift & constant_int(Int32, (int64_t{1} << bits) - 1);
+    const Expr element = w(block(), byte(), n);
+    return bits == 8 ? cast(Int32, element) : digit_of_byte(element, Expr(digit()), bits);
   }
 
   /// The sum over a block of the rounded left factor times the weights, without their scale.
@@ -275,13 +267,13 @@ Result<Compute> declare_blocked_dense(std::string_view op, const Attributes& at,
   const Expr peak = peaks(p.m, p.block());
   const Tensor scales = weight("scale", Float16, {p.block(), p.n});
   const Expr scale = cast(x.type(), scales(p.block(), p.n));
-  const Expr of_block = p.sum_of_block(p.number(x, peak), x.type());
+  const Tensor number =
+      compute("number", {p.m, p.block(), p.digit(), p.byte()}, round_to_byte(x, peak));
+  const Expr of_block = p.sum_of_block(number, x.type());
   const Epilogue last = epilogue(at, type);
-  const Tensor product =
-      compute(last.first_stage("product"), {p.m, p.n},
-              sum({p.block()},
-                  peak / constant(x.type(), BlockedDense::largest_number) * (of_block * scale)),
-              "MN");
+  const Tensor product = compute(
+      last.first_stage("product"), {p.m, p.n},
+      sum({p.block()}, peak / constant(x.type(), largest_rounded) * (of_block * scale)), "MN");
   return build(last.finish(product, {p.m, p.n}, {p.n}, "MN"));
 }
 

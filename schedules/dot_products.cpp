@@ -47,7 +47,7 @@ bool uses(const std::vector<Expr>& indices, const std::string& variable) {
                      [&](const Expr& index) { return dsl::uses_var(index, variable); });
 }
 
-/// An integer without the casts around it that keep it an integer.
+/// Strips casts between integer types.
 Expr uncast(Expr expr) {
   while (const dsl::Cast* cast = expr.as<dsl::Cast>()) {
     if (is_float(cast->type) || is_float(cast->a.type())) break;
@@ -60,11 +60,6 @@ Expr uncast(Expr expr) {
 struct Factor {
   const dsl::Read* read = nullptr;
   std::optional<Digit> digit = {};
-
-  bool uses(const std::string& variable) const {
-    return schedules::uses(read->indices, variable) ||
-           (digit && dsl::uses_var(digit->shift, variable));
-  }
 };
 
 std::optional<Factor> factor_of(const Expr& operand) {
@@ -89,12 +84,13 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
   const dsl::Binary* binary = product.as<dsl::Binary>();
   if (!binary || binary->op != dsl::BinaryOp::Mul) return std::nullopt;
   auto shared = factor_of(binary->a), own = factor_of(binary->b);
-  if (!shared || !own || !uses(shared->read->indices, term) || !uses(own->read->indices, term))
-    return std::nullopt;
-  if (shared->uses(lane)) std::swap(shared, own);
-  if (shared->uses(lane) || !uses(own->read->indices, lane) || shared->digit) return std::nullopt;
-  if (own->digit &&
-      (dsl::uses_var(own->digit->shift, lane) || dsl::uses_var(own->digit->shift, term)))
+  if (!shared || !own) return std::nullopt;
+  if (uses(shared->read->indices, lane)) std::swap(shared, own);
+  if (uses(shared->read->indices, lane) || !uses(own->read->indices, lane)) return std::nullopt;
+  if (!uses(shared->read->indices, term) || !uses(own->read->indices, term)) return std::nullopt;
+  const std::optional<Digit>& digit = own->digit;
+  if (shared->digit) return std::nullopt;
+  if (digit && (dsl::uses_var(digit->shift, lane) || dsl::uses_var(digit->shift, term)))
     return std::nullopt;
   return DotFactors{shared->read, own->read, own->digit};
 }

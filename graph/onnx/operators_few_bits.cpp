@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/integer.h"
+#include "dsl/few_bits.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 
@@ -25,7 +26,8 @@ struct PackedWeights {
   int64_t bytes() const { return block / digits(); }
   /// True if 32 bits hold the sum of a block's products with numbers of 8 bits.
   bool sums_fit() const {
-    return 127 * ((int64_t{1} << bits) - 1) * block <= integer_limits(Int32).largest;
+    return dsl::largest_rounded * ((int64_t{1} << bits) - 1) * block <=
+           integer_limits(Int32).largest;
   }
 };
 
@@ -139,12 +141,10 @@ Expr element_of(const Parts& parts, Declaration& declaration) {
 }
 
 /// A weight as it is packed, as an i32.
-Expr digit_of(const Parts& parts, Declaration& declaration) {
-  const PackedWeights& w = parts.weights;
+Expr packed_weight(const Parts& parts, Declaration& declaration) {
   const Expr byte =
       declaration.read(parts.packed).read_at({parts.block(), parts.byte(), parts.n()});
-  const Expr shift = cast(Int32, Expr(parts.digit()) * Expr(w.bits));
-  return cast(Int32, byte) >> shift & dsl::constant_int(Int32, (int64_t{1} << w.bits) - 1);
+  return dsl::digit_of_byte(byte, Expr(parts.digit()), parts.weights.bits);
 }
 
 /// The scale and the zero point of a block of a column, as f32.
@@ -164,7 +164,7 @@ OfBlock of_block(const Parts& parts, Declaration& declaration) {
 Tensor float_product(const Parts& parts, Declaration& declaration) {
   const OfBlock block = of_block(parts, declaration);
   const Expr weight =
-      cast(Float32, digit_of(parts, declaration)) * block.scale + -block.zero * block.scale;
+      cast(Float32, packed_weight(parts, declaration)) * block.scale + -block.zero * block.scale;
   return compute(
       "product", {parts.m(), parts.n()},
       sum({parts.block(), parts.byte(), parts.digit()}, element_of(parts, declaration) * weight));
@@ -181,15 +181,11 @@ Result<QuantizedLeft> quantized_left(const Node& node, const Parts& parts, Build
   const Expr element = element_of(parts, declaration);
   const std::vector<Axis> blocks = {parts.m(), parts.block()},
                           in_block = {parts.digit(), parts.byte()};
-  const Expr largest_number = number(element, 127);
   const Tensor peak = compute("peak", blocks, max_over(in_block, abs(element)));
   const Expr at_peak = peak.read_at(at(blocks));
-  const Tensor scale = compute("scale", blocks, at_peak / largest_number);
-  const Expr is_zero = eq(at_peak, number(element, 0));
-  const Expr rounded =
-      dsl::round(element * (largest_number / select(is_zero, number(element, 1), at_peak)));
+  const Tensor scale = compute("scale", blocks, at_peak / number(element, dsl::largest_rounded));
   const std::vector<Axis> axes = {parts.m(), parts.block(), parts.digit(), parts.byte()};
-  const Tensor numbers = compute("numbers", axes, cast(Int8, rounded));
+  const Tensor numbers = compute("numbers", axes, dsl::round_to_byte(element, at_peak));
   const Tensor total =
       compute("total", blocks, sum(in_block, cast(Int32, numbers.read_at(at(axes)))));
   std::vector<std::string> names;
@@ -200,11 +196,11 @@ Result<QuantizedLeft> quantized_left(const Node& node, const Parts& parts, Build
 
 /// The product whose blocks are sums of integers.
 Tensor integer_product(const Parts& parts, const QuantizedLeft& left, Declaration& declaration) {
-  const std::vector<Expr> in_block = {parts.m(), parts.block(), parts.digit(), parts.byte()};
-  const Expr number = cast(Int32, declaration.read(left.numbers).read_at(in_block));
+  const std::vector<Expr> indices = {parts.m(), parts.block(), parts.digit(), parts.byte()};
+  const Expr rounded = cast(Int32, declaration.read(left.numbers).read_at(indices));
   const Tensor sums =
       compute("sums", {parts.m(), parts.block(), parts.n()},
-              sum({parts.digit(), parts.byte()}, number * digit_of(parts, declaration)));
+              sum({parts.digit(), parts.byte()}, rounded * packed_weight(parts, declaration)));
   const auto in_row = [&](const Value& value) {
     return cast(Float32, declaration.read(value).read_at({parts.m(), parts.block()}));
   };
