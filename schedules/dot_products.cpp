@@ -18,6 +18,7 @@ constexpr DotInstruction rows[] = {
     {"vpdpbusd", UInt8, Int8, Int32, 4, zen4, true},
     {"vpdpbusd", Int8, UInt8, Int32, 4, zen4, true},
     {"vpdpwssd", Int16, Int16, Int32, 2, zen4, true},
+    {"vdpbf16ps", BFloat16, BFloat16, Float32, 2, zen4, true},
     {"vpmaddubsw", Int8, UInt8, Int32, 4, sse, false, true},
     {"vpmaddwd", Int16, Int16, Int32, 2, sse, false},
     {"sdot", Int8, Int8, Int32, 4, arm, true},
@@ -31,9 +32,16 @@ IntegerLimits limits_of(const dsl::Read& read, const std::optional<Digit>& digit
   return digit ? IntegerLimits{0, digit->mask} : integer_limits(read.type);
 }
 
-/// True if all of the values are values of the type.
-bool fit(IntegerLimits values, DType type) {
-  const IntegerLimits all = integer_limits(type);
+bool has_all(const Target& target, const DotInstruction& row) {
+  return std::ranges::all_of(row.features,
+                             [&](std::string_view feature) { return target.has(feature); });
+}
+
+/// True if an instruction for factors of the type takes this factor. Integers of fewer bits
+/// are widened to its integers, and floats are not.
+bool takes(DType type, const dsl::Read& factor, const std::optional<Digit>& digit = {}) {
+  if (is_float(type) || is_float(factor.type)) return type == factor.type;
+  const IntegerLimits all = integer_limits(type), values = limits_of(factor, digit);
   return values.least >= all.least && values.largest <= all.largest;
 }
 
@@ -97,17 +105,18 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
 
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth) {
-  if (is_float(factors.shared->type) || is_float(factors.own->type)) return nullptr;
-  const IntegerLimits shared = integer_limits(factors.shared->type);
-  const IntegerLimits own = limits_of(*factors.own, factors.digit);
   const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const DotInstruction& row) {
-    const bool has_all = std::all_of(row.features.begin(), row.features.end(),
-                                     [&](std::string_view f) { return target.has(f); });
-    return has_all && row.depth == depth && row.accumulator == accumulator &&
-           fit(shared, row.shared) && fit(own, row.own) &&
-           (!row.by_pairs || own.largest <= largest_of_pairs);
+    return has_all(target, row) && row.depth == depth && row.accumulator == accumulator &&
+           takes(row.shared, *factors.shared) && takes(row.own, *factors.own, factors.digit) &&
+           (!row.by_pairs || limits_of(*factors.own, factors.digit).largest <= largest_of_pairs);
   });
   return found == std::end(rows) ? nullptr : found;
+}
+
+bool multiplies(const Target& target, DType half) {
+  return target.is_gpu() || std::ranges::any_of(rows, [&](const DotInstruction& row) {
+           return has_all(target, row) && row.shared == half && row.own == half;
+         });
 }
 
 std::optional<DotProduct> dot_product(const Loop& loop) {

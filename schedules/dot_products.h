@@ -27,7 +27,7 @@ namespace tw::schedules {
 /// An instruction of a processor, or two that sum pairs of products and pairs of these sums.
 struct DotInstruction {
   std::string_view name;
-  DType shared, own;  ///< the widest factors; integers of fewer bits are widened before
+  DType shared, own;  ///< the factors; integers of fewer bits are widened before
   DType accumulator;
   int64_t depth;                               ///< products that a lane sums
   std::span<const std::string_view> features;  ///< of the targets that have it
@@ -58,6 +58,10 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
 /// The instruction that computes products of these factors on the target; nullptr: there is none.
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth);
+
+/// True if the target multiplies two floats of this type of 16 bits as they are: processors by dot
+/// products, GPUs by tensor cores or by lanes.
+bool multiplies(const Target& target, DType half);
 
 /// The parts of a dot product. Points into the program.
 struct DotProduct : DotFactors {

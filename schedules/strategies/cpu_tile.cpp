@@ -67,7 +67,7 @@ Expr unpadded_factor(const Expr& factor) {
   if (const dsl::Cast* cast = factor.as<dsl::Cast>())
     return dsl::cast(cast->type, unpadded_factor(cast->a));
   const dsl::Select* guard = factor.as<dsl::Select>();
-  return guard && dsl::is_int(guard->b, 0) ? guard->a : factor;
+  return guard && dsl::is_zero_bytes(guard->b) ? guard->a : factor;
 }
 
 /// A product as the loops compute it that are within the padding on all sides.

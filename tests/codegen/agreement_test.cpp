@@ -41,13 +41,15 @@ TEST(Agreement, RealValuesWithinRounding) {
 
 /// c = a b by dot products of `depth` neighbours, in tiles of 3 rows and two vectors. b lies in
 /// blocks of a vector's columns and `depth` terms. The second factor is a function of its elements.
+/// Sums are i32, and f32 of floats.
 Program dot_products(
     DType a, DType b, int64_t depth, int64_t lanes,
     const std::function<Expr(const Expr&)>& factor = [](const Expr& element) { return element; },
     int64_t groups = 5) {
   const int64_t m = 6, columns = 2 * lanes;
+  const DType wide = is_float(a) ? Float32 : Int32;
   const auto element = [&](DType type, const std::string& buffer, std::vector<Expr> indices) {
-    return dsl::cast(Int32, dsl::read(buffer, std::move(indices), type));
+    return dsl::cast(wide, dsl::read(buffer, std::move(indices), type));
   };
   const Expr row = var("x") * 3 + var("i"), column = var("v") * lanes + var("n");
   const Stmt sum = assign("acc", {var("i"), var("v"), var("n")},
@@ -60,13 +62,12 @@ Program dot_products(
   const std::vector<Expr> own = {var("i"), var("v"), var("n")};
   return single_phase(
       {argument("a", a, {m, groups * depth}, false),
-       argument("b", b, {2, groups, lanes, depth}, false),
-       argument("c", Int32, {m, columns}, true)},
+       argument("b", b, {2, groups, lanes, depth}, false), argument("c", wide, {m, columns}, true)},
       {{"x", m / 3}},
-      {allocate("acc", Int32, {3, 2, lanes}, Scope::Register,
-                {tile({assign("acc", own, dsl::constant_int(Int32, 0))}),
+      {allocate("acc", wide, {3, 2, lanes}, Scope::Register,
+                {tile({assign("acc", own, dsl::cast(wide, dsl::constant_int(Int32, 0)))}),
                  serial("g", groups, {tile({vector("k", depth, {sum})})}),
-                 tile({assign("c", {row, column}, dsl::read("acc", own, Int32))})})});
+                 tile({assign("c", {row, column}, dsl::read("acc", own, wide))})})});
 }
 
 /// The least and the largest values of integers.
@@ -95,6 +96,15 @@ TEST(Agreement, DotProducts) {
         expect_agreement(program, integer_inputs(program, 1));
         expect_agreement(program, extreme_inputs(program));
       }
+}
+
+TEST(Agreement, DotProductsOfFloats) {
+  for (const int64_t lanes : {5, 8, 16}) {
+    const Program program = dot_products(BFloat16, BFloat16, 2, lanes);
+    ASSERT_TRUE(schedules::check_legal(program, {})) << to_string(program);
+    expect_agreement(program, integer_inputs(program, 1));
+    expect_agreement(program, real_inputs(program, 2), 1e-5, 1e-5);
+  }
 }
 
 /// A digit of `bits` bits, which begins at the bit `shift`.
@@ -142,6 +152,10 @@ TEST(Agreement, DotProductsAreInstructions) {
   const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
   EXPECT_THAT(instructions(zen4, UInt8, Int8, 4), HasSubstr("vpdpbusd"));
   EXPECT_THAT(instructions(zen4, Int8, Int8, 2), HasSubstr("vpdpwssd"));
+  const std::string floats = instructions(zen4, BFloat16, BFloat16, 2);
+  EXPECT_THAT(floats, HasSubstr("vdpbf16ps"));
+  EXPECT_THAT(floats, Not(HasSubstr("vfmadd")));
+  EXPECT_THAT(instructions("x86-64-v3", BFloat16, BFloat16, 2), HasSubstr("vfmadd"));
 }
 
 TEST(Agreement, DotProductsOfDigitsAreInstructions) {

@@ -36,10 +36,10 @@ std::string error_of(const std::string& compute, const std::string& text) {
 /// The name of the instruction for products of elements of these types, of the second maybe a
 /// digit.
 std::string instruction(const std::string& target, DType shared, DType own, int64_t depth,
-                        std::optional<Digit> digit = {}) {
+                        std::optional<Digit> digit = {}, DType accumulator = Int32) {
   const dsl::Read a{"a", {}, shared}, b{"b", {}, own};
-  const DotInstruction* found =
-      find_dot_instruction(parse_target(target).value(), {&a, &b, std::move(digit)}, Int32, depth);
+  const DotInstruction* found = find_dot_instruction(
+      parse_target(target).value(), {&a, &b, std::move(digit)}, accumulator, depth);
   return found ? std::string(found->name) : "";
 }
 
@@ -56,6 +56,17 @@ TEST(DotInstructions, DependOnTypesAndTargets) {
   EXPECT_EQ(instruction("arm-64-linux-asimddp", Int8, Int8, 4), "sdot");
   EXPECT_EQ(instruction("arm-64-linux", Int8, Int8, 4), "");
   EXPECT_EQ(instruction("x86-64-v3", Float32, Float32, 2), "");
+}
+
+TEST(DotInstructions, MultiplyFloatsOf16BitsOfOneType) {
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  EXPECT_EQ(instruction(zen4, BFloat16, BFloat16, 2, {}, Float32), "vdpbf16ps");
+  EXPECT_EQ(instruction(zen4, BFloat16, BFloat16, 4, {}, Float32), "");
+  EXPECT_EQ(instruction(zen4, BFloat16, BFloat16, 2, {}, Float64), "");
+  EXPECT_EQ(instruction(zen4, BFloat16, Float16, 2, {}, Float32), "");
+  EXPECT_EQ(instruction(zen4, Int8, BFloat16, 2, {}, Float32), "");
+  EXPECT_EQ(instruction(zen4, Int8, Int8, 2, {}, Float32), "");
+  EXPECT_EQ(instruction("x86-64-v4", BFloat16, BFloat16, 2, {}, Float32), "");
 }
 
 TEST(DotInstructions, SumPairsOfDigitsIn16Bits) {
@@ -152,6 +163,12 @@ TEST(DotProducts, AreOfferedWhereTheTargetHasThem) {
              "sum(e=8, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && "
              "x + s - 1 < 6, a[e, y + r - 1, x + s - 1], 0i16)) * i32(b[k, e, r, s])",
              "x86-64-v3"));
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string padded =
+      "input a: bf16[8, 6]; weight b: bf16[16, 8, 3]; c: f32[k=16, x=6] = sum(e=8, s=3) "
+      "f32(select(0 <= x + s - 1 && x + s - 1 < 6, a[e, x + s - 1], 0bf16)) * f32(b[k, e, s])";
+  EXPECT_TRUE(offers(padded, zen4));
+  EXPECT_FALSE(offers(padded, "x86-64-v4"));
   EXPECT_FALSE(
       offers("input a: f32[6, 16]; weight b: f32[16, 24]; "
              "c: f32[m=6, n=24] = sum(k=16) a[m, k] * b[k, n]",
