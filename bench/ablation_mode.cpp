@@ -26,10 +26,9 @@ Result<std::vector<tools::ImportedModel>> import_all(const Call& call) {
   std::vector<tools::ImportedModel> models;
   for (const std::string& name : split(call.flags.model, ',')) {
     TW_TRY(tools::ImportedModel model,
-           tools::import_model({.model = std::string(trim(name)),
-                                .dimensions = sets.front(),
-                                .is_for_gpu = call.target.is_gpu()},
-                               call.flags.place, call.here, *call.environment.interrupts));
+           tools::import_model({.model = std::string(trim(name)), .dimensions = sets.front()},
+                               call.target, call.flags.place, call.here,
+                               *call.environment.interrupts));
     models.push_back(std::move(model));
   }
   return models;

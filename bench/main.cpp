@@ -306,8 +306,8 @@ Result<int> run_scoring(const Call& call) {
 /// The standing model of this name, or the one in this file, as `tune --model` plans it.
 Result<Planning> planned_model(const std::string& model, const Call& call, db::Store& store) {
   TW_TRY(const tools::ImportedModel passed,
-         tools::import_model({.model = model, .is_for_gpu = call.target.is_gpu()}, call.flags.place,
-                             call.here, *call.environment.interrupts));
+         tools::import_model({.model = model}, call.target, call.flags.place, call.here,
+                             *call.environment.interrupts));
   const int threads = call.threads[0];
   const StopToken stop = call.environment.stop();
   const int64_t before_ns = call.environment.clock();

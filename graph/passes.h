@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs. A
-// pass sees a graph without loops: it is applied to the operators outside of loops, and to the body
-// of each loop, as graphs of their own.
+// Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs, up to
+// the roundings that PassOptions::precision asks for. A pass sees a graph without loops: it is
+// applied to the operators outside of loops, and to the body of each loop, as graphs of their own.
 //
 //   TW_TRY(Passed passed, apply_passes(graph, {.disabled = {"fuse_epilogues"}}));
 //   passed.graph;   // each operator is one kernel
@@ -11,6 +11,7 @@
 // Thread-safe.
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -34,6 +35,11 @@ struct PassOptions {
   /// Strict makes all operators strict, so that passes change no rounding; Fast leaves each as it
   /// is.
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;
+  /// Products of f32 read floats of this type of 16 bits where the target gains by that; nullopt:
+  /// they read f32.
+  std::optional<DType> precision = std::nullopt;
+  /// Types of floats of 16 bits that the target multiplies as they are. Others are converted first.
+  std::set<DType> multiplied = {};
   /// For operators on constants that the interpreter would take long for. Without it, or where it
   /// fails, it is the interpreter that computes them, or they stay operators.
   Evaluate evaluate = {};

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "graph/onnx/import.h"
+#include "schedules/dot_products.h"
 #include "tools/quote.h"
 #include "tools/standing_models.h"
 #include "tuner/evaluation.h"
@@ -82,8 +83,9 @@ Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std
   return constants;
 }
 
-Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
-                                   const Surroundings& here, const std::atomic<int>& interrupts) {
+Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
+                                   const PlaceFlags& place, const Surroundings& here,
+                                   const std::atomic<int>& interrupts) {
   TW_TRY(const OnnxFile file, onnx_file_of(flags.model, flags.dimensions, place, here));
   TW_TRY(graph::OnnxModel model, graph::read_onnx(file.path, {.dimensions = file.dimensions,
                                                               .constants = flags.constants}));
@@ -93,7 +95,9 @@ Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& p
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
   options.accuracy = flags.accuracy;
   options.stop = stop_on_interrupt(&interrupts);
-  if (flags.is_for_gpu) options.disabled.insert("widen_factors");
+  options.precision = flags.precision;
+  for (const DType type : {Float16, BFloat16})
+    if (schedules::multiplies(target, type)) options.multiplied.insert(type);
   tuner::Evaluator evaluator(host_target());
   options.evaluate = [&](const dsl::Workload& workload, const dsl::Arrays& inputs) {
     return evaluator.outputs(workload, inputs);

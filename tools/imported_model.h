@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/target.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
 #include "tools/selection.h"
@@ -37,7 +38,7 @@ struct ImportFlags {
   Constants constants = {};                ///< inputs that become constants
   std::vector<std::string> left_out = {};  ///< names of the passes to leave out
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
-  bool is_for_gpu = false;  ///< GPUs multiply floats of 16 bits as they are
+  std::optional<DType> precision = {};  ///< graph::PassOptions::precision
 };
 
 struct ImportedModel {
@@ -46,10 +47,11 @@ struct ImportedModel {
   std::vector<graph::PassRun> passes;
 };
 
-/// Reads a model and applies the passes; the file of a standing model is made first if the cache
+/// Reads a model and applies the passes for the target; the file of a standing model is made first if the cache
 /// has none. Warnings of the import become notes of the environment. Fails as onnx_file_of(),
 /// read_onnx() and apply_passes() do; an interrupt ends the passes.
-Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
-                                   const Surroundings& here, const std::atomic<int>& interrupts);
+Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
+                                   const PlaceFlags& place, const Surroundings& here,
+                                   const std::atomic<int>& interrupts);
 
 }  // namespace tw::tools

@@ -68,6 +68,10 @@ Facts facts_of_run(const ModelRun& run) {
                   "building {:.1f} s",
                   run.importing_s, seconds_of(run.passes), tuned.predicting_s, tuned.planning_s,
                   run.building_s));
+  if (run.rounding_error)
+    facts.emplace_back("rounding", fmt::format("outputs on random inputs differ from those in f32 "
+                                               "by {:.1e} of the largest element at most",
+                                               *run.rounding_error));
   for (const auto& [name, text] : facts_of(run.model, 0)) facts.emplace_back(name, text);
   if (const size_t unverified = run.unverified[run.written]; unverified > 0)
     facts.emplace_back("not verified",
@@ -119,6 +123,8 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
           {"predicting_s", tuned.predicting_s},
           {"planning_s", tuned.planning_s},
           {"building_s", run.building_s},
+          {"rounding_error",
+           run.rounding_error ? nlohmann::json(*run.rounding_error) : nlohmann::json()},
           {"dimensions", run.dimensions}};
 }
 

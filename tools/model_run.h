@@ -4,6 +4,7 @@
 // output about them. Values; not thread-safe.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct ModelRun {
   double importing_s = 0, building_s = 0;
   runtime::ModelFile model;
   size_t bands = 0;  ///< number of bands that steps of `model` may run in (tuner/bands.h)
+  /// The largest difference of an output from that of the model in f32, relative to its largest
+  /// element; nullopt without --precision, and where the network was not run.
+  std::optional<double> rounding_error;
   std::vector<size_t> unverified;  ///< number of kernels that were never run, for each built plan
 };
 

@@ -384,9 +384,11 @@ Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& jo
 
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (!flags.model.empty()) return tune_network_of(flags, here);
-  if (!flags.dimensions.empty() || !flags.constants.empty() || !flags.left_out.empty())
+  if (!flags.dimensions.empty() || !flags.constants.empty() || !flags.left_out.empty() ||
+      flags.precision != "f32")
     return fail(ErrorCode::Usage,
-                "[tune] --dim, --constant and --no-pass are about a network: give --model");
+                "[tune] --dim, --constant, --no-pass and --precision are about a network: give "
+                "--model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
@@ -449,6 +451,8 @@ Verb tune_verb() {
        "of --model: NAME=VALUE makes an input a constant, sr=16000; NAME=VALUE,VALUE for one of "
        "several elements"},
       {"no-pass", Texts{&f->left_out}, "of --model: leave out a pass over its graph, by its name"},
+      {"precision", Choice{&f->precision, {"f32", "bf16"}},
+       "of --model: bf16 rounds what products of f32 read, where the machine gains by that"},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
        "at most so many new ones of each workload, the finals included; 0: no limit"},

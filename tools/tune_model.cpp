@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -66,9 +67,9 @@ Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensio
   const int64_t before = here.environment.clock();
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
-  TW_TRY(ImportedModel imported, import_model({flags.model, dimensions, constants, flags.left_out,
-                                               accuracy, target.is_gpu()},
-                                              flags.place, here, interrupts));
+  ImportFlags importing{flags.model, dimensions, constants, flags.left_out, accuracy};
+  if (flags.precision == "bf16") importing.precision = BFloat16;
+  TW_TRY(ImportedModel imported, import_model(importing, target, flags.place, here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);
@@ -177,14 +178,24 @@ tuner::RaceOptions race_options(const Workshop& shop) {
   return options;
 }
 
-Result<std::vector<runtime::Model>> load_all(const std::vector<runtime::ModelFile>& files,
-                                             const runtime::ModelOptions& options) {
+/// Models where they run; of a GPU with the turn on it.
+struct PlacedModels {
+  tuner::DeviceTurn turn;
   std::vector<runtime::Model> models;
+};
+Result<PlacedModels> load_all(const std::vector<runtime::ModelFile>& files, const Workshop& shop) {
+  const Target& target = shop.target.target;
+  PlacedModels placed;
+  runtime::ModelOptions options;
+  if (target.is_gpu()) {
+    TW_TRY(options.device, codegen::backend_of(target).open({.index = shop.target.device}));
+    TW_TRY(placed.turn, turn_on(*options.device, shop.environment.clock));
+  }
   for (const runtime::ModelFile& file : files) {
     TW_TRY(runtime::Model model, runtime::Model::load(file, options));
-    models.push_back(std::move(model));
+    placed.models.push_back(std::move(model));
   }
-  return models;
+  return placed;
 }
 
 /// Measures the best plans as wholes, by turns, and keeps the fastest. Plans with kernels that were
@@ -202,14 +213,8 @@ Status race_plans(ModelRun& run, Workshop& shop) {
     plans.push_back(plan);
     bands.push_back(built.bands);
   }
-  const Target& target = shop.target.target;
-  runtime::ModelOptions loading;
-  tuner::DeviceTurn turn;
-  if (target.is_gpu()) {
-    TW_TRY(loading.device, codegen::backend_of(target).open({.index = shop.target.device}));
-    TW_TRY(turn, turn_on(*loading.device, shop.environment.clock));
-  }
-  TW_TRY(const std::vector<runtime::Model> models, load_all(files, loading));
+  TW_TRY(const PlacedModels placed, load_all(files, shop));
+  const std::vector<runtime::Model>& models = placed.models;
   TW_TRY(run.measured_ns, tuner::race(models, shop.environment.clock, race_options(shop)));
   const auto fastest =
       static_cast<size_t>(std::ranges::min_element(run.measured_ns) - run.measured_ns.begin());
@@ -252,8 +257,8 @@ Status choose_threads(ModelRun& run, Workshop& shop) {
   for (size_t file = 1; file < files.size(); ++file) limit_steps(files[file], use.limits);
   files.erase(std::unique(files.begin(), files.end()), files.end());
   if (files.size() == 1) return {};
-  TW_TRY(const std::vector<runtime::Model> models, load_all(files, {}));
-  TW_TRY(const std::vector<double> times, tuner::race(models, clock, race_options(shop)));
+  TW_TRY(const PlacedModels placed, load_all(files, shop));
+  TW_TRY(const std::vector<double> times, tuner::race(placed.models, clock, race_options(shop)));
   const auto fastest = std::ranges::min_element(times) - times.begin();
   if (fastest == 0) return {};
   run.model = std::move(files[static_cast<size_t>(fastest)]);
@@ -340,14 +345,21 @@ Status tune_variant(ModelRun& run, const TuneFlags& flags, const Surroundings& h
   return {};
 }
 
-/// Plans a network that an interrupt left without a plan from what is known, as with effort none.
-Status plan_interrupted(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
-                        const Site& site) {
-  const tuner::Environment environment = closing(site.environment);
+/// Plans a network from what is known, as with effort none.
+Status plan_unmeasured(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
+                       const Site& site, const tuner::Environment& environment) {
   tuner::NetworkOptions options = network_options(flags, here, site);
   options.tuning.effort = tuner::Effort::None;
   TW_TRY(run.tuned,
          tuner::tune_network(*run.graph, site.target, options, site.store, environment, nullptr));
+  return {};
+}
+
+/// Plans a network that an interrupt left without a plan from what is known, as with effort none.
+Status plan_interrupted(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
+                        const Site& site) {
+  const tuner::Environment environment = closing(site.environment);
+  TW_RETURN_IF_ERROR(plan_unmeasured(run, flags, here, site, environment));
   run.tuned.ended = tuner::Ended::Interrupted;
   return {};
 }
@@ -397,11 +409,67 @@ Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tun
   return write_joined(tuned);
 }
 
+/// The outputs of a model on random inputs.
+Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint64_t seed,
+                                               runtime::ThreadPool& pool) {
+  TW_TRY(tuner::ModelArrays arrays, tuner::random_arrays(model, seed));
+  TW_RETURN_IF_ERROR(model.call(arrays.buffers(), pool));
+  std::vector<dsl::Array> outputs;
+  for (size_t i = 0; i < arrays.arrays.size(); ++i)
+    if (model.arguments()[i].is_output) outputs.push_back(std::move(arrays.arrays[i]));
+  return outputs;
+}
+
+double number_at(const dsl::Array& array, int64_t i) {
+  return is_float(array.type) ? array.get_float(i) : static_cast<double>(array.get_int(i));
+}
+
+/// The largest difference of an element, relative to the largest element of its output.
+double largest_difference(const std::vector<dsl::Array>& outputs,
+                          const std::vector<dsl::Array>& expected) {
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double difference = 0, largest = 0;
+    for (int64_t j = 0; j < expected[i].size(); ++j) {
+      const double value = number_at(expected[i], j);
+      difference = std::max(difference, std::abs(number_at(outputs[i], j) - value));
+      largest = std::max(largest, std::abs(value));
+    }
+    if (largest > 0) worst = std::max(worst, difference / largest);
+  }
+  return worst;
+}
+
+/// Runs the network beside the model in f32, whose kernels are those that are known or predicted.
+Status compare_precision(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
+                         const Site& site, Workshop& shop) {
+  TuneFlags as_declared = flags;
+  as_declared.precision = "f32";
+  const tuner::Environment& environment = shop.environment;
+  TW_TRY(ModelRun wide,
+         imported_run(as_declared, run.dimensions, site.target, here, *environment.interrupts));
+  TW_RETURN_IF_ERROR(plan_unmeasured(wide, as_declared, here, site, environment));
+  TW_TRY(tuner::BuiltModel built, build(wide, 0, shop, environment));
+  TW_TRY(const PlacedModels placed, load_all({run.model, std::move(built.file)}, shop));
+  runtime::ThreadPool pool({.threads = static_cast<int>(flags.target.threads)});
+  std::vector<std::vector<dsl::Array>> outputs;
+  for (const runtime::Model& model : placed.models) {
+    TW_TRY(outputs.emplace_back(), random_outputs(model, static_cast<uint64_t>(flags.seed), pool));
+  }
+  run.rounding_error = largest_difference(outputs[0], outputs[1]);
+  return {};
+}
+
 /// Tunes all variants, builds them and writes the file, unless the run is a dry one.
 Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundings& here,
                       const Site& site, Workshop& shop) {
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, flags, here, site));
-  return flags.dry_run ? Status() : build_variants(tuned, shop, site.farm);
+  if (flags.dry_run) return {};
+  TW_RETURN_IF_ERROR(build_variants(tuned, shop, site.farm));
+  if (flags.precision == "f32" || site.farm || shop.environment.interrupted()) return {};
+  for (ModelRun& run : tuned.runs)
+    TW_RETURN_IF_ERROR(compare_precision(run, flags, here, site, shop));
+  return {};
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct TuneFlags {
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
   std::vector<std::string> constants;   ///< NAME=VALUE,... of the model's inputs
   std::vector<std::string> left_out;    ///< passes over the model's graph
+  std::string precision = "f32";        ///< of the factors of the model's products
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
   std::string effort = "normal", search = "evolution", format = "table";

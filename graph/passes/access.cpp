@@ -19,6 +19,10 @@ using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
 
+// On a Zen 3, products of one thread gain by wide factors from 4 reads on; threads that share
+// memory need more.
+constexpr double least_reads = 8;
+
 /// True if the indices are literals and axes, and the axes are in increasing order.
 bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
   size_t next = 0;
@@ -185,6 +189,22 @@ int count_reads(const Expr& expr, const std::string& tensor) {
     count += read && read->tensor == tensor;
   });
   return count;
+}
+
+std::optional<int> count_moved(const Expr& expr, const std::string& tensor) {
+  if (const Read* read = expr.as<Read>()) return read->tensor == tensor ? 1 : 0;
+  if (expr.as<dsl::Const>()) return 0;
+  const dsl::Select* select = expr.as<dsl::Select>();
+  if (!select || dsl::reads_tensors(select->condition)) return std::nullopt;
+  const auto a = count_moved(select->a, tensor), b = count_moved(select->b, tensor);
+  return a && b ? std::optional(*a + *b) : std::nullopt;
+}
+
+bool reads_repeatedly(const Compute& compute, const dsl::Input& input) {
+  return std::ranges::any_of(compute.stages, [&](const Stage& stage) {
+    return stage.combine != dsl::Combine::None && count_reads(stage.body, input.name) > 0 &&
+           dsl::evaluations_of(stage) >= least_reads * elements_in(input.shape);
+  });
 }
 
 const Read* only_read(const Expr& expr, const std::string& tensor) {

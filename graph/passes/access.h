@@ -65,6 +65,15 @@ double elements_in(const std::vector<int64_t>& shape);
 /// The number of reads of the tensor in the expression.
 int count_reads(const dsl::Expr& expr, const std::string& tensor);
 
+/// The number of reads of the tensor in an expression that only chooses between reads and literals;
+/// nullopt for other expressions.
+std::optional<int> count_moved(const dsl::Expr& expr, const std::string& tensor);
+
+/// True if a reduction of the operator reads elements of the input so often, on average, that it
+/// loses more by converting them from floats of 16 bits than it gains by the smaller memory. A
+/// product of one row reads each weight once, and waits for memory.
+bool reads_repeatedly(const dsl::Compute& compute, const dsl::Input& input);
+
 /// The read of the tensor in the expression; nullptr where there is none or several.
 const dsl::Read* only_read(const dsl::Expr& expr, const std::string& tensor);
 

@@ -22,8 +22,8 @@ Result<Graph> narrow_products(const Graph& graph);
 Result<Graph> fold_constants(const Graph& graph, const PassOptions& options = {});
 
 /// Tensors of 16-bit floats of which products read each element several times are f32 with the same
-/// values, but for inputs and outputs of the graph.
-Result<Graph> widen_factors(const Graph& graph);
+/// values, but for inputs and outputs of the graph and types that the target multiplies.
+Result<Graph> widen_factors(const Graph& graph, const PassOptions& options = {});
 
 /// No operator copies a tensor unchanged, but for outputs of the graph that are no operator's own;
 /// no reshape reads a reshape, no transpose a transpose.
@@ -61,6 +61,9 @@ Result<Graph> merge_siblings(const Graph& graph);
 /// Products with constant weights read only the blocks that are not zero, where no column of blocks
 /// keeps more than half.
 Result<Graph> compress_blocks(const Graph& graph);
+
+/// Products of f32 read floats of the type PassOptions::precision where the target gains by that.
+Result<Graph> round_factors(const Graph& graph, const PassOptions& options);
 
 /// A concatenation that contains all tensors of an earlier one, side by side, reads its result.
 Result<Graph> nest_concatenations(const Graph& graph);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processors multiply floats of 16 bits as f32: they convert each element where a product reads it,
-// and a product reads each element many times. A tensor that is written by an operator or constant
-// is converted there, once:
+// Most processors multiply floats of 16 bits as f32: they convert each element where a product
+// reads it, and a product reads each element many times. A tensor that is written by an operator or
+// constant is converted there, once:
 //
 //   x = f16(v)                             x = f32(f16(v))
 //   y = f16(sum(f32(x) * f32(w)))   ->     y = f16(sum(x * w'))          w' = f32(w), a constant
@@ -28,23 +28,7 @@ using dsl::Read;
 using dsl::Select;
 using dsl::Stage;
 
-// Products that read an element so often, on average, lose more by conversions than they gain by
-// the smaller memory. A product of one row reads each weight once, and waits for memory. On a Zen
-// 3, products of one thread gain from 4 rows on; threads that share memory need more.
-constexpr double least_reads = 8;
-
 bool is_half(DType type) { return is_float(type) && size_bytes(type) == 2; }
-
-/// The number of reads of the tensor in an expression that only chooses between reads and literals;
-/// nullopt for other expressions.
-std::optional<int> count_moved(const Expr& expr, const std::string& tensor) {
-  if (const Read* read = expr.as<Read>()) return read->tensor == tensor ? 1 : 0;
-  if (expr.as<Const>()) return 0;
-  const Select* select = expr.as<Select>();
-  if (!select || dsl::reads_tensors(select->condition)) return std::nullopt;
-  const auto a = count_moved(select->a, tensor), b = count_moved(select->b, tensor);
-  return a && b ? std::optional(*a + *b) : std::nullopt;
-}
 
 /// True if the expression reads the tensor only where it converts what it reads to f32.
 bool converts(const Expr& expr, const std::string& tensor) {
@@ -62,14 +46,6 @@ bool converts(const Expr& expr, const std::string& tensor) {
 bool moves(const Operator& op, const std::string& input) {
   const Stage* stage = only_stage(op);
   return stage && is_half(stage->type) && count_moved(stage->body, input).value_or(0) > 0;
-}
-
-/// True if a reduction of the operator reads elements of the input several times.
-bool reads_repeatedly(const Compute& compute, const dsl::Input& input) {
-  return std::ranges::any_of(compute.stages, [&](const Stage& stage) {
-    return stage.combine != dsl::Combine::None && count_reads(stage.body, input.name) > 0 &&
-           dsl::evaluations_of(stage) >= least_reads * elements_in(input.shape);
-  });
 }
 
 /// The expressions of one compute, some of whose inputs are f32 now with numbers of 16 bits.
@@ -128,7 +104,8 @@ class WideReads {
 
 class FactorWidener {
  public:
-  explicit FactorWidener(const Graph& graph) : graph_(graph), uses_(graph), names_(graph) {}
+  FactorWidener(const Graph& graph, const std::set<DType>& multiplied)
+      : graph_(graph), multiplied_(multiplied), uses_(graph), names_(graph) {}
 
   Result<Graph> run() {
     choose();
@@ -153,8 +130,10 @@ class FactorWidener {
       for (const std::string& tensor : graph_.operators[i - 1].outputs)
         if (is_worth_it(tensor)) wide_.insert(tensor);
     for (const auto& [name, constant] : graph_.constants)
-      if (is_half(constant.array->type) && is_worth_it(name)) wide_.insert(name);
+      if (widens(constant.array->type) && is_worth_it(name)) wide_.insert(name);
   }
+
+  bool widens(DType type) const { return is_half(type) && !multiplied_.contains(type); }
 
   bool is_worth_it(const std::string& tensor) const {
     if (uses_.is_output(tensor)) return false;
@@ -183,7 +162,7 @@ class FactorWidener {
     const Compute& compute = op.workload.compute;
     const auto at = std::ranges::find(op.outputs, tensor) - op.outputs.begin();
     const Stage& stage = *compute.find_stage(compute.outputs[static_cast<size_t>(at)]);
-    return is_half(stage.type) && stage.combine == dsl::Combine::None &&
+    return widens(stage.type) && stage.combine == dsl::Combine::None &&
            compute.consumers(stage.name).empty();
   }
 
@@ -220,6 +199,7 @@ class FactorWidener {
   }
 
   const Graph& graph_;
+  const std::set<DType>& multiplied_;  ///< types that the target multiplies as they are
   Uses uses_;
   FreshNames names_;
   std::set<std::string> wide_;                  ///< tensors of the graph that become f32
@@ -228,6 +208,8 @@ class FactorWidener {
 
 }  // namespace
 
-Result<Graph> widen_factors(const Graph& graph) { return FactorWidener(graph).run(); }
+Result<Graph> widen_factors(const Graph& graph, const PassOptions& options) {
+  return FactorWidener(graph, options.multiplied).run();
+}
 
 }  // namespace tw::graph

@@ -62,7 +62,7 @@ class Network:
     def tune(self, *, output: str | os.PathLike[str] | None = None, db: str | os.PathLike[str] | None = None,
              budget: float | str = 60, trials: int = 0, effort: str = "normal",
              threads: int = 1, seed: int = 1, accuracy: str = "fast",
-             progress: bool = True) -> _tilewright.Model:
+             precision: str = "f32", progress: bool = True) -> _tilewright.Model:
         """Chooses layouts and kernels of all operators together, for this processor, and returns the
         network, loaded.
 
@@ -75,6 +75,7 @@ class Network:
           trials: most new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
           accuracy: of each kernel, "fast" or "strict" (docs/design.md, "Accuracy classes").
+          precision: "bf16" rounds what products of f32 read, where the machine gains by that (docs/networks.md).
           progress: whether the program shows on standard error what it does.
 
         An interrupt from the keyboard ends the run with the network that is the best by then; what was
@@ -87,7 +88,7 @@ class Network:
             model, made = self._file(folder), str(output) if output else os.path.join(folder, f"{self.name}.twart")
             arguments = ["--model", model, "--output", made, "--budget", f"{given['budget']!r}s",
                          "--effort", effort, "--threads", str(given["threads"]), "--seed", str(given["seed"]),
-                         "--accuracy", accuracy]
+                         "--accuracy", accuracy, "--precision", precision]
             for name, values in self._dimensions.items():
                 arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
             for name, elements in self._constants.items():

@@ -457,6 +457,144 @@ TEST(WidenFactors, KeepsRoundingsOfOtherNumbers) {
   EXPECT_THAT(after("widen_factors", graph), HasSubstr("in0[r0] * f32(f16(in1[r0])) * in2[r0, a]"));
 }
 
+// ---- round_factors ------------------------------------------------------------------------------
+
+/// Applies round_factors to a graph, for a target that multiplies bf16 as it is, or for another
+/// one. Checks that outputs stay within the roundings.
+Graph rounded(const Graph& graph, bool multiplies) {
+  PassOptions options{.verify = true, .precision = BFloat16};
+  if (multiplies) options.multiplied = {BFloat16};
+  for (const Pass& pass : passes())
+    if (pass.name != "round_factors") options.disabled.insert(std::string(pass.name));
+  auto passed = apply_passes(graph, options);
+  EXPECT_TRUE(passed) << passed.error().message;
+  return passed ? passed->graph : Graph{};
+}
+
+/// z = 2 x w + x, where an operator writes x.
+Graph product_behind_another_operator(int64_t rows, int64_t inner, int64_t columns,
+                                      const std::string& outputs = "output z\n") {
+  return graph_from(
+      fmt::format("input a: f32[{0}, {1}]\n"
+                  "x = expr(a) fast input in0: f32[{0}, {1}]; out: f32[a={0}, b={1}] = "
+                  "in0[a, b] * 0.5\n"
+                  "y = expr(x, w) fast input in0: f32[{0}, {1}]; weight in1: f32[{1}, {2}]; "
+                  "s: f32[a={0}, b={2}] = sum(k={1}) in0[a, k] * in1[k, b]; "
+                  "out: f32[a={0}, b={2}] = s[a, b] * 2.0\n"
+                  "z = expr(y, x) fast input in0: f32[{0}, {2}]; input in1: f32[{0}, {1}]; "
+                  "out: f32[a={0}, b={2}] = in0[a, b] + in1[a, 0]\n",
+                  rows, inner, columns) +
+          outputs,
+      {{"w", normal_constant({inner, columns})}});
+}
+
+TEST(RoundFactors, RoundsBothFactorsWhereTheTargetMultipliesThem) {
+  const Graph graph = rounded(product_behind_another_operator(8, 4, 6), true);
+  EXPECT_EQ(operators_of(graph),
+            "x = expr(a) fast input in0: f32[8, 4]; out: bf16[a=8, b=4] = bf16(in0[a, b] * 0.5)\n"
+            "y = expr(x, w.rounded) fast input in0: bf16[8, 4]; weight in1: bf16[4, 6]; "
+            "t0: f32[a=8, b=6] = sum(r0=4) f32(in0[a, r0]) * f32(in1[r0, b]); "
+            "out: f32[a=8, b=6] = t0[a, b] * 2.0\n"
+            "z = expr(y, x) fast input in0: f32[8, 6]; input in1: bf16[8, 4]; "
+            "out: f32[a=8, b=6] = in0[a, b] + f32(in1[a, 0])\n");
+  EXPECT_FALSE(graph.constants.contains("w"));
+  EXPECT_EQ(graph.constants.at("w.rounded").array->type, BFloat16);
+}
+
+TEST(RoundFactors, CopiesInputsAndOutputsOfTheGraph) {
+  const std::string text =
+      operators_of(rounded(product_behind_another_operator(8, 4, 6, "output z, x\n"), true));
+  EXPECT_THAT(text, HasSubstr("x = expr(a) fast input in0: f32[8, 4]; out: f32[a=8, b=4]"));
+  EXPECT_THAT(text, HasSubstr("x.rounded = expr(x) fast input in0: f32[8, 4]; "
+                              "out: bf16[a=8, b=4] = bf16(in0[a, b])"));
+  EXPECT_THAT(text, HasSubstr("y = expr(x.rounded, w.rounded)"));
+  EXPECT_THAT(text, HasSubstr("z = expr(y, x) fast input in0: f32[8, 6]; input in1: f32[8, 4]"));
+  const Graph product = graph_from(
+      "input x: f32[8, 4]\n"
+      "y = expr(x, w) fast input in0: f32[8, 4]; weight in1: f32[4, 6]; "
+      "out: f32[a=8, b=6] = sum(k=4) in0[a, k] * in1[k, b]\noutput y\n",
+      {{"w", normal_constant({4, 6})}});
+  EXPECT_THAT(operators_of(rounded(product, true)), HasSubstr("x.rounded = expr(x)"));
+}
+
+// Instructions sum pairs of products, and lanes lie along the weights.
+TEST(RoundFactors, LeavesWhatNoInstructionComputes) {
+  const auto expect_unchanged = [](const Graph& graph) {
+    EXPECT_EQ(operators_of(rounded(graph, true)), operators_of(graph));
+  };
+  expect_unchanged(product_behind_another_operator(8, 5, 6));
+  expect_unchanged(product_behind_another_operator(8, 4, 1));
+  expect_unchanged(graph_from(  // a convolution of each channel by itself
+      "input a: f32[6, 8]\n"
+      "y = expr(a, w) fast input in0: f32[6, 8]; weight in1: f32[6, 2]; "
+      "out: f32[a=6, b=7] = sum(k=2) in0[a, b + k] * in1[a, k]\noutput y\n",
+      {{"w", normal_constant({6, 2})}}));
+  const std::string strict =
+      "input x: f32[8, 4]\ny = expr(x, w) strict input in0: f32[8, 4]; weight in1: f32[4, 6]; "
+      "out: f32[a=8, b=6] = sum(k=4) in0[a, k] * in1[k, b]\noutput y\n";
+  expect_unchanged(graph_from(strict, {{"w", normal_constant({4, 6})}}));
+}
+
+TEST(RoundFactors, RoundsWhatWaitsForMemoryOnAnyTarget) {
+  const Graph one_row = rounded(product_behind_another_operator(1, 128, 128), false);
+  EXPECT_THAT(operators_of(one_row),
+              HasSubstr("y = expr(x, w.rounded) fast input in0: f32[1, 128]; "
+                        "weight in1: bf16[128, 128]"));
+  for (const Graph& graph :
+       {product_behind_another_operator(8, 128, 128), product_behind_another_operator(1, 128, 64)})
+    EXPECT_EQ(operators_of(rounded(graph, false)), operators_of(graph));
+}
+
+TEST(RoundFactors, MovesNumbersOf16Bits) {
+  const Graph graph = graph_from(
+      "input a: f32[8, 4]\n"
+      "x = expr(a) fast input in0: f32[8, 4]; out: f32[a=8, b=4] = in0[a, b] * 0.5\n"
+      "t = expr(x) fast input in0: f32[8, 4]; out: f32[a=4, b=9] = "
+      "select(b < 8, in0[min(b, 7), a], 0.0)\n"
+      "y = expr(t, w) fast input in0: f32[4, 9]; weight in1: f32[4, 6]; "
+      "out: f32[a=9, b=6] = sum(k=4) in0[k, a] * in1[k, b]\noutput y\n",
+      {{"w", normal_constant({4, 6})}});
+  const std::string text = operators_of(rounded(graph, true));
+  EXPECT_THAT(text, HasSubstr("out: bf16[a=8, b=4] = bf16(in0[a, b] * 0.5)"));
+  EXPECT_THAT(text, HasSubstr("select(b < 8, in0[min(b, 7), a], 0.0bf16)"));
+}
+
+TEST(RoundFactors, AddsAStageBehindAReduction) {
+  const Graph graph = graph_from(
+      "input a: f32[8, 4]\n"
+      "x = expr(a, w) fast input in0: f32[8, 4]; weight in1: f32[4, 4]; "
+      "out: f32[a=8, b=4] = sum(k=4) in0[a, k] * in1[k, b]\n"
+      "y = expr(x, w) fast input in0: f32[8, 4]; weight in1: f32[4, 4]; "
+      "out: f32[a=8, b=4] = sum(k=4) in0[a, k] * in1[k, b]\noutput y\n",
+      {{"w", normal_constant({4, 4})}});
+  EXPECT_THAT(operators_of(rounded(graph, true)),
+              HasSubstr("x = expr(a.rounded, w.rounded) fast input in0: bf16[8, 4]; weight in1: "
+                        "bf16[4, 4]; t0: f32[a=8, b=4] = sum(r0=4) f32(in0[a, r0]) * "
+                        "f32(in1[r0, b]); out: bf16[a=8, b=4] = bf16(t0[a, b])\n"));
+}
+
+TEST(RoundFactors, LeavesWeightsThatWouldOverflow) {
+  dsl::Array weights = dsl::Array::make(Float32, {4, 6}).value();
+  weights.set_float(5, 3.4e38);
+  const Graph graph = graph_from(
+      "input x: f32[8, 4]\ny = expr(x, w) fast input in0: f32[8, 4]; weight in1: f32[4, 6]; "
+      "out: f32[a=8, b=6] = sum(k=4) in0[a, k] * in1[k, b]\noutput y\n",
+      {{"w", make_constant(std::move(weights))}});
+  EXPECT_EQ(operators_of(rounded(graph, true)), operators_of(graph));
+}
+
+TEST(RoundFactors, NeedsAPrecision) {
+  const Graph graph = product_behind_another_operator(1, 128, 128);
+  EXPECT_EQ(after("round_factors", graph), operators_of(graph));
+}
+
+TEST(WidenFactors, LeavesTypesThatTheTargetMultiplies) {
+  const Graph graph = half_product(8);
+  const auto left = pass_of("widen_factors").apply(graph, {.multiplied = {Float16}});
+  ASSERT_TRUE(left);
+  EXPECT_EQ(operators_of(*left), operators_of(graph));
+}
+
 // ---- narrow_products ----------------------------------------------------------------------------
 
 Constant integer_constant(DType type, std::vector<int64_t> shape, std::vector<int64_t> values) {

@@ -185,6 +185,21 @@ class NetworksTest(program.ProgramTest):
         self.assertNotIn(whole["passes"][-1]["name"], names)
         self.expect_right_result()
 
+    def test_weights_of_one_row_are_rounded(self):
+        source = random.Random(1)
+        weights = [source.uniform(-1, 1) for _ in range(128 * 256)]
+        (self.home / "row.onnx").write_bytes(onnx.model(
+            [onnx.node("MatMul", ["x", "w"], ["y"])], [onnx.tensor("w", [128, 256], weights)],
+            [onnx.port("x", [1, 128])], [onnx.port("y", [1, 256])]))
+        plan = ["tune", "--model", "row.onnx", "--db", self.db, "--effort", "none", "--format", "json"]
+        whole, rounded = self.json(*plan), self.json(*plan, "--precision", "bf16")
+        self.assertIsNone(whole["rounding_error"])
+        self.assertGreater(rounded["rounding_error"], 0)
+        self.assertLess(rounded["rounding_error"], 2**-8)
+        self.assertEqual(whole["model"]["constant_bytes"], 2 * rounded["model"]["constant_bytes"])
+        self.assertIn("differ from those in f32 by",
+                      self.succeed(*plan[:-2], "--precision", "bf16").out)
+
     def test_symbolic_dimensions_are_given(self):
         self.onnx.write_bytes(self.network.onnx("batch"))
         self.fail_with(2, "tune", "--model", "net.onnx", "--effort", "none", "--db", self.db,
@@ -343,6 +358,8 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(5, "tune", "--model", "empty.onnx", *none, saying=["empty.onnx is empty"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--op", "conv2d", saying=["--op"])
         self.fail_with(2, "tune", "--op", "conv2d", "--dim", "batch=1", saying=["--model"])
+        self.fail_with(2, "tune", "--op", "conv2d", "--precision", "bf16", saying=["--model"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--precision", "fp8", *none, saying=["fp8"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--dim", "batch", *none, saying=["batch"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--no-pass", "magic", *none, saying=["magic"])
         (self.home / "damaged.onnx").write_bytes(self.onnx.read_bytes()[:-100])
