@@ -18,8 +18,7 @@ struct Blocking {
   bool packed;           ///< packed for the tile, whatever `choice` is
   int64_t choice;        ///< 0 as declared, 1 blocked, 2 innermost
   int64_t vector_block;  ///< elements of the vector axis in a block
-  /// True if all elements that a tile of vectors reads are contiguous, so that they can be
-  /// prefetched.
+  /// True if all elements that a tile of vectors reads are contiguous.
   bool whole_panels = false;
   int64_t neighbours = 1;  ///< elements of the main reduction that a lane reads at once
 };
@@ -35,8 +34,7 @@ class LayoutChoice {
         vector_(*config.axis),
         width_(width),
         is_root_(is_root) {
-    c.uses(config.vector, config.vectors, config.block, config.reduction_order, config.prefetch,
-           config.dot);
+    c.uses(config.vector, config.vectors, config.reduction_order, config.dot);
   }
 
   void choose() {
@@ -68,14 +66,37 @@ class LayoutChoice {
                            vector_.packed.end();
     if (uses_vector && (must_pack || is_constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
-      // Weights come a whole tile at a time; other packed operands a vector at a time.
+      // Weights come a whole tile at a time; other packed operands a vector at a time. Prefetched
+      // weights have to be contiguous. Those of a stage within loops of another one are read a
+      // panel after the other, too, and elements of one panel that are far apart would come from
+      // memory at half of its speed.
+      const bool has_panels = is_constant && (!is_root_ || is_prefetching());
       set(read.tensor, axes,
-          {true, 1, is_constant ? config_.vectors * width_ : width_,
-           is_constant && config_.prefetch == 1, config_.dot});
+          {true, 1, is_constant ? config_.vectors * width_ : width_, has_panels, config_.dot});
     } else if (!uses_vector && !is_constant) {
       c_.uses(config_.layout_in);
       set(read.tensor, axes, {false, config_.layout_in, width_});
     }
+  }
+
+  // The decisions that only some layouts depend on.
+  bool is_prefetching() const {
+    c_.uses(config_.prefetch);
+    return config_.prefetch == 1;
+  }
+  bool has_blocks_around_tiles() const {
+    c_.uses(config_.kblock);
+    return config_.kblock > 0;
+  }
+  int64_t block() const {
+    c_.uses(config_.block);
+    return config_.block;
+  }
+
+  /// True if the dimension of the main reduction is declared before that of the vector axis.
+  bool is_reduced_first(const std::vector<std::string>& axes) const {
+    if (plan_.main_reduction.empty()) return false;
+    return std::ranges::find(axes, plan_.main_reduction) < std::ranges::find(axes, vector_.axis);
   }
 
   bool is_only_reader_of(const std::string& tensor) const {
@@ -117,10 +138,13 @@ class LayoutChoice {
     const std::string letters = c_.plan().compute.letters_of(tensor);
     const std::vector<int64_t> shape = c_.plan().compute.shape_of(tensor);
     // Weights are read once a tile in loop order: reduction windows stand inside of the blocks
-    // where their loops do.
+    // where their loops do, and all of the main reduction inside of the tiles, unless a loop over
+    // blocks goes around them.
     const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;
+    const bool is_reduction_whole =
+        whole || (blocking.packed && is_reduced_first(axes) && !has_blocks_around_tiles());
     std::string first, outer, reduced_inner, windows, vector_inner, neighbours;
     for (size_t d = 0; d < letters.size(); ++d) {
       const bool is_main = !plan_.main_reduction.empty() && axes[d] == plan_.main_reduction;
@@ -128,8 +152,8 @@ class LayoutChoice {
         split(letters[d], shape[d], whole ? 1 : blocking.vector_block,
               blocking.whole_panels ? first : outer, vector_inner);
       else if (blocked && is_main)
-        split_reduction(letters[d], shape[d], whole ? 1 : config_.block, blocking.neighbours, outer,
-                        reduced_inner, neighbours);
+        split_reduction(letters[d], shape[d], is_reduction_whole ? 1 : block(), blocking.neighbours,
+                        outer, reduced_inner, neighbours);
       else
         (windows_inside && is_reduced(axes[d]) ? windows : outer) += upper(letters[d]);
     }

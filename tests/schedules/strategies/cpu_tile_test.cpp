@@ -78,7 +78,7 @@ Space space_from_memory(const std::string& key) {
 }
 
 TEST(CpuTile, PrefetchesTheWeightsOfTheNextTile) {
-  EXPECT_EQ(steps_of(space_from_memory(streamed), streamed_tile), R"(set_layout b NK128k32n
+  EXPECT_EQ(steps_of(space_from_memory(streamed), streamed_tile), R"(set_layout b NK32n
 split out n 32
 split out n.1 16
 split out m 12
