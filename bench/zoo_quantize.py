@@ -3,7 +3,8 @@
 
 SPECIFICATION is JSON: `shapes` of the inputs, and `form`: "qdq", with QuantizeLinear and DequantizeLinear around
 each operator; "operators", with QLinearConv, QGemm and the like; "dynamic", whose activations are quantized at
-each call. Weights have 8 bits and a scale a channel. The ranges of activations are those of four random inputs.
+each call; "4-bit", whose constant factors of MatMul have 4 bits (MatMulNBits with accuracy_level=4). Weights of the
+other forms have 8 bits and a scale a channel. The ranges of activations are those of four random inputs.
 
 ONNX Runtime's sums of products of operators saturate in 16 bits on x86 without VNNI. Their weights have 7 bits, as
 its documentation says, so that it computes what the model means.
@@ -14,6 +15,7 @@ import sys
 
 import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
 from networks import random_inputs
 from zoo_table import static_model
@@ -35,6 +37,11 @@ def main(specification, path, written):
     logging.disable(logging.WARNING)
     specification = json.loads(specification)
     form = specification["form"]
+    if form == "4-bit":
+        quantizer = MatMulNBitsQuantizer(onnx.load(path), block_size=32, is_symmetric=True, accuracy_level=4)
+        quantizer.process()
+        onnx.save(quantizer.model.model, written)
+        return
     if form == "dynamic":
         quantize_dynamic(path, written, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
         return

@@ -18,7 +18,7 @@ import tomllib
 from dataclasses import dataclass, field
 
 LIBRARIES = ("torchvision", "timm", "transformers")
-FORMS = ("qdq", "operators", "dynamic")
+FORMS = ("qdq", "operators", "dynamic", "4-bit")
 MODEL_KEYS = {"name", "file", "sha256", "shapes", "values", "constants", "tolerance"}
 EXPORT_KEYS = {"model", "name", "dtype", "dynamic", "shape", "class", "config", "part", "inputs", "tolerance"}
 
