@@ -369,11 +369,9 @@ class PhaseWalk {
     TW_TRY(const Operand own, add_read(block, site, *dot.own, target));
     const double widening =
         static_cast<double>(size_bytes(instruction.own)) / size_bytes(dot.own->type);
-    // Each vector of digits is shifted and masked, also where two digits share a load.
-    if (dot.digit) block.instructions.arithmetic += light_share * 2 * count;
-    if (widening > 1)
-      block.instructions.arithmetic +=
-          light_share * widening * (block.instructions.vector_loads - vectors);
+    const double loads = block.instructions.vector_loads - vectors;
+    if (dot.digit) block.instructions.arithmetic += light_share * 2 * loads * digits_of_load(dot);
+    if (widening > 1) block.instructions.arithmetic += light_share * widening * loads;
     std::swap(levels_[levels_.size() - 2], levels_.back());
     const double broadcasts = block.instructions.broadcast_loads;
     TW_TRY(const Operand shared, add_read(block, site, *dot.shared, target));
@@ -385,6 +383,20 @@ class PhaseWalk {
     std::swap(levels_[levels_.size() - 2], levels_.back());
     levels_.pop_back();
     return {};
+  }
+
+  /// The number of digits that copies of a dot product take from one load: a vector is shifted and
+  /// masked for each.
+  double digits_of_load(const DotProduct& dot) {
+    double digits = 1;
+    for (size_t i = current().first_inner_level; i < levels_.size(); ++i) {
+      const std::string& loop = levels_[i].variable;
+      const bool is_loaded_anew = std::ranges::any_of(
+          dot.own->indices, [&](const Expr& index) { return dsl::uses_var(index, loop); });
+      if (dsl::uses_var(dot.digit->shift, loop) && !is_loaded_anew)
+        digits *= code_copies(levels_[i]);
+    }
+    return digits;
   }
 
   Status visit_prefetch(const schedules::PrefetchLines& prefetch) {

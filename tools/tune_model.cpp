@@ -466,7 +466,8 @@ Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundi
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, flags, here, site));
   if (flags.dry_run) return {};
   TW_RETURN_IF_ERROR(build_variants(tuned, shop, site.farm));
-  if (flags.precision == "f32" || site.farm || shop.environment.interrupted()) return {};
+  const bool runs_here = shop.target.missing.empty() && !site.farm;
+  if (flags.precision == "f32" || !runs_here || shop.environment.interrupted()) return {};
   for (ModelRun& run : tuned.runs)
     TW_RETURN_IF_ERROR(compare_precision(run, flags, here, site, shop));
   return {};

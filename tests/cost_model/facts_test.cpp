@@ -574,10 +574,29 @@ c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])
   EXPECT_LT(with.instructions.fma, without.instructions.fma);
 }
 
-KernelFacts facts_of_text(const std::string& compute, const std::string& steps) {
+KernelFacts facts_of_text(const std::string& compute, const std::string& steps,
+                          const Target& target = avx512()) {
   const auto schedule =
       schedules::read_schedule(dsl::parse_compute(compute).value(), "tw1\n" + steps, "test");
-  return facts_of(schedule.value().program().value());
+  return facts_of(schedule.value().program().value(), target);
+}
+
+// Rows share a vector of digits, and two digits share a load.
+TEST(Facts, DigitsAreTakenOnceFromALoad) {
+  const auto arithmetic = [](const std::string& loops, const std::string& last) {
+    const KernelFacts facts = facts_of_text(
+        "input a: i8[6, 2, 16]; weight b: u8[16, 24]; c: i32[m=6, n=24] = sum(d=2, k=16) "
+        "i32(a[m, d, k]) * (i32(b[k, n]) >> i32(d * 4) & 15i32)",
+        "set_layout b BA8b4a\nsplit c n 8\nsplit c k 4\nreorder c n.0 " + loops +
+            " d n.1 k.1\ncache_write c n.0\nvectorize c n.1\nvectorize c k.1\nunroll c d\n" + last,
+        parse_target("x86-64-v3").value());
+    return facts.instructions.arithmetic;
+  };
+  // Two additions a dot product, a shift and a mask a digit.
+  const double loads = 3 * 4, dots = loads * 6 * 2, sums = 2 * dots;
+  const double one_by_one = sums + 2 * loads * 6 * 2, shared = sums + 2 * loads * 2;
+  EXPECT_NEAR(arithmetic("k.0 m", "unroll c m\n") / arithmetic("m k.0", ""), shared / one_by_one,
+              1e-9);
 }
 
 TEST(Facts, CopiesDoNotShareTheirOwnBuffers) {

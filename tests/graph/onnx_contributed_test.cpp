@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <string>
+#include <tuple>
 
 #include "base/random.h"
 #include "graph/rewrite.h"
@@ -512,10 +514,19 @@ struct FewBits {
     const double zero = has_zeros ? zeros[group] : std::ldexp(1, static_cast<int>(bits) - 1);
     return (weights[at] - zero) * scales[group];
   }
-  void give(OneNode& node) const {
+  void give(OneNode& node, DType type = Float32) const {
     node.constant({n, blocks(), block * bits / 8}, packed(weights, blocks() * block), UInt8);
-    node.constant({n * blocks()}, scales);
+    node.constant({n * blocks()}, scales, type);
     node.set("K", k).set("N", n).set("bits", bits).set("block_size", block);
+  }
+  /// The zero points in one of the forms that the operator takes: "packed", "floats", or "none".
+  void give_zeros(OneNode& node, const std::string& form) const {
+    if (form == "packed")
+      node.constant({n * ((blocks() * bits + 7) / 8)}, packed(zeros, blocks()), UInt8);
+    else if (form == "floats")
+      node.constant({n * blocks()}, zeros);
+    else
+      node.no_input();
   }
 };
 
@@ -523,20 +534,14 @@ TEST(OnnxContributed, WeightsOfFewBits) {
   Random random(6);
   for (const int64_t bits : {2, 4, 8})
     for (const int64_t k : {48, 64, 80})
-      for (const char* zeros : {"none", "packed", "floats"}) {
+      for (const std::string form : {"none", "packed", "floats"}) {
         const FewBits w(random, k, 3, bits, 32);
         Numbers x;
         for (int64_t i = 0; i < 2 * k; ++i) x.push_back(static_cast<double>(random.below(9) - 4));
         OneNode node("MatMulNBits");
         node.data({2, 1, k}, x);
         w.give(node);
-        const std::string form = zeros;
-        if (form == "packed")
-          node.constant({3 * ((w.blocks() * bits + 7) / 8)}, w.packed(w.zeros, w.blocks()), UInt8);
-        else if (form == "floats")
-          node.constant({3 * w.blocks()}, w.zeros);
-        else
-          node.no_input();
+        w.give_zeros(node, form);
         node.no_input().constant({3}, {0, 1, 2});
         Numbers expected;
         for (int64_t i = 0; i < 2; ++i)
@@ -552,38 +557,66 @@ TEST(OnnxContributed, WeightsOfFewBits) {
 
 TEST(OnnxContributed, ALowAccuracyLevelQuantizesTheLeftFactorByBlocks) {
   Random random(8);
-  for (const int64_t bits : {2, 4, 8})
-    for (const int64_t k : {64, 40}) {
-      const FewBits w(random, k, 3, bits, 32);
-      // Numbers of 8 bits with a scale that is a power of two for each block, and a row of zeros.
-      Numbers x;
-      for (int64_t i = 0; i < 2 * k; ++i) {
-        const auto number = i % k % 32 == 0 ? 127 : static_cast<int>(random.below(255)) - 127;
-        x.push_back(std::ldexp(number, i % k < 32 ? -3 : 2));
-      }
-      x.insert(x.end(), static_cast<size_t>(k), 0);
-      const auto product = [&](const Numbers& left, int64_t level) {
-        OneNode node("MatMulNBits");
-        node.data({3, k}, left);
-        w.give(node);
-        node.constant({3 * w.blocks()}, w.zeros).set("accuracy_level", level);
-        return node.values();
-      };
-      const Numbers exact = product(x, 0), quantized = product(x, 4);
-      EXPECT_THAT(quantized, ElementsAreArray(exact)) << bits << " " << k;
-      // Other numbers are rounded to 1/127 of the largest of their block, and no further.
-      for (double& number : x) number *= 1 + random.unit() / 10;
-      const Numbers rounded = product(x, 4), expected = product(x, 0);
-      EXPECT_NE(rounded, expected) << bits << " " << k;
-      for (int64_t i = 0; i < 3; ++i)
-        for (int64_t j = 0; j < 3; ++j) {
-          double largest_error = 1e-3;
-          for (int64_t l = 0; l < k; ++l)
-            largest_error += std::ldexp(1.1 / 2, l < 32 ? -3 : 2) * std::abs(w.weight(l, j, true));
-          const auto at = static_cast<size_t>(i * 3 + j);
-          EXPECT_NEAR(rounded[at], expected[at], largest_error) << bits << " " << k;
-        }
+  for (const auto& [bits, k, form] :
+       std::vector<std::tuple<int64_t, int64_t, std::string>>{{2, 64, "floats"},
+                                                              {2, 40, "packed"},
+                                                              {4, 64, "none"},
+                                                              {4, 64, "packed"},
+                                                              {4, 40, "floats"},
+                                                              {8, 64, "packed"},
+                                                              {8, 40, "none"}}) {
+    const FewBits w(random, k, 3, bits, 32);
+    // Numbers of 8 bits with a scale that is a power of two for each block, and a row of zeros.
+    Numbers x;
+    for (int64_t i = 0; i < 2 * k; ++i) {
+      const auto number = i % k % 32 == 0 ? 127 : static_cast<int>(random.below(255)) - 127;
+      x.push_back(std::ldexp(number, i % k < 32 ? -3 : 2));
     }
+    x.insert(x.end(), static_cast<size_t>(k), 0);
+    const auto product = [&](const Numbers& left, int64_t level) {
+      OneNode node("MatMulNBits");
+      node.data({3, k}, left);
+      w.give(node);
+      w.give_zeros(node, form);
+      node.no_input().constant({3}, {0, 1, 2}).set("accuracy_level", level);
+      return node.values();
+    };
+    const Numbers exact = product(x, 0), quantized = product(x, 4);
+    EXPECT_THAT(quantized, ElementsAreArray(exact)) << bits << " " << k;
+    // Other numbers are rounded to 1/127 of the largest of their block, and no further.
+    for (double& number : x) number *= 1 + random.unit() / 10;
+    const Numbers rounded = product(x, 4), expected = product(x, 0);
+    EXPECT_NE(rounded, expected) << bits << " " << k;
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < 3; ++j) {
+        double largest_error = 1e-3;
+        for (int64_t l = 0; l < k; ++l)
+          largest_error +=
+              std::ldexp(1.1 / 2, l < 32 ? -3 : 2) * std::abs(w.weight(l, j, form != "none"));
+        const auto at = static_cast<size_t>(i * 3 + j);
+        EXPECT_NEAR(rounded[at], expected[at], largest_error) << bits << " " << k;
+      }
+  }
+}
+
+TEST(OnnxContributed, WeightsOfFewBitsWithScalesOf16Bits) {
+  Random random(9);
+  const FewBits w(random, 64, 3, 4, 32);
+  Numbers x;
+  for (int64_t i = 0; i < 64; ++i) x.push_back(i % 32 == 0 ? 127 : static_cast<double>(i % 16));
+  for (const int64_t level : {0, 4}) {
+    OneNode node("MatMulNBits");
+    node.data({1, 64}, x, Float16);
+    w.give(node, Float16);
+    node.set("accuracy_level", level);
+    const Numbers values = node.values();
+    for (int64_t j = 0; j < 3; ++j) {
+      double total = 0;
+      for (int64_t l = 0; l < 64; ++l) total += x[static_cast<size_t>(l)] * w.weight(l, j, false);
+      // The result is rounded to f16 once.
+      EXPECT_NEAR(values[static_cast<size_t>(j)], total, std::abs(total) * 0x1p-11) << level;
+    }
+  }
 }
 
 TEST(OnnxContributed, ErrorsOfWeightsOfFewBits) {
