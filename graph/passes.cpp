@@ -42,16 +42,15 @@ Result<dsl::Arrays> outputs_of(const Graph& graph, const dsl::Arrays& inputs) {
 }
 
 /// The error that an element may have: of f32 what fast kernels may have against the largest
-/// magnitude, of smaller floats some of their roundings, of integers none. Products of `precision`
-/// have some of its roundings, too.
-double tolerance(const dsl::Array& expected, std::optional<DType> precision) {
+/// magnitude, of smaller floats some of their roundings, of integers none. Some roundings of
+/// `factors` are allowed in any case.
+double tolerance(const dsl::Array& expected, DType factors) {
   if (!is_float(expected.type)) return 0;
   double largest = 0;
   for (int64_t i = 0; i < expected.size(); ++i)
     if (std::isfinite(expected.get_float(i)))
       largest = std::max(largest, std::abs(expected.get_float(i)));
-  const double roundoff =
-      std::max(dsl::unit_roundoff(expected.type), precision ? dsl::unit_roundoff(*precision) : 0);
+  const double roundoff = std::max(dsl::unit_roundoff(expected.type), dsl::unit_roundoff(factors));
   return largest * std::max(2e-5, 8 * roundoff);
 }
 
@@ -64,12 +63,12 @@ bool is_close(double expected, double actual, double tolerance) {
 /// Description of the first output that has another type, or of the first element that differs by
 /// more than tolerance(). nullopt if the outputs agree.
 std::optional<std::string> difference(const dsl::Arrays& before, const dsl::Arrays& after,
-                                      std::optional<DType> precision) {
+                                      DType factors) {
   for (const auto& [name, expected] : before) {
     const dsl::Array& actual = after.at(name);
     if (actual.type != expected.type || actual.shape != expected.shape)
       return fmt::format("the output '{}' has another type", name);
-    const double allowed = tolerance(expected, precision);
+    const double allowed = tolerance(expected, factors);
     for (int64_t i = 0; i < expected.size(); ++i)
       if (!is_close(expected.get_float(i), actual.get_float(i), allowed))
         return fmt::format("element {} of the output '{}' was {} and is {}", i, name,
@@ -153,8 +152,9 @@ class PassRunner {
 
   Status verify(const Pass& pass) {
     TW_TRY(dsl::Arrays outputs, outputs_of(passed_.graph, inputs_));
-    if (const auto found = difference(outputs_, outputs, options_.precision))
-      return broken(pass, *found);
+    const DType factors =
+        pass.apply == round_factors ? options_.precision.value_or(Float32) : Float32;
+    if (const auto found = difference(outputs_, outputs, factors)) return broken(pass, *found);
     outputs_ = std::move(outputs);
     return {};
   }
@@ -181,7 +181,7 @@ const std::vector<Pass>& passes() {
       {"fold_constants", "no operator reads constants alone, but for very large ones",
        fold_constants},
       {"widen_factors",
-       "products read floats of 16 bits once each, multiply them as they are, or find them as f32",
+       "products read floats of 16 bits once each, by dot products, or find them as f32",
        widen_factors},
       {"remove_copies", "no copies, no reshape of a reshape, no transpose of a transpose",
        without_options<remove_copies>},
@@ -210,7 +210,8 @@ const std::vector<Pass>& passes() {
       {"compress_blocks",
        "products with constant weights read the blocks that are not zero, if at most half are left",
        without_options<compress_blocks>, true},
-      {"round_factors", "products read floats of 16 bits where that was asked for and gains",
+      {"round_factors",
+       "products read floats of PassOptions::precision where the target gains by that",
        round_factors},
   };
   return table;

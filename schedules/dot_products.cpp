@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "schedules/legality.h"
 #include "schedules/nest.h"
+#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 namespace {
@@ -114,9 +116,16 @@ const DotInstruction* find_dot_instruction(const Target& target, const DotFactor
 }
 
 bool multiplies(const Target& target, DType half) {
-  return target.is_gpu() || std::ranges::any_of(rows, [&](const DotInstruction& row) {
-           return has_all(target, row) && row.shared == half && row.own == half;
-         });
+  if (target.is_gpu()) {
+    const Limits limits = limits_of(target);
+    return std::ranges::any_of(tensor_tiles(), [&](const TensorTile& tile) {
+      return tile.operand == half &&
+             has_tile(tile, limits.gpu_architecture, limits.architecture_specific);
+    });
+  }
+  return std::ranges::any_of(rows, [&](const DotInstruction& row) {
+    return has_all(target, row) && row.shared == half && row.own == half;
+  });
 }
 
 std::optional<DotProduct> dot_product(const Loop& loop) {

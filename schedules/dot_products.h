@@ -10,7 +10,8 @@
 // The first factor is the same for all lanes. Each lane has neighbours of its own of the second
 // one, which lies in memory lane by lane. The second factor may be some bits of what is in memory,
 // as in i32(b[j, n, k] >> 4 & 15). The meaning is that of the loops, which targets without such an
-// instruction run. Plain values and pure functions; thread-safe.
+// instruction run, but for `vdpbf16ps`, which takes subnormal factors as 0. Plain values and pure
+// functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -60,7 +61,7 @@ const DotInstruction* find_dot_instruction(const Target& target, const DotFactor
                                            DType accumulator, int64_t depth);
 
 /// True if the target multiplies two floats of this type of 16 bits as they are: processors by dot
-/// products, GPUs by tensor cores or by lanes.
+/// products, GPUs by tensor tiles.
 bool multiplies(const Target& target, DType half);
 
 /// The parts of a dot product. Points into the program.

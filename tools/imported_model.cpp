@@ -95,6 +95,8 @@ Result<ImportedModel> import_model(const ImportFlags& flags, const Target& targe
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
   options.accuracy = flags.accuracy;
   options.stop = stop_on_interrupt(&interrupts);
+  // Tensor tiles read floats of 16 bits.
+  if (target.is_gpu()) options.disabled.insert("widen_factors");
   options.precision = flags.precision;
   for (const DType type : {Float16, BFloat16})
     if (schedules::multiplies(target, type)) options.multiplied.insert(type);

@@ -47,9 +47,9 @@ struct ImportedModel {
   std::vector<graph::PassRun> passes;
 };
 
-/// Reads a model and applies the passes for the target; the file of a standing model is made first if the cache
-/// has none. Warnings of the import become notes of the environment. Fails as onnx_file_of(),
-/// read_onnx() and apply_passes() do; an interrupt ends the passes.
+/// Reads a model and applies the passes for the target; the file of a standing model is made first
+/// if the cache has none. Warnings of the import become notes of the environment. Fails as
+/// onnx_file_of(), read_onnx() and apply_passes() do; an interrupt ends the passes.
 Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
                                    const PlaceFlags& place, const Surroundings& here,
                                    const std::atomic<int>& interrupts);

@@ -2,6 +2,7 @@
 // What `tune --model` prints of its results.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
@@ -40,6 +41,20 @@ std::string fusion_text(const FusionChoice& fusion) {
                      time_text(fusion.without_ns));
 }
 
+std::string rounding_text(double error) {
+  if (std::isinf(error)) return "an output on random inputs is finite in f32 and not so here";
+  return fmt::format(
+      "outputs on random inputs differ from those in f32 by {:.1e} of the largest "
+      "element at most",
+      error);
+}
+
+/// JSON has no infinity.
+nlohmann::json rounding_json(const std::optional<double>& error) {
+  if (!error) return nullptr;
+  return std::isinf(*error) ? nlohmann::json("infinite") : nlohmann::json(*error);
+}
+
 Facts facts_of_run(const ModelRun& run) {
   const tuner::TunedNetwork& tuned = run.tuned;
   const graph::Plan& plan = tuned.plans[run.written].plan;
@@ -68,10 +83,7 @@ Facts facts_of_run(const ModelRun& run) {
                   "building {:.1f} s",
                   run.importing_s, seconds_of(run.passes), tuned.predicting_s, tuned.planning_s,
                   run.building_s));
-  if (run.rounding_error)
-    facts.emplace_back("rounding", fmt::format("outputs on random inputs differ from those in f32 "
-                                               "by {:.1e} of the largest element at most",
-                                               *run.rounding_error));
+  if (run.rounding_error) facts.emplace_back("rounding", rounding_text(*run.rounding_error));
   for (const auto& [name, text] : facts_of(run.model, 0)) facts.emplace_back(name, text);
   if (const size_t unverified = run.unverified[run.written]; unverified > 0)
     facts.emplace_back("not verified",
@@ -123,8 +135,7 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
           {"predicting_s", tuned.predicting_s},
           {"planning_s", tuned.planning_s},
           {"building_s", run.building_s},
-          {"rounding_error",
-           run.rounding_error ? nlohmann::json(*run.rounding_error) : nlohmann::json()},
+          {"rounding_error", rounding_json(run.rounding_error)},
           {"dimensions", run.dimensions}};
 }
 

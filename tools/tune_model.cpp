@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -12,6 +11,7 @@
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "graph/passes.h"
+#include "tools/difference.h"
 #include "tools/gpu_targets.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
@@ -420,34 +420,19 @@ Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint
   return outputs;
 }
 
-double number_at(const dsl::Array& array, int64_t i) {
-  return is_float(array.type) ? array.get_float(i) : static_cast<double>(array.get_int(i));
-}
-
-/// The largest difference of an element, relative to the largest element of its output.
-double largest_difference(const std::vector<dsl::Array>& outputs,
-                          const std::vector<dsl::Array>& expected) {
-  double worst = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    double difference = 0, largest = 0;
-    for (int64_t j = 0; j < expected[i].size(); ++j) {
-      const double value = number_at(expected[i], j);
-      difference = std::max(difference, std::abs(number_at(outputs[i], j) - value));
-      largest = std::max(largest, std::abs(value));
-    }
-    if (largest > 0) worst = std::max(worst, difference / largest);
-  }
-  return worst;
-}
-
 /// Runs the network beside the model in f32, whose kernels are those that are known or predicted.
 Status compare_precision(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
                          const Site& site, Workshop& shop) {
   TuneFlags as_declared = flags;
   as_declared.precision = "f32";
+  as_declared.left_out = run.left_out;
   const tuner::Environment& environment = shop.environment;
   TW_TRY(ModelRun wide,
          imported_run(as_declared, run.dimensions, site.target, here, *environment.interrupts));
+  if (graph::to_text(*wide.graph) == graph::to_text(*run.graph)) {
+    run.rounding_error = 0;
+    return {};
+  }
   TW_RETURN_IF_ERROR(plan_unmeasured(wide, as_declared, here, site, environment));
   TW_TRY(tuner::BuiltModel built, build(wide, 0, shop, environment));
   TW_TRY(const PlacedModels placed, load_all({run.model, std::move(built.file)}, shop));
@@ -468,8 +453,10 @@ Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundi
   TW_RETURN_IF_ERROR(build_variants(tuned, shop, site.farm));
   const bool runs_here = shop.target.missing.empty() && !site.farm;
   if (flags.precision == "f32" || !runs_here || shop.environment.interrupted()) return {};
+  // The file is written: what fails here leaves out the comparison alone.
   for (ModelRun& run : tuned.runs)
-    TW_RETURN_IF_ERROR(compare_precision(run, flags, here, site, shop));
+    if (const Status compared = compare_precision(run, flags, here, site, shop); !compared)
+      note(fmt::format("not compared with f32: {}", compared.error().message));
   return {};
 }
 

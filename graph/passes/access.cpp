@@ -23,6 +23,19 @@ using dsl::Stage;
 // memory need more.
 constexpr double least_reads = 8;
 
+bool is_along(const Read& read, const std::string& axis) {
+  return std::ranges::any_of(read.indices,
+                             [&](const Expr& index) { return dsl::uses_var(index, axis); });
+}
+
+/// True if the axis is an index by itself, so that a layout can let its elements be neighbours.
+bool is_index(const Read& read, const std::string& axis) {
+  return std::ranges::any_of(read.indices, [&](const Expr& index) {
+    const dsl::Var* variable = index.as<dsl::Var>();
+    return variable && variable->name == axis;
+  });
+}
+
 /// True if the indices are literals and axes, and the axes are in increasing order.
 bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
   size_t next = 0;
@@ -191,6 +204,8 @@ int count_reads(const Expr& expr, const std::string& tensor) {
   return count;
 }
 
+bool is_choice(const Expr& expr) { return count_moved(expr, "").has_value(); }
+
 std::optional<int> count_moved(const Expr& expr, const std::string& tensor) {
   if (const Read* read = expr.as<Read>()) return read->tensor == tensor ? 1 : 0;
   if (expr.as<dsl::Const>()) return 0;
@@ -198,6 +213,33 @@ std::optional<int> count_moved(const Expr& expr, const std::string& tensor) {
   if (!select || dsl::reads_tensors(select->condition)) return std::nullopt;
   const auto a = count_moved(select->a, tensor), b = count_moved(select->b, tensor);
   return a && b ? std::optional(*a + *b) : std::nullopt;
+}
+
+const Read* factor_read(const Expr& factor) {
+  if (const dsl::Cast* cast = factor.as<dsl::Cast>())
+    return size_bytes(cast->a.type()) < size_bytes(cast->type) ? factor_read(cast->a) : nullptr;
+  const dsl::Select* guard = factor.as<dsl::Select>();
+  if (guard && !dsl::is_zero_bytes(guard->b)) return nullptr;
+  return guard ? factor_read(guard->a) : factor.as<Read>();
+}
+
+std::optional<std::pair<const Read*, const Read*>> factors_of(const Stage& stage) {
+  const Binary* product = stage.body.as<Binary>();
+  if (stage.combine != dsl::Combine::Sum || stage.scan || !product || product->op != BinaryOp::Mul)
+    return std::nullopt;
+  const Read *a = factor_read(product->a), *b = factor_read(product->b);
+  if (!a || !b) return std::nullopt;
+  return std::pair(a, b);
+}
+
+bool has_dot_products(const Stage& stage, const Read& data, const Read& weights) {
+  const auto longest = std::ranges::max_element(stage.reduction, {}, &Axis::extent);
+  if (longest == stage.reduction.end() || longest->extent < 4 || longest->extent % 2 != 0 ||
+      !is_index(data, longest->name) || !is_index(weights, longest->name))
+    return false;
+  return std::ranges::any_of(stage.axes, [&](const Axis& axis) {
+    return axis.extent > 1 && is_index(weights, axis.name) && !is_along(data, axis.name);
+  });
 }
 
 bool reads_repeatedly(const Compute& compute, const dsl::Input& input) {

@@ -65,6 +65,9 @@ double elements_in(const std::vector<int64_t>& shape);
 /// The number of reads of the tensor in the expression.
 int count_reads(const dsl::Expr& expr, const std::string& tensor);
 
+/// True if the expression only chooses between reads and literals.
+bool is_choice(const dsl::Expr& expr);
+
 /// The number of reads of the tensor in an expression that only chooses between reads and literals;
 /// nullopt for other expressions.
 std::optional<int> count_moved(const dsl::Expr& expr, const std::string& tensor);
@@ -73,6 +76,18 @@ std::optional<int> count_moved(const dsl::Expr& expr, const std::string& tensor)
 /// loses more by converting them from floats of 16 bits than it gains by the smaller memory. A
 /// product of one row reads each weight once, and waits for memory.
 bool reads_repeatedly(const dsl::Compute& compute, const dsl::Input& input);
+
+/// The read of a factor, which may be widened, and padded by zeros; nullptr for other factors.
+const dsl::Read* factor_read(const dsl::Expr& factor);
+
+/// The factors of a sum of products, as factor_read() finds them. nullopt for other stages, and for
+/// scans.
+std::optional<std::pair<const dsl::Read*, const dsl::Read*>> factors_of(const dsl::Stage& stage);
+
+/// True if kernels compute a sum of products of data and weights by dot products, where the target
+/// has them for the types of both: lanes lie along an axis of the weights alone, and each of them
+/// sums neighbours along the longest reduction.
+bool has_dot_products(const dsl::Stage& stage, const dsl::Read& data, const dsl::Read& weights);
 
 /// The read of the tensor in the expression; nullptr where there is none or several.
 const dsl::Read* only_read(const dsl::Expr& expr, const std::string& tensor);

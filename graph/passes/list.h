@@ -22,7 +22,7 @@ Result<Graph> narrow_products(const Graph& graph);
 Result<Graph> fold_constants(const Graph& graph, const PassOptions& options = {});
 
 /// Tensors of 16-bit floats of which products read each element several times are f32 with the same
-/// values, but for inputs and outputs of the graph and types that the target multiplies.
+/// values, but for inputs and outputs of the graph and dot products of the target.
 Result<Graph> widen_factors(const Graph& graph, const PassOptions& options = {});
 
 /// No operator copies a tensor unchanged, but for outputs of the graph that are no operator's own;

@@ -199,12 +199,10 @@ class ProductNarrower {
     if (!is_fast(op) || op.outputs.size() != 1 || !has_reduction(op.workload.compute)) return {};
     Spelled spelled = in_canonical_names(op);
     const Stage& sum = spelled.compute.stages.front();
-    const Binary* product = sum.body.as<Binary>();
-    if (sum.combine != dsl::Combine::Sum || sum.scan || sum.type != Float32 || !product ||
-        product->op != BinaryOp::Mul)
-      return {};
-    const Read *a = factor_read(product->a), *b = factor_read(product->b);
-    if (!a || !b || a->tensor == b->tensor || !is_read_once(spelled.compute, *a) ||
+    const auto reads = factors_of(sum);
+    if (!reads || sum.type != Float32) return {};
+    const auto [a, b] = *reads;
+    if (a->tensor == b->tensor || !is_read_once(spelled.compute, *a) ||
         !is_read_once(spelled.compute, *b))
       return {};
     const auto first = dequantized_behind(bound_to(spelled, a->tensor));
@@ -217,13 +215,6 @@ class ProductNarrower {
       return {};
     if (x->channel && y->channel) return {};
     return rewrite(i, std::move(spelled), *x, *y);
-  }
-
-  /// The read of a factor, in a padding or not.
-  static const Read* factor_read(const Expr& factor) {
-    const dsl::Select* guard = factor.as<dsl::Select>();
-    if (guard && !dsl::is_zero_bytes(guard->b)) return nullptr;
-    return (guard ? guard->a : factor).as<Read>();
   }
 
   /// True if the sum reads the input, and no other stage.

@@ -8,8 +8,9 @@
 // Sums stay f32. A target that multiplies the type as it is gains by both factors, in products that
 // its instructions compute. Any target gains where a product waits for a constant from memory,
 // which then has half the bytes: only the constant is rounded there. Operators that only move
-// elements of a rounded tensor move numbers of 16 bits. Inputs and outputs of the graph keep their
-// types; products read a rounded copy of them.
+// elements to a rounded tensor move numbers of 16 bits. Inputs and outputs of the graph keep their
+// types, and so do tensors that other readers would convert again and again: operators with such
+// products read a rounded copy of them.
 
 #include <algorithm>
 #include <cmath>
@@ -31,43 +32,13 @@ using dsl::Read;
 using dsl::Select;
 using dsl::Stage;
 
-// Smaller constants stay in the caches between two calls. 64 KiB.
-constexpr double least_elements = 16384;
+// Smaller constants may stay in L2 between two calls. 256 KiB.
+constexpr double least_elements = 65536;
 
-/// The factors of a sum of products of an input and a constant, as numbers of inputs.
-struct Factors {
-  size_t data = 0, weights = 0;
-  const Read *of_data, *of_weights;
-};
-
-/// The read of a factor, in a padding of zeros or not.
-const Read* factor_read(const Expr& factor) {
-  const Select* guard = factor.as<Select>();
-  if (guard && !dsl::is_zero_bytes(guard->b)) return nullptr;
-  return (guard ? guard->a : factor).as<Read>();
-}
-
-bool is_along(const Read& read, const std::string& axis) {
-  return std::ranges::any_of(read.indices,
-                             [&](const Expr& index) { return dsl::uses_var(index, axis); });
-}
-
-/// True if lanes can lie along an axis of the weights alone, and each lane can sum two products.
-bool has_dot_products(const Stage& stage, const Factors& factors) {
-  const bool has_lanes = std::ranges::any_of(stage.axes, [&](const dsl::Axis& axis) {
-    return axis.extent > 1 && is_along(*factors.of_weights, axis.name) &&
-           !is_along(*factors.of_data, axis.name);
-  });
-  return has_lanes && std::ranges::any_of(stage.reduction, [&](const dsl::Axis& axis) {
-           return axis.extent % 2 == 0 && is_along(*factors.of_weights, axis.name) &&
-                  is_along(*factors.of_data, axis.name);
-         });
-}
-
-/// True if the operator only moves elements of its inputs.
-bool moves(const Operator& op) {
+/// True if the operator only chooses between elements of its inputs and literals.
+bool only_moves(const Operator& op) {
   const Stage* stage = only_stage(op);
-  return stage && stage->type == Float32 && count_moved(stage->body, "").has_value();
+  return stage && stage->type == Float32 && is_choice(stage->body);
 }
 
 /// The array in the type; nullopt where a number overflows.
@@ -88,8 +59,9 @@ class FactorRounder {
 
   Result<Graph> run() {
     result_ = {graph_.inputs, graph_.constants, {}, graph_.outputs};
-    for (size_t i = 0; i < graph_.operators.size(); ++i) choose(i);
-    if (rounded_.empty() && bound_.empty()) return graph_;
+    for (size_t i = 0; i < graph_.operators.size(); ++i) choose_products(i);
+    if (bound_.empty()) return graph_;
+    choose_data();
     follow_moves();
     for (const Port& port : graph_.inputs) TW_RETURN_IF_ERROR(add_copy(port.name));
     for (size_t i = 0; i < graph_.operators.size(); ++i) {
@@ -102,43 +74,30 @@ class FactorRounder {
   }
 
  private:
-  /// An input of an operator: their numbers.
+  /// The number of an operator, and of one of its inputs.
   using Place = std::pair<size_t, size_t>;
 
-  void choose(size_t i) {
+  /// Binds the rounded weights of products that gain by them, and notes their other factors.
+  void choose_products(size_t i) {
     const Operator& op = graph_.operators[i];
     if (!is_fast(op)) return;
     const Compute& compute = op.workload.compute;
     for (const Stage& stage : compute.stages) {
-      const auto factors = factors_of(op, stage);
-      if (!factors) continue;
-      const bool is_dot = multiplies_ && has_dot_products(stage, *factors);
-      const dsl::Input& weights = compute.inputs[factors->weights];
+      const auto factors = factors_of(stage);
+      if (!factors || stage.type != Float32) continue;
+      auto data = input_number(op, *factors->first), weights = input_number(op, *factors->second);
+      if (!data || !weights || *data == *weights) continue;
+      const bool is_swapped = is_constant(op.inputs[*data]);
+      if (is_swapped == is_constant(op.inputs[*weights])) continue;
+      if (is_swapped) std::swap(data, weights);
+      const bool is_dot =
+          multiplies_ && (is_swapped ? has_dot_products(stage, *factors->second, *factors->first)
+                                     : has_dot_products(stage, *factors->first, *factors->second));
+      const dsl::Input& input = compute.inputs[*weights];
       const bool waits =
-          elements_in(weights.shape) >= least_elements && !reads_repeatedly(compute, weights);
-      if (!is_dot && !waits) continue;
-      if (!bind_weights({i, factors->weights}) || !is_dot) continue;
-      const std::string& data = op.inputs[factors->data];
-      if (is_own(data)) {
-        rounded_.insert(data);
-      } else {
-        copies_.emplace(data, names_.make(data + ".rounded"));
-        bound_[{i, factors->data}] = copies_.at(data);
-      }
+          elements_in(input.shape) >= least_elements && !reads_repeatedly(compute, input);
+      if ((is_dot || waits) && bind_weights({i, *weights}) && is_dot) data_.insert({i, *data});
     }
-  }
-
-  std::optional<Factors> factors_of(const Operator& op, const Stage& stage) const {
-    const dsl::Binary* product = stage.body.as<dsl::Binary>();
-    if (stage.combine != dsl::Combine::Sum || stage.scan || stage.type != Float32 || !product ||
-        product->op != dsl::BinaryOp::Mul)
-      return std::nullopt;
-    const Read *a = factor_read(product->a), *b = factor_read(product->b);
-    if (!a || !b) return std::nullopt;
-    const auto i = input_number(op, *a), j = input_number(op, *b);
-    if (!i || !j || *i == *j || is_constant(op.inputs[*i]) == is_constant(op.inputs[*j]))
-      return std::nullopt;
-    return is_constant(op.inputs[*j]) ? Factors{*i, *j, a, b} : Factors{*j, *i, b, a};
   }
 
   /// The number of the input of f32 that is read; nullopt for stages and other types.
@@ -151,12 +110,8 @@ class FactorRounder {
   }
 
   bool is_constant(const std::string& tensor) const { return graph_.constants.contains(tensor); }
-  /// True if an operator writes the tensor, and it is no output of the graph.
-  bool is_own(const std::string& tensor) const {
-    return uses_.writer(tensor) && !uses_.is_output(tensor);
-  }
 
-  /// False where the weights overflow.
+  /// Binds an input to rounded weights, which are made once; false where they would overflow.
   bool bind_weights(Place place) {
     const std::string& weights = graph_.operators[place.first].inputs[place.second];
     const auto [known, is_new] = weights_.try_emplace(weights);
@@ -171,49 +126,79 @@ class FactorRounder {
     return true;
   }
 
-  /// Rounds what is moved to rounded tensors, and what rounded tensors are moved to.
-  void follow_moves() {
-    std::vector<std::string> left(rounded_.begin(), rounded_.end());
-    const auto add = [&](const std::string& tensor) {
-      if (is_own(tensor) && rounded_.insert(tensor).second) left.push_back(tensor);
-    };
-    while (!left.empty()) {
-      const std::string tensor = std::move(left.back());
-      left.pop_back();
-      const Operator& writer = graph_.operators[*uses_.writer(tensor)];
-      if (moves(writer)) std::ranges::for_each(writer.inputs, add);
-      for (const size_t reader : uses_.readers(tensor))
-        if (moves(graph_.operators[reader])) add(graph_.operators[reader].outputs.front());
+  /// Rounds the data of products where they are written, or binds the products to a copy.
+  void choose_data() {
+    for (const Place& place : data_) {
+      const Operator& op = graph_.operators[place.first];
+      const std::string& tensor = op.inputs[place.second];
+      if (can_round(tensor)) {
+        rounded_.insert(tensor);
+        continue;
+      }
+      const auto [copy, is_new] = copies_.try_emplace(tensor);
+      if (is_new)
+        copy->second = {names_.make(tensor + ".rounded"),
+                        op.workload.compute.inputs[place.second].shape};
+      bound_[place] = copy->second.name;
     }
   }
 
-  /// Adds the rounded copy of an input or output of the graph, if a product reads it.
+  /// True if an operator writes the tensor, which is no output of the graph, and no reader loses
+  /// much by converting it.
+  bool can_round(const std::string& tensor) const {
+    const auto writer = uses_.writer(tensor);
+    if (!writer || uses_.is_output(tensor) || !is_fast(graph_.operators[*writer])) return false;
+    return std::ranges::all_of(uses_.readers(tensor), [&](size_t reader) {
+      const Operator& op = graph_.operators[reader];
+      if (!is_fast(op)) return false;
+      for (size_t k = 0; k < op.inputs.size(); ++k)
+        if (op.inputs[k] == tensor && !data_.contains({reader, k}) &&
+            reads_repeatedly(op.workload.compute, op.workload.compute.inputs[k]))
+          return false;
+      return true;
+    });
+  }
+
+  /// Rounds what is moved to rounded tensors, and tensors that only rounded ones are moved to.
+  void follow_moves() {
+    for (size_t i = graph_.operators.size(); i-- > 0;) {
+      const Operator& op = graph_.operators[i];
+      if (!only_moves(op) || !rounded_.contains(op.outputs.front())) continue;
+      for (const std::string& tensor : op.inputs)
+        if (can_round(tensor)) rounded_.insert(tensor);
+    }
+    for (const Operator& op : graph_.operators)
+      if (only_moves(op) && can_round(op.outputs.front()) &&
+          std::ranges::all_of(op.inputs, [&](const auto& t) { return rounded_.contains(t); }))
+        rounded_.insert(op.outputs.front());
+  }
+
+  /// Adds the rounded copy of a tensor, if there is one.
   Status add_copy(const std::string& tensor) {
     const auto copy = copies_.find(tensor);
     if (copy == copies_.end()) return {};
-    const auto& [reader, input] = std::ranges::find_if(bound_, [&](const auto& bound) {
-                                    return bound.second == copy->second;
-                                  })->first;
-    const Compute& compute = graph_.operators[reader].workload.compute;
+    const auto& [name, shape] = copy->second;
     Stage stage{"out", type_, {}, {}, dsl::Combine::None, {}, ""};
-    std::vector<Expr> indices;
-    for (const int64_t extent : compute.inputs[input].shape) {
+    for (const int64_t extent : shape)
       stage.axes.push_back({"i" + std::to_string(stage.axes.size()), extent});
-      indices.push_back(dsl::var(stage.axes.back().name));
-    }
-    stage.body = dsl::cast(type_, dsl::read("in", indices, Float32));
-    Compute rounding{
-        {{"in", Float32, compute.inputs[input].shape, false, ""}}, {std::move(stage)}, {"out"}};
-    TW_TRY(Operator op, make_operator(rounding, {tensor}, {copy->second}, result_.constants));
+    stage.body = dsl::cast(type_, dsl::read("in", variables_of(stage.axes), Float32));
+    const Compute rounding{{{"in", Float32, shape, false, ""}}, {std::move(stage)}, {"out"}};
+    TW_TRY(Operator op, make_operator(rounding, {tensor}, {name}, result_.constants));
     result_.operators.push_back(std::move(op));
     return {};
+  }
+
+  static std::vector<Expr> variables_of(const std::vector<dsl::Axis>& axes) {
+    std::vector<Expr> variables;
+    for (const dsl::Axis& axis : axes) variables.push_back(dsl::var(axis.name));
+    return variables;
   }
 
   Result<Operator> rewritten(size_t i) const {
     const Operator& op = graph_.operators[i];
     Compute compute = op.workload.compute;
     std::vector<std::string> tensors = op.inputs;
-    std::set<std::string> inputs;  // of the compute, that are rounded
+    std::set<std::string> inputs;  // rounded inputs of the compute
     for (size_t k = 0; k < tensors.size(); ++k) {
       const auto bound = bound_.find({i, k});
       if (bound == bound_.end() && !rounded_.contains(tensors[k])) continue;
@@ -232,11 +217,17 @@ class FactorRounder {
     return make_operator(compute, tensors, op.outputs, result_.constants, &op.workload);
   }
 
+  /// The expression, which converts what it reads of these inputs. A padding of zeros is one of
+  /// numbers of 16 bits, as tensor tiles have it.
   Expr with_rounded(const Expr& body, const std::set<std::string>& inputs) const {
     return dsl::transform(body, [&](const Expr& e) -> std::optional<Expr> {
       const Read* read = e.as<Read>();
-      if (!read || !inputs.contains(read->tensor)) return std::nullopt;
-      return dsl::cast(Float32, dsl::read(read->tensor, read->indices, type_));
+      if (read && inputs.contains(read->tensor))
+        return dsl::cast(Float32, dsl::read(read->tensor, read->indices, type_));
+      const Select* guard = e.as<Select>();
+      if (!guard || !dsl::is_zero_bytes(guard->b) || !guard->a.as<Cast>()) return std::nullopt;
+      const auto padded = as_rounded(e);
+      return padded ? std::optional(dsl::cast(Float32, *padded)) : std::nullopt;
     });
   }
 
@@ -252,22 +243,33 @@ class FactorRounder {
       return;
     }
     Stage behind{name + "_rounded", type_, stage.axes, {}, dsl::Combine::None, {}, ""};
-    std::vector<Expr> indices;
-    for (const dsl::Axis& axis : stage.axes) indices.push_back(dsl::var(axis.name));
-    behind.body = dsl::cast(type_, dsl::read(name, indices, Float32));
+    behind.body = dsl::cast(type_, dsl::read(name, variables_of(stage.axes), Float32));
     name = behind.name;
     compute.stages.push_back(std::move(behind));
   }
 
-  /// An f32 in the type. What only chooses between rounded numbers chooses between numbers of 16
-  /// bits.
+  /// Rounds a number of f32. A choice between numbers of 16 bits is one between them as they are.
   Expr rounded(const Expr& wide) const {
-    if (const Const* literal = wide.as<Const>()) return dsl::constant(type_, literal->float_value);
-    if (const Cast* cast = wide.as<Cast>(); cast && cast->a.type() == type_) return cast->a;
-    if (const Select* select = wide.as<Select>())
-      return dsl::select(select->condition, rounded(select->a), rounded(select->b));
+    if (const auto narrow = as_rounded(wide)) return *narrow;
     return dsl::cast(type_, wide);
   }
+
+  /// The number of 16 bits that an f32 was converted from; nullopt where it is none.
+  std::optional<Expr> as_rounded(const Expr& wide) const {
+    if (const Const* literal = wide.as<Const>()) return dsl::constant(type_, literal->float_value);
+    if (const Cast* cast = wide.as<Cast>())
+      return cast->a.type() == type_ ? std::optional(cast->a) : std::nullopt;
+    const Select* select = wide.as<Select>();
+    if (!select) return std::nullopt;
+    const auto a = as_rounded(select->a), b = as_rounded(select->b);
+    if (!a || !b) return std::nullopt;
+    return dsl::select(select->condition, *a, *b);
+  }
+
+  struct Copy {
+    std::string name;
+    std::vector<int64_t> shape;
+  };
 
   const Graph& graph_;
   const DType type_;
@@ -275,9 +277,10 @@ class FactorRounder {
   Uses uses_;
   FreshNames names_;
   Graph result_;
+  std::set<Place> data_;                        ///< factors of dot products beside their weights
   std::set<std::string> rounded_;               ///< tensors that operators write in 16 bits
   std::map<std::string, std::string> weights_;  ///< rounded constants; empty: it would overflow
-  std::map<std::string, std::string> copies_;   ///< of inputs and outputs of the graph
+  std::map<std::string, Copy> copies_;          ///< rounded copies of tensors that stay f32
   std::map<Place, std::string> bound_;          ///< inputs of products: the rounded tensor
 };
 

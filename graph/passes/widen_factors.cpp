@@ -130,10 +130,8 @@ class FactorWidener {
       for (const std::string& tensor : graph_.operators[i - 1].outputs)
         if (is_worth_it(tensor)) wide_.insert(tensor);
     for (const auto& [name, constant] : graph_.constants)
-      if (widens(constant.array->type) && is_worth_it(name)) wide_.insert(name);
+      if (is_half(constant.array->type) && is_worth_it(name)) wide_.insert(name);
   }
-
-  bool widens(DType type) const { return is_half(type) && !multiplied_.contains(type); }
 
   bool is_worth_it(const std::string& tensor) const {
     if (uses_.is_output(tensor)) return false;
@@ -150,10 +148,29 @@ class FactorWidener {
         const bool only_converts = std::ranges::all_of(
             compute.stages, [&](const Stage& s) { return converts(s.body, input.name); });
         if (!only_converts && !stays_wide) return false;
+        if (is_multiplied(compute, input)) return false;
         repeats = repeats || stays_wide || reads_repeatedly(compute, input);
       }
     }
     return repeats;
+  }
+
+  /// True if dot products of the target read the input.
+  bool is_multiplied(const Compute& compute, const dsl::Input& input) const {
+    const auto is_weight = [&](const Read& read) {
+      const dsl::Input* factor = compute.find_input(read.tensor);
+      return factor && factor->constant;
+    };
+    return multiplied_.contains(input.type) &&
+           std::ranges::any_of(compute.stages, [&](const Stage& stage) {
+             const auto factors = factors_of(stage);
+             if (!factors) return false;
+             const auto [a, b] = *factors;
+             if (a->type != b->type || (a->tensor != input.name && b->tensor != input.name))
+               return false;
+             return (is_weight(*b) && has_dot_products(stage, *a, *b)) ||
+                    (is_weight(*a) && has_dot_products(stage, *b, *a));
+           });
   }
 
   /// True if the tensor is a stage of 16 bits that no other stage reads.
@@ -162,7 +179,7 @@ class FactorWidener {
     const Compute& compute = op.workload.compute;
     const auto at = std::ranges::find(op.outputs, tensor) - op.outputs.begin();
     const Stage& stage = *compute.find_stage(compute.outputs[static_cast<size_t>(at)]);
-    return widens(stage.type) && stage.combine == dsl::Combine::None &&
+    return is_half(stage.type) && stage.combine == dsl::Combine::None &&
            compute.consumers(stage.name).empty();
   }
 

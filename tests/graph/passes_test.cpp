@@ -536,13 +536,79 @@ TEST(RoundFactors, LeavesWhatNoInstructionComputes) {
 }
 
 TEST(RoundFactors, RoundsWhatWaitsForMemoryOnAnyTarget) {
-  const Graph one_row = rounded(product_behind_another_operator(1, 128, 128), false);
+  const Graph one_row = rounded(product_behind_another_operator(1, 256, 256), false);
   EXPECT_THAT(operators_of(one_row),
-              HasSubstr("y = expr(x, w.rounded) fast input in0: f32[1, 128]; "
-                        "weight in1: bf16[128, 128]"));
+              HasSubstr("y = expr(x, w.rounded) fast input in0: f32[1, 256]; "
+                        "weight in1: bf16[256, 256]"));
   for (const Graph& graph :
-       {product_behind_another_operator(8, 128, 128), product_behind_another_operator(1, 128, 64)})
+       {product_behind_another_operator(8, 256, 256), product_behind_another_operator(1, 256, 128)})
     EXPECT_EQ(operators_of(rounded(graph, false)), operators_of(graph));
+}
+
+// Tensor tiles read paddings of numbers of 16 bits.
+TEST(RoundFactors, PadsNumbersOf16Bits) {
+  const Graph graph = graph_from(
+      "input a: f32[1, 4, 5, 5]\n"
+      "x = expr(a) fast input in0: f32[1, 4, 5, 5]; out: f32[a=1, b=4, c=5, d=5] = "
+      "in0[a, b, c, d] * 0.5\n"
+      "y = conv2d(x, w) n=1 c=4 h=5 w=5 k=6 r=3 s=3 pad=1 f32 fast\noutput y\n",
+      {{"w", normal_constant({6, 4, 3, 3})}});
+  EXPECT_THAT(operators_of(rounded(graph, true)), HasSubstr(", 0.0bf16)) * f32(in1["));
+}
+
+// An instruction sums neighbours: elements along a window and a stride are none, and the image of a
+// patch embedding is copied for nothing.
+TEST(RoundFactors, LeavesReductionsWithoutNeighbours) {
+  const Graph graph = graph_from(
+      "input a: f32[3, 32]\n"
+      "y = expr(a, w) fast input in0: f32[3, 32]; weight in1: f32[6, 3, 8]; "
+      "out: f32[a=6, b=4] = sum(c=3, r=8) in0[c, b * 8 + r] * in1[a, c, r]\noutput y\n",
+      {{"w", normal_constant({6, 3, 8})}});
+  EXPECT_EQ(operators_of(rounded(graph, true)), operators_of(graph));
+}
+
+// A product of two activations and a strict operator would convert x, too.
+TEST(RoundFactors, CopiesWhatOtherReadersNeedInF32) {
+  const std::string product =
+      "input a: f32[8, 4]\ninput b: f32[4, 64]\n"
+      "x = expr(a) fast input in0: f32[8, 4]; out: f32[a=8, b=4] = in0[a, b] * 0.5\n"
+      "y = expr(x, w) fast input in0: f32[8, 4]; weight in1: f32[4, 6]; "
+      "out: f32[a=8, b=6] = sum(k=4) in0[a, k] * in1[k, b]\n";
+  const std::string others[] = {
+      "z = expr(x, b) fast input in0: f32[8, 4]; input in1: f32[4, 64]; "
+      "out: f32[a=8, b=64] = sum(k=4) in0[a, k] * in1[k, b]\n",
+      "z = expr(x) strict input in0: f32[8, 4]; out: f32[a=8, b=4] = exp(in0[a, b])\n"};
+  for (const std::string& other : others) {
+    const Graph graph =
+        graph_from(product + other + "output y, z\n", {{"w", normal_constant({4, 6})}});
+    const std::string text = operators_of(rounded(graph, true));
+    EXPECT_THAT(text, HasSubstr("x.rounded = expr(x)"));
+    EXPECT_THAT(text, HasSubstr("y = expr(x.rounded, w.rounded)"));
+    EXPECT_THAT(text, HasSubstr(other.substr(0, 40)));
+  }
+}
+
+// Only what a product reads is rounded, not what stands beside it in a concatenation.
+TEST(RoundFactors, LeavesWhatIsMovedToWideTensors) {
+  const Graph graph = graph_from(
+      "input a: f32[4]\ninput u: f32[4]\n"
+      "x = expr(a) fast input in0: f32[4]; out: f32[a=4] = in0[a] * 0.5\n"
+      "v = expr(u) fast input in0: f32[4]; out: f32[a=4] = in0[a] * 0.3\n"
+      "y = expr(x, w) fast input in0: f32[4]; weight in1: f32[4, 6]; "
+      "out: f32[a=6] = sum(k=4) in0[k] * in1[k, a]\n"
+      "c = expr(x, v) fast input in0: f32[4]; input in1: f32[4]; out: f32[a=8] = "
+      "select(a < 4, in0[min(a, 3)], in1[max(a - 4, 0)])\n"
+      "z = expr(c) fast input in0: f32[8]; out: f32[a=8] = exp(in0[a])\noutput y, z\n",
+      {{"w", normal_constant({4, 6})}});
+  const std::string text = operators_of(rounded(graph, true));
+  EXPECT_THAT(text, HasSubstr("out: bf16[a=4] = bf16(in0[a] * 0.5)"));
+  EXPECT_THAT(text, HasSubstr("v = expr(u) fast input in0: f32[4]; out: f32[a=4]"));
+  EXPECT_THAT(text, HasSubstr("z = expr(c) fast input in0: f32[8]"));
+}
+
+TEST(RoundFactors, KeepsWhatRandomGraphsCompute) {
+  for (uint64_t seed = 1; seed <= 40; ++seed)
+    rounded(RandomGraph(seed).make(4 + static_cast<int>(seed % 16)), true);
 }
 
 TEST(RoundFactors, MovesNumbersOf16Bits) {
@@ -584,15 +650,31 @@ TEST(RoundFactors, LeavesWeightsThatWouldOverflow) {
 }
 
 TEST(RoundFactors, NeedsAPrecision) {
-  const Graph graph = product_behind_another_operator(1, 128, 128);
+  const Graph graph = product_behind_another_operator(1, 256, 256);
   EXPECT_EQ(after("round_factors", graph), operators_of(graph));
 }
 
-TEST(WidenFactors, LeavesTypesThatTheTargetMultiplies) {
-  const Graph graph = half_product(8);
-  const auto left = pass_of("widen_factors").apply(graph, {.multiplied = {Float16}});
-  ASSERT_TRUE(left);
-  EXPECT_EQ(operators_of(*left), operators_of(graph));
+TEST(WidenFactors, LeavesFactorsOfDotProducts) {
+  const auto widened = [](const std::string& product, std::set<DType> multiplied) {
+    dsl::Array weights = dsl::Array::make(BFloat16, {6, 8}).value();
+    const Graph graph = graph_from(
+        "input a: bf16[8, 8]\n"
+        "x = expr(a) fast input in0: bf16[8, 8]; out: bf16[a=8, b=8] = bf16(f32(in0[a, b]) * "
+        "0.3)\n"
+        "y = expr(x, w) fast input in0: bf16[8, 8]; weight in1: bf16[6, 8]; " +
+            product + "\noutput y\n",
+        {{"w", make_constant(std::move(weights))}});
+    const auto passed =
+        pass_of("widen_factors").apply(graph, {.multiplied = std::move(multiplied)});
+    EXPECT_TRUE(passed);
+    return operators_of(*passed) != operators_of(graph);
+  };
+  const std::string dense = "out: f32[a=8, b=6] = sum(k=8) f32(in0[a, k]) * f32(in1[b, k])";
+  const std::string depthwise = "out: f32[a=6, b=8] = sum(k=8) f32(in0[a, k]) * f32(in1[a, k])";
+  EXPECT_TRUE(widened(dense, {}));
+  EXPECT_TRUE(widened(dense, {Float16}));
+  EXPECT_FALSE(widened(dense, {BFloat16}));
+  EXPECT_TRUE(widened(depthwise, {BFloat16}));
 }
 
 // ---- narrow_products ----------------------------------------------------------------------------
@@ -1564,6 +1646,10 @@ Graph as_body(const Graph& body) {
   }
   graph.loops = {loop};
   return graph;
+}
+
+TEST(Loops, RoundedBodiesKeepTheirResults) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) rounded(as_body(RandomGraph(seed).make(10)), true);
 }
 
 TEST(Loops, RandomBodiesKeepTheirResults) {

@@ -180,23 +180,25 @@ class NetworksTest(program.ProgramTest):
 
     def test_a_pass_that_is_left_out_changes_no_result(self):
         whole = self.plan()
-        apart = self.plan("--no-pass", whole["passes"][-1]["name"])
-        names = [p["name"] for p in apart["passes"]]
-        self.assertNotIn(whole["passes"][-1]["name"], names)
+        changed = [p["name"] for p in whole["passes"] if p["operators_before"] != p["operators_after"]][-1]
+        apart = self.plan("--no-pass", changed)
+        self.assertNotIn(changed, [p["name"] for p in apart["passes"]])
+        self.assertGreater(apart["operators"], whole["operators"])
         self.expect_right_result()
 
     def test_weights_of_one_row_are_rounded(self):
         source = random.Random(1)
-        weights = [source.uniform(-1, 1) for _ in range(128 * 256)]
+        weights = [source.uniform(-1, 1) for _ in range(256 * 256)]
         (self.home / "row.onnx").write_bytes(onnx.model(
-            [onnx.node("MatMul", ["x", "w"], ["y"])], [onnx.tensor("w", [128, 256], weights)],
-            [onnx.port("x", [1, 128])], [onnx.port("y", [1, 256])]))
+            [onnx.node("MatMul", ["x", "w"], ["y"])], [onnx.tensor("w", [256, 256], weights)],
+            [onnx.port("x", [1, 256])], [onnx.port("y", [1, 256])]))
         plan = ["tune", "--model", "row.onnx", "--db", self.db, "--effort", "none", "--format", "json"]
         whole, rounded = self.json(*plan), self.json(*plan, "--precision", "bf16")
         self.assertIsNone(whole["rounding_error"])
         self.assertGreater(rounded["rounding_error"], 0)
         self.assertLess(rounded["rounding_error"], 2**-8)
-        self.assertEqual(whole["model"]["constant_bytes"], 2 * rounded["model"]["constant_bytes"])
+        # Packed columns may end in a padding.
+        self.assertGreater(whole["model"]["constant_bytes"], 1.7 * rounded["model"]["constant_bytes"])
         self.assertIn("differ from those in f32 by",
                       self.succeed(*plan[:-2], "--precision", "bf16").out)
         elsewhere = self.json(*plan, "--precision", "bf16", "--target", "arm-64-linux")
