@@ -47,6 +47,17 @@ bool takes(DType type, const dsl::Read& factor, const std::optional<Digit>& digi
   return values.least >= all.least && values.largest <= all.largest;
 }
 
+/// Vector instructions that multiply for one dot product.
+int multiplications(const DotInstruction& row) { return row.by_pairs ? 2 : 1; }
+
+/// A factor where it is not the 0 of a padding.
+Expr unpadded_factor(const Expr& factor) {
+  if (const dsl::Cast* cast = factor.as<dsl::Cast>())
+    return dsl::cast(cast->type, unpadded_factor(cast->a));
+  const dsl::Select* guard = factor.as<dsl::Select>();
+  return guard && dsl::is_zero_bytes(guard->b) ? guard->a : factor;
+}
+
 const Loop* only_vector(const Block& body) {
   const Loop* loop = body.size() == 1 ? body.front().as<Loop>() : nullptr;
   return loop && loop->kind == LoopKind::Vector ? loop : nullptr;
@@ -113,6 +124,27 @@ const DotInstruction* find_dot_instruction(const Target& target, const DotFactor
            (!row.by_pairs || limits_of(*factors.own, factors.digit).largest <= largest_of_pairs);
   });
   return found == std::end(rows) ? nullptr : found;
+}
+
+Expr unpadded(const Expr& product) {
+  const dsl::Binary* binary = product.as<dsl::Binary>();
+  if (!binary || binary->op != dsl::BinaryOp::Mul) return product;
+  return unpadded_factor(binary->a) * unpadded_factor(binary->b);
+}
+
+double dot_speed(const Target& target, const dsl::Stage& stage) {
+  double most = 1;
+  if (stage.combine != dsl::Combine::Sum) return most;
+  const Expr product = unpadded(stage.body);
+  for (const dsl::Axis& lanes : stage.axes)
+    for (const dsl::Axis& terms : stage.reduction) {
+      const auto factors = dot_factors(product, lanes.name, terms.name);
+      if (!factors) continue;
+      for (int64_t depth = 2; depth <= most_dot_depth; ++depth)
+        if (const DotInstruction* row = find_dot_instruction(target, *factors, stage.type, depth))
+          most = std::max(most, static_cast<double>(depth) / multiplications(*row));
+    }
+  return most;
 }
 
 bool multiplies(const Target& target, DType half) {

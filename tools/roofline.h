@@ -19,7 +19,7 @@ namespace tw::tools {
 
 struct Roofline {
   double latency_ns = 0, flops = 0;
-  double peak_gflops = 0;  ///< peak of the machine; 0: unknown
+  double peak_gflops = 0;  ///< of the machine, by its dot products if they apply; 0: unknown
   /// The steps by which the kernel computes by other operations than those that `flops` counts, as
   /// schedules::algorithm_text(); empty: it does not.
   std::string algorithm = {};
@@ -41,7 +41,8 @@ struct Roofline {
   bool is_memory_bound() const;
 };
 
-/// The roofline without the level's bandwidth, which is not measured.
+/// The roofline without the level's bandwidth, which is not measured. `peak_gflops` is that of
+/// tuner::peak_for(), which knows no dot products of processors, as records have it.
 Roofline roofline(const dsl::Workload& workload, const Target& target, int threads,
                   double latency_ns, double peak_gflops);
 

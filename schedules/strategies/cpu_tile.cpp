@@ -62,27 +62,12 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-/// A factor where it is not the 0 of a padding.
-Expr unpadded_factor(const Expr& factor) {
-  if (const dsl::Cast* cast = factor.as<dsl::Cast>())
-    return dsl::cast(cast->type, unpadded_factor(cast->a));
-  const dsl::Select* guard = factor.as<dsl::Select>();
-  return guard && dsl::is_zero_bytes(guard->b) ? guard->a : factor;
-}
-
-/// A product as the loops compute it that are within the padding on all sides.
-Expr unpadded(const Expr& body) {
-  const dsl::Binary* product = body.as<dsl::Binary>();
-  if (!product || product->op != dsl::BinaryOp::Mul) return body;
-  return unpadded_factor(product->a) * unpadded_factor(product->b);
-}
-
 /// True if tiles along the vector axis can be dot products of so many neighbours: one factor lies
 /// along the axis and is packed, and the target has the instruction.
 bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
                       const VectorAxis& vector, int64_t depth) {
   if (stage.combine != dsl::Combine::Sum || stage_plan.main_reduction.empty()) return false;
-  const Expr product = unpadded(stage.body);
+  const Expr product = unpadded(stage.body);  // as loops have it that are within the image
   const auto factors = dot_factors(product, vector.axis, stage_plan.main_reduction);
   if (!factors) return false;
   const std::string& own = factors->own->tensor;

@@ -37,7 +37,7 @@ std::string error_of(const std::string& compute, const std::string& text) {
 /// digit.
 std::string instruction(const std::string& target, DType shared, DType own, int64_t depth,
                         std::optional<Digit> digit = {}, DType accumulator = Int32) {
-  const dsl::Read a{"a", {}, shared}, b{"b", {}, own};
+  const dsl::Read a{"a", {}, shared, {}}, b{"b", {}, own, {}};
   const DotInstruction* found = find_dot_instruction(
       parse_target(target).value(), {&a, &b, std::move(digit)}, accumulator, depth);
   return found ? std::string(found->name) : "";

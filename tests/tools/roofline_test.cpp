@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/isa.h"
+#include "base/text.h"
 #include "tuner/device.h"
 
 namespace tw::tools {
@@ -46,6 +48,29 @@ TEST(Traffic, IsEachInputAndOutputOnce) {
       "expr fast input table: f32[1000000, 8]; input ids: i64[10]; "
       "out: f32[i=10, j=8] = table[clamp(ids[i], 0, 999999), j]");
   EXPECT_EQ(lookup.read_bytes, 10 * 8 * 4 + 10 * 8);
+}
+
+TEST(Roofline, ThePeakOfIntegersIsThatOfDotProducts) {
+  const auto peak = [](const std::string& product, const std::string& target) {
+    return roofline(workload_of("expr fast " + product), parse_target(target).value(), 1, 1, 100)
+        .peak_gflops;
+  };
+  const std::string bytes =
+      "input a: u8[6, 16]; weight b: i8[16, 24]; "
+      "c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])";
+  const std::string digits =
+      "input a: i8[6, 16]; weight b: u8[16, 24]; "
+      "c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * (i32(b[k, n]) & 15i32)";
+  const std::string halves =
+      "input a: bf16[6, 16]; weight b: bf16[16, 24]; "
+      "c: f32[m=6, n=24] = sum(k=16) f32(a[m, k]) * f32(b[k, n])";
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  EXPECT_EQ(peak(bytes, "x86-64-v3"), 200);   // vpmaddwd
+  EXPECT_EQ(peak(digits, "x86-64-v3"), 200);  // vpmaddubsw and vpmaddwd
+  EXPECT_EQ(peak(halves, "x86-64-v3"), 100);
+  EXPECT_EQ(peak(bytes, zen4), 400);
+  EXPECT_EQ(peak(halves, zen4), 200);
+  EXPECT_EQ(peak(bytes, "cuda:sm_80"), 100);
 }
 
 TEST(Roofline, WhatMovesBytesIsBoundByMemoryAndWhatComputesIsNot) {
