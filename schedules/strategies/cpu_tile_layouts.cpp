@@ -68,8 +68,8 @@ class LayoutChoice {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
       // Weights come a whole tile at a time; other packed operands a vector at a time. Prefetched
       // weights have to be contiguous. Those of a stage within loops of another one are read a
-      // panel after the other, too, and elements of one panel that are far apart would come from
-      // memory at half of its speed.
+      // panel after the other, too. Pieces of 1 KB, 128 KB apart, came from memory at half of its
+      // speed on a Zen 3.
       const bool has_panels = is_constant && (!is_root_ || is_prefetching());
       set(read.tensor, axes,
           {true, 1, is_constant ? config_.vectors * width_ : width_, has_panels, config_.dot});

@@ -80,6 +80,9 @@ class TheTable(unittest.TestCase):
         *_, one = zoo_table.parsed(WHEEL + '[quantized]\ntolerance = 0.1\nmodels = [{of = "det", form = "qdq"}]\n')
         self.assertEqual((one.name, one.origin, one.kind, one.shapes["x"], one.tolerance),
                          ("quantized/det_qdq", "ocr 1.2, quantized", "quantized", [1, 3, 640, 640], 0.1))
+        forms = "".join(f'{{of = "det", form = "{form}"}}, ' for form in zoo_table.FORMS)
+        *_, of_bits = zoo_table.parsed(WHEEL + f"[quantized]\ntolerance = 0.1\nmodels = [{forms}]\n")
+        self.assertEqual((of_bits.name, of_bits.form), ("quantized/det_4-bit", "4-bit"))
 
     def test_mistakes_are_one_line(self):
         for text, words in ((WHEEL.replace("shapes", "shape"), "[wheels.ocr] det: unknown: shape: expected"),

@@ -133,6 +133,42 @@ parallel out m.0
 )");
 }
 
+TEST(CpuTile, WeightsLieInTheOrderOfTheLoops) {
+  const Space space = space_of_workload("dense m=64 n=64 k=64 f32 fast", "x86-64-v3");
+  const auto steps = [&](const std::string& kblock) {
+    return steps_of(space,
+                    "out: cpu_tile vector=1 vectors=2 tile.m=4 tile.n=1 block=16 unroll=2 kblock=" +
+                        kblock + " outer_order=0 tasks=1 layout.in=0 layout.out=0");
+  };
+  EXPECT_THAT(steps("0"), HasSubstr("set_layout b NK16n\n"));
+  EXPECT_THAT(steps("2"), HasSubstr("set_layout b KN16k16n\n"));
+}
+
+// Each group of rows has a scale, and the sums of groups are made within the loops over columns.
+TEST(CpuTile, WeightsOfAStageWithinLoopsLieAPanelAfterTheOther) {
+  const auto compute = dsl::parse_compute(
+      "input x: f32[8, 32]; weight w: f32[8, 32, 64]; weight s: f32[8, 64]; "
+      "t: f32[g=8, n=64] = sum(k=32) x[g, k] * w[g, k, n]; "
+      "out: f32[n=64] = sum(g=8) t[g, n] * s[g, n]");
+  const auto space = Space::derive({.compute = compute.value()}, parse_target("x86-64-v3").value());
+  Random random(1);
+  int placed = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string steps = space.value().schedule(space.value().sample(random)).to_string();
+    const std::string step = "set_layout w ";
+    const size_t at = steps.find(step);
+    const bool is_placed = steps.find("compute_at t ") != std::string::npos;
+    if (at == std::string::npos || !is_placed || steps.find("vectorize t n") == std::string::npos)
+      continue;
+    const std::string layout =
+        steps.substr(at + step.size(), steps.find('\n', at) - at - step.size());
+    if (layout.back() == 'C') continue;  // one panel
+    ++placed;
+    EXPECT_EQ(layout.front(), 'C') << steps;
+  }
+  EXPECT_GT(placed, 10);
+}
+
 constexpr const char* pixels =
     "conv2d n=1 c=64 h=7 w=7 k=32 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 f32 fast";
 constexpr const char* pixels_tile =
