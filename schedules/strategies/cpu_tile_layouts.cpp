@@ -70,7 +70,9 @@ class LayoutChoice {
       // weights have to be contiguous. Those of a stage within loops of another one are read a
       // panel after the other, too. Pieces of 1 KB, 128 KB apart, came from memory at half of its
       // speed on a Zen 3.
-      const bool has_panels = is_constant && (!is_root_ || is_prefetching());
+      // Prepared weights have further dimensions, whose loops go around all panels.
+      const bool is_read_by_panels = !is_root_ && !is_prepared;
+      const bool has_panels = is_constant && (is_read_by_panels || is_prefetching());
       set(read.tensor, axes,
           {true, 1, is_constant ? config_.vectors * width_ : width_, has_panels, config_.dot});
     } else if (!uses_vector && !is_constant) {

@@ -531,7 +531,7 @@ TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
   ASSERT_NE(usual->choices[rows], 0) << alone;
   std::vector<db::Record> trials;
   Random random(11);
-  while (trials.size() < 120) {
+  while (trials.size() < 200) {
     Point point = space.sample(random);
     if (trials.size() % 2 == 0) point.choices[rows] = 0;
     const schedules::Schedule schedule = space.schedule(point);
