@@ -58,6 +58,22 @@ Expr unpadded_factor(const Expr& factor) {
   return guard && dsl::is_zero_bytes(guard->b) ? guard->a : factor;
 }
 
+/// dot_speed() for one stage.
+double stage_dot_speed(const Target& target, const dsl::Stage& stage) {
+  double most = 1;
+  if (stage.combine != dsl::Combine::Sum) return most;
+  const Expr product = unpadded(stage.body);
+  for (const dsl::Axis& lanes : stage.axes)
+    for (const dsl::Axis& terms : stage.reduction) {
+      const auto factors = dot_factors(product, lanes.name, terms.name);
+      if (!factors) continue;
+      for (int64_t depth = 2; depth <= most_dot_depth; ++depth)
+        if (const DotInstruction* row = find_dot_instruction(target, *factors, stage.type, depth))
+          most = std::max(most, static_cast<double>(depth) / multiplications(*row));
+    }
+  return most;
+}
+
 const Loop* only_vector(const Block& body) {
   const Loop* loop = body.size() == 1 ? body.front().as<Loop>() : nullptr;
   return loop && loop->kind == LoopKind::Vector ? loop : nullptr;
@@ -104,9 +120,10 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
                                       const std::string& term) {
   const dsl::Binary* binary = product.as<dsl::Binary>();
   if (!binary || binary->op != dsl::BinaryOp::Mul) return std::nullopt;
-  auto shared = factor_of(binary->a), own = factor_of(binary->b);
-  if (!shared || !own) return std::nullopt;
-  if (uses(shared->read->indices, lane)) std::swap(shared, own);
+  const auto a = factor_of(binary->a), b = factor_of(binary->b);
+  if (!a || !b) return std::nullopt;
+  const bool is_first_own = uses(a->read->indices, lane);
+  const std::optional<Factor>&shared = is_first_own ? b : a, &own = is_first_own ? a : b;
   if (uses(shared->read->indices, lane) || !uses(own->read->indices, lane)) return std::nullopt;
   if (!uses(shared->read->indices, term) || !uses(own->read->indices, term)) return std::nullopt;
   const std::optional<Digit>& digit = own->digit;
@@ -132,18 +149,10 @@ Expr unpadded(const Expr& product) {
   return unpadded_factor(binary->a) * unpadded_factor(binary->b);
 }
 
-double dot_speed(const Target& target, const dsl::Stage& stage) {
+double dot_speed(const Target& target, const dsl::Compute& compute) {
   double most = 1;
-  if (stage.combine != dsl::Combine::Sum) return most;
-  const Expr product = unpadded(stage.body);
-  for (const dsl::Axis& lanes : stage.axes)
-    for (const dsl::Axis& terms : stage.reduction) {
-      const auto factors = dot_factors(product, lanes.name, terms.name);
-      if (!factors) continue;
-      for (int64_t depth = 2; depth <= most_dot_depth; ++depth)
-        if (const DotInstruction* row = find_dot_instruction(target, *factors, stage.type, depth))
-          most = std::max(most, static_cast<double>(depth) / multiplications(*row));
-    }
+  for (const dsl::Stage& stage : compute.stages)
+    most = std::max(most, stage_dot_speed(target, stage));
   return most;
 }
 

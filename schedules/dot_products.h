@@ -63,9 +63,9 @@ const DotInstruction* find_dot_instruction(const Target& target, const DotFactor
 /// The product of a sum where its factors are not the 0 of a padding.
 Expr unpadded(const Expr& product);
 
-/// The number of terms of a sum of products that the target adds in the time of a multiply-add of a
-/// vector, by its fastest dot product for them; 1 for other stages and without such an instruction.
-double dot_speed(const Target& target, const dsl::Stage& stage);
+/// The number of terms of a sum that the target adds in the time of a multiply-add of a vector, by
+/// its fastest dot product for a stage of the compute; 1 without such an instruction.
+double dot_speed(const Target& target, const dsl::Compute& compute);
 
 /// True if the target multiplies two floats of this type of 16 bits as they are: processors by dot
 /// products, GPUs by tensor tiles.

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/result.h"
 #include "base/target.h"
 #include "graph/graph.h"

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -45,14 +44,6 @@ std::string speed_text(const Roofline& line) {
                      line.algorithm.empty() ? "" : " as if direct");
 }
 
-/// Terms of sums that dot products of the target add in the time of a multiply-add.
-double dot_speed(const dsl::Compute& compute, const Target& target) {
-  double most = 1;
-  for (const dsl::Stage& stage : compute.stages)
-    most = std::max(most, schedules::dot_speed(target, stage));
-  return most;
-}
-
 }  // namespace
 
 bool Roofline::is_memory_bound() const {
@@ -67,7 +58,7 @@ Roofline roofline(const dsl::Workload& workload, const Target& target, int threa
   Roofline line;
   line.latency_ns = latency_ns;
   line.flops = dsl::count_flops(workload.compute);
-  line.peak_gflops = peak_gflops * dot_speed(workload.compute, target);
+  line.peak_gflops = peak_gflops * schedules::dot_speed(target, workload.compute);
   line.traffic = dsl::compulsory_traffic(workload.compute);
   line.level = tuner::level_of(static_cast<int64_t>(line.traffic.bytes()), target, threads).name;
   return line;

@@ -232,7 +232,25 @@ std::optional<std::pair<const Read*, const Read*>> factors_of(const Stage& stage
   return std::pair(a, b);
 }
 
-bool has_dot_products(const Stage& stage, const Read& data, const Read& weights) {
+std::optional<WeightedSum> weighted_sum(const Operator& op, const Stage& stage,
+                                        const std::map<std::string, Constant>& constants) {
+  const auto factors = factors_of(stage);
+  if (!factors) return std::nullopt;
+  const std::vector<dsl::Input>& inputs = op.workload.compute.inputs;
+  const auto factor_of = [&](const Read* read) -> std::optional<WeightedSum::Factor> {
+    const auto input = std::ranges::find(inputs, read->tensor, &dsl::Input::name);
+    if (input == inputs.end()) return std::nullopt;
+    return WeightedSum::Factor{read, static_cast<size_t>(input - inputs.begin())};
+  };
+  const auto a = factor_of(factors->first), b = factor_of(factors->second);
+  if (!a || !b) return std::nullopt;
+  const bool is_first = constants.contains(op.inputs[a->input]);
+  if (is_first == constants.contains(op.inputs[b->input])) return std::nullopt;
+  return is_first ? WeightedSum{*b, *a} : WeightedSum{*a, *b};
+}
+
+bool has_dot_products(const Stage& stage, const WeightedSum& sum) {
+  const Read &data = *sum.data.read, &weights = *sum.weights.read;
   const auto longest = std::ranges::max_element(stage.reduction, {}, &Axis::extent);
   if (longest == stage.reduction.end() || longest->extent < 4 || longest->extent % 2 != 0 ||
       !is_index(data, longest->name) || !is_index(weights, longest->name))

@@ -84,10 +84,22 @@ const dsl::Read* factor_read(const dsl::Expr& factor);
 /// scans.
 std::optional<std::pair<const dsl::Read*, const dsl::Read*>> factors_of(const dsl::Stage& stage);
 
-/// True if kernels compute a sum of products of data and weights by dot products, where the target
-/// has them for the types of both: lanes lie along an axis of the weights alone, and each of them
-/// sums neighbours along the longest reduction.
-bool has_dot_products(const dsl::Stage& stage, const dsl::Read& data, const dsl::Read& weights);
+/// The factors of a sum of products of which one is a constant of the graph and the other is not.
+struct WeightedSum {
+  struct Factor {
+    const dsl::Read* read;
+    size_t input;  ///< its number
+  };
+  Factor data, weights;
+};
+/// nullopt for other stages, and where a factor is no input of the operator.
+std::optional<WeightedSum> weighted_sum(const Operator& op, const dsl::Stage& stage,
+                                        const std::map<std::string, Constant>& constants);
+
+/// True if kernels compute the sum by dot products, where the target has them for the types of both
+/// factors: lanes lie along an axis of the weights alone, and each of them sums neighbours along
+/// the longest reduction.
+bool has_dot_products(const dsl::Stage& stage, const WeightedSum& sum);
 
 /// The read of the tensor in the expression; nullptr where there is none or several.
 const dsl::Read* only_read(const dsl::Expr& expr, const std::string& tensor);

@@ -83,33 +83,18 @@ class FactorRounder {
     if (!is_fast(op)) return;
     const Compute& compute = op.workload.compute;
     for (const Stage& stage : compute.stages) {
-      const auto factors = factors_of(stage);
-      if (!factors || stage.type != Float32) continue;
-      auto data = input_number(op, *factors->first), weights = input_number(op, *factors->second);
-      if (!data || !weights || *data == *weights) continue;
-      const bool is_swapped = is_constant(op.inputs[*data]);
-      if (is_swapped == is_constant(op.inputs[*weights])) continue;
-      if (is_swapped) std::swap(data, weights);
-      const bool is_dot =
-          multiplies_ && (is_swapped ? has_dot_products(stage, *factors->second, *factors->first)
-                                     : has_dot_products(stage, *factors->first, *factors->second));
-      const dsl::Input& input = compute.inputs[*weights];
+      const auto sum = weighted_sum(op, stage, graph_.constants);
+      if (!sum || stage.type != Float32) continue;
+      const auto& [data, weights] = *sum;
+      if (data.read->type != Float32 || weights.read->type != Float32) continue;
+      const bool is_dot = multiplies_ && has_dot_products(stage, *sum);
+      const dsl::Input& input = compute.inputs[weights.input];
       const bool waits =
           elements_in(input.shape) >= least_elements && !reads_repeatedly(compute, input);
-      if ((is_dot || waits) && bind_weights({i, *weights}) && is_dot) data_.insert({i, *data});
+      if ((is_dot || waits) && bind_weights({i, weights.input}) && is_dot)
+        data_.insert({i, data.input});
     }
   }
-
-  /// The number of the input of f32 that is read; nullopt for stages and other types.
-  static std::optional<size_t> input_number(const Operator& op, const Read& read) {
-    const std::vector<dsl::Input>& inputs = op.workload.compute.inputs;
-    const auto found =
-        std::ranges::find_if(inputs, [&](const auto& input) { return input.name == read.tensor; });
-    if (found == inputs.end() || found->type != Float32) return std::nullopt;
-    return static_cast<size_t>(found - inputs.begin());
-  }
-
-  bool is_constant(const std::string& tensor) const { return graph_.constants.contains(tensor); }
 
   /// Binds an input to rounded weights, which are made once; false where they would overflow.
   bool bind_weights(Place place) {

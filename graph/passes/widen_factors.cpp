@@ -148,7 +148,7 @@ class FactorWidener {
         const bool only_converts = std::ranges::all_of(
             compute.stages, [&](const Stage& s) { return converts(s.body, input.name); });
         if (!only_converts && !stays_wide) return false;
-        if (is_multiplied(compute, input)) return false;
+        if (is_multiplied(op, input)) return false;
         repeats = repeats || stays_wide || reads_repeatedly(compute, input);
       }
     }
@@ -156,20 +156,15 @@ class FactorWidener {
   }
 
   /// True if dot products of the target read the input.
-  bool is_multiplied(const Compute& compute, const dsl::Input& input) const {
-    const auto is_weight = [&](const Read& read) {
-      const dsl::Input* factor = compute.find_input(read.tensor);
-      return factor && factor->constant;
-    };
+  bool is_multiplied(const Operator& op, const dsl::Input& input) const {
     return multiplied_.contains(input.type) &&
-           std::ranges::any_of(compute.stages, [&](const Stage& stage) {
-             const auto factors = factors_of(stage);
-             if (!factors) return false;
-             const auto [a, b] = *factors;
-             if (a->type != b->type || (a->tensor != input.name && b->tensor != input.name))
-               return false;
-             return (is_weight(*b) && has_dot_products(stage, *a, *b)) ||
-                    (is_weight(*a) && has_dot_products(stage, *b, *a));
+           std::ranges::any_of(op.workload.compute.stages, [&](const Stage& stage) {
+             const auto sum = weighted_sum(op, stage, graph_.constants);
+             if (!sum) return false;
+             const dsl::Read &data = *sum->data.read, &weights = *sum->weights.read;
+             return data.type == weights.type &&
+                    (data.tensor == input.name || weights.tensor == input.name) &&
+                    has_dot_products(stage, *sum);
            });
   }
 

@@ -67,7 +67,7 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
 bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
                       const VectorAxis& vector, int64_t depth) {
   if (stage.combine != dsl::Combine::Sum || stage_plan.main_reduction.empty()) return false;
-  const Expr product = unpadded(stage.body);  // as loops have it that are within the image
+  const Expr product = unpadded(stage.body);  // loops within the image have no guard
   const auto factors = dot_factors(product, vector.axis, stage_plan.main_reduction);
   if (!factors) return false;
   const std::string& own = factors->own->tensor;
