@@ -2,8 +2,11 @@
 #include "schedules/stage_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <unordered_set>
 
 #include "dsl/selection.h"
@@ -29,6 +32,9 @@ constexpr int64_t most_result_stride = 4;
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
+// A stage that unpacks constants is shared by the rows of a product from so many rows on, if an
+// element takes so many values: fewer rows are one or two tiles of registers.
+constexpr int64_t least_sharing_rows = 16, least_unpacking_values = 4;
 // Merging a stage copies all stages of the compute, 0.3 us each. This bound merges chains of five
 // thousand stages whole.
 constexpr size_t most_copied_stages = 15'000'000;
@@ -92,6 +98,68 @@ bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   return compared;
 }
 
+int64_t product_of(const std::vector<int64_t>& extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// Counts the values that one element of a stage needs: reads, and operations outside of indices.
+/// Equal values count once, as compilers compute them once.
+int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
+  const auto counted = [&](const auto&... operands) {
+    const bool is_new = known.insert(expr.hash()).second;
+    return is_new ? 1 + (int64_t{0} + ... + count_values(operands, known)) : 0;
+  };
+  return dsl::visit(
+      expr, [&](const dsl::Read&) { return counted(); },
+      [&](const dsl::Unary& u) { return counted(u.a); },
+      [&](const dsl::Cast& c) { return counted(c.a); },
+      [&](const dsl::Binary& b) { return counted(b.a, b.b); },
+      [&](const dsl::Select& s) { return counted(s.condition, s.a, s.b); },
+      always<dsl::Const, dsl::Var>(int64_t{0}));
+}
+
+int64_t count_values(const Stage& stage) {
+  std::unordered_set<size_t> known;
+  return count_values(stage.body, known);
+}
+
+/// True if the stage reads constants only, which take less memory than its elements.
+bool unpacks_constants(const Compute& compute, const Stage& stage) {
+  std::map<std::string, int64_t> bytes;
+  bool reads_constants = true;
+  for_each_read(stage.body, [&](const dsl::Read& read) {
+    const dsl::Input* input = compute.find_input(read.tensor);
+    reads_constants &= input && input->constant;
+    bytes[read.tensor] = product_of(compute.shape_of(read.tensor)) * size_bytes(read.type);
+  });
+  int64_t packed = 0;
+  for (const auto& [tensor, size] : bytes) packed += size;
+  return reads_constants && !bytes.empty() &&
+         packed < product_of(stage.shape()) * size_bytes(stage.type);
+}
+
+/// True if a sum reads the stage for many rows, each of which would unpack constants again.
+bool is_unpacked_for_rows(const Compute& compute, const Stage& stage,
+                          const std::vector<const Stage*>& readers) {
+  if (readers.size() != 1 || readers[0]->combine != Combine::Sum || reduces(stage)) return false;
+  int64_t products = product_of(readers[0]->shape());
+  for (const Axis& axis : readers[0]->reduction) products *= axis.extent;
+  return products >= least_sharing_rows * product_of(stage.shape()) &&
+         count_expensive(stage.body) == 0 && count_values(stage) >= least_unpacking_values &&
+         unpacks_constants(compute, stage);
+}
+
+/// The stages that unpack constants for many rows at each call. They are neither inlined nor
+/// prepared, so that the constants stay packed in memory. Threads of a GPU share what is inlined.
+std::set<std::string> unpacked_stages(const Compute& compute, const Target& target) {
+  std::set<std::string> unpacked;
+  if (target.is_gpu()) return unpacked;
+  Readers readers = readers_of(compute);
+  for (const Stage& stage : compute.stages)
+    if (is_unpacked_for_rows(compute, stage, readers[stage.name])) unpacked.insert(stage.name);
+  return unpacked;
+}
+
 /// True if recomputing the stage wherever it is read is cheap, and gives what is read.
 bool should_inline(const Compute& compute, const Stage& stage,
                    const std::vector<const Stage*>& readers) {
@@ -146,22 +214,6 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule, Planning& planni
   return std::nullopt;
 }
 
-/// Counts the values that one element of a stage needs: reads, and operations outside of indices.
-/// Equal values count once, as compilers compute them once.
-int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
-  const auto counted = [&](const auto&... operands) {
-    const bool is_new = known.insert(expr.hash()).second;
-    return is_new ? 1 + (int64_t{0} + ... + count_values(operands, known)) : 0;
-  };
-  return dsl::visit(
-      expr, [&](const dsl::Read&) { return counted(); },
-      [&](const dsl::Unary& u) { return counted(u.a); },
-      [&](const dsl::Cast& c) { return counted(c.a); },
-      [&](const dsl::Binary& b) { return counted(b.a, b.b); },
-      [&](const dsl::Select& s) { return counted(s.condition, s.a, s.b); },
-      always<dsl::Const, dsl::Var>(int64_t{0}));
-}
-
 /// Size of the readers of a stage before and after it is inlined into them.
 struct Growth {
   int64_t reads = 0;         ///< reads of the stage
@@ -172,19 +224,15 @@ struct Growth {
 };
 
 Growth growth_of(const Schedule& before, const Schedule& after, const std::string& inlined) {
-  const auto values = [](const Stage& stage) {
-    std::unordered_set<size_t> known;
-    return count_values(stage.body, known);
-  };
   const Compute &old = before.nest().compute, &now = after.nest().compute;
   Growth growth;
-  growth.values_before = values(*old.find_stage(inlined));
+  growth.values_before = count_values(*old.find_stage(inlined));
   growth.expensive_before = count_expensive(old.find_stage(inlined)->body);
   for (const Stage* reader : old.consumers(inlined)) {
     for_each_read(reader->body, [&](const dsl::Read& r) { growth.reads += r.tensor == inlined; });
     const Stage& grown = *now.find_stage(reader->name);
-    growth.values_before += values(*reader);
-    growth.values_after += values(grown);
+    growth.values_before += count_values(*reader);
+    growth.values_after += count_values(grown);
     growth.expensive_before += count_expensive(reader->body);
     growth.expensive_after += count_expensive(grown.body);
     growth.largest_body = std::max<int64_t>(growth.largest_body, grown.body.node().size);
@@ -214,12 +262,13 @@ bool can_inline(const Compute& compute, const Stage& stage,
 }
 
 /// Stages that are left when planning is over stay as they are.
-Schedule plan_prologue(Schedule schedule, const Compute& declared, Planning& planning) {
+Schedule plan_prologue(Schedule schedule, const Compute& declared,
+                       const std::set<std::string>& unpacked, Planning& planning) {
   const Compute compute = schedule.nest().compute;
   Readers readers = readers_of(compute);
   for (const Stage& stage : compute.stages) {
     // An algorithm decides itself which of its own stages are inlined.
-    if (!declared.find_stage(stage.name)) continue;
+    if (!declared.find_stage(stage.name) || unpacked.contains(stage.name)) continue;
     if (planning.is_over()) return schedule;
     planning.looks_at_one_of(schedule.nest().stages.size());
     // Inlining a stage adds readers to earlier stages only: those of this one are as declared.
@@ -570,10 +619,10 @@ std::vector<std::string> scratch_tensors(const Nest& nests) {
 
 /// Prepares the stages that read constants only. They cost calls nothing, so that no strategy and
 /// no decision concerns them.
-void prepare_constant_stages(Schedule& prologue) {
+void prepare_constant_stages(const std::set<std::string>& unpacked, Schedule& prologue) {
   for (size_t i = 0; i < prologue.nest().stages.size(); ++i) {
     const StageNest& stage = prologue.nest().stages[i];
-    if (!can_be_prepared(prologue.nest(), stage)) continue;
+    if (unpacked.contains(stage.stage.name) || !can_be_prepared(prologue.nest(), stage)) continue;
     const std::string name = stage.stage.name;
     const std::vector<NestLoop> loops = stage.loops;
     prologue.add(Prepare{name});
@@ -605,8 +654,9 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
                                 const Rewritten* rewritten) {
   const Compute& compute = problem.compute;
   Planning planning(stop);
-  Schedule prologue =
-      plan_prologue(rewritten ? rewritten->schedule : Schedule(compute), compute, planning);
+  const std::set<std::string> unpacked = unpacked_stages(compute, target);
+  Schedule prologue = plan_prologue(rewritten ? rewritten->schedule : Schedule(compute), compute,
+                                    unpacked, planning);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
@@ -615,7 +665,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
     layouts.emplace(tensor, std::move(layout));
   }
   if (prologue.error()) return tl::unexpected(*prologue.error());
-  prepare_constant_stages(prologue);
+  prepare_constant_stages(unpacked, prologue);
   ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state};
   if (rewritten) {
     plan.algorithm = rewritten->algorithm;

@@ -160,14 +160,16 @@ OfBlock of_block(const Parts& parts, Declaration& declaration) {
 }
 
 /// The product in floats. What a weight adds to its digit is the same in a block, so that kernels
-/// compute it once.
+/// compute it once. Weights are a stage of their own, so that many rows can share them.
 Tensor float_product(const Parts& parts, Declaration& declaration) {
   const OfBlock block = of_block(parts, declaration);
-  const Expr weight =
-      cast(Float32, packed_weight(parts, declaration)) * block.scale + -block.zero * block.scale;
-  return compute(
-      "product", {parts.m(), parts.n()},
-      sum({parts.block(), parts.byte(), parts.digit()}, element_of(parts, declaration) * weight));
+  const std::vector<Axis> in_column = {parts.block(), parts.byte(), parts.digit()};
+  const std::vector<Axis> axes = {parts.block(), parts.byte(), parts.digit(), parts.n()};
+  const Tensor weight = compute(
+      "unpacked", axes,
+      cast(Float32, packed_weight(parts, declaration)) * block.scale + -block.zero * block.scale);
+  return compute("product", {parts.m(), parts.n()},
+                 sum(in_column, element_of(parts, declaration) * weight.read_at(at(axes))));
 }
 
 /// The left factor in numbers of 8 bits, which share a scale in a block.

@@ -2,6 +2,7 @@
 // Stages that are computed when constants are loaded: what they may read, the programs that they
 // become, and that these compute what the compute means.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 namespace tw::schedules {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -196,6 +198,45 @@ out: f32[m=24, k=48] = p[m, k] / (t[k] + 1.0)
     }
     EXPECT_THAT(space.to_string(space.default_point()), Not(HasSubstr("t:"))) << target;
   }
+}
+
+// A product of `rows` rows by weights of 4 bits, which a stage of its own unpacks.
+std::string few_bits(int rows) {
+  return fmt::format(R"(
+input a: f32[{0}, 32]
+weight w: u8[16, 24]
+weight scale: f32[24]
+u: f32[i=16, d=2, n=24] = (f32(i32(w[i, n]) >> i32(d) * 4i32 & 15i32) - 8.0) * scale[n]
+p: f32[m={0}, n=24] = sum(i=16, d=2) a[m, i * 2 + d] * u[i, d, n]
+)",
+                     rows);
+}
+
+TEST(Prepare, ConstantsThatManyRowsShareAreUnpackedInEachCall) {
+  const dsl::Compute compute = constants_compute(few_bits(16));
+  const Space space = Space::derive(compute, *parse_target("x86-64-v3"));
+  Random random(1);
+  int within = 0, apart = 0;
+  for (int i = 0; i < 40; ++i) {
+    const Schedule schedule = space.schedule(space.sample(random));
+    const std::string text = schedule.to_string();
+    EXPECT_THAT(text, Not(AnyOf(HasSubstr("prepare u"), HasSubstr("inline u"))));
+    const auto program = schedule.program();
+    if (!program) continue;
+    (text.find("compute_at u p") == std::string::npos ? apart : within) += 1;
+    EXPECT_EQ(disagreement(compute, *program, 1, 1e-5), std::nullopt) << text;
+  }
+  EXPECT_GE(within, 5);
+  EXPECT_GE(apart, 5);
+}
+
+TEST(Prepare, ConstantsThatFewRowsShareAreUnpackedWhereTheyAreRead) {
+  const auto first_pick = [](int rows, const char* target) {
+    const Space space = Space::derive(constants_compute(few_bits(rows)), *parse_target(target));
+    return space.schedule(space.default_point()).to_string();
+  };
+  EXPECT_THAT(first_pick(15, "x86-64-v3"), HasSubstr("inline u"));
+  EXPECT_THAT(first_pick(64, "cuda:sm_90a"), HasSubstr("inline u"));
 }
 
 void expect_random_agreement(uint64_t first_seed, int64_t cases) {
