@@ -107,6 +107,20 @@ class Onnx(unittest.TestCase):
         for x in self.x, self.x[:1]:
             np.testing.assert_allclose(model(x), np.maximum(x @ self.weights, 0), rtol=1e-4, atol=1e-5)
 
+    def test_large_weights_are_rounded_where_that_is_asked_for(self):
+        random = np.random.default_rng(2)
+        weights = random.normal(size=(512, 512)).astype(np.float32)
+        x = random.normal(size=(M, 512)).astype(np.float32)
+        loaded = tw.onnx.loads(network(weights=weights))
+        rounded, exact = (loaded.tune(effort="none", precision=precision, db=self.folder / "none.db", progress=False)(x)
+                          for precision in ("bf16", "f32"))
+        np.testing.assert_allclose(exact, np.maximum(x @ weights, 0), rtol=1e-4, atol=1e-4)
+        error = np.abs(rounded - exact).max() / np.abs(exact).max()
+        self.assertGreater(error, 1e-5)
+        self.assertLess(error, 1e-2)
+        with self.assertRaisesRegex(tw.UsageError, "precision"):
+            loaded.tune(effort="none", precision="f8", progress=False)
+
     def test_what_is_wrong_has_its_exception(self):
         with self.assertRaisesRegex(tw.UnsupportedError, "NonSuch"):
             tw.onnx.loads(network(op="NonSuch"))
