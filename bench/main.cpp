@@ -15,9 +15,11 @@
 #include "base/text.h"
 #include "bench/ablation_mode.h"
 #include "bench/compare.h"
+#include "bench/corpus_mode.h"
 #include "bench/database.h"
 #include "bench/mode.h"
 #include "bench/planning.h"
+#include "bench/random_workloads.h"
 #include "bench/scoring.h"
 #include "bench/search_mode.h"
 #include "bench/throughput.h"
@@ -61,6 +63,11 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        "a table of workloads: resnet50_conv, odd_conv, gemm",
        {"expressions"}},
       {"expressions", Switch{&f.expressions}, "the operands are files with expressions"},
+      {"random",
+       Whole{&f.random, 0, 10'000},
+       "so many random workloads of each of --kinds, drawn by --seed",
+       {"suite", "expressions"}},
+      {"kinds", Text{&f.kinds}, "of --random and --corpus: conv,dense; default: all kinds"},
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"records", Whole{&f.records, 1'000, 100'000'000}, "that --database asks"},
       {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
@@ -89,16 +96,19 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s},
-       "time to search for each kernel, of --ablation for each network: 500ms, 60s, 5m"},
+       "time to search for each kernel, of --ablation for each network, of --corpus for all: "
+       "500ms, "
+       "60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
       {"strategies", Text{&f.strategies},
        "of --search: some of evolution,taught,blind,random,adams2019,tvm"},
       {"known", Path{&f.known},
        "of --search: a database; what it knows of other workloads teaches `taught`"},
-      {"trials", Whole{&f.trials, 0, INT64_MAX}, "of --search: at most so many for each search"},
+      {"trials", Whole{&f.trials, 0, INT64_MAX},
+       "of --search: at most so many for each search; of --corpus: for each workload"},
       {"plot", Path{&f.plot}, "of --search: draw the curves there, .svg or .png"},
       {"replay", Switch{&f.replay}, "of --search: on recorded trials, by default the own ones"},
-      {"record", Path{&f.record}, "of --search: append random trials there, to be replayed"},
+      {"record", Path{&f.record}, "of --search and --corpus: append trials there, to be replayed"},
       {"workloads", Path{&f.workloads}, "a folder of tables; default: the program's own"},
       {"output", Path{&f.output}, "write a summary of the results as JSON there too"},
       {"trace", Switch{&f.trace},
@@ -153,6 +163,17 @@ Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item
   return all;
 }
 
+Result<std::vector<Item>> random_items(const Flags& flags) {
+  TW_TRY(const std::vector<const Kind*> kinds, choose_kinds(flags.kinds));
+  std::vector<Item> items;
+  for (const Kind* kind : kinds)
+    for (int64_t number = 0; number < flags.random; ++number) {
+      TW_TRY(Item item, draw_item(*kind, static_cast<uint64_t>(flags.seed), number));
+      items.push_back(std::move(item));
+    }
+  return select(std::move(items), flags.only);
+}
+
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
   if (mode.takes_networks == flags.model.empty())
     return fail(ErrorCode::Usage,
@@ -161,6 +182,7 @@ Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
   if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
+  if (flags.random > 0) return random_items(flags);
   std::vector<Item> items;
   if (flags.expressions) {
     for (const std::string& path : flags.files) {
@@ -375,6 +397,9 @@ const std::vector<Mode>& modes() {
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
+      {"corpus", "gathers trials of random workloads, which the cost model is trained on",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
+       "", run_corpus, false, false},
       {"ablation", "what each way of choosing layouts and kernels saves in networks",
        on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
        "", run_ablation, true},

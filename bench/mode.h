@@ -21,6 +21,8 @@ namespace tw::bench {
 
 struct Flags {
   std::string suite, only, output;
+  int64_t random = 0;  ///< random workloads of each kind, instead of a suite
+  std::string kinds;   ///< of these and of --corpus
   bool trace = false;  ///< --output gets all details, not the summary
   bool expressions = false;
   std::vector<std::string> files;
@@ -40,7 +42,7 @@ struct Flags {
   int64_t records = 1'000'000;          ///< for --database
   std::string model;                    ///< for --ablation: networks, separated by commas
   std::vector<std::string> dimensions;  ///< of these: NAME=VALUE
-  // For --search.
+  // For --search and --corpus.
   std::string strategies, known, plot, record;
   int64_t trials = 0;
   bool replay = false;

@@ -62,7 +62,8 @@ Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
   TW_TRY(const auto schedule, schedules::parse_schedule(heading.workload.compute, text));
   TW_TRY(const auto program, schedule.program(schedules::limits_of(heading.target)));
   Sample sample;
-  TW_TRY(sample.features, cost_model::extract_features(program, heading.target, heading.threads));
+  TW_TRY(sample.features, cost_model::extract_features(program, heading.target, heading.threads,
+                                                       heading.workload.state));
   const double ns = json.at("ns").get<double>();
   if (!(ns > 0)) return fail(ErrorCode::Invalid, fmt::format("a latency of {} ns", ns));
   sample.throughput = 1 / ns;
@@ -74,7 +75,7 @@ Status read_line(const std::string& line, std::optional<Heading>& heading,
   const auto json = nlohmann::json::parse(line);
   if (json.contains("workload")) {
     TW_TRY(heading, parse_heading(json));
-    recordings.push_back({heading->workload.key(), {}, 0});
+    recordings.push_back({heading->workload.text(), {}, 0});
     return {};
   }
   if (!heading) return fail(ErrorCode::Invalid, "a trial without a workload before it");
@@ -144,7 +145,7 @@ Result<std::vector<Recording>> read_recordings(std::istream& in) {
 
 void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
                      int threads, std::span<const db::Record> records) {
-  const nlohmann::json heading = {{"workload", workload.key()},
+  const nlohmann::json heading = {{"workload", workload.text()},
                                   {"target", target.to_string()},
                                   {"machine", machine_text(target.machine)},
                                   {"threads", threads}};

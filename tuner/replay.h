@@ -33,7 +33,7 @@
 namespace tw::tuner {
 
 struct Recording {
-  std::string workload;                    ///< key
+  std::string workload;                    ///< its text
   std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns
   double best = 0;                         ///< the largest throughput
 };

@@ -172,6 +172,12 @@ std::vector<Point> whole(std::vector<Point> points, const StopToken& stop) {
   return points;
 }
 
+std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
+  std::vector<Point> pool;
+  for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
+  return pool;
+}
+
 class Evolution : public Search {
  public:
   explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
@@ -301,12 +307,6 @@ class Evolution : public Search {
     return rate(std::move(pool), score);
   }
 
-  static std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
-    std::vector<Point> pool;
-    for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
-    return pool;
-  }
-
   size_t pool_per_pick_;
 };
 
@@ -340,6 +340,30 @@ class RandomSearch : public Search {
     }
     return whole(std::move(picked), known.stop);
   }
+};
+
+/// Half of a proposal is that of evolution, the rest has points of all predicted speeds. A model
+/// that learns from such trials knows slow points too, and where it ranks points too high.
+class Spread : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
+    std::vector<Point> picked = evolution_.propose(space, known, score, (count + 1) / 2, random);
+    std::vector<Rated> pool = rate(random_pool(space, random, pool_per_pick * count), score);
+    sort_by(likely, pool);
+    const size_t others = count - std::min(picked.size(), count);
+    // Squares, so that good points are drawn more often than bad ones.
+    for (size_t i = 0; i < others && !pool.empty(); ++i) {
+      const double share = (static_cast<double>(i) + random.unit()) / static_cast<double>(others);
+      const auto rank = static_cast<size_t>(share * share * static_cast<double>(pool.size()));
+      if (std::ranges::find(picked, pool[rank].point) == picked.end())
+        picked.push_back(pool[rank].point);
+    }
+    return whole(std::move(picked), known.stop);
+  }
+
+ private:
+  Evolution evolution_{pool_per_pick};
 };
 
 /// Counts through the space of one algorithm after the other, the first decision fastest.
@@ -389,7 +413,8 @@ const std::vector<SearchInfo>& searches() {
       {"blind", "children of the best points, chosen by chance"},
       {"evolution", "children of the best points, chosen by the cost model (the default)"},
       {"grid", "counts through the space"},
-      {"random", "uniform samples"}};
+      {"random", "uniform samples"},
+      {"spread", "points that the cost model prefers, and points of all predicted speeds"}};
   return table;
 }
 
@@ -398,6 +423,7 @@ Result<std::unique_ptr<Search>> make_search(std::string_view name) {
   if (name == "blind") return std::make_unique<Blind>();
   if (name == "random") return std::make_unique<RandomSearch>();
   if (name == "grid") return std::make_unique<Grid>();
+  if (name == "spread") return std::make_unique<Spread>();
   std::vector<std::string> names;
   for (const SearchInfo& info : searches()) names.emplace_back(info.name);
   return fail(ErrorCode::Usage,

@@ -8,7 +8,8 @@
 // (Ansor, OSDI'20, section 5). Another share goes to the points with the highest upper confidence
 // bound of the score. Schedules that were fast for workloads like this one take half of the first
 // batch. Blind is evolution without the model: it chooses among the children at random. Random and
-// grid are baselines. Deterministic in the random source.
+// grid are baselines. Spread gathers trials for a model to learn from. Deterministic in the random
+// source.
 
 #include <cstdint>
 #include <functional>
@@ -60,7 +61,7 @@ class Search {
 /// (Problem::most_error). It is left out until a trial was measured: predictions are not verified.
 bool is_in_doubt(const schedules::Space& space, size_t algorithm);
 
-/// Names with one line each, for the command line: blind, evolution, grid, random.
+/// Names with one line each, for the command line: blind, evolution, grid, random, spread.
 struct SearchInfo {
   std::string_view name, summary;
 };

@@ -329,6 +329,33 @@ TEST(Search, AlgorithmsThatNeverWorkAreGivenUp) {
   EXPECT_TRUE(last.contains(1));
 }
 
+TEST(Search, SpreadProposesPointsOfAllPredictedSpeeds) {
+  const Space space = space_of_algorithms();
+  auto spread = *make_search("spread");
+  Random random(3);
+  const auto speed_of = [](const Point& point) {
+    int64_t number = 0;
+    for (const int choice : point.choices) number = (number * 31 + choice) % 1009;
+    return static_cast<double>(number % 10);
+  };
+  const Score score = [&](const std::vector<Point>& points) {
+    std::vector<Prediction> predictions;
+    for (const Point& point : points) predictions.emplace_back(speed_of(point));
+    return predictions;
+  };
+  const std::vector<Tried> nothing;
+  std::set<double> speeds;
+  std::set<Point> seen;
+  for (int i = 0; i < 4; ++i)
+    for (const Point& point : spread->propose(space, {nothing, {}}, score, 8, random)) {
+      seen.insert(point);
+      speeds.insert(speed_of(point));
+    }
+  EXPECT_GE(seen.size(), 24u);
+  EXPECT_TRUE(speeds.contains(9));
+  EXPECT_GE(speeds.size(), 6u);
+}
+
 // Its steps change decisions of one algorithm only: with those of others it would find nothing.
 TEST(Search, GridCountsThroughTheSpaceOfAnAlgorithm) {
   const Space space = space_of_algorithms();

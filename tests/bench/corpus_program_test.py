@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tilewright-bench --corpus: gathers recordings, goes on where it was stopped, and they replay."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["TW_TEST_PROGRAM"]
+
+
+class Corpus(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name, "corpus.jsonl")
+
+    def bench(self, *arguments):
+        return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+    def gather(self, budget):
+        done = self.bench("--corpus", "--record", self.file, "--kinds", "elementwise,reductions", "--trials", 2,
+                          "--budget", budget, "--seed", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line for line in map(json.loads, self.file.read_text().splitlines()) if "workload" in line]
+
+    def test_a_run_goes_on_where_the_one_before_was_stopped(self):
+        first = self.gather("2s")
+        whole = self.file.read_text()
+        self.file.write_text(whole + '{"ns": 12')  # a line that was not written whole
+        both = self.gather("4s")
+        self.assertTrue(self.file.read_text().startswith(whole))
+        self.assertGreater(len(both), len(first))
+        texts = [line["workload"] for line in both]
+        self.assertEqual(len(set(texts)), len(texts))
+        self.assertTrue(all(line["threads"] == 1 and line["machine"] for line in both))
+        replayed = self.bench("--search", "--replay", self.file, "--format", "json")
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+
+    def test_what_is_wrong_is_one_line(self):
+        self.file.write_text("no recording\n")
+        for arguments, words in (([], "--record"), (["--record", self.file], "is no file of recordings"),
+                                 (["--record", self.file, "--kinds", "convs"], "expected some of conv")):
+            done = self.bench("--corpus", "--budget", "1s", *arguments)
+            self.assertEqual(done.returncode, 5 if "no file" in words else 2, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
