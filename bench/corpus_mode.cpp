@@ -74,7 +74,7 @@ class Corpus {
   std::set<std::string> known_;
 };
 
-/// What the recordings of a run have in common.
+/// The workers and the machine of all recordings of a run.
 struct Gathering {
   const Call& call;
   int threads = 1;
