@@ -269,12 +269,6 @@ Status check_tensor(const std::string& name, DType type, const std::vector<int64
   return {};
 }
 
-double elements_of(const std::vector<int64_t>& shape) {
-  double elements = 1;
-  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
-  return elements;
-}
-
 /// Counts operations outside of indices.
 double operations(const Expr& expr) {
   const auto counted = [](const Expr& operand) {
@@ -444,6 +438,12 @@ size_t Stage::scanned_axis() const {
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i].name == scan->along) return i;
   TW_CHECK(false, "a valid scan is along an axis of its stage");
+}
+
+double elements_of(const std::vector<int64_t>& shape) {
+  double elements = 1;
+  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
+  return elements;
 }
 
 double evaluations_of(const Stage& stage) {

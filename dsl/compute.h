@@ -76,6 +76,9 @@ struct Stage {
   size_t scanned_axis() const;
 };
 
+/// Number of elements of a tensor of this shape.
+double elements_of(const std::vector<int64_t>& shape);
+
 /// Number of evaluations of the stage's body; of a scan, one for each element. The terms that data
 /// select from an axis (selection.h) count once for all of the axis.
 double evaluations_of(const Stage& stage);

@@ -2,9 +2,7 @@
 #include "schedules/stage_plan.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_set>
@@ -32,9 +30,10 @@ constexpr int64_t most_result_stride = 4;
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
-// A stage that unpacks constants is shared by the rows of a product from so many rows on, if an
-// element takes so many values: fewer rows are one or two tiles of registers.
-constexpr int64_t least_sharing_rows = 16, least_unpacking_values = 4;
+// The floats of packed constants, f32(w[k, n]) * scale[n], are computed once for all rows of a
+// product if that has so many rows, and if an element takes so many reads and operations.
+constexpr int64_t least_unpacking_values = 4;
+constexpr double least_sharing_rows = 16;
 // Merging a stage copies all stages of the compute, 0.3 us each. This bound merges chains of five
 // thousand stages whole.
 constexpr size_t most_copied_stages = 15'000'000;
@@ -98,10 +97,6 @@ bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   return compared;
 }
 
-int64_t product_of(const std::vector<int64_t>& extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
-}
-
 /// Counts the values that one element of a stage needs: reads, and operations outside of indices.
 /// Equal values count once, as compilers compute them once.
 int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
@@ -125,38 +120,40 @@ int64_t count_values(const Stage& stage) {
 
 /// True if the stage reads constants only, which take less memory than its elements.
 bool unpacks_constants(const Compute& compute, const Stage& stage) {
-  std::map<std::string, int64_t> bytes;
+  std::map<std::string, double> bytes;
   bool reads_constants = true;
   for_each_read(stage.body, [&](const dsl::Read& read) {
     const dsl::Input* input = compute.find_input(read.tensor);
     reads_constants &= input && input->constant;
-    bytes[read.tensor] = product_of(compute.shape_of(read.tensor)) * size_bytes(read.type);
+    bytes[read.tensor] = dsl::elements_of(compute.shape_of(read.tensor)) * size_bytes(read.type);
   });
-  int64_t packed = 0;
+  double packed = 0;
   for (const auto& [tensor, size] : bytes) packed += size;
   return reads_constants && !bytes.empty() &&
-         packed < product_of(stage.shape()) * size_bytes(stage.type);
+         packed < dsl::elements_of(stage.shape()) * size_bytes(stage.type);
 }
 
 /// True if a sum reads the stage for many rows, each of which would unpack constants again.
 bool is_unpacked_for_rows(const Compute& compute, const Stage& stage,
                           const std::vector<const Stage*>& readers) {
   if (readers.size() != 1 || readers[0]->combine != Combine::Sum || reduces(stage)) return false;
-  int64_t products = product_of(readers[0]->shape());
-  for (const Axis& axis : readers[0]->reduction) products *= axis.extent;
-  return products >= least_sharing_rows * product_of(stage.shape()) &&
+  return dsl::evaluations_of(*readers[0]) >= least_sharing_rows * dsl::elements_of(stage.shape()) &&
          count_expensive(stage.body) == 0 && count_values(stage) >= least_unpacking_values &&
          unpacks_constants(compute, stage);
 }
 
-/// The stages that unpack constants for many rows at each call. They are neither inlined nor
-/// prepared, so that the constants stay packed in memory. Threads of a GPU share what is inlined.
-std::set<std::string> unpacked_stages(const Compute& compute, const Target& target) {
+/// The declared stages of the compute that unpack constants for many rows at each call. They are
+/// neither inlined nor prepared, so that the constants stay packed in memory. There are none on
+/// GPUs, whose blocks of threads unpack an operand once, into shared memory.
+std::set<std::string> unpacked_stages(const Compute& compute, const Compute& declared,
+                                      const Target& target) {
   std::set<std::string> unpacked;
   if (target.is_gpu()) return unpacked;
   Readers readers = readers_of(compute);
   for (const Stage& stage : compute.stages)
-    if (is_unpacked_for_rows(compute, stage, readers[stage.name])) unpacked.insert(stage.name);
+    if (declared.find_stage(stage.name) &&
+        is_unpacked_for_rows(compute, stage, readers[stage.name]))
+      unpacked.insert(stage.name);
   return unpacked;
 }
 
@@ -654,9 +651,9 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
                                 const Rewritten* rewritten) {
   const Compute& compute = problem.compute;
   Planning planning(stop);
-  const std::set<std::string> unpacked = unpacked_stages(compute, target);
-  Schedule prologue = plan_prologue(rewritten ? rewritten->schedule : Schedule(compute), compute,
-                                    unpacked, planning);
+  Schedule prologue = rewritten ? rewritten->schedule : Schedule(compute);
+  const std::set<std::string> unpacked = unpacked_stages(prologue.nest().compute, compute, target);
+  prologue = plan_prologue(std::move(prologue), compute, unpacked, planning);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {

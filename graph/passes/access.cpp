@@ -189,12 +189,6 @@ std::optional<size_t> axis_number(const std::vector<Axis>& axes, const Expr& ind
   return std::nullopt;
 }
 
-double elements_in(const std::vector<int64_t>& shape) {
-  double elements = 1;
-  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
-  return elements;
-}
-
 int count_reads(const Expr& expr, const std::string& tensor) {
   int count = 0;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -263,7 +257,7 @@ bool has_dot_products(const Stage& stage, const WeightedSum& sum) {
 bool reads_repeatedly(const Compute& compute, const dsl::Input& input) {
   return std::ranges::any_of(compute.stages, [&](const Stage& stage) {
     return stage.combine != dsl::Combine::None && count_reads(stage.body, input.name) > 0 &&
-           dsl::evaluations_of(stage) >= least_reads * elements_in(input.shape);
+           dsl::evaluations_of(stage) >= least_reads * dsl::elements_of(input.shape);
   });
 }
 

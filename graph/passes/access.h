@@ -59,9 +59,6 @@ std::vector<int64_t> strides_of(const std::vector<int64_t>& shape);
 /// The number of the axis that the index is; nullopt for any other index.
 std::optional<size_t> axis_number(const std::vector<dsl::Axis>& axes, const dsl::Expr& index);
 
-/// The number of elements of a tensor.
-double elements_in(const std::vector<int64_t>& shape);
-
 /// The number of reads of the tensor in the expression.
 int count_reads(const dsl::Expr& expr, const std::string& tensor);
 

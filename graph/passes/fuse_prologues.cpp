@@ -25,7 +25,7 @@ bool repeats_nothing(const dsl::Compute& compute, const std::string& input) {
       ++reads;
       points = evaluations_of(stage);
     });
-  return reads > 1 || points <= elements_in(compute.shape_of(input));
+  return reads > 1 || points <= dsl::elements_of(compute.shape_of(input));
 }
 
 /// Products have kernels and names of their own, which expect their operands in memory.

@@ -90,7 +90,7 @@ class FactorRounder {
       const bool is_dot = multiplies_ && has_dot_products(stage, *sum);
       const dsl::Input& input = compute.inputs[weights.input];
       const bool waits =
-          elements_in(input.shape) >= least_elements && !reads_repeatedly(compute, input);
+          dsl::elements_of(input.shape) >= least_elements && !reads_repeatedly(compute, input);
       if ((is_dot || waits) && bind_weights({i, weights.input}) && is_dot)
         data_.insert({i, data.input});
     }

@@ -239,6 +239,41 @@ TEST(Prepare, ConstantsThatFewRowsShareAreUnpackedWhereTheyAreRead) {
   EXPECT_THAT(first_pick(64, "cuda:sm_90a"), HasSubstr("inline u"));
 }
 
+// A gather reads few of the rows that a stage of its own would unpack.
+TEST(Prepare, ATableThatDataSelectFromIsUnpackedWhereItIsRead) {
+  const Space space = Space::derive(constants_compute(R"(
+input index: i64[16]
+weight w: u8[500, 24]
+weight scale: f32[24]
+t: f32[v=500, c=24] = (f32(i32(w[v, c])) - 8.0) * scale[c]
+out: f32[i=16, c=24] = sum(v=500) select(index[i] == v, t[v, c], 0)
+)"),
+                                    *parse_target("x86-64-v3"));
+  EXPECT_THAT(space.schedule(space.default_point()).to_string(), HasSubstr("inline t"));
+}
+
+// The transform of an algorithm reads the weights once, ahead of the calls.
+TEST(Prepare, WeightsThatAnAlgorithmTransformsAreUnpackedAhead) {
+  const dsl::Compute compute = constants_compute(R"(
+input in: f32[32, 18, 18]
+weight w: u8[32, 32, 3, 3]
+weight scale: f32[32]
+u: f32[k=32, c=32, r=3, s=3] = (f32(i32(w[k, c, r, s])) - 8.0) * scale[k]
+out: f32[k=32, y=16, x=16] = sum(c=32, r=3, s=3) in[c, y + r, x + s] * u[k, c, r, s]
+)");
+  const Space space =
+      Space::derive({.compute = compute, .algorithms = true}, *parse_target("x86-64-v3")).value();
+  Random random(1);
+  int transformed = 0;
+  for (int i = 0; i < 60; ++i) {
+    const std::string text = space.schedule(space.sample(random)).to_string();
+    if (text.find("winograd") == std::string::npos) continue;
+    ++transformed;
+    EXPECT_THAT(text, HasSubstr("\nprepare ")) << text;
+  }
+  EXPECT_GE(transformed, 5);
+}
+
 void expect_random_agreement(uint64_t first_seed, int64_t cases) {
   Tally tally;
   for (int64_t i = 0; i < cases && !testing::Test::HasFailure(); ++i) {
