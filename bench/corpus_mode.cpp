@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "bench/random_workloads.h"
 #include "db/store.h"
 #include "tools/progress.h"
+#include "tuner/calibration.h"
 #include "tuner/host_machine.h"
 #include "tuner/replay.h"
 #include "tuner/scratch.h"
@@ -22,28 +24,36 @@ namespace {
 
 constexpr int64_t corpus_trials = 24;
 constexpr double seconds_of_a_workload = 60;
+// Workers keep the kernels that they built, some 10 kB each, until they end.
+constexpr int64_t workloads_of_workers = 200;
 
 /// The file of recordings.
 class Corpus {
  public:
-  /// Opens the file, or a new one. Removes a line at its end that was not written whole.
+  /// Opens the file, or a new one. Where its last line was not written whole, the recording that
+  /// the line is of is removed. Invalid for a file of anything else, which is left as it is.
   static Result<Corpus> open(const std::string& path) {
     Corpus corpus(path);
     std::ifstream file(path, std::ios::binary);
-    std::uintmax_t whole = 0;
-    for (std::string line; std::getline(file, line) && !file.eof();) {
-      whole += line.size() + 1;
+    std::uintmax_t read = 0, last_heading = 0;
+    bool is_torn = false;
+    for (std::string line; std::getline(file, line);) {
+      is_torn = file.eof();
+      if (is_torn && read > 0) break;
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (json.is_discarded())
-        return fail(ErrorCode::Invalid, fmt::format("[bench] '{}' is no file of recordings", path));
-      if (json.contains("workload"))
-        corpus.known_.insert(name_of(json.value("workload", ""), json.value("target", ""),
-                                     json.value("threads", 1)));
+      const bool is_heading = json.is_object() && json.contains("workload");
+      if (!json.is_object() || (read == 0 && !is_heading)) return corpus.is_no_corpus();
+      if (is_heading) {
+        last_heading = read;
+        if (!corpus.knows(json)) return corpus.is_no_corpus();
+      }
+      read += line.size() + 1;
     }
+    file.close();
     std::error_code error;
-    if (file.is_open() && whole < std::filesystem::file_size(path, error))
-      std::filesystem::resize_file(path, whole, error);
-    if (error) return corpus.unwritable();
+    if (is_torn) std::filesystem::resize_file(path, last_heading, error);
+    if (error || !std::ofstream(path, std::ios::binary | std::ios::app))
+      return corpus.cannot_be_written();
     return corpus;
   }
 
@@ -51,12 +61,18 @@ class Corpus {
     return known_.contains(name_of(workload.text(), target.to_string(), threads));
   }
 
-  /// Appends all lines at once, so that a stop leaves few recordings cut short.
-  Status append(const std::string& recording) const {
+  /// Appends a recording. The file stays as it was where that fails.
+  Status append(const dsl::Workload& workload, const Target& target, int threads,
+                const std::string& recording) {
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(path_, error);
     std::ofstream file(path_, std::ios::binary | std::ios::app);
     file << recording;
     file.close();
-    return file ? Status() : unwritable();
+    if (!file && !error) std::filesystem::resize_file(path_, size, error);
+    if (!file) return cannot_be_written();
+    known_.insert(name_of(workload.text(), target.to_string(), threads));
+    return {};
   }
 
  private:
@@ -65,7 +81,20 @@ class Corpus {
   static std::string name_of(const std::string& workload, const std::string& target, int threads) {
     return fmt::format("{} | {} | {}", workload, target, threads);
   }
-  tl::unexpected<Error> unwritable() const {
+  /// Notes the workload of a heading; false for what is none.
+  bool knows(const nlohmann::json& heading) {
+    const auto workload = heading.find("workload"), target = heading.find("target"),
+               threads = heading.find("threads");
+    if (!workload->is_string() || target == heading.end() || !target->is_string() ||
+        threads == heading.end() || !threads->is_number_integer())
+      return false;
+    known_.insert(name_of(*workload, *target, *threads));
+    return true;
+  }
+  tl::unexpected<Error> is_no_corpus() const {
+    return fail(ErrorCode::Invalid, fmt::format("[bench] '{}' is no file of recordings", path_));
+  }
+  tl::unexpected<Error> cannot_be_written() const {
     return fail(ErrorCode::Environment,
                 fmt::format("[bench] --record '{}' cannot be written", path_));
   }
@@ -74,25 +103,49 @@ class Corpus {
   std::set<std::string> known_;
 };
 
-/// The workers and the machine of all recordings of a run.
+/// The workers and the machine of many recordings.
 struct Gathering {
   const Call& call;
   int threads = 1;
   tuner::Workers workers;
-  tuner::HostMachine host;
+  Target host;  ///< with its machine
 };
+
+tuner::Measurer measurer_of(const Call& call) {
+  return {call.environment.program_version, call.environment.now_ms()};
+}
+
+Result<Gathering> begin(const Call& call) {
+  Gathering gathering{call, call.threads[0], {}, call.target};
+  TW_TRY(gathering.workers, tuner::start_workers(call.target, gathering.threads, call.environment,
+                                                 tuner::TuneOptions().timeout_s));
+  TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
+  TW_TRY(db::Store store, db::Store::open(scratch.path() + "/host.db", db::OpenMode::ReadWrite));
+  const double seconds = static_cast<double>(tuner::calibration_budget_ns) * 1e-9;
+  gathering.host =
+      tuner::choose_machine(
+          store, call.target, [&] { return gathering.workers.runner->calibrate(seconds); },
+          measurer_of(call))
+          .target;
+  return gathering;
+}
 
 /// A database that knows nothing but the machine.
 Result<db::Store> empty_store(const Gathering& gathering, const std::string& path) {
   TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadWrite));
-  const tuner::Environment& environment = gathering.call.environment;
-  if (!gathering.host.note.empty())
-    TW_RETURN_IF_ERROR(
-        tuner::store_calibration(store, gathering.call.target, gathering.host.target.machine,
-                                 {environment.program_version, environment.now_ms()}));
+  const Machine& machine = gathering.host.machine;
+  if (machine.origin == MachineOrigin::Calibrated)
+    TW_RETURN_IF_ERROR(tuner::store_calibration(store, gathering.call.target, machine,
+                                                measurer_of(gathering.call)));
   return store;
 }
 
+/// True for errors of the workload itself, which another run would meet again.
+bool is_of_workload(const Error& error) {
+  return error.code == ErrorCode::NoCandidate || error.code == ErrorCode::Unsupported;
+}
+
+/// The text of a recording; without trials where the workload has no valid candidate.
 Result<std::string> record(const Gathering& gathering, const Item& item) {
   const Call& call = gathering.call;
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
@@ -104,49 +157,53 @@ Result<std::string> record(const Gathering& gathering, const Item& item) {
   options.builds_winners = false;
   tools::ProgressDisplay display(call.here, fmt::format("recording {}", item.name));
   TW_TRY(
-      const auto tuned,
+      const auto results,
       tuner::tune_all(
           {{.workload = item.workload}}, call.target, options, store, call.environment,
           [&](const tuner::Progress& progress) { display.update(progress); }, gathering.workers));
+  if (call.interrupted()) return tuner::interrupted_at_start();
+  const Result<tuner::Tuned>& tuned = results.front();
+  if (!tuned && !is_of_workload(tuned.error())) return tl::unexpected<Error>(tuned.error());
+  if (tuned && tuned->unstored) return tl::unexpected<Error>(*tuned->unstored);
   TW_TRY(const std::vector<db::Record> records, store.query({.workload = item.workload.key()}));
   std::ostringstream text;
-  tuner::write_recording(text, item.workload, gathering.host.target, gathering.threads, records);
+  tuner::write_recording(text, item.name, item.workload, gathering.host, gathering.threads,
+                         records);
   return text.str();
 }
 
-Result<Gathering> begin(const Call& call) {
-  Gathering gathering{call, call.threads[0], {}, {call.target, {}}};
-  const double timeout_s = tuner::TuneOptions().timeout_s;
-  TW_TRY(gathering.workers,
-         tuner::start_workers(call.target, gathering.threads, call.environment, timeout_s));
-  TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
-  TW_TRY(db::Store store, db::Store::open(scratch.path() + "/host.db", db::OpenMode::ReadWrite));
-  gathering.host = tuner::choose_machine(
-      store, call.target, [&] { return gathering.workers.runner->calibrate(call.flags.budget_s); },
-      {call.environment.program_version, call.environment.now_ms()});
-  return gathering;
+/// The workload of a kind with this number, in the caches that it is recorded in.
+Result<Item> numbered_item(const Kind& kind, uint64_t seed, int64_t number) {
+  TW_TRY(Item item, draw_item(kind, seed, number));
+  if (number % 2 == 1) item.workload.state = dsl::CacheState::NetworkL3;
+  return item;
 }
 
 }  // namespace
 
 Result<int> run_corpus(const Call& call) {
   const Flags& flags = call.flags;
+  const int64_t end_ns = call.environment.clock() + static_cast<int64_t>(flags.budget_s * 1e9);
   if (flags.record.empty())
     return fail(ErrorCode::Usage, "[bench] --corpus: name its file with --record");
   if (call.threads.size() != 1)
     return fail(ErrorCode::Usage, "[bench] --corpus takes one number of --threads");
   TW_TRY(const std::vector<const Kind*> kinds, choose_kinds(flags.kinds));
-  TW_TRY(const Corpus corpus, Corpus::open(flags.record));
-  TW_TRY(const Gathering gathering, begin(call));
-  const int64_t end_ns = call.environment.clock() + static_cast<int64_t>(flags.budget_s * 1e9);
+  TW_TRY(Corpus corpus, Corpus::open(flags.record));
+  std::optional<Gathering> gathering;
+  int64_t recorded = 0;
   for (int64_t number = 0;; ++number)
     for (const Kind* kind : kinds) {
-      if (call.interrupted() || call.environment.clock() >= end_ns) return 0;
-      TW_TRY(Item item, draw_item(*kind, static_cast<uint64_t>(flags.seed), number));
-      if (number % 2 == 1) item.workload.state = dsl::CacheState::NetworkL3;
-      if (corpus.has(item.workload, call.target, gathering.threads)) continue;
-      TW_TRY(const std::string recording, record(gathering, item));
-      TW_RETURN_IF_ERROR(corpus.append(recording));
+      if (call.environment.clock() >= end_ns) return 0;
+      TW_TRY(const Item item, numbered_item(*kind, static_cast<uint64_t>(flags.seed), number));
+      if (corpus.has(item.workload, call.target, call.threads[0])) continue;
+      if (recorded++ % workloads_of_workers == 0) {
+        gathering.reset();
+        TW_TRY(Gathering begun, begin(call));
+        gathering.emplace(std::move(begun));
+      }
+      TW_TRY(const std::string recording, record(*gathering, item));
+      TW_RETURN_IF_ERROR(corpus.append(item.workload, call.target, call.threads[0], recording));
     }
 }
 

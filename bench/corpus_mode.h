@@ -9,9 +9,10 @@
 namespace tw::bench {
 
 /// Appends recordings of random workloads to the file of --record until --budget is spent: for each
-/// number one workload of each of --kinds, half of them in hot caches and half in the state between
-/// the operators of a network. Workloads that the file has for this target are left out, so that a
-/// run goes on where the one before was stopped. A recording that was cut short is removed first.
+/// number one workload of each of --kinds, even numbers in hot caches and odd ones in the state
+/// between the operators of a network. Workloads that the file has for this target are left out, so
+/// that a run goes on where the one before was stopped. Interrupted by the user, without the
+/// workload that was under way.
 Result<int> run_corpus(const Call& call);
 
 }  // namespace tw::bench

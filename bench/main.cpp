@@ -19,6 +19,7 @@
 #include "bench/database.h"
 #include "bench/mode.h"
 #include "bench/planning.h"
+#include "bench/pretrain_mode.h"
 #include "bench/random_workloads.h"
 #include "bench/scoring.h"
 #include "bench/search_mode.h"
@@ -66,7 +67,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"random",
        Whole{&f.random, 0, 10'000},
        "so many random workloads of each of --kinds, drawn by --seed",
-       {"suite", "expressions"}},
+       {"suite", "expressions", "batch", "dtype", "layout", "workloads", "corpus", "pretrain"}},
       {"kinds", Text{&f.kinds}, "of --random and --corpus: conv,dense; default: all kinds"},
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"records", Whole{&f.records, 1'000, 100'000'000}, "that --database asks"},
@@ -109,6 +110,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"plot", Path{&f.plot}, "of --search: draw the curves there, .svg or .png"},
       {"replay", Switch{&f.replay}, "of --search: on recorded trials, by default the own ones"},
       {"record", Path{&f.record}, "of --search and --corpus: append trials there, to be replayed"},
+      {"pretrained", Path{&f.pretrained}, "of --pretrain: write the model there"},
       {"workloads", Path{&f.workloads}, "a folder of tables; default: the program's own"},
       {"output", Path{&f.output}, "write a summary of the results as JSON there too"},
       {"trace", Switch{&f.trace},
@@ -142,7 +144,9 @@ Result<std::vector<int>> thread_counts(const std::string& text, const Target& ta
   return std::vector<int>(counts.begin(), counts.end());
 }
 
-const std::string& suite_of(const Flags& flags, const Mode& mode) {
+/// The name of the suite that results are of.
+std::string suite_of(const Flags& flags, const Mode& mode) {
+  if (flags.random > 0) return "random";
   return flags.suite.empty() ? mode.suite : flags.suite;
 }
 
@@ -192,7 +196,7 @@ Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
     if (items.empty()) return fail(ErrorCode::Usage, "[bench] --expressions: name their files");
     return select(std::move(items), flags.only);
   }
-  const std::string& suite = suite_of(flags, mode);
+  const std::string suite = suite_of(flags, mode);
   if (suite.empty())
     return fail(ErrorCode::Usage,
                 "[bench] what to run? --suite NAME, --expressions FILES or a mode: --help");
@@ -398,8 +402,12 @@ const std::vector<Mode>& modes() {
       {"search", "how soon searches find fast kernels",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
       {"corpus", "gathers trials of random workloads, which the cost model is trained on",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads",
+                      "replay", "strategies", "known", "plot", "output"}),
+       "", "", run_corpus, false, false},
+      {"pretrain", "trains the cost model on corpora, FILES, and judges it on what it has not seen",
        on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
-       "", run_corpus, false, false},
+       "", run_pretrain, false, false},
       {"ablation", "what each way of choosing layouts and kernels saves in networks",
        on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
        "", run_ablation, true},

@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/report.h"
@@ -24,6 +25,17 @@ Status write_json(const std::string& path, const nlohmann::json& json) {
 }
 
 }  // namespace
+
+Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::string>& paths) {
+  std::vector<tuner::Recording> recordings;
+  for (const std::string& path : paths) {
+    std::ifstream file(path);
+    if (!file) return fail(ErrorCode::Usage, fmt::format("[bench] '{}' cannot be read", path));
+    TW_TRY(std::vector<tuner::Recording> read, tuner::read_recordings(file));
+    std::move(read.begin(), read.end(), std::back_inserter(recordings));
+  }
+  return recordings;
+}
 
 std::string date_of(int64_t now_ms) {
   const std::time_t seconds = static_cast<std::time_t>(now_ms / 1000);

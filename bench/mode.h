@@ -15,14 +15,15 @@
 #include "runtime/device.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
+#include "tuner/replay.h"
 #include "tuner/tune.h"
 
 namespace tw::bench {
 
 struct Flags {
   std::string suite, only, output;
-  int64_t random = 0;  ///< random workloads of each kind, instead of a suite
-  std::string kinds;   ///< of these and of --corpus
+  int64_t random = 0;  ///< number of random workloads of each kind, instead of a suite
+  std::string kinds;   ///< of the random workloads of --random and --corpus
   bool trace = false;  ///< --output gets all details, not the summary
   bool expressions = false;
   std::vector<std::string> files;
@@ -44,6 +45,7 @@ struct Flags {
   std::vector<std::string> dimensions;  ///< of these: NAME=VALUE
   // For --search and --corpus.
   std::string strategies, known, plot, record;
+  std::string pretrained;  ///< of --pretrain: the file of the model
   int64_t trials = 0;
   bool replay = false;
 };
@@ -74,6 +76,10 @@ struct Mode {
   bool takes_networks = false;  ///< those of --model, and no workloads
   bool takes_workloads = true;
 };
+
+/// The recordings in these files. Usage for a file that cannot be read; Invalid for what is no
+/// recording.
+Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::string>& paths);
 
 /// The date as YYYY-MM-DD, UTC.
 std::string date_of(int64_t now_ms);

@@ -54,7 +54,7 @@ int64_t images(Random& random) { return random.chance(0.85) ? 1 : 2 + random.bel
 
 bool coin(Random& random) { return random.chance(0.5); }
 
-/// The size in DType's terms, for the expression's text.
+/// "[3, 4]", as in the text of an expression.
 std::string shape_text(const std::vector<int64_t>& extents) {
   std::vector<std::string> texts;
   for (const int64_t extent : extents) texts.push_back(std::to_string(extent));
@@ -204,20 +204,22 @@ Result<Workload> draw_attention(Random& random) {
 
 Result<Workload> draw_few_bits(Random& random) {
   const int64_t m = coin(random) ? 1 : scaled(random, 2, 64);
-  return dsl::make_workload(coin(random) ? "dense_q4" : "dense_q8",
-                            {{"m", m}, {"n", width(random, 4096)}, {"k", width(random, 4096)}});
+  const std::string_view op = coin(random) ? "dense_q4" : "dense_q8";
+  return dsl::make_workload(op, {{"m", m}, {"n", width(random, 4096)}, {"k", width(random, 4096)}});
 }
 
 /// Products of u8 and i8, of matrices or of the channels of pixels.
 Result<Workload> draw_integers(Random& random) {
-  if (coin(random))
+  if (coin(random)) {
+    const int64_t m = scaled(random, 1, 1000), depth = 4 * width(random, 512),
+                  n = width(random, 2048);
     return expression(fmt::format(R"(
 input a: u8[{0}, {1}]
 weight b: i8[{1}, {2}]
 out: i32[m={0}, n={2}] = sum(k={1}) i32(a[m, k]) * i32(b[k, n])
 )",
-                                  scaled(random, 1, 1000), 4 * width(random, 512),
-                                  width(random, 2048)));
+                                  m, depth, n));
+  }
   const int64_t c = 4 * width(random, 128), k = width(random, 512), rows = side(random);
   const int64_t taps = coin(random) ? 3 : 1, pad = taps / 2;
   const std::string y = fmt::format("y + r - {}", pad), x = fmt::format("x + s - {}", pad);
@@ -230,7 +232,7 @@ out: i32[k={2}, y={1}, x={1}] = sum(c={0}, r={3}, s={3}) (
                                 c, rows, k, taps, within(y, rows), within(x, rows), y, x));
 }
 
-// ---- what waits for memory -------------------------------------------------------------------
+// ---- rows, reductions and copies --------------------------------------------------------------
 
 Result<Workload> draw_rows(Random& random) {
   const int64_t rows = scaled(random, 1, 4000), columns = width(random, 4096);
@@ -279,14 +281,18 @@ Result<Workload> draw_reductions(Random& random) {
                                                {"stride", 1 + random.below(2)},
                                                {"pad", kernel / 2}});
     }
-    case 3:
-      return expression(
-          fmt::format("input in: f32[{0}, {1}]; out: f32[j={1}] = sum(i={0}) in[i, j]",
-                      scaled(random, 4, 4000), width(random, 4096)));
-    default:
+    case 3: {
+      const int64_t rows = scaled(random, 4, 4000), columns = width(random, 4096);
       return expression(fmt::format(
-          "input in: f32[{0}, {1}, {2}]; out: f32[i={0}, k={2}] = max(j={1}) in[i, j, k]",
-          scaled(random, 1, 200), scaled(random, 2, 300), width(random, 512)));
+          "input in: f32[{0}, {1}]; out: f32[j={1}] = sum(i={0}) in[i, j]", rows, columns));
+    }
+    default: {
+      const int64_t outer = scaled(random, 1, 200), depth = scaled(random, 2, 300),
+                    inner = width(random, 512);
+      return expression(fmt::format(
+          "input in: f32[{0}, {1}, {2}]; out: f32[i={0}, k={2}] = max(j={1}) in[i, j, k]", outer,
+          depth, inner));
+    }
   }
 }
 
@@ -317,7 +323,7 @@ Result<Workload> draw_elementwise(Random& random) {
                     fmt::format("out: f32[c={}, x={}] = {}\n", c, pixels, activation(random, x)));
 }
 
-/// Products and convolutions with what networks fuse behind them.
+/// Products with activations and residuals behind them, and norms of sums.
 Result<Workload> draw_fused(Random& random) {
   const int64_t c = width(random, 512), k = width(random, 512), pixels = scaled(random, 16, 4000);
   const std::string y = "(p[k, x] + bias[k])";
@@ -341,7 +347,8 @@ p: f32[k={2}, x={1}] = sum(c={0}) in[c, x] * w[k, c]
 out: f32[k={2}, x={1}] = {3} + res[k, x]
 )",
                                     c, pixels, k, activation(random, y)));
-    default:
+    default: {
+      const int64_t rows = scaled(random, 1, 2000), columns = width(random, 2048);
       return expression(fmt::format(R"(
 input in: f32[{0}, {1}]
 input res: f32[{0}, {1}]
@@ -352,7 +359,8 @@ mean: f32[i={0}] = sum(j={1}) x[i, j] / {1}.0
 var: f32[i={0}] = sum(j={1}) (x[i, j] - mean[i]) * (x[i, j] - mean[i]) / {1}.0
 out: f32[i={0}, j={1}] = (x[i, j] - mean[i]) / sqrt(var[i] + 0.00001) * scale[j] + shift[j]
 )",
-                                    scaled(random, 1, 2000), width(random, 2048)));
+                                    rows, columns));
+    }
   }
 }
 
@@ -412,7 +420,7 @@ Result<std::vector<const Kind*>> choose_kinds(std::string_view names) {
     if (found == kinds().end())
       return fail(ErrorCode::Usage, fmt::format("[bench] --kinds '{}': expected some of {}", name,
                                                 join(known, ", ")));
-    chosen.push_back(&*found);
+    if (std::ranges::find(chosen, &*found) == chosen.end()) chosen.push_back(&*found);
   }
   return chosen;
 }

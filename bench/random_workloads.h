@@ -27,12 +27,12 @@ struct Kind {
 /// rows, reductions, elementwise, fused, transform, integers, few_bits.
 const std::vector<Kind>& kinds();
 
-/// The kinds in `names` (comma-separated), all for an empty text. Usage, listing the names, for a
-/// name that there is not.
+/// The kinds in `names` (comma-separated), each once; all for an empty text. Usage, listing the
+/// names, for a name that there is not.
 Result<std::vector<const Kind*>> choose_kinds(std::string_view names);
 
-/// The workload of a kind with this number, named "conv_7". It takes from 10^4 to 10^9 operations,
-/// and at most 64 MB of inputs and outputs.
+/// The workload of a kind with this number, named "conv_7". Its operations, or the bytes of its
+/// inputs and outputs where these are more, are from 10^4 to 10^9, and the bytes at most 64 * 10^6.
 Result<Item> draw_item(const Kind& kind, uint64_t seed, int64_t number);
 
 }  // namespace tw::bench

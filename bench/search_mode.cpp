@@ -97,13 +97,7 @@ Result<int> run_races(const Call& call) {
 Result<int> run_replay(const Call& call) {
   const std::vector<std::string> usual = {TW_BENCH_RECORDING};
   Replays replays;
-  for (const std::string& path : call.flags.files.empty() ? usual : call.flags.files) {
-    std::ifstream file(path);
-    if (!file)
-      return fail(ErrorCode::Usage, fmt::format("[bench] --replay '{}': cannot be read", path));
-    TW_TRY(const std::vector<tuner::Recording> read, tuner::read_recordings(file));
-    replays.recordings.insert(replays.recordings.end(), read.begin(), read.end());
-  }
+  TW_TRY(replays.recordings, recordings_in(call.flags.files.empty() ? usual : call.flags.files));
   for (int i = 0; i < replayed_seeds; ++i)
     replays.seeds.push_back(static_cast<uint64_t>(call.flags.seed + i));
   for (const tuner::Guide guide :
@@ -138,7 +132,7 @@ Result<int> run_record(const Call& call) {
   for (const int threads : call.threads)
     for (const Item& item : call.items) {
       TW_TRY(const std::vector<db::Record> records, record_trials(call, item, threads));
-      tuner::write_recording(file, item.workload, call.target, threads, records);
+      tuner::write_recording(file, item.name, item.workload, call.target, threads, records);
     }
   file.close();
   if (file) return 0;

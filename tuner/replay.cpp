@@ -27,14 +27,21 @@ constexpr std::string_view language = "tw1";
 
 /// Workload, target and number of threads of the trials that follow a heading of a recording.
 struct Heading {
+  std::string name;
   dsl::Workload workload;
   Target target;
   int threads = 1;
 };
 
-/// The name of a row of the table, or the machine's whole text.
-std::string machine_text(const tw::Machine& machine) {
-  return machine.origin == MachineOrigin::Table ? machine.name : to_string(machine);
+/// The name of the machine where the row of the table says all of it, else its whole text: the
+/// caches and the cores that a system reports may be others than those of the row.
+std::string machine_text(const Target& target) {
+  if (!target.is_gpu()) {
+    const auto row = machine_by_name(target.machine.name, vector_sizes(target));
+    return row && *row == target.machine ? target.machine.name : to_string(target.machine);
+  }
+  return target.machine.origin == MachineOrigin::Table ? target.machine.name
+                                                       : to_string(target.machine);
 }
 
 Result<tw::Machine> parse_recorded_machine(const std::string& text, const Target& target) {
@@ -54,7 +61,8 @@ Result<Heading> parse_heading(const nlohmann::json& json) {
   if (json.contains("machine")) {
     TW_TRY(target.machine, parse_recorded_machine(json.at("machine").get<std::string>(), target));
   }
-  return Heading{std::move(workload), std::move(target), json.value("threads", 1)};
+  return Heading{json.value("name", ""), std::move(workload), std::move(target),
+                 json.value("threads", 1)};
 }
 
 Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
@@ -75,7 +83,7 @@ Status read_line(const std::string& line, std::optional<Heading>& heading,
   const auto json = nlohmann::json::parse(line);
   if (json.contains("workload")) {
     TW_TRY(heading, parse_heading(json));
-    recordings.push_back({heading->workload.text(), {}, 0});
+    recordings.push_back({heading->name, heading->workload.text(), heading->target, {}, 0});
     return {};
   }
   if (!heading) return fail(ErrorCode::Invalid, "a trial without a workload before it");
@@ -143,11 +151,12 @@ Result<std::vector<Recording>> read_recordings(std::istream& in) {
   return recordings;
 }
 
-void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
-                     int threads, std::span<const db::Record> records) {
-  const nlohmann::json heading = {{"workload", workload.text()},
+void write_recording(std::ostream& out, const std::string& name, const dsl::Workload& workload,
+                     const Target& target, int threads, std::span<const db::Record> records) {
+  const nlohmann::json heading = {{"name", name},
+                                  {"workload", workload.text()},
                                   {"target", target.to_string()},
-                                  {"machine", machine_text(target.machine)},
+                                  {"machine", machine_text(target)},
                                   {"threads", threads}};
   out << heading.dump() << '\n';
   std::set<std::string_view> written;

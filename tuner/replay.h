@@ -11,10 +11,10 @@
 //   TW_TRY(const Replayed analytic, replay(recordings, Guide::Analytic, 64, {1, 2, 3}));
 //   analytic.shares[0][7];   // of the best of the first recording, after eight trials
 //
-// A recording is text: a line {"workload", "target", "machine", "threads"}, then a line a trial,
-// {"ns": latency, "tw1": steps}. The machine is the name of a row of the table or a whole
-// description (base/machine.h); without it, it is the target's generic one. Trials are uniform
-// samples of the space, failed ones left out.
+// A recording is text: a line {"workload", "target", "machine", "threads", "name"}, then a line a
+// trial, {"ns": latency, "tw1": steps}. The machine is the name of a row of the table or a whole
+// description (base/machine.h); without it, it is the target's generic one. Failed trials are left
+// out.
 
 #include <cstdint>
 #include <iosfwd>
@@ -33,7 +33,9 @@
 namespace tw::tuner {
 
 struct Recording {
-  std::string workload;                    ///< its text
+  std::string name;      ///< of the workload, "conv_7"; empty where the recording has none
+  std::string workload;  ///< its text
+  Target target;         ///< with the machine that the trials were measured on
   std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns
   double best = 0;                         ///< the largest throughput
 };
@@ -42,8 +44,8 @@ struct Recording {
 Result<std::vector<Recording>> read_recordings(std::istream& in);
 
 /// Appends what `records` say of the workload's latency: measured ones, each schedule once.
-void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
-                     int threads, std::span<const db::Record> records);
+void write_recording(std::ostream& out, const std::string& name, const dsl::Workload& workload,
+                     const Target& target, int threads, std::span<const db::Record> records);
 
 /// Method by which a replayed search chooses its next trials.
 /// - Random: at random.

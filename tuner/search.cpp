@@ -342,22 +342,28 @@ class RandomSearch : public Search {
   }
 };
 
-/// Half of a proposal is that of evolution, the rest has points of all predicted speeds. A model
-/// that learns from such trials knows slow points too, and where it ranks points too high.
+/// Half of a proposal is the best half of evolution's, the rest has points of all predicted speeds.
+/// A model that learns from such trials knows slow points too, and where it ranks points too high.
 class Spread : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
                              size_t count, Random& random) override {
-    std::vector<Point> picked = evolution_.propose(space, known, score, (count + 1) / 2, random);
-    std::vector<Rated> pool = rate(random_pool(space, random, pool_per_pick * count), score);
+    std::vector<Point> picked = evolution_.propose(space, known, score_of_all, count, random);
+    const size_t preferred = (count + 1) / 2;
+    if (picked.size() <= preferred) return picked;
+    picked.resize(preferred);
+    const Score score =
+        without(space, judge_algorithms(space, known.history).left_alone, score_of_all);
+    const size_t size = std::min(pool_per_pick * count, std::max(known.most_points, count));
+    std::vector<Rated> pool = rate(random_pool(space, random, size), score);
     sort_by(likely, pool);
-    const size_t others = count - std::min(picked.size(), count);
+    const size_t others = count - preferred;
     // Squares, so that good points are drawn more often than bad ones.
     for (size_t i = 0; i < others && !pool.empty(); ++i) {
       const double share = (static_cast<double>(i) + random.unit()) / static_cast<double>(others);
       const auto rank = static_cast<size_t>(share * share * static_cast<double>(pool.size()));
-      if (std::ranges::find(picked, pool[rank].point) == picked.end())
-        picked.push_back(pool[rank].point);
+      const Point& point = pool[std::min(rank, pool.size() - 1)].point;
+      if (std::ranges::find(picked, point) == picked.end()) picked.push_back(point);
     }
     return whole(std::move(picked), known.stop);
   }

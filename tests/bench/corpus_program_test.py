@@ -5,8 +5,10 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 PROGRAM = os.environ["TW_TEST_PROGRAM"]
@@ -28,26 +30,43 @@ class Corpus(unittest.TestCase):
         return [line for line in map(json.loads, self.file.read_text().splitlines()) if "workload" in line]
 
     def test_a_run_goes_on_where_the_one_before_was_stopped(self):
-        first = self.gather("2s")
+        first = self.gather("3s")
+        self.assertGreater(len(first), 0)
         whole = self.file.read_text()
-        self.file.write_text(whole + '{"ns": 12')  # a line that was not written whole
-        both = self.gather("4s")
+        self.file.write_text(whole + json.dumps(first[0] | {"workload": "cut"}) + '\n{"ns": 12')
+        both = self.gather("5s")
         self.assertTrue(self.file.read_text().startswith(whole))
         self.assertGreater(len(both), len(first))
         texts = [line["workload"] for line in both]
+        self.assertNotIn("cut", texts)
         self.assertEqual(len(set(texts)), len(texts))
-        self.assertTrue(all(line["threads"] == 1 and line["machine"] for line in both))
+        for line in both:
+            self.assertEqual("{network:L3}" in line["workload"], int(line["name"].split("_")[1]) % 2 == 1)
+            self.assertTrue(line["threads"] == 1 and line["machine"])
+        trials = self.file.read_text().count('"tw1"')
+        self.assertGreaterEqual(trials, len(both) - 1)  # the last one may have met the end of the budget
+        self.assertLessEqual(trials, 2 * len(both))
         replayed = self.bench("--search", "--replay", self.file, "--format", "json")
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
 
+    def test_an_interrupt_leaves_the_workload_under_way_out(self):
+        with subprocess.Popen([PROGRAM, "--corpus", "--record", self.file, "--kinds", "conv", "--trials", "400",
+                               "--budget", "200s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+            time.sleep(3)
+            run.send_signal(signal.SIGINT)
+            self.assertEqual(run.wait(60), 130)
+        self.assertEqual(self.file.read_text(), "")
+
     def test_what_is_wrong_is_one_line(self):
-        self.file.write_text("no recording\n")
+        text = '{"of": "another program"}'  # without an end of the line
+        self.file.write_text(text)
         for arguments, words in (([], "--record"), (["--record", self.file], "is no file of recordings"),
                                  (["--record", self.file, "--kinds", "convs"], "expected some of conv")):
             done = self.bench("--corpus", "--budget", "1s", *arguments)
             self.assertEqual(done.returncode, 5 if "no file" in words else 2, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
             self.assertIn(words, done.stderr)
+        self.assertEqual(self.file.read_text(), text)
 
 
 if __name__ == "__main__":

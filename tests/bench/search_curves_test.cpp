@@ -140,7 +140,9 @@ TEST(SearchReport, TablesNameFailures) {
 
 TEST(SearchReport, ReplaysAreByGuideAndWorkload) {
   Replays replays;
-  replays.recordings = {{"first", {}, 1}, {"second", {}, 1}};
+  replays.recordings.resize(2);
+  replays.recordings[0].workload = "first";
+  replays.recordings[1].workload = "second";
   replays.seeds = {1, 2};
   replays.guides = {tuner::Guide::Random};
   replays.replayed = {{{{0.25, 0.5}, {1, 1}}}};

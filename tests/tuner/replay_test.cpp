@@ -180,7 +180,7 @@ TEST(Replay, ReadsWhatItWrote) {
                     plain = schedules::Schedule(workload.compute).to_string();
   std::stringstream text;
   write_recording(
-      text, workload, target, 1,
+      text, "dense_3", workload, target, 1,
       std::vector{trial(tiled, db::TrialStatus::Ok, 1000), trial(tiled, db::TrialStatus::Ok, 1100),
                   trial(plain, db::TrialStatus::Hopeless, 4000),
                   trial(plain + "unroll c m\n", db::TrialStatus::Wrong, 900)});
@@ -188,10 +188,23 @@ TEST(Replay, ReadsWhatItWrote) {
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), 1u);
   const Recording& recording = read->front();
-  EXPECT_EQ(recording.workload, workload.key());
+  EXPECT_EQ(recording.name, "dense_3");
+  EXPECT_EQ(recording.workload, workload.text());
+  EXPECT_EQ(recording.target.machine, target.machine);
   ASSERT_EQ(recording.trials.size(), 2u) << "each schedule once, and failed ones not at all";
   EXPECT_DOUBLE_EQ(recording.trials[1].throughput, 1 / 4000.0);
   EXPECT_DOUBLE_EQ(recording.best, 1 / 1000.0);
+}
+
+TEST(Replay, FeaturesAreOfTheStateOfTheCaches) {
+  const auto features = [](const std::string& state) {
+    const dsl::Workload workload = workload_of("dense m=64 n=512 k=512 f32 fast" + state);
+    std::stringstream text;
+    write_recording(text, "", workload, host_target(), 1,
+                    std::vector{trial("tw1\n", db::TrialStatus::Ok, 1000)});
+    return read_recordings(text).value().front().trials.front().features;
+  };
+  EXPECT_NE(features(""), features(" {network:memory}"));
 }
 
 TEST(Replay, FeaturesAreOfTheMachineThatIsNamed) {
