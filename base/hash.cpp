@@ -51,4 +51,8 @@ std::string sha256_hex(std::string_view bytes) {
 
 std::string short_hash(std::string_view bytes) { return sha256_hex(bytes).substr(0, 16); }
 
+uint64_t short_hash_number(std::string_view bytes) {
+  return std::stoull(short_hash(bytes), nullptr, 16);
+}
+
 }  // namespace tw

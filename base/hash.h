@@ -17,6 +17,9 @@ std::string sha256_hex(std::string_view bytes);
 /// The first 16 hex digits of sha256_hex: long enough to name an artifact, short enough to type.
 std::string short_hash(std::string_view bytes);
 
+/// The number whose hex digits short_hash() gives.
+uint64_t short_hash_number(std::string_view bytes);
+
 /// Combines the hash `seed` of what came before with the hash `value`; the order matters.
 inline size_t mix(size_t seed, size_t value) {
   size_t h = (seed + 0x9e3779b97f4a7c15ull) ^ (value * 0xd6e8feb86659fd93ull);

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -115,10 +115,14 @@ tuner::Measurer measurer_of(const Call& call) {
   return {call.environment.program_version, call.environment.now_ms()};
 }
 
+Result<tuner::Workers> start_workers(const Call& call) {
+  return tuner::start_workers(call.target, call.threads[0], call.environment,
+                              tuner::TuneOptions().timeout_s);
+}
+
 Result<Gathering> begin(const Call& call) {
   Gathering gathering{call, call.threads[0], {}, call.target};
-  TW_TRY(gathering.workers, tuner::start_workers(call.target, gathering.threads, call.environment,
-                                                 tuner::TuneOptions().timeout_s));
+  TW_TRY(gathering.workers, start_workers(call));
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   TW_TRY(db::Store store, db::Store::open(scratch.path() + "/host.db", db::OpenMode::ReadWrite));
   const double seconds = static_cast<double>(tuner::calibration_budget_ns) * 1e-9;
@@ -197,11 +201,14 @@ Result<int> run_corpus(const Call& call) {
       if (call.environment.clock() >= end_ns) return 0;
       TW_TRY(const Item item, numbered_item(*kind, static_cast<uint64_t>(flags.seed), number));
       if (corpus.has(item.workload, call.target, call.threads[0])) continue;
-      if (recorded++ % workloads_of_workers == 0) {
-        gathering.reset();
+      if (!gathering) {
         TW_TRY(Gathering begun, begin(call));
         gathering.emplace(std::move(begun));
+      } else if (recorded % workloads_of_workers == 0) {
+        gathering->workers = {};
+        TW_TRY(gathering->workers, start_workers(call));
       }
+      ++recorded;
       TW_TRY(const std::string recording, record(*gathering, item));
       TW_RETURN_IF_ERROR(corpus.append(item.workload, call.target, call.threads[0], recording));
     }

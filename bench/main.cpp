@@ -97,9 +97,8 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s},
-       "time to search for each kernel, of --ablation for each network, of --corpus for all: "
-       "500ms, "
-       "60s, 5m"},
+       "time to search for each kernel, of --ablation for each network, of --corpus in all: "
+       "500ms, 60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
       {"strategies", Text{&f.strategies},
        "of --search: some of evolution,taught,blind,random,adams2019,tvm"},

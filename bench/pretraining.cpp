@@ -75,7 +75,7 @@ std::string kind_of(const Recording& recording) {
 std::string part_of(const Recording& recording, LeftOut left_out) {
   switch (left_out) {
     case LeftOut::Workloads:
-      return std::to_string(std::stoull(short_hash(recording.workload), nullptr, 16) % folds);
+      return std::to_string(short_hash_number(recording.workload) % folds);
     case LeftOut::Kinds:
       return kind_of(recording);
     case LeftOut::Targets:

@@ -323,33 +323,10 @@ Result<Workload> draw_elementwise(Random& random) {
                     fmt::format("out: f32[c={}, x={}] = {}\n", c, pixels, activation(random, x)));
 }
 
-/// Products with activations and residuals behind them, and norms of sums.
-Result<Workload> draw_fused(Random& random) {
-  const int64_t c = width(random, 512), k = width(random, 512), pixels = scaled(random, 16, 4000);
-  const std::string y = "(p[k, x] + bias[k])";
-  switch (random.below(3)) {
-    case 0:
-      return expression(fmt::format(R"(
-input in: f32[{0}, {1}]
-weight w: f32[{2}, {0}]
-weight bias: f32[{2}]
-p: f32[k={2}, x={1}] = sum(c={0}) in[c, x] * w[k, c]
-out: f32[k={2}, x={1}] = {3}
-)",
-                                    c, pixels, k, activation(random, y)));
-    case 1:
-      return expression(fmt::format(R"(
-input in: f32[{0}, {1}]
-input res: f32[{2}, {1}]
-weight w: f32[{2}, {0}]
-weight bias: f32[{2}]
-p: f32[k={2}, x={1}] = sum(c={0}) in[c, x] * w[k, c]
-out: f32[k={2}, x={1}] = {3} + res[k, x]
-)",
-                                    c, pixels, k, activation(random, y)));
-    default: {
-      const int64_t rows = scaled(random, 1, 2000), columns = width(random, 2048);
-      return expression(fmt::format(R"(
+/// Norms of the sum of two inputs.
+Result<Workload> draw_norm_of_sum(Random& random) {
+  const int64_t rows = scaled(random, 1, 2000), columns = width(random, 2048);
+  return expression(fmt::format(R"(
 input in: f32[{0}, {1}]
 input res: f32[{0}, {1}]
 weight scale: f32[{1}]
@@ -359,9 +336,27 @@ mean: f32[i={0}] = sum(j={1}) x[i, j] / {1}.0
 var: f32[i={0}] = sum(j={1}) (x[i, j] - mean[i]) * (x[i, j] - mean[i]) / {1}.0
 out: f32[i={0}, j={1}] = (x[i, j] - mean[i]) / sqrt(var[i] + 0.00001) * scale[j] + shift[j]
 )",
-                                    rows, columns));
-    }
+                                rows, columns));
+}
+
+/// Products with activations and perhaps residuals behind them, and norms of sums.
+Result<Workload> draw_fused(Random& random) {
+  const int64_t c = width(random, 512), k = width(random, 512), pixels = scaled(random, 16, 4000);
+  const int64_t form = random.below(3);
+  if (form == 2) return draw_norm_of_sum(random);
+  std::string residual, sum = activation(random, "(p[k, x] + bias[k])");
+  if (form == 1) {
+    residual = fmt::format("input res: f32[{}, {}]\n", k, pixels);
+    sum += " + res[k, x]";
   }
+  return expression(fmt::format(R"(
+input in: f32[{0}, {1}]
+{2}weight w: f32[{3}, {0}]
+weight bias: f32[{3}]
+p: f32[k={3}, x={1}] = sum(c={0}) in[c, x] * w[k, c]
+out: f32[k={3}, x={1}] = {4}
+)",
+                                c, pixels, residual, k, sum));
 }
 
 /// Copies in another order of the axes.
@@ -376,10 +371,6 @@ Result<Workload> draw_transform(Random& random) {
   for (const size_t axis : order) out.push_back(fmt::format("{}={}", axes[axis], extents[axis]));
   return expression(fmt::format("input in: f32{}; out: f32[{}] = in[{}]", shape_text(extents),
                                 join(out, ", "), join(axes, ", ")));
-}
-
-double bytes_of(const Workload& workload) {
-  return dsl::compulsory_traffic(workload.compute).bytes();
 }
 
 }  // namespace
@@ -427,12 +418,13 @@ Result<std::vector<const Kind*>> choose_kinds(std::string_view names) {
 
 Result<Item> draw_item(const Kind& kind, uint64_t seed, int64_t number) {
   const std::string name = fmt::format("{}_{}", kind.name, number);
-  Random random(std::stoull(short_hash(fmt::format("{} {}", name, seed)), nullptr, 16));
+  Random random(short_hash_number(fmt::format("{} {}", name, seed)));
   for (int i = 0; i < most_draws; ++i) {
     auto workload = kind.draw(random);
     if (!workload) continue;  // a window that is larger than its image
-    const double work = std::max(dsl::count_flops(workload->compute), bytes_of(*workload));
-    if (work < least_work || work > most_work || bytes_of(*workload) > most_bytes) continue;
+    const double bytes = dsl::compulsory_traffic(workload->compute).bytes(),
+                 work = std::max(dsl::count_flops(workload->compute), bytes);
+    if (work < least_work || work > most_work || bytes > most_bytes) continue;
     return Item{name, *std::move(workload), 1};
   }
   return fail(ErrorCode::Internal, fmt::format("[bench] no {} is within the limits", kind.name));

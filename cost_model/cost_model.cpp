@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "cost_model/model_file.h"
 
 namespace tw::cost_model {
 namespace {
@@ -275,31 +275,16 @@ Result<std::optional<Booster>> decode(const json& j) {
   return booster;
 }
 
-/// "kind version features <version> <count> <sha256 of the payload>"
-std::string header(std::string_view payload) {
-  return fmt::format("{} {} features {} {} {}\n", file_kind, file_version, feature_version,
-                     feature_count(), sha256_hex(payload));
-}
+ModelKind kind_of_file() { return {file_kind, file_version, feature_count(), "cost model"}; }
 
-/// The payload of a file whose header holds.
-Result<std::string_view> open_payload(const std::string& path, std::string_view file) {
-  const auto invalid = [&](std::string_view what) {
-    return fail(ErrorCode::Invalid,
-                fmt::format("[load cost model] {}: {}; delete it, and it is learned again from the "
-                            "measurements",
-                            path, what));
-  };
-  const size_t line = file.find('\n');
-  if (line == std::string_view::npos) return invalid("has no header");
-  const std::vector<std::string> words = tw::words(file.substr(0, line));
-  if (words.size() != 6 || words[0] != file_kind) return invalid("is no cost model");
-  if (words[1] != std::to_string(file_version) || words[3] != std::to_string(feature_version) ||
-      words[4] != std::to_string(feature_count()))
-    return invalid(fmt::format("is of version {} with features {}, expected {} with {}", words[1],
-                               words[3], file_version, feature_version));
-  const std::string_view payload = file.substr(line + 1);
-  if (words[5] != sha256_hex(payload)) return invalid("is truncated or changed");
-  return payload;
+/// The content of the file that has these bytes.
+Result<std::string_view> content_of(const std::string& path, std::string_view bytes) {
+  auto content = model_content(kind_of_file(), bytes);
+  if (content) return content;
+  return fail(content.error().code,
+              fmt::format("[load cost model] {}: {}; delete it, and it is learned again from the "
+                          "measurements",
+                          path, content.error().message));
 }
 
 Status write_file(const std::string& path, const std::string& bytes) {
@@ -520,12 +505,12 @@ Status CostModel::save(const std::string& path) const {
                         {"note", quality_.note}};
   const std::vector<uint8_t> bytes = json::to_cbor(content);
   const std::string payload(bytes.begin(), bytes.end());
-  return write_file(path, header(payload) + payload);
+  return write_file(path, model_bytes(kind_of_file(), payload));
 }
 
 Result<CostModel> CostModel::load(const std::string& path, CostModelOptions options) {
   TW_TRY(const std::string file, read_file(path));
-  TW_TRY(const std::string_view payload, open_payload(path, file));
+  TW_TRY(const std::string_view payload, content_of(path, file));
   CostModel model(std::move(options));
   // The hash holds, so the content is what save() wrote; what throws here was written by other
   // code.

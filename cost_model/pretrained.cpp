@@ -7,13 +7,12 @@
 #include <cmath>
 
 #include "base/hash.h"
-#include "base/text.h"
 #include "cost_model/features.h"
+#include "cost_model/model_file.h"
 
 namespace tw::cost_model {
 namespace {
 
-constexpr std::string_view file_kind = "tilewright-pretrained";
 constexpr int file_version = 1;
 
 // Trees of a regression of the logarithm of the time. On 288 workloads of a Zen 3 they put the
@@ -59,11 +58,7 @@ void append(std::span<const float> features, const std::vector<float>& machine, 
   matrix.append(row);
 }
 
-/// "kind version features <version> <columns> <sha256 of the payload>"
-std::string header(std::string_view payload) {
-  return fmt::format("{} {} features {} {} {}\n", file_kind, file_version, feature_version,
-                     columns(), sha256_hex(payload));
-}
+ModelKind kind() { return {"tilewright-pretrained", file_version, columns(), "such model"}; }
 
 }  // namespace
 
@@ -77,27 +72,17 @@ Result<Pretrained> Pretrained::train(std::span<const CorpusTrial> trials) {
     data.weights.push_back(static_cast<float>(std::max(least_weight, trial.best_ns / trial.ns)));
   }
   TW_TRY(Booster booster, Booster::train(data, options));
-  TW_TRY(const std::string payload, booster.to_bytes());
-  return Pretrained(std::move(booster), header(payload) + payload);
+  TW_TRY(const std::string content, booster.to_bytes());
+  return Pretrained(std::move(booster), model_bytes(kind(), content));
 }
 
 Result<Pretrained> Pretrained::from_bytes(std::string_view bytes) {
-  const auto invalid = [](std::string_view why) {
-    return fail(ErrorCode::Invalid,
-                fmt::format("[pretrained model] {}: train it again from the corpus", why));
-  };
-  const size_t line = bytes.find('\n');
-  if (line == std::string_view::npos) return invalid("it has no header");
-  const std::string_view payload = bytes.substr(line + 1);
-  const std::vector<std::string> given = words(bytes.substr(0, line)),
-                                 expected = words(header(payload));
-  if (given.size() != expected.size() || given[0] != expected[0])
-    return invalid("it is no such model");
-  if (!std::equal(given.begin(), given.end() - 1, expected.begin()))
-    return invalid(fmt::format("it is of version {} with features {}, expected {} with {}",
-                               given[1], given[3], expected[1], expected[3]));
-  if (given.back() != expected.back()) return invalid("it is truncated or changed");
-  TW_TRY(Booster booster, Booster::from_bytes(payload));
+  const auto content = model_content(kind(), bytes);
+  if (!content)
+    return fail(content.error().code,
+                fmt::format("[pretrained model] it {}: train it again from the corpus",
+                            content.error().message));
+  TW_TRY(Booster booster, Booster::from_bytes(*content));
   return Pretrained(std::move(booster), std::string(bytes));
 }
 

@@ -8,7 +8,6 @@ import pathlib
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
 PROGRAM = os.environ["TW_TEST_PROGRAM"]
@@ -51,10 +50,11 @@ class Corpus(unittest.TestCase):
 
     def test_an_interrupt_leaves_the_workload_under_way_out(self):
         with subprocess.Popen([PROGRAM, "--corpus", "--record", self.file, "--kinds", "conv", "--trials", "400",
-                               "--budget", "200s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-            time.sleep(3)
+                               "--budget", "200s"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+            self.assertIn(b"recording conv_0", run.stderr.readline())
             run.send_signal(signal.SIGINT)
-            self.assertEqual(run.wait(60), 130)
+            run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130)
         self.assertEqual(self.file.read_text(), "")
 
     def test_what_is_wrong_is_one_line(self):
