@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN: one f32 primitive for each workload, with weights in the layout that it prefers, and with
-// sources and destinations both in its preferred layout and in the plain one that networks use.
-// Reorders are done ahead.
+// oneDNN: one primitive of f32 or bf16 for each workload, with weights in the layout that it
+// prefers, and with sources and destinations both in its preferred layout and in the plain one that
+// networks use. Reorders are done ahead.
 //
 // Builds of oneDNN differ in what starts their threads. With OpenMP a call is a function call. The
 // builds that packages offer since 2024 queue each call by SYCL, and TBB has the threads.
@@ -36,7 +36,7 @@ constexpr bool queues_calls = DNNL_CPU_THREADING_RUNTIME != DNNL_RUNTIME_OMP;
 using dnnl::memory;
 using Dims = memory::dims;
 using Tag = memory::format_tag;
-constexpr auto f32 = memory::data_type::f32;
+using Type = memory::data_type;
 
 dnnl::engine& engine() {
   static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -69,30 +69,42 @@ struct Operand {
   std::string name;
   Dims dims;
   Tag plain;
-  memory::desc logical() const { return {dims, f32, plain}; }
-  memory::desc free() const { return {dims, f32, Tag::any}; }
+  Type type;
+  memory::desc with(Tag tag) const { return {dims, type, tag}; }
+  memory::desc logical() const { return with(plain); }
+  memory::desc free() const { return with(Tag::any); }
 };
 
 /// The computation, without layouts.
 struct Problem {
   bool is_product = false;
+  DType dtype;  ///< of all operands
   Operand src, weights, dst;
   Dims strides, dilations, pad_before, pad_after;
 };
 
-Problem conv_problem(const dsl::Workload& workload) {
+/// The type of oneDNN's operands; nullopt where they are not compared in it.
+std::optional<Type> type_of(DType dtype) {
+  if (dtype == Float32) return Type::f32;
+  if (dtype == BFloat16) return Type::bf16;
+  return std::nullopt;
+}
+
+Problem conv_problem(const dsl::Workload& workload, Type type) {
   const auto at = [&](const char* name) { return workload.attributes.at(name); };
   const int64_t groups = at("groups");
   Problem p;
+  p.dtype = workload.dtype;
   const std::string& out = workload.compute.outputs[0];
   std::vector<int64_t> dst = workload.compute.shape_of(out);
   const int64_t height = dst[dst.size() - 2], width = dst[dst.size() - 1];
-  p.src = {"in", {at("n"), at("c"), at("h"), at("w")}, Tag::nchw};
-  p.dst = {out, {at("n"), at("k"), height, width}, Tag::nchw};
+  p.src = {"in", {at("n"), at("c"), at("h"), at("w")}, Tag::nchw, type};
+  p.dst = {out, {at("n"), at("k"), height, width}, Tag::nchw, type};
   if (groups == 1)
-    p.weights = {"w", {at("k"), at("c"), at("r"), at("s")}, Tag::oihw};
+    p.weights = {"w", {at("k"), at("c"), at("r"), at("s")}, Tag::oihw, type};
   else
-    p.weights = {"w", {groups, at("k") / groups, at("c") / groups, at("r"), at("s")}, Tag::goihw};
+    p.weights = {
+        "w", {groups, at("k") / groups, at("c") / groups, at("r"), at("s")}, Tag::goihw, type};
   p.strides = {at("stride_h"), at("stride_w")};
   p.dilations = {at("dilation_h") - 1, at("dilation_w") - 1};
   p.pad_before = {at("pad_top"), at("pad_left")};
@@ -100,15 +112,16 @@ Problem conv_problem(const dsl::Workload& workload) {
   return p;
 }
 
-Problem product_problem(const dsl::Workload& workload) {
+Problem product_problem(const dsl::Workload& workload, Type type) {
   const dsl::Compute& compute = workload.compute;
   const Tag plain = workload.op == "dense" ? Tag::ab : Tag::abc;
   const std::string& out = compute.outputs[0];
   Problem p;
   p.is_product = true;
-  p.src = {"a", compute.shape_of("a"), plain};
-  p.weights = {"b", compute.shape_of("b"), plain};
-  p.dst = {out, compute.shape_of(out), plain};
+  p.dtype = workload.dtype;
+  p.src = {"a", compute.shape_of("a"), plain, type};
+  p.weights = {"b", compute.shape_of("b"), plain, type};
+  p.dst = {out, compute.shape_of(out), plain, type};
   return p;
 }
 
@@ -118,9 +131,9 @@ Result<Problem> problem_of(const dsl::Workload& workload) {
     return fail(ErrorCode::Unsupported,
                 fmt::format("[onednn] '{}': expected conv2d, dense or batch_matmul", workload.op));
   TW_RETURN_IF_ERROR(check_no_epilogue("onednn", workload));
-  if (workload.dtype != Float32)
-    return fail(ErrorCode::Unsupported, "[onednn] is compared in f32 only");
-  return conv ? conv_problem(workload) : product_problem(workload);
+  const std::optional<Type> type = type_of(workload.dtype);
+  if (!type) return fail(ErrorCode::Unsupported, "[onednn] is compared in f32 and bf16 only");
+  return conv ? conv_problem(workload, *type) : product_problem(workload, *type);
 }
 
 /// The primitive and the layouts that it chose.
@@ -196,7 +209,7 @@ class OneDnn : public Contender {
   double empty_call_ns() const override { return empty_call_ns_; }
 
   Result<dsl::Arrays> outputs() override {
-    TW_TRY(dsl::Array array, dsl::Array::make(Float32, shape_));
+    TW_TRY(dsl::Array array, dsl::Array::make(problem_.dtype, shape_));
     memory logical(problem_.dst.logical(), engine(), array.data.data());
     dnnl::reorder(dst_, logical).execute(stream_, dst_, logical);
     stream_.wait();
@@ -245,7 +258,7 @@ class OneDnn : public Contender {
 double measured_empty_call_ns() {
   constexpr int batches = 20, calls = 100;
   float numbers[3] = {1, 1, 1};
-  const memory::desc one({1, 1}, f32, Tag::ab);
+  const memory::desc one({1, 1}, Type::f32, Tag::ab);
   const dnnl::matmul product(dnnl::matmul::primitive_desc(engine(), one, one, one));
   dnnl::stream stream(engine());
   const std::unordered_map<int, memory> arguments = {
@@ -311,12 +324,9 @@ Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&
   std::optional<Chosen> any;
   std::string refusal;
   const Tag plain = problem.is_product ? problem.src.plain : Tag::nhwc;
-  const auto with = [&](const Operand& operand, Tag tag) {
-    return memory::desc(operand.dims, f32, tag);
-  };
   for (const Tag tag : {Tag::any, plain}) {
     try {
-      Chosen one = choose(problem, with(problem.src, tag), with(problem.dst, tag));
+      Chosen one = choose(problem, problem.src.with(tag), problem.dst.with(tag));
       if (tag == plain && any && any->src == one.src && any->dst == one.dst) continue;
       if (tag == Tag::any) any = one;
       variants.push_back(std::make_unique<OneDnn>(problem, std::move(one), setup, empty_call_ns));

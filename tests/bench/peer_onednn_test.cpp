@@ -6,6 +6,7 @@
 #include <dnnl.hpp>
 
 #include "base/isa.h"
+#include "base/target.h"
 #include "bench/agreement.h"
 #include "bench/peer.h"
 #include "dsl/random_inputs.h"
@@ -67,6 +68,12 @@ TEST(OneDnn, ComputesOurWorkloads) {
       expect_same(key, threads, 0);
 }
 
+TEST(OneDnn, ComputesProductsOfBf16) {
+  if (!host_target().has("avx512bw")) GTEST_SKIP() << "[SKIP] oneDNN has bf16 with AVX-512 alone";
+  expect_same("conv2d n=1 c=16 h=8 w=8 k=32 r=3 s=3 pad=1 bf16 fast", 1, 0);
+  expect_same("dense m=7 n=9 k=13 bf16 fast", 1, 0);
+}
+
 // The tests <name>.avx2 and <name>.sse41 run this with a limit.
 TEST(OneDnn, Fault73_IsLimitedAsWeAre) {
   expect_same("dense m=4 n=16 k=16 f32 fast", 1, 0);
@@ -84,7 +91,7 @@ TEST(OneDnn, RotatesCopiesOfTheWeights) {
 
 TEST(OneDnn, RefusesWhatItDoesNotCompare) {
   for (const char* key : {"softmax rows=4 cols=4 f32 fast", "dense m=4 n=4 k=4 relu=1 f32 fast",
-                          "dense m=4 n=4 k=4 bf16 fast"}) {
+                          "dense m=4 n=4 k=4 f16 fast"}) {
     const auto workload = dsl::parse_workload(key);
     ASSERT_TRUE(workload) << workload.error().message;
     const auto inputs = dsl::random_inputs(workload->compute, 1);
