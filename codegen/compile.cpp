@@ -13,7 +13,7 @@
 #include "codegen/elf.h"
 #include "codegen/gpu_compile.h"
 #include "codegen/inspect.h"
-#include "codegen/pack.h"
+#include "schedules/pack.h"
 
 namespace tw::codegen {
 namespace {
@@ -91,7 +91,7 @@ KernelInfo info_of(const KernelSpec& spec, const Target& target, const std::stri
     runtime::ArgumentInfo entry = argument_of(argument);
     if (needs_pack(spec, argument)) {
       entry.pack = argument.buffer.name;
-      info.packs[entry.pack] = phases_of(pack_program(argument), pack_prefix(spec, i));
+      info.packs[entry.pack] = phases_of(schedules::pack_program(argument), pack_prefix(spec, i));
     }
     info.arguments.push_back(std::move(entry));
   }
@@ -137,7 +137,7 @@ struct Batch {
     }
     for (size_t i = 0; i < spec.program.arguments.size(); ++i) {
       if (!needs_pack(spec, spec.program.arguments[i])) continue;
-      packs.push_back(pack_program(spec.program.arguments[i]));
+      packs.push_back(schedules::pack_program(spec.program.arguments[i]));
       programs.push_back({pack_prefix(spec, i), &packs.back()});
       owners.push_back(owner);
     }

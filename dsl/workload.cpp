@@ -123,6 +123,8 @@ std::string Workload::text() const {
 
 std::string Workload::hash() const { return short_hash(key()); }
 
+bool keeps_arrays(const Workload& workload) { return workload.op == "expr"; }
+
 bool Workload::is_empty() const {
   for (const std::string& output : compute.outputs) {
     const std::vector<int64_t> shape = compute.shape_of(output);

@@ -74,6 +74,11 @@ struct Workload {
   bool is_empty() const;
 };
 
+/// True if a kernel of the workload is called on its user's arrays, so that its time includes
+/// converting them to its layouts and back. This is so for a user's expression. It is not so for an
+/// operator: its neighbours in a graph share its layouts, and constant inputs are packed once.
+bool keeps_arrays(const Workload& workload);
+
 Result<Workload> make_workload(std::string_view op, const Attributes& attributes,
                                DType dtype = Float32, Accuracy accuracy = Accuracy::Fast);
 

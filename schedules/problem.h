@@ -26,12 +26,16 @@ struct Problem {
   bool algorithms = false;
   /// Algorithms of which a larger error is to be expected are left out (Rewritten::expected_error).
   double most_error = std::numeric_limits<double>::infinity();
+  /// Callers have row-major arrays, except for those in `layouts`: each call packs inputs that are
+  /// not constant and unpacks outputs (dsl::keeps_arrays()).
+  bool converts = false;
 };
 
 inline Problem problem_of(const dsl::Workload& workload,
                           double most_error = std::numeric_limits<double>::infinity()) {
-  return {workload.compute, workload.layouts, workload.state,
-          workload.accuracy == dsl::Accuracy::Fast, most_error};
+  return {workload.compute, workload.layouts,
+          workload.state,   workload.accuracy == dsl::Accuracy::Fast,
+          most_error,       dsl::keeps_arrays(workload)};
 }
 
 /// Invalid if the schedule keeps a tensor in another layout than the problem asks for. Requires:

@@ -37,7 +37,7 @@ struct Space::State {
   std::vector<Knob> decisions;
   std::vector<std::unique_ptr<const Branch>> branches;  ///< the direct one first
   bool chooses_algorithm = false;                       ///< by the first decision
-  double most_error = 0;
+  Problem problem;
 
   size_t algorithm_of(std::span<const int> choices) const {
     return chooses_algorithm ? static_cast<size_t>(choices[0]) : 0;
@@ -243,7 +243,7 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
                             std::span<const Strategy> strategies) {
   auto state = std::make_shared<State>();
   state->target = target;
-  state->most_error = problem.most_error;
+  state->problem = problem;
   std::vector<Rewritten> rewritten;
   if (problem.algorithms) rewritten = apply_algorithms(problem.compute, target);
   std::erase_if(rewritten,
@@ -307,7 +307,7 @@ double Space::expected_error(size_t algorithm) const {
   return state_->branches[algorithm]->plan.expected_error;
 }
 
-double Space::most_error() const { return state_->most_error; }
+const Problem& Space::problem() const { return state_->problem; }
 
 Point Space::default_point() const { return default_point(StopToken()).value(); }
 

@@ -78,7 +78,7 @@ class Space {
   double weight() const;
   /// The error to expect of an algorithm (Rewritten::expected_error); 0 of the direct one.
   double expected_error(size_t algorithm) const;
-  double most_error() const;  ///< that of the problem
+  const Problem& problem() const;
   /// Uniform over the points of an algorithm that are allowed, of algorithms uniform too.
   Point sample(Random& random) const;
   /// Uniform over those of the point's algorithm.

@@ -410,7 +410,7 @@ class Grid : public Search {
 }  // namespace
 
 bool is_in_doubt(const Space& space, size_t algorithm) {
-  const double allowed = std::min(dsl::error_of_fast, space.most_error());
+  const double allowed = std::min(dsl::error_of_fast, space.problem().most_error);
   return space.expected_error(algorithm) > share_of_expected_error * allowed;
 }
 

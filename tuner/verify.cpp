@@ -231,8 +231,6 @@ Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workl
   return roles;
 }
 
-bool keeps_arrays(const dsl::Workload& workload) { return workload.op == "expr"; }
-
 Result<Conversions> Conversions::of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                     const dsl::Arrays& inputs, KernelBuffers& buffers) {
   Conversions result;

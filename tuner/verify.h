@@ -81,12 +81,7 @@ class KernelBuffers {
 Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                        KernelBuffers& buffers);
 
-/// True if a kernel of the workload is called on its user's arrays, so that its time includes
-/// converting them to its layouts and back. This is so for a user's expression. It is not so for an
-/// operator: its neighbours in a graph share its layouts, and constant inputs are packed once.
-bool keeps_arrays(const dsl::Workload& workload);
-
-/// The conversions that each call of a kernel makes if keeps_arrays() is true of its workload.
+/// The conversions that each call of a kernel makes if dsl::keeps_arrays() is true of its workload.
 /// There are none for other workloads, and none of arrays that the user keeps in layouts of his own
 /// (Workload::layouts). Inputs are borrowed.
 class Conversions {

@@ -18,10 +18,10 @@
 #include "codegen/c_emitter.h"
 #include "codegen/command.h"
 #include "codegen/inspect.h"
-#include "codegen/pack.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "runtime/kernel.h"
+#include "schedules/pack.h"
 #include "schedules/schedule.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
@@ -192,7 +192,7 @@ TEST(Compile, HashesTellPreparationsApart) {
 TEST(Compile, PackingFillsTheRoundingWithZeros) {
   for (const DType type : {Float32, BFloat16, Int8}) {
     const Argument input = blocked_argument(false, type);
-    const Program program = pack_program(input);
+    const Program program = schedules::pack_program(input);
     const Storage inputs = integer_inputs(program, 1);
     expect_agreement(program, inputs);
     Storage storage = inputs;
@@ -205,7 +205,7 @@ TEST(Compile, PackingFillsTheRoundingWithZeros) {
               c < 5 ? load_float(type, inputs.at("logical").data(), (n * 5 + c) * 3 + h) : 0;
           EXPECT_EQ(load_float(type, storage["storage"].data(), at), expected);
         }
-    const Program unpack = pack_program(blocked_argument(true, type));
+    const Program unpack = schedules::pack_program(blocked_argument(true, type));
     Storage back = {{"storage", storage["storage"]}};
     ASSERT_TRUE(schedules::evaluate(unpack, back));
     EXPECT_EQ(back["logical"], inputs.at("logical"));
