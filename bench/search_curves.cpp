@@ -86,6 +86,7 @@ SearchSummary summarize_runs(const std::string& strategy, int threads,
   summary.winner = mean_share(runs, [](const Trace& t) { return std::optional(t.final_ns); });
   summary.to_95 = when(runs, [](const SearchRow& row) { return row.best_ns() / 0.95; });
   summary.to_98 = when(runs, [](const SearchRow& row) { return row.best_ns() / 0.98; });
+  std::erase_if(runs, [](const Run& run) { return run.row->onednn_ns <= 0; });
   summary.to_onednn = when(runs, [](const SearchRow& row) { return row.onednn_ns; });
   return summary;
 }

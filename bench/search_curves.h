@@ -51,7 +51,7 @@ struct SearchRow {
   std::string error;  ///< why winners were not timed; empty: they were
   std::vector<Trace> traces;
   double known_ns = 0;   ///< the database's best kernel, unknown to the searches; 0: none
-  double onednn_ns = 0;  ///< oneDNN's fastest form
+  double onednn_ns = 0;  ///< oneDNN's fastest form; 0: it has none
   std::string onednn;    ///< implementation and layouts of that form
   double flops = 0, peak_gflops = 0;
   Agreement agreement;    ///< largest differences of all winners

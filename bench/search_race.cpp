@@ -15,7 +15,8 @@ namespace {
 
 constexpr int samples = 300;  // elements of each output that are compared with f64
 
-/// The contenders that are timed: the forms of oneDNN, the winners, and the database's own kernel.
+/// The contenders that are timed: the forms of oneDNN, if it has any, the winners, and the
+/// database's own kernel.
 class Field {
  public:
   Field(const SearchTask& task, std::shared_ptr<runtime::ThreadPool> pool)
@@ -23,14 +24,14 @@ class Field {
         setup_{&task.item->workload, task.inputs, task.tuning.threads},
         pool_(std::move(pool)) {}
 
-  /// Enters oneDNN, with whose outputs all others are compared.
+  /// Enters oneDNN where it has the operator.
   Status prepare() {
     TW_TRY(const Peer onednn, find_peer("onednn", false, {}));
-    TW_TRY(contenders_, onednn.make(task_->item->name, setup_));
+    auto forms = onednn.make(task_->item->name, setup_);
+    if (!forms && forms.error().code == ErrorCode::Unsupported) return {};
+    TW_TRY(contenders_, std::move(forms));
     forms_ = contenders_.size();
-    TW_RETURN_IF_ERROR(contenders_.front()->run(0));
-    TW_TRY(reference_, contenders_.front()->outputs());
-    for (size_t form = 1; form < forms_; ++form) TW_RETURN_IF_ERROR(check(*contenders_[form]));
+    for (const auto& form : contenders_) TW_RETURN_IF_ERROR(check(*form));
     return {};
   }
 
@@ -64,6 +65,7 @@ class Field {
     row.peak_gflops = observed.peak_gflops;
     row.disturbed = observed.disturbed;
     row.agreement = agreement_;
+    if (forms_ == 0) return ns;
     const auto end = ns.begin() + static_cast<std::ptrdiff_t>(forms_);
     const auto fastest = std::min_element(ns.begin(), end);
     row.onednn_ns = *fastest;
@@ -75,6 +77,7 @@ class Field {
   Status check(Contender& contender) {
     TW_RETURN_IF_ERROR(contender.run(0));
     TW_TRY(const dsl::Arrays outputs, contender.outputs());
+    if (reference_.empty()) reference_ = outputs;
     TW_TRY(const Agreement agreement,
            check_agreement(task_->item->workload, *task_->inputs, outputs, reference_, samples,
                            task_->tuning.seed));
@@ -88,8 +91,8 @@ class Field {
   Setup setup_;
   std::shared_ptr<runtime::ThreadPool> pool_;
   std::vector<std::unique_ptr<Contender>> contenders_;
-  size_t forms_ = 0;  ///< number of oneDNN's forms, which come first
-  dsl::Arrays reference_;
+  size_t forms_ = 0;       ///< number of oneDNN's forms, which come first
+  dsl::Arrays reference_;  ///< outputs of the first contender, which all are compared with
   std::map<std::string, size_t> ours_;  ///< indices by schedule
   Agreement agreement_;                 ///< largest differences of all contenders
 };

@@ -52,7 +52,7 @@ Json row_json(const SearchRow& row) {
   Json json = {{"name", row.name}, {"workload", row.workload}, {"threads", row.threads}};
   if (row.error.empty()) {
     json.update({{"best_us", us(row.best_ns())},
-                 {"onednn_us", us(row.onednn_ns)},
+                 {"onednn_us", row.onednn_ns > 0 ? Json(us(row.onednn_ns)) : Json()},
                  {"onednn", row.onednn},
                  {"flops", row.flops},
                  {"peak_gflops", row.peak_gflops},
@@ -120,7 +120,8 @@ tools::Table rows_table(const std::vector<SearchRow>& rows) {
     }
     table.rows.push_back(
         {row.name, std::to_string(row.threads), fmt::format("{:.1f}", us(row.best_ns())),
-         fmt::format("{:.1f}{}", us(row.onednn_ns), row.disturbed.empty() ? "" : "*"),
+         fmt::format("{}{}", row.onednn_ns > 0 ? fmt::format("{:.1f}", us(row.onednn_ns)) : "-",
+                     row.disturbed.empty() ? "" : "*"),
          fmt::format("{:.0f}", 100 * row.flops / row.best_ns() / row.peak_gflops),
          by_strategy(row)});
   }
