@@ -20,8 +20,8 @@ matplotlib.rcParams["svg.hashsalt"] = "tilewright"  # the same file for the same
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 
-COLORS = {"evolution": "#1b6ca8", "taught": "#0a9396", "blind": "#ee9b00", "random": "#7a7a7a",
-          "adams2019": "#9b2226", "tvm": "#6a4c93"}
+COLORS = {"evolution": "#1b6ca8", "taught": "#0a9396", "analytic": "#94d2bd",
+          "blind": "#ee9b00", "random": "#7a7a7a", "adams2019": "#9b2226", "tvm": "#6a4c93"}
 SECONDS, TRIALS, US = range(3)
 
 
@@ -72,11 +72,13 @@ def main(source, target):
     figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     grids = {TRIALS: np.unique(np.round(np.geomspace(1, 1.5 * max(most[TRIALS], 2), 200))),
              SECONDS: np.geomspace(0.1, 1.05 * max(most[SECONDS], 0.2), 400)}
-    onednn = math.exp(np.mean([math.log(row["best_us"] / row["onednn_us"]) for row in rows]))
+    peers = [row for row in rows if row["onednn_us"]]
+    onednn = math.exp(np.mean([math.log(row["best_us"] / row["onednn_us"]) for row in peers] or [0]))
     for axes, axis, label in zip(panels, (TRIALS, SECONDS), ("trials", "seconds")):
         for strategy in strategies:
             draw(axes, rows, strategy, axis, grids[axis])
-        axes.axhline(100 * onednn, color="black", linestyle="--", linewidth=1, label="oneDNN")
+        if peers:
+            axes.axhline(100 * onednn, color="black", linestyle="--", linewidth=1, label="oneDNN")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")

@@ -33,9 +33,15 @@ struct Logs {
 
 /// `times`: log2 ns that a model expects of the trials.
 Logs logs_of(const Recording& recording, const std::vector<double>& times) {
+  std::vector<double> keys;
+  for (size_t i = 0; i < times.size(); ++i) {
+    std::vector<float> row = recording.trials[i].features;
+    cost_model::set_expected_time(row, static_cast<float>(times[i]));
+    keys.push_back(cost_model::ordering_time_of(row));
+  }
   std::vector<size_t> order(times.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return times[i]; });
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return keys[i]; });
   const auto speed = [&](size_t i) { return recording.trials[order[i]].throughput; };
   double best_of_few = 0;
   for (size_t i = 0; i < std::min(few, order.size()); ++i)
@@ -79,9 +85,11 @@ std::string part_of(const Recording& recording, LeftOut left_out) {
     case LeftOut::Kinds:
       return kind_of(recording);
     case LeftOut::Targets:
+      return recording.target.to_string();
+    case LeftOut::Machines:
       break;
   }
-  return recording.target.to_string();
+  return recording.target.machine.name;
 }
 
 Result<Pretrained> train_on(const std::vector<Recording>& recordings,
@@ -102,10 +110,10 @@ struct Sums {
 
 Status judge(const Recording& recording, const Pretrained& model,
              std::map<std::string, Sums>& by_kind) {
-  std::vector<std::vector<float>> rows;
+  std::vector<const std::vector<float>*> rows;
   std::vector<double> analytic;
   for (const cost_model::Sample& trial : recording.trials) {
-    rows.push_back(trial.features);
+    rows.push_back(&trial.features);
     analytic.push_back(cost_model::analytic_time_of(trial.features));
   }
   TW_TRY(const std::vector<double> pretrained, model.times(rows, recording.target.machine));
@@ -119,7 +127,7 @@ Status judge(const Recording& recording, const Pretrained& model,
 }  // namespace
 
 std::string_view to_string(LeftOut left_out) {
-  constexpr std::string_view names[] = {"workloads", "kinds", "targets"};
+  constexpr std::string_view names[] = {"workloads", "kinds", "targets", "machines"};
   return names[static_cast<size_t>(left_out)];
 }
 
@@ -129,7 +137,8 @@ Result<Pretrained> pretrain(const std::vector<Recording>& recordings) {
 
 Result<std::vector<Judged>> judge_pretraining(const std::vector<Recording>& recordings) {
   std::vector<Judged> rows;
-  for (const LeftOut left_out : {LeftOut::Workloads, LeftOut::Kinds, LeftOut::Targets}) {
+  for (const LeftOut left_out :
+       {LeftOut::Workloads, LeftOut::Kinds, LeftOut::Targets, LeftOut::Machines}) {
     std::set<std::string> parts;
     for (const Recording& recording : recordings) parts.insert(part_of(recording, left_out));
     if (parts.size() < 2) continue;

@@ -19,11 +19,13 @@ namespace tw::bench {
 /// The part of a corpus that a model has not seen when it is judged.
 /// - Workloads: a fifth of the workloads, on all targets.
 /// - Kinds: all workloads of a kind, "conv".
-/// - Targets: all recordings for a target.
-enum class LeftOut { Workloads, Kinds, Targets };
-std::string_view to_string(LeftOut left_out);  ///< "workloads", "kinds", "targets"
+/// - Targets: all recordings for a target, on all machines.
+/// - Machines: all recordings of a machine, for all targets.
+enum class LeftOut { Workloads, Kinds, Targets, Machines };
+std::string_view to_string(LeftOut left_out);  ///< "workloads", "kinds", ...
 
-/// The order in which a model puts the trials of recordings; geometric means over these.
+/// The order in which a search by a model puts the trials of recordings before it has measured one
+/// (cost_model::ordering_time_of); geometric means over these.
 struct Picks {
   double first = 1;   ///< speed of the trial that it puts first, of the fastest one
   double least = 1;   ///< the lowest of these speeds

@@ -102,7 +102,7 @@ Result<int> run_replay(const Call& call) {
     replays.seeds.push_back(static_cast<uint64_t>(call.flags.seed + i));
   for (const tuner::Guide guide :
        {tuner::Guide::Random, tuner::Guide::Analytic, tuner::Guide::Fitted, tuner::Guide::Learned,
-        tuner::Guide::Taught}) {
+        tuner::Guide::Pretrained, tuner::Guide::Corrected, tuner::Guide::Taught}) {
     TW_TRY(tuner::Replayed replayed,
            tuner::replay(replays.recordings, guide, replayed_trials, replays.seeds));
     replays.guides.push_back(guide);

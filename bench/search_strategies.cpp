@@ -9,11 +9,13 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/isa.h"
 #include "base/text.h"
 #include "bench/peer.h"
 #include "codegen/abi.h"
+#include "cost_model/expected.h"
 #include "db/store.h"
 #include "tools/quote.h"
 #include "tuner/scratch.h"
@@ -38,12 +40,14 @@ int64_t trials_of(const tuner::Progress& progress) {
 
 Result<Searched> run_ours(std::string_view name, const SearchTask& task,
                           const tuner::OnProgress& on_progress) {
-  const bool taught = name == "taught";
+  const bool taught = name == "taught", analytic = name == "analytic";
+  std::optional<cost_model::AnalyticOnly> analytic_only;
+  if (analytic) analytic_only.emplace();
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   TW_TRY(db::Store store, db::Store::open(scratch.path() + "/search.db", db::OpenMode::ReadWrite));
   if (taught) TW_RETURN_IF_ERROR(copy_known(task.known, task, store));
   tuner::TuneOptions options = task.tuning;
-  options.search = taught ? "evolution" : name;
+  options.search = taught || analytic ? "evolution" : name;
   Searched searched;
   Trace& trace = searched.trace;
   const tuner::Clock& clock = task.environment->clock;
@@ -173,6 +177,12 @@ std::string without_known(const SearchTask& task) {
   return task.known.empty() ? "name a database with --known" : "";
 }
 
+std::string without_trees(const SearchTask& task) {
+  return cost_model::expectation_name(task.target) == "analytic"
+             ? "evolution has no pretrained model on this target"
+             : "";
+}
+
 std::string without_halide(const SearchTask&) {
   const auto peer = find_peer("halide", false, {});
   return peer ? "" : peer.error().message;
@@ -191,6 +201,7 @@ const std::vector<Strategy>& strategies() {
   static const std::vector<Strategy> table = {
       {"evolution", "ours, with the cost model, from nothing", true, run_ours, always},
       {"taught", "ours, with what --known knows of other workloads", true, run_ours, without_known},
+      {"analytic", "evolution without the pretrained model", false, run_ours, without_trees},
       {"blind", "evolution without a model", true, run_ours, always},
       {"random", "uniform samples", true, run_ours, always},
       {"adams2019", "Halide's autoscheduler, which measures nothing", false, run_adams,
@@ -204,7 +215,7 @@ Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
   std::vector<const Strategy*> chosen;
   if (names.empty()) {
     for (const Strategy& strategy : strategies())
-      if (strategy.ours && strategy.missing(task).empty()) chosen.push_back(&strategy);
+      if (strategy.by_default && strategy.missing(task).empty()) chosen.push_back(&strategy);
     return chosen;
   }
   for (const std::string& part : split(names, ',')) {

@@ -42,19 +42,20 @@ struct Searched {
 
 struct Strategy {
   std::string_view name, summary;
-  bool ours;
+  bool by_default;  ///< it runs where no strategy is named
   Result<Searched> (*run)(std::string_view name, const SearchTask& task,
                           const tuner::OnProgress& on_progress);
   /// The reason why the strategy cannot run here; empty: it can.
   std::string (*missing)(const SearchTask& task);
 };
 
-/// All strategies in the order of reports: evolution, taught, blind, random, adams2019, tvm.
+/// All strategies in the order of reports: evolution, taught, analytic, blind, random, adams2019,
+/// tvm.
 const std::vector<Strategy>& strategies();
 
-/// The strategies in `names` (comma-separated); for an empty text our own, since others take
-/// minutes per workload. Fails with Usage for an unknown name, with Environment for one that cannot
-/// run here.
+/// The strategies in `names` (comma-separated); for an empty text those that run by default, since
+/// others take minutes per workload. Fails with Usage for an unknown name, with Environment for one
+/// that cannot run here.
 Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
                                                        const SearchTask& task);
 

@@ -537,7 +537,7 @@ def ablation(documents):
 
 # ---- searches -----------------------------------------------------------------------------------
 
-STRATEGIES = {"evolution": "empty database", "taught": "taught",
+STRATEGIES = {"evolution": "empty database", "taught": "taught", "analytic": "without the pretrained model",
               "blind": "evolution without a model", "random": "random", "tvm": "TVM's MetaSchedule",
               "adams2019": "Halide's Adams2019"}
 TRIALS = ("1", "4", "16", "64")

@@ -21,13 +21,13 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view file_kind = "tilewright-cost-model";
-constexpr int file_version = 3;
+constexpr int file_version = 4;
 constexpr size_t least_groups = 3;  // to hold whole groups out
 constexpr size_t thoroughly_judged = 1000;
-// Log-odds of the ranker for a factor of two in the analytic time. On 1,500 trials of 29 odd
-// convolutions, with a model of other layers, values of 2 to 4 put the first pick at 0.90 to 0.92
-// of the best, and 0 puts it at 0.84. With trials of the layer itself, 2 is also best.
-constexpr double analytic_margin = 2;
+// Log-odds of the ranker for a factor of two in the time that it begins with. On 1,500 trials of 29
+// odd convolutions, with a model of other layers, values of 2 to 4 put the first pick at 0.90 to
+// 0.92 of the best, and 0 puts it at 0.84. With trials of the layer itself, 2 is also best.
+constexpr double margin_of_doubling = 2;
 // No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
 constexpr double least_validity = 1.0 / 16;
 // The scores of trees are multiplied by (n + trusted_trials) / (n + doubtful_trials), where n is
@@ -70,9 +70,9 @@ double best_throughput(const std::vector<const Sample*>& group) {
   return best;
 }
 
-/// The score by the analytic model, or by the fitted one: where trees begin.
+/// The score by the prior, or by the fitted model: where trees begin.
 double margin_of(std::span<const float> features, const Fit* fit = nullptr) {
-  return -analytic_margin * (analytic_time_of(features) + (fit ? fit->correction(features) : 0));
+  return -margin_of_doubling * (ordering_time_of(features) + (fit ? fit->correction(features) : 0));
 }
 
 Fit fit_of(const Groups& groups) {
@@ -199,25 +199,25 @@ Judgement judge_trees(const Groups& groups, bool fits, const CostModelOptions& o
 }
 
 struct FitJudgement {
-  Quality analytic, fitted;
+  Quality prior, fitted;
 };
 
 /// Corrections of different folds compare, as they are of the same time: a group is judged as a
 /// whole.
 FitJudgement judge_fit(const Groups& groups, const CostModelOptions& options) {
   const Folds folds = assign_folds(groups, options);
-  std::vector<Judged> analytic, fitted;
+  std::vector<Judged> prior, fitted;
   for (int fold = 0; fold < options.folds; ++fold) {
     const Split parts = split(groups, folds, fold);
     const Fit fit = fit_of(parts.train);
     for (const auto& [id, group] : parts.held_out)
       for (const Sample* sample : group) {
         if (!sample->same_machine) continue;
-        analytic.push_back({id, margin_of(sample->features), sample->throughput});
+        prior.push_back({id, margin_of(sample->features), sample->throughput});
         fitted.push_back({id, margin_of(sample->features, &fit), sample->throughput});
       }
   }
-  return {judge(analytic), judge(fitted)};
+  return {judge(prior), judge(fitted)};
 }
 
 /// One number to choose by: the order of all, less what the picks lose.
@@ -314,12 +314,12 @@ Result<std::string> read_file(const std::string& path) {
 }  // namespace
 
 std::string_view to_string(Source source) {
-  constexpr std::string_view names[] = {"analytic", "fitted", "learned"};
+  constexpr std::string_view names[] = {"prior", "fitted", "learned"};
   return names[static_cast<size_t>(source)];
 }
 
 const Quality& ModelQuality::of(Source source) const {
-  return source == Source::Learned ? learned : source == Source::Fitted ? fitted : analytic;
+  return source == Source::Learned ? learned : source == Source::Fitted ? fitted : prior;
 }
 
 Status CostModel::add(std::span<const Sample> samples) {
@@ -364,9 +364,9 @@ void CostModel::fit() {
   const Groups groups = group_valid(samples_);
   fit_ = fit_of(groups);
   const FitJudgement judgement = judge_fit(groups, options_);
-  quality_.analytic = judgement.analytic;
+  quality_.prior = judgement.prior;
   quality_.fitted = judgement.fitted;
-  source_ = is_better(quality_.fitted, quality_.analytic) ? Source::Fitted : Source::Analytic;
+  source_ = is_better(quality_.fitted, quality_.prior) ? Source::Fitted : Source::Prior;
 }
 
 void CostModel::learn_order() {
@@ -429,10 +429,10 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
                                                          : nullptr;
   for (const std::vector<float>& row : rows) scores.mean.push_back(margin_of(row, fit));
   discount_failures(rows, scores.mean);
-  if (source_ == Source::Analytic) return scores;
+  if (source_ == Source::Prior) return scores;
   if (source_ == Source::Fitted) {
     for (size_t i = 0; i < rows.size(); ++i)
-      scores.spread[i] = analytic_margin * fit_.deviation(rows[i]);
+      scores.spread[i] = margin_of_doubling * fit_.deviation(rows[i]);
     return scores;
   }
   const Matrix matrix = matrix_of(rows);
@@ -445,13 +445,13 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
 }
 
 /// Turns the score of each candidate into that of its throughput times the probability that it is
-/// valid. Scores are margins: a factor of two in throughput adds analytic_margin.
+/// valid. Scores are margins: a factor of two in throughput adds margin_of_doubling.
 void CostModel::discount_failures(std::span<const std::vector<float>> rows,
                                   std::vector<double>& scores) const {
   if (!validity_) return;
   const std::vector<double> valid = predict_valid(rows);
   for (size_t i = 0; i < scores.size(); ++i)
-    scores[i] += analytic_margin * std::log2(std::max(valid[i], least_validity));
+    scores[i] += margin_of_doubling * std::log2(std::max(valid[i], least_validity));
 }
 
 std::vector<double> CostModel::spread(const Matrix& rows) const {
@@ -496,7 +496,7 @@ Status CostModel::save(const std::string& path) const {
                         {"source", to_string(source_)},
                         {"fit", to_json(fit_)},
                         {"base", base_ ? to_json(*base_) : json(nullptr)},
-                        {"analytic", to_json(quality_.analytic)},
+                        {"prior", to_json(quality_.prior)},
                         {"fitted", to_json(quality_.fitted)},
                         {"without_trees", to_json(quality_.without_trees)},
                         {"learned", to_json(quality_.learned)},
@@ -526,8 +526,8 @@ Result<CostModel> CostModel::load(const std::string& path, CostModelOptions opti
     if (!content.at("base").is_null()) model.base_ = fit_from(content.at("base"));
     for (const Source source : {Source::Fitted, Source::Learned})
       if (content.at("source") == to_string(source)) model.source_ = source;
-    if (!model.ranker_ && model.source_ == Source::Learned) model.source_ = Source::Analytic;
-    model.quality_ = {quality_from(content.at("analytic")),
+    if (!model.ranker_ && model.source_ == Source::Learned) model.source_ = Source::Prior;
+    model.quality_ = {quality_from(content.at("prior")),
                       quality_from(content.at("fitted")),
                       quality_from(content.at("without_trees")),
                       quality_from(content.at("learned")),

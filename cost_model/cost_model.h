@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cost model of the tuner: orders candidates by how fast they are likely to be, from their
-// features. Three models compete, each of which begins where the one before ends: the analytic one
-// (analytic.h), the one whose costs of resources are fitted to measurements (fit.h), and trees that
-// learn what the better of these two is wrong by. Measurements that a model has not seen decide
-// which one gives the scores. Three further forests, each of which has not seen a third of the
-// samples, are judged on that third; where they disagree, little is known.
+// features. Three models compete, each of which begins where the one before ends: the prior, which
+// needs no measurement of the run (ordering_time_of), the one whose costs of resources are fitted
+// to measurements (fit.h), and trees that learn what the better of these two is wrong by.
+// Measurements that a model has not seen decide which one gives the scores. Three further forests,
+// each of which has not seen a third of the samples, are judged on that third; where they disagree,
+// little is known.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.add(batch));        // fits: milliseconds
 //   model.learn();                               // learns trees: tenths of a second
 //   Scores scores = model.predict(rows, own);    // higher = faster, within one workload
-//   if (model.source() == Source::Analytic) ...  // says who gave the scores
+//   if (model.source() == Source::Prior) ...  // says who gave the scores
 //
 // The const functions may be called by several threads at once; the others by one, alone.
 
@@ -44,12 +45,12 @@ struct Sample {
 struct Scores {
   std::vector<double> mean;
   /// Standard deviation of each score. Fitted: the uncertainty that the samples leave. Learned: the
-  /// deviation between the judged forests. Analytic: 0.
+  /// deviation between the judged forests. Prior: 0.
   std::vector<double> spread;
 };
 
-enum class Source { Analytic, Fitted, Learned };
-std::string_view to_string(Source source);  ///< "analytic", "fitted", "learned"
+enum class Source { Prior, Fitted, Learned };
+std::string_view to_string(Source source);  ///< "prior", "fitted", "learned"
 
 /// Samples that are held out to judge models by. Groups: whole workloads, as for the first pick of
 /// a new workload. Samples: candidates of known workloads, as for the next batch. With fewer than 3
@@ -64,10 +65,10 @@ struct CostModelOptions {
   size_t least_failures = 8;  ///< before the validity model is learned
 };
 
-/// All judged on held-out samples: analytic and fitted on the same, `without_trees` and learned on
+/// All judged on held-out samples: prior and fitted on the same, `without_trees` and learned on
 /// the same.
 struct ModelQuality {
-  Quality analytic, fitted;
+  Quality prior, fitted;
   Quality without_trees, learned;  ///< the better of these two, and with trees on top of it
   size_t samples = 0;              ///< valid ones, trained on
   size_t failures = 0;
@@ -126,11 +127,11 @@ class CostModel {
   CostModelOptions options_;
   std::vector<Sample> samples_;
   Fit fit_;                        ///< of all samples
-  std::optional<Fit> base_;        ///< where the ranker begins; none: at the analytic model
+  std::optional<Fit> base_;        ///< where the ranker begins; none: at the prior
   std::optional<Booster> ranker_;  ///< what that is wrong by: its scores are added
   std::vector<Booster> judged_;    ///< of the folds
   std::optional<Booster> validity_;
-  Source source_ = Source::Analytic;
+  Source source_ = Source::Prior;
   bool has_tried_trees_ = false;  ///< quality_.note says what came of it
   ModelQuality quality_;
 };

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "dsl/cache_state.h"
+#include "schedules/problem.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -36,9 +37,26 @@ Result<std::vector<float>> extract_features(const schedules::Program& program, c
                                             int threads,
                                             dsl::CacheState state = dsl::CacheState::Hot);
 
+/// The same of all that a call of a kernel of the problem executes (schedules::program_of_call), in
+/// the state of the caches that the problem names.
+Result<std::vector<float>> extract_features_of_call(schedules::Program kernel,
+                                                    const schedules::Problem& problem,
+                                                    const Target& target, int threads);
+
 /// The analytic model's time, log2(1 + ns), as the row carries it. Requires: feature_count()
 /// numbers.
 double analytic_time_of(std::span<const float> features);
+
+/// The time that is expected before anything is measured, log2(1 + ns): the analytic one until
+/// set_expected_time(). Requires: feature_count() numbers.
+double expected_time_of(std::span<const float> features);
+void set_expected_time(std::span<float> features, float log2_ns);
+
+/// The time that candidates are ordered by before anything is measured, log2(1 + ns): the analytic
+/// one with a share of what the expected one corrects. The best of many candidates is often one
+/// whose correction is wrong, so its whole correction is not trusted. Requires: feature_count()
+/// numbers.
+double ordering_time_of(std::span<const float> features);
 
 /// Registers of a GPU's thread that are expected to spill; 0 for processors. Requires:
 /// feature_count() numbers.

@@ -67,7 +67,7 @@ struct Observation {
 
 Observation observe(const FitTrial& trial) {
   return {shares_of(trial.features),
-          -std::log(trial.throughput) - analytic_time_of(trial.features) * std::numbers::ln2};
+          -std::log(trial.throughput) - ordering_time_of(trial.features) * std::numbers::ln2};
 }
 
 /// By workload.

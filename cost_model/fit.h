@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The fitted model: the analytic one (analytic.h), with the cost of each resource times a factor
-// that measured kernels suggest. If the cost of a resource changes by a factor exp(c), the
-// logarithm of a kernel's time changes by c times the share of the time spent on it, to first
-// order. So the logarithms of the factors are the coefficients of a linear regression of measured /
-// analytic time on these shares. A normal prior around 0 keeps a factor at 1 where no measurement
-// speaks for another. docs/cost_model.md derives it. Values.
+// The fitted model: the order before any trial (ordering_time_of), with the cost of each resource
+// times a factor that measured kernels suggest. If the cost of a resource changes by a factor
+// exp(c), the logarithm of a kernel's time changes by c times the share of the time spent on it, to
+// first order. So the logarithms of the factors are the coefficients of a linear regression of
+// measured time / that of before on these shares. A normal prior around 0 keeps a factor at 1 where
+// no measurement speaks for another. docs/cost_model.md derives it. Values.
 //
 //   const Fit fit = fit_factors(trials);              // of any workloads on one machine
-//   const double better = analytic_time_of(row) + fit.correction(row);
+//   const double better = ordering_time_of(row) + fit.correction(row);
 
 #include <array>
 #include <cstdint>
@@ -30,9 +30,9 @@ struct FitTrial {
 };
 
 struct Fit {
-  std::array<double, factor_count> log_factors{};  ///< all 0: the analytic model
+  std::array<double, factor_count> log_factors{};  ///< all 0: the time stands
 
-  /// log2 of fitted / analytic time. Requires: a row of extract_features.
+  /// log2 of the fitted time over ordering_time_of. Requires: a row of extract_features.
   double correction(std::span<const float> features) const;
   /// Standard deviation of the correction against that of the average trial, by what the trials
   /// leave open. A factor that all resources share changes no order and counts nothing.

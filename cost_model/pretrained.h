@@ -46,7 +46,7 @@ class Pretrained {
   std::string name() const;
 
   /// The expected times, log2 ns, of kernels on the machine. Requires: rows of extract_features.
-  Result<std::vector<double>> times(std::span<const std::vector<float>> rows,
+  Result<std::vector<double>> times(std::span<const std::vector<float>* const> rows,
                                     const Machine& machine) const;
 
  private:

@@ -13,6 +13,8 @@
 #include "base/text.h"
 #include "codegen/inspect.h"
 #include "cost_model/analytic.h"
+#include "cost_model/expected.h"
+#include "schedules/pack.h"
 #include "schedules/schedule.h"
 #include "tools/db_flags.h"
 #include "tools/gpu_explanation.h"
@@ -35,7 +37,8 @@ struct ExplainFlags {
 /// Static analysis of a schedule; the kernel is compiled but not run.
 struct Analysis {
   cost_model::KernelFacts facts;
-  double predicted_ns = 0;
+  double analytic_ns = 0;
+  double expected_ns = 0;  ///< that plans and searches begin with
   std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
   std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors
@@ -47,7 +50,7 @@ struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
   std::string why_not_best;  ///< though it is faster; empty: it is slower, or the best
-  double predicted_ns = 0;   ///< by the analytic model, beside a schedule that was not measured
+  double expected_ns = 0;    ///< beside a schedule that was not measured
 };
 
 /// Number of register spills in the instructions of the compiled kernel.
@@ -59,9 +62,16 @@ Result<int> count_spills(const Selection& s, const std::string& schedule,
   return codegen::count_spills(assembly, s.target.architecture);
 }
 
+/// The program of a call of the kernel.
 Result<schedules::Program> program_of(const Selection& s, const std::string& text) {
   TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-  return schedule.program(schedules::limits_of(s.target));
+  TW_TRY(schedules::Program kernel, schedule.program(schedules::limits_of(s.target)));
+  return schedules::program_of_call(std::move(kernel), schedules::problem_of(s.workload), s.target);
+}
+
+Result<double> expected_ns_of(const Selection& s, const std::string& text) {
+  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
+  return cost_model::expected_ns(schedule, schedules::problem_of(s.workload), s.target, s.threads);
 }
 
 Result<Analysis> analyse(Selection& s, const Surroundings& here,
@@ -70,8 +80,9 @@ Result<Analysis> analyse(Selection& s, const Surroundings& here,
   TW_TRY(const schedules::Program program, program_of(s, text));
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target, s.workload.state));
-  analysis.predicted_ns =
+  analysis.analytic_ns =
       cost_model::analytic_cost(analysis.facts, s.target.machine, s.threads).total_ns;
+  TW_TRY(analysis.expected_ns, expected_ns_of(s, text));
   analysis.resources = cost_model::resource_times(analysis.facts, s.target.machine, s.threads);
   if (analysis.facts.gpu) {
     analysis.gpu = explain_gpu(program, *analysis.facts.gpu, s.target,
@@ -146,13 +157,9 @@ Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& 
   TW_TRY(const std::optional<db::Record> best,
          tuner::best_known(store, s.workload, s.target, s.threads));
   if (!best || best->schedule == s.by_hand->text) return std::optional<Rival>();
-  TW_TRY(const schedules::Program program, program_of(s, best->schedule));
-  TW_TRY(const cost_model::KernelFacts facts,
-         cost_model::extract_facts(program, s.target, s.workload.state));
-  return std::optional(
-      Rival{*best, lines_missing_in(best->schedule, s.by_hand->text),
-            lines_missing_in(s.by_hand->text, best->schedule), "",
-            cost_model::analytic_cost(facts, s.target.machine, s.threads).total_ns});
+  TW_TRY(const double expected_ns, expected_ns_of(s, best->schedule));
+  return std::optional(Rival{*best, lines_missing_in(best->schedule, s.by_hand->text),
+                             lines_missing_in(s.by_hand->text, best->schedule), "", expected_ns});
 }
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -177,9 +184,9 @@ double bytes_from_memory(const cost_model::KernelFacts& facts) {
 }
 
 /// "0.87 of what was measured"; empty where nothing was.
-std::string against_measured(const Selection& s, const Analysis& a) {
+std::string against_measured(const Selection& s, double ns) {
   if (!s.record || s.record->latency_ns <= 0) return "";
-  return fmt::format(", {:.2f} of what was measured", a.predicted_ns / s.record->latency_ns);
+  return fmt::format(", {:.2f} of what was measured", ns / s.record->latency_ns);
 }
 
 void add_what_runs_on(const Selection& s, Facts& facts) {
@@ -231,9 +238,12 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
     if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
     for (auto& fact : speeds(line)) facts.push_back(std::move(fact));
   }
+  if (const std::string by = cost_model::expectation_name(s.target); by != "analytic")
+    facts.emplace_back("expected", fmt::format("{}{}, by {}", time_text(a.expected_ns),
+                                               against_measured(s, a.expected_ns), by));
   facts.emplace_back("analytic model",
-                     fmt::format("{}{}, limited by {}", time_text(a.predicted_ns),
-                                 against_measured(s, a), a.resources.front().resource));
+                     fmt::format("{}{}, limited by {}", time_text(a.analytic_ns),
+                                 against_measured(s, a.analytic_ns), a.resources.front().resource));
   const double memory = bytes_from_memory(a.facts);
   facts.emplace_back("arithmetic intensity",
                      fmt::format("{:.1f} FLOP per byte loaded; {}",
@@ -260,19 +270,19 @@ Table resource_table(const Analysis& a) {
   Table table{{"resource", "time", "share"}, {}};
   std::vector<double> times;
   for (const auto& [resource, ns] : a.resources)
-    if (ns > 0.005 * a.predicted_ns) times.push_back(ns);
+    if (ns > 0.005 * a.analytic_ns) times.push_back(ns);
   const TimeUnit unit(times);
   for (const auto& [resource, ns] : a.resources)
-    if (ns > 0.005 * a.predicted_ns)
+    if (ns > 0.005 * a.analytic_ns)
       table.rows.push_back(
-          {resource, unit.text(ns), fmt::format("{:.0f} %", 100 * share(ns, a.predicted_ns))});
+          {resource, unit.text(ns), fmt::format("{:.0f} %", 100 * share(ns, a.analytic_ns))});
   return table;
 }
 
 Table resource_sheet(const Analysis& a) {
   Table table{{"resource", "analytic_ns", "share"}, {}};
   for (const auto& [resource, ns] : a.resources)
-    table.rows.push_back({resource, format_double(ns), format_double(share(ns, a.predicted_ns))});
+    table.rows.push_back({resource, format_double(ns), format_double(share(ns, a.analytic_ns))});
   return table;
 }
 
@@ -281,10 +291,9 @@ std::string comparison_with(const Rival& rival, const std::optional<db::Record>&
                             const Analysis& a) {
   const std::string hash = rival.record.hash.substr(0, 16);
   if (!record)
-    return fmt::format(
-        "best known: {}, record {}; the analytic model expects {} of it and {} of this\n",
-        time_text(rival.record.latency_ns), hash, time_text(rival.predicted_ns),
-        time_text(a.predicted_ns));
+    return fmt::format("best known: {}, record {}; expected: {} for it, {} for this\n",
+                       time_text(rival.record.latency_ns), hash, time_text(rival.expected_ns),
+                       time_text(a.expected_ns));
   const double ratio = share(rival.record.latency_ns, record->latency_ns);
   return fmt::format("best other: {}, {:.1f} % {}, record {}\n", time_text(rival.record.latency_ns),
                      100 * std::abs(ratio - 1), ratio < 1 ? "faster" : "slower", hash);
@@ -307,7 +316,9 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
                          {"tuned_for", describe(s.target.machine)},
                          {"threads", s.threads},
                          {"schedule_from", schedule_source(s)},
-                         {"predicted_ns", a.predicted_ns},
+                         {"predicted_ns", a.expected_ns},
+                         {"predicted_by", cost_model::expectation_name(s.target)},
+                         {"analytic_ns", a.analytic_ns},
                          {"limited_by", a.resources.front().resource},
                          {"spills", a.spills},
                          {"useful_share", share(a.facts.useful_flops, a.facts.flops)},
@@ -333,7 +344,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
     json["best_other"] = {{"record", as_json(rival->record)},
                           {"only_in_this", rival->only_here},
                           {"only_in_other", rival->only_there},
-                          {"predicted_ns", rival->predicted_ns},
+                          {"predicted_ns", rival->expected_ns},
                           {"why_not_best", rival->why_not_best}};
   return print_json("explain", json);
 }

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/isa.h"
 #include "base/text.h"
+#include "cost_model/expected.h"
 #include "tools/command_line.h"
 #include "tools/report.h"
 #include "tools/standard_streams.h"
@@ -65,6 +67,10 @@ bool is_called_tune(std::string_view name) {
 int main_of(int argc, char** argv) {
   prepare_standard_streams();
   if (const Status limit = check_max_isa(); !limit) return report(limit.error());
+  const Result<bool> analytic = asks_for_the_analytic_model();
+  if (!analytic) return report(analytic.error());
+  std::optional<cost_model::AnalyticOnly> without_trees;
+  if (*analytic) without_trees.emplace();
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   // A worker of a run is started with its role; the verb of the same name has flags.
   if (arguments.size() > 1 && arguments[0] == "worker" && !arguments[1].starts_with('-'))

@@ -38,6 +38,15 @@ int terminal_columns(int descriptor) {
 
 }  // namespace
 
+Result<bool> asks_for_the_analytic_model() {
+  const std::string value = variable("TILEWRIGHT_COST_MODEL");
+  if (value.empty() || value == "pretrained") return false;
+  if (value == "analytic") return true;
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[cost model] TILEWRIGHT_COST_MODEL={}: use analytic or pretrained", value));
+}
+
 std::string environment_name(std::string_view flag) {
   std::string name = "TILEWRIGHT_";
   for (const char c : flag)

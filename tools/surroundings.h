@@ -33,6 +33,10 @@ std::string environment_name(std::string_view flag);
 /// True if the environment variable of the flag is set and not empty.
 bool is_in_environment(std::string_view flag);
 
+/// True if TILEWRIGHT_COST_MODEL asks for the analytic model alone (cost_model::AnalyticOnly).
+/// Usage for any other value than "analytic" and "pretrained", which is the default.
+Result<bool> asks_for_the_analytic_model();
+
 /// Makes the directory, with its parents, private to the user. Environment when it cannot, Invalid
 /// when it is another user's: kernels in it would be run.
 Status make_private_directory(const std::string& path);

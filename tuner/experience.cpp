@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "codegen/abi.h"
+#include "cost_model/expected.h"
 #include "schedules/schedule.h"
 #include "tuner/device.h"
 #include "tuner/network_error.h"
@@ -318,13 +319,19 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   if (db::proves_nothing(record.status)) return std::nullopt;
   const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
   if (!schedule) return std::nullopt;
-  const auto program = schedule->program(schedules::limits_of(target));
+  auto program = schedule->program(schedules::limits_of(target));
   if (!program) return std::nullopt;
   const auto asked = dsl::parse_asked(record.layouts);
   if (!asked) return std::nullopt;
-  auto features = cost_model::extract_features(*program, target, threads, asked->state);
+  schedules::Problem problem = schedules::problem_of(workload);
+  problem.layouts = asked->layouts;
+  problem.state = asked->state;
+  auto features =
+      cost_model::extract_features_of_call(std::move(*program), problem, target, threads);
   if (!features) return std::nullopt;
   cost_model::Sample sample;
+  std::vector<float>* const rows[] = {&*features};
+  cost_model::expect(rows, target);
   sample.features = std::move(*features);
   sample.throughput = throughput_of(record);
   sample.group = ranking_group(record);

@@ -37,7 +37,7 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
     note(notes, NoteKind::SamplesRefused, learned.error().message);
   const int64_t trusted = known.trusted();
   TW_TRY(std::unique_ptr<Search> search, make_search("evolution"));
-  Proposer proposer(std::move(space), std::move(search), threads, 1, workload.state);
+  Proposer proposer(std::move(space), std::move(search), threads, 1);
   proposer.learn(std::move(known));
   proposer.begin(stop);
   const std::vector<schedules::Point> points = proposer.propose(

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/analytic.h"
+#include "cost_model/expected.h"
 #include "schedules/schedule.h"
 #include "tuner/descent.h"
 #include "tuner/scoring.h"
@@ -106,21 +106,30 @@ class Predictor {
         stop_(std::move(stop)),
         most_error_(most_error) {}
 
+  /// Candidates are not ordered by their expected times alone, so the rough schedule may be
+  /// expected to be the faster one.
   Result<Predicted> predict(const dsl::Workload& workload, Precision precision) {
+    TW_TRY(Predicted predicted, predict_by(workload, precision));
+    if (precision == Precision::Rough) return predicted;
+    TW_TRY(Predicted rough, predict_by(workload, Precision::Rough));
+    return rough.expected_ns < predicted.expected_ns ? rough : predicted;
+  }
+
+ private:
+  Result<Predicted> predict_by(const dsl::Workload& workload, Precision precision) {
     Predicted predicted;
     TW_TRY(predicted.schedule, schedule_of(workload, precision));
     TW_TRY(const schedules::Schedule schedule,
            schedules::parse_schedule(workload.compute, predicted.schedule));
-    TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target_)));
-    TW_TRY(predicted.analytic_ns,
-           cost_model::analytic_cost_ns(program, target_, threads_, workload.state));
+    schedules::Problem problem = schedules::problem_of(workload);
+    TW_TRY(predicted.expected_ns, cost_model::expected_ns(schedule, problem, target_, threads_));
     if (workload.state != dsl::CacheState::Hot) {
-      TW_TRY(predicted.hot_ns, cost_model::analytic_cost_ns(program, target_, threads_));
+      problem.state = dsl::CacheState::Hot;
+      TW_TRY(predicted.hot_ns, cost_model::expected_ns(schedule, problem, target_, threads_));
     }
     return predicted;
   }
 
- private:
   /// Configurations, best first.
   using Seeds = std::vector<std::string>;
 
@@ -131,7 +140,7 @@ class Predictor {
   Result<std::string> schedule_of(const dsl::Workload& workload, Precision precision) {
     TW_TRY(const Space space, space_of(workload));
     if (space.algorithms() > 1) return best_of_algorithms(space, workload, precision);
-    return predicted_schedule(space, threads_, workload.state, stop_,
+    return predicted_schedule(space, threads_, stop_,
                               precision == Precision::Rough ? effort_of_scheme : effort_of_network);
   }
 
@@ -142,7 +151,7 @@ class Predictor {
     const Seeds seeds = found.value_or(Seeds());
     TW_TRY(const Point first, space.default_point(stop_));
     const Effort& effort = precision == Precision::Rough ? rough_effort : full_effort;
-    const Score score = analytic_score(space, threads_, workload.state, stop_);
+    const Score score = score_before_trials(space, threads_, stop_);
     // Sources of their own, so that a full prediction has the points of the rough one.
     Random direct(1), others(2), changes(3);
     std::vector<Point> points = {first};
@@ -181,7 +190,7 @@ class Predictor {
 
   Result<Seeds> find_seeds(const dsl::Workload& row_major) const {
     TW_TRY(const Space space, space_of(row_major));
-    const Score score = analytic_score(space, threads_, row_major.state, stop_);
+    const Score score = score_before_trials(space, threads_, stop_);
     Random random(1);
     Ranking ranking(score);
     ranking.add(samples_of_others(space, random));

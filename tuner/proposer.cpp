@@ -9,11 +9,10 @@ namespace tw::tuner {
 using schedules::Point;
 
 Proposer::Proposer(schedules::Space space, std::unique_ptr<Search> search, int kernel_threads,
-                   uint64_t seed, dsl::CacheState state)
+                   uint64_t seed)
     : space_(std::move(space)),
       search_(std::move(search)),
       kernel_threads_(kernel_threads),
-      state_(state),
       random_(seed) {}
 
 void Proposer::learn(Experience known) {
@@ -51,11 +50,9 @@ std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
                                           const cost_model::CostModel& model, int64_t own) {
   std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
   // Nothing is timed meanwhile.
-  auto candidates = candidates_of(space_, points, space_.target(), seen_,
-                                  {.kernel_threads = kernel_threads_,
-                                   .workers = host_target().machine.cores,
-                                   .state = state_,
-                                   .stop = stop_});
+  auto candidates = candidates_of(
+      space_, points, space_.target(), seen_,
+      {.kernel_threads = kernel_threads_, .workers = host_target().machine.cores, .stop = stop_});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {

@@ -28,7 +28,7 @@ namespace tw::tuner {
 class Proposer {
  public:
   Proposer(schedules::Space space, std::unique_ptr<Search> search, int kernel_threads,
-           uint64_t seed, dsl::CacheState state = dsl::CacheState::Hot);
+           uint64_t seed);
 
   const schedules::Space& space() const { return space_; }
   /// Takes over what a database knows: what was tried, parents, and points to begin with.
@@ -58,7 +58,6 @@ class Proposer {
   schedules::Space space_;
   std::unique_ptr<Search> search_;
   int kernel_threads_;
-  dsl::CacheState state_;
   Random random_;
   StopToken stop_;
   size_t most_points_ = SIZE_MAX;

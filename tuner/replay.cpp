@@ -12,6 +12,7 @@
 #include <ostream>
 #include <set>
 
+#include "cost_model/expected.h"
 #include "cost_model/features.h"
 #include "schedules/schedule.h"
 
@@ -68,12 +69,15 @@ Result<Heading> parse_heading(const nlohmann::json& json) {
 Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
   const std::string text = fmt::format("{}\n{}", language, json.at("tw1").get<std::string>());
   TW_TRY(const auto schedule, schedules::parse_schedule(heading.workload.compute, text));
-  TW_TRY(const auto program, schedule.program(schedules::limits_of(heading.target)));
+  TW_TRY(auto program, schedule.program(schedules::limits_of(heading.target)));
   Sample sample;
-  TW_TRY(sample.features, cost_model::extract_features(program, heading.target, heading.threads,
-                                                       heading.workload.state));
+  TW_TRY(sample.features, cost_model::extract_features_of_call(
+                              std::move(program), schedules::problem_of(heading.workload),
+                              heading.target, heading.threads));
   const double ns = json.at("ns").get<double>();
   if (!(ns > 0)) return fail(ErrorCode::Invalid, fmt::format("a latency of {} ns", ns));
+  std::vector<float>* const rows[] = {&sample.features};
+  cost_model::expect(rows, heading.target);
   sample.throughput = 1 / ns;
   return sample;
 }
@@ -109,6 +113,19 @@ std::vector<size_t> best_scored(const std::vector<const Sample*>& trials, const 
   return order;
 }
 
+/// True for guides that begin with what the pretrained model expects.
+bool begins_with_expected_times(Guide guide) {
+  return guide == Guide::Pretrained || guide == Guide::Corrected || guide == Guide::Taught;
+}
+
+/// The recording with the times that the analytic model expects.
+Recording as_the_analytic_model_expects(Recording recording) {
+  for (Sample& trial : recording.trials)
+    cost_model::set_expected_time(trial.features,
+                                  static_cast<float>(cost_model::analytic_time_of(trial.features)));
+  return recording;
+}
+
 Result<std::vector<double>> replay_one(const Recording& recording, Guide guide, CostModel& teacher,
                                        size_t count, uint64_t seed) {
   Random random(seed);
@@ -121,7 +138,10 @@ Result<std::vector<double>> replay_one(const Recording& recording, Guide guide, 
     case Guide::Fitted:
       return replay_guided(recording, pupil, Lesson::Fit, count, random);
     case Guide::Learned:
+    case Guide::Corrected:
       return replay_guided(recording, pupil, Lesson::Trees, count, random);
+    case Guide::Pretrained:
+      return replay_guided(recording, pupil, Lesson::None, count, random);
     case Guide::Taught:
       break;
   }
@@ -181,6 +201,10 @@ std::string_view to_string(Guide guide) {
       return "fitted";
     case Guide::Learned:
       return "learned";
+    case Guide::Pretrained:
+      return "pretrained";
+    case Guide::Corrected:
+      return "corrected";
     case Guide::Taught:
       break;
   }
@@ -248,11 +272,14 @@ Result<Replayed> replay(const std::vector<Recording>& recordings, Guide guide, s
     if (guide == Guide::Taught) {
       TW_TRY(teacher, taught_by_others(recordings, i));
     }
-    std::vector<double> logs(std::min(count, recordings[i].trials.size()), 0.0);
+    std::optional<Recording> changed;
+    if (!begins_with_expected_times(guide)) changed = as_the_analytic_model_expects(recordings[i]);
+    const Recording& recording = changed ? *changed : recordings[i];
+    std::vector<double> logs(std::min(count, recording.trials.size()), 0.0);
     for (const uint64_t seed : seeds) {
-      TW_TRY(const auto best, replay_one(recordings[i], guide, teacher, count, seed));
+      TW_TRY(const auto best, replay_one(recording, guide, teacher, count, seed));
       for (size_t k = 0; k < logs.size(); ++k)
-        logs[k] += std::log(best[k] / recordings[i].best) / static_cast<double>(seeds.size());
+        logs[k] += std::log(best[k] / recording.best) / static_cast<double>(seeds.size());
     }
     for (double& share : logs) share = std::exp(share);
     replayed.shares.push_back(std::move(logs));

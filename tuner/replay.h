@@ -36,7 +36,7 @@ struct Recording {
   std::string name;      ///< of the workload, "conv_7"; empty where the recording has none
   std::string workload;  ///< its text
   Target target;         ///< with the machine that the trials were measured on
-  std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns
+  std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns, with expected times
   double best = 0;                         ///< the largest throughput
 };
 
@@ -53,8 +53,11 @@ void write_recording(std::ostream& out, const std::string& name, const dsl::Work
 /// - Fitted: by the analytic model fitted to the trials of this recording, if the fit is better on
 ///   held-out trials.
 /// - Learned: as Fitted, by a model that also learns trees from the trials.
-/// - Taught: by a model that has learned from all other recordings, and from no trial of this one.
-enum class Guide { Random, Analytic, Fitted, Learned, Taught };
+/// - Pretrained: by the expected times that the trials carry (cost_model/expected.h).
+/// - Corrected: as Learned, but from these expected times on.
+/// - Taught: as Pretrained, by a model that has learned from all other recordings besides, and from
+///   no trial of this one.
+enum class Guide { Random, Analytic, Fitted, Learned, Pretrained, Corrected, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
 /// The best throughput after 1, 2, ... trials in random order, at most `count`.

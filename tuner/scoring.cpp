@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "cost_model/cost_model.h"
+#include "cost_model/expected.h"
 #include "cost_model/features.h"
 #include "tuner/for_each_index.h"
 #include "tuner/search.h"
@@ -17,10 +18,27 @@ namespace {
 
 using schedules::Point;
 
+// Rows that the trees are asked about at once. A call takes some tens of microseconds besides.
+constexpr size_t rows_at_once = 64;
+
 struct Spelled {
   std::optional<schedules::Schedule> schedule;
   std::string text;
 };
+
+/// Puts the expected times into the features of the candidates.
+void expect_times(std::vector<std::optional<Candidate>>& candidates, const Target& target,
+                  int workers) {
+  std::vector<std::vector<float>*> rows;
+  for (std::optional<Candidate>& candidate : candidates)
+    if (candidate) rows.push_back(&candidate->features);
+  const std::span<std::vector<float>* const> all = rows;
+  const size_t parts = (rows.size() + rows_at_once - 1) / rows_at_once;
+  for_each_index(parts, workers, [&](size_t part) {
+    const size_t begin = part * rows_at_once;
+    cost_model::expect(all.subspan(begin, std::min(rows_at_once, rows.size() - begin)), target);
+  });
+}
 
 }  // namespace
 
@@ -45,13 +63,13 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   std::vector<std::optional<Candidate>> candidates(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
     if (!spelled[i].schedule || is_stopped()) return;
-    const auto program = spelled[i].schedule->program(limits);
+    auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;
     const size_t meaning = schedules::hash(*program);
     if (seen.programs.contains(meaning)) return;
-    auto features =
-        cost_model::extract_features(*program, target, options.kernel_threads, options.state);
+    auto features = cost_model::extract_features_of_call(std::move(*program), space.problem(),
+                                                         target, options.kernel_threads);
     if (features)
       candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features),
                                 space.to_string(points[i])};
@@ -59,30 +77,33 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   std::unordered_set<size_t> programs;
   for (std::optional<Candidate>& candidate : candidates)
     if (candidate && !programs.insert(candidate->program).second) candidate.reset();
+  expect_times(candidates, target, options.workers);
   return candidates;
 }
 
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads) {
   const Target& target = space.target();
-  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
+  TW_TRY(schedules::Program program, schedule.program(schedules::limits_of(target)));
   TW_RETURN_IF_ERROR(schedules::check_layouts(schedule, problem));
+  const size_t meaning = schedules::hash(program);
   TW_TRY(std::vector<float> features,
-         cost_model::extract_features(program, target, kernel_threads, problem.state));
+         cost_model::extract_features_of_call(std::move(program), problem, target, kernel_threads));
+  std::vector<float>* const rows[] = {&features};
+  cost_model::expect(rows, target);
   const std::optional<schedules::Point> point = space.point_of(schedule);
-  return Candidate{point.value_or(schedules::Point{}), schedule.to_string(),
-                   schedules::hash(program), std::move(features),
-                   point ? space.to_string(*point) : ""};
+  return Candidate{point.value_or(schedules::Point{}), schedule.to_string(), meaning,
+                   std::move(features), point ? space.to_string(*point) : ""};
 }
 
-Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::CacheState state,
-                     const StopToken& stop) {
-  return [&space, kernel_threads, state, stop](const std::vector<Point>& points) {
+Score score_before_trials(const schedules::Space& space, int kernel_threads,
+                          const StopToken& stop) {
+  return [&space, kernel_threads, stop](const std::vector<Point>& points) {
     static const cost_model::CostModel model;
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-    const auto candidates = candidates_of(
-        space, points, space.target(), {},
-        {.kernel_threads = kernel_threads, .workers = 1, .state = state, .stop = stop});
+    const auto candidates =
+        candidates_of(space, points, space.target(), {},
+                      {.kernel_threads = kernel_threads, .workers = 1, .stop = stop});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
         predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
@@ -94,13 +115,12 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
                                        int kernel_threads, const StopToken& stop,
                                        const PredictionEffort& effort) {
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stop));
-  return predicted_schedule(space, kernel_threads, problem.state, stop, effort);
+  return predicted_schedule(space, kernel_threads, stop, effort);
 }
 
 Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
-                                       dsl::CacheState state, const StopToken& stop,
-                                       const PredictionEffort& effort) {
-  const Score score = analytic_score(space, kernel_threads, state, stop);
+                                       const StopToken& stop, const PredictionEffort& effort) {
+  const Score score = score_before_trials(space, kernel_threads, stop);
   Random random(1);
   if (space.target().is_gpu()) {
     TW_TRY(const Point first, space.default_point(stop));

@@ -32,10 +32,9 @@ struct Seen {
 };
 
 struct ScoringOptions {
-  int kernel_threads = 1;                        ///< that the candidates are to run on
-  int workers = 1;                               ///< threads to use here
-  dsl::CacheState state = dsl::CacheState::Hot;  ///< in which the candidates are to run
-  StopToken stop = {};  ///< asked before each point: once stopped, the rest are left out
+  int kernel_threads = 1;  ///< that the candidates are to run on
+  int workers = 1;         ///< threads to use here
+  StopToken stop = {};     ///< asked before each point: once stopped, the rest are left out
 };
 
 /// One entry a point: nothing where its schedule is illegal, larger than is worth building, or
@@ -53,10 +52,9 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
-/// Scores of points by the analytic model, before anything is learned. On GPUs a point whose
-/// registers are expected to spill counts as illegal. The space must outlive the score.
-Score analytic_score(const schedules::Space& space, int kernel_threads, dsl::CacheState state,
-                     const StopToken& stop);
+/// Scores of points by what is known before anything is measured. On GPUs a point whose registers
+/// are expected to spill counts as illegal. The space must outlive the score.
+Score score_before_trials(const schedules::Space& space, int kernel_threads, const StopToken& stop);
 
 /// The points that predicted_schedule() compares.
 struct PredictionEffort {
@@ -84,7 +82,6 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
                                        const PredictionEffort& effort = effort_of_kernel);
 /// The same in the space of the problem.
 Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
-                                       dsl::CacheState state, const StopToken& stop,
-                                       const PredictionEffort& effort);
+                                       const StopToken& stop, const PredictionEffort& effort);
 
 }  // namespace tw::tuner

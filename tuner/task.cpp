@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/compile.h"
+#include "cost_model/expected.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
 #include "tuner/reference.h"
@@ -111,8 +112,7 @@ Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
     : spec_(spec),
       key_(spec.workload.key()),
       run_(run),
-      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed,
-                spec.workload.state) {
+      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed) {
   progress_.name = spec.name;
   progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);
@@ -131,7 +131,9 @@ void Task::report() {
   if (progress_.finishing.empty() && counts_.total() > 0 && left_s > 0 && !ended())
     progress_.next_gain = run_.expected_gain(std::min(left_s, minute_s));
   const cost_model::CostModel& model = run_.learner.model();
-  progress_.model = to_string(model.source());
+  progress_.model = model.source() == cost_model::Source::Prior
+                        ? cost_model::expectation_name(run_.target)
+                        : std::string(to_string(model.source()));
   progress_.model_note = model.quality().note;
   const cost_model::Quality& judged = model.quality().of(model.source());
   if (judged.groups > 0)

@@ -90,8 +90,8 @@ struct Progress {
   double peak_gflops = 0;  ///< peak of the machine on the kernel's threads, for the workload's type
   /// That the machine was calibrated for this run, or why not; empty where that was no question.
   std::string machine_note;
-  /// The model that orders candidates, "analytic", "fitted" or "learned", and how well it does on
-  /// held-out trials: "fitted, rank correlation 0.81".
+  /// The model that orders candidates, "pretrained <name>", "analytic", "fitted" or "learned", and
+  /// how well it does on held-out trials: "fitted, rank correlation 0.81".
   std::string model;
   std::string model_note;  ///< why it is not the learned one; empty: it is
   double working_s = 0;    ///< time spent building, verifying or measuring
@@ -143,7 +143,7 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
 db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
 /// The database's answer to database_key(), if it is of this device or its model. Otherwise, of the
 /// best schedules for other models and for targets with vectors of this length, the one that the
-/// analytic cost model predicts to be the fastest here, which is worth a try. Records with larger
+/// cost model expects to be the fastest here, which is worth a try. Records with larger
 /// errors than `most_error` are passed over.
 Result<std::optional<db::Record>> best_known(
     db::Store& store, const dsl::Workload& workload, const Target& target, int threads,

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "codegen/abi.h"
-#include "cost_model/analytic.h"
+#include "cost_model/expected.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
 #include "tuner/device.h"
@@ -59,14 +59,13 @@ std::optional<db::Record> fastest_predicted(std::vector<db::Record> records,
                                             int threads) {
   std::optional<db::Record> fastest;
   double least_ns = std::numeric_limits<double>::infinity();
+  const schedules::Problem problem = schedules::problem_of(workload);
   for (db::Record& record : records) {
     const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
     if (!schedule) continue;
-    const auto program = schedule->program(schedules::limits_of(target));
-    if (!program) continue;
-    const auto predicted = cost_model::analytic_cost_ns(*program, target, threads, workload.state);
-    if (fastest && predicted.value_or(least_ns) >= least_ns) continue;
-    least_ns = predicted.value_or(least_ns);
+    const auto expected_ns = cost_model::expected_ns(*schedule, problem, target, threads);
+    if (!expected_ns || *expected_ns >= least_ns) continue;
+    least_ns = *expected_ns;
     fastest = std::move(record);
   }
   return fastest;

@@ -52,7 +52,7 @@ class Budget {
 class Learner {
  public:
   const cost_model::CostModel& model() const { return model_; }
-  /// Adds samples and fits the analytic model to them; learns trees when it is time, or at once.
+  /// Adds samples and fits the model to them; learns trees when it is time, or at once.
   /// Samples that the model refuses become a note; `notes` may be null.
   void learn(const std::vector<cost_model::Sample>& samples, bool at_once, Notes* notes);
   /// Hashes of the records that the model has learned from.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of a workload, a schedule or a network's file without running anything: bounds of
-// the machine, predictions of the analytic model, and the plan of a network.
+// the machine, predictions of times, and the plan of a network.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -17,6 +17,7 @@
 #include "base/target.h"
 #include "base/time_text.h"
 #include "cost_model/analytic.h"
+#include "cost_model/expected.h"
 #include "cost_model/facts.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
@@ -142,14 +143,14 @@ PredictedTime predicted_time(const Schedule& schedule, const std::string& name, 
   return time;
 }
 
-/// The analytic model's time in nanoseconds; nullopt for a schedule that does not apply.
+/// The expected time in nanoseconds; nullopt for a schedule that does not apply.
 std::optional<double> predicted_ns(const dsl::Workload& workload, const std::string& text,
                                    const Target& target, int threads) {
   const auto schedule = schedules::parse_schedule(workload.compute, text);
   if (!schedule) return std::nullopt;
-  const auto facts = facts_of(*schedule, target, workload.state);
-  if (!facts) return std::nullopt;
-  return cost_model::analytic_cost(*facts, target.machine, threads).total_ns;
+  const auto ns =
+      cost_model::expected_ns(*schedule, schedules::problem_of(workload), target, threads);
+  return ns ? std::optional(*ns) : std::nullopt;
 }
 
 std::vector<std::optional<double>> predict(const dsl::Workload& workload,
@@ -194,7 +195,7 @@ void bind_predictions(py::module_& m) {
         "schedules; the nanoseconds are within a factor of two.");
   m.def("predict", &predict, "workload"_a, "schedules"_a, py::kw_only(), "target"_a = "host",
         "threads"_a = 1,
-        "The analytic model's time of each schedule text in ns; None where it does not apply.");
+        "The time that is expected of each schedule text in ns; None where it does not apply.");
   m.def("default_schedule", &default_schedule, "workload"_a, "target"_a = "host",
         "The schedule that the search space begins with, before anything is measured.");
 }

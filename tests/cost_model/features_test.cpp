@@ -79,9 +79,9 @@ TEST(Features, ConvolutionTile) {
   EXPECT_FLOAT_EQ(value(row, "accumulators"), 28);
   EXPECT_FLOAT_EQ(value(row, "accumulators_missing"), 0);
   EXPECT_FLOAT_EQ(value(row, "register_pressure"), 31.0F / 32);
-  EXPECT_FLOAT_EQ(value(row, "loads_per_fma"), 16.0F / 28);
-  EXPECT_FLOAT_EQ(value(row, "vector_loads_per_fma"), 2.0F / 28);
-  EXPECT_FLOAT_EQ(value(row, "broadcasts_per_fma"), 14.0F / 28);
+  EXPECT_FLOAT_EQ(value(row, "hot_loads"), 16.0F / (28 + 16));
+  EXPECT_FLOAT_EQ(value(row, "hot_vector_loads"), 2.0F / (28 + 16));
+  EXPECT_FLOAT_EQ(value(row, "hot_broadcasts"), 14.0F / (28 + 16));
   EXPECT_FLOAT_EQ(value(row, "tasks"), std::log2(113.0));
   EXPECT_FLOAT_EQ(value(row, "imbalance"), 1);
   EXPECT_FLOAT_EQ(value(row, "threads"), 2);
@@ -122,7 +122,7 @@ TEST(Features, NoneIsConstant) {
   mixed.scratch = {{"s", Float16, {64, 128}, Scope::Scratch}};
   mixed.phases[0].axes = {{"i", 63}};
   const Block gather = {
-      assign("s", {i, var("v") % 4}, dsl::cast(Float16, dsl::exp(padded) * padded + padded))};
+      assign("s", {i, var("v") % 4}, dsl::cast(Float16, dsl::exp(padded) / padded + padded))};
   const Block sum = {assign(
       "l", {var("k")}, read("l", {var("k")}, Float32) + read("a", {i, var("k") % 4 + 7}, Float32))};
   const Block guarded = {
@@ -150,6 +150,7 @@ TEST(Features, NoneIsConstant) {
                  {Stmt{schedules::Assign{"c", {i, var("v")}, product, dsl::Combine::Sum}}}));
   std::vector<std::vector<float>> rows = {
       features_of(shifted, small, 1),
+      extract_features(mixed, other, 4, dsl::CacheState::NetworkL3).value(),
       features_of(mixed, other, 4),
       features_of(two_phases, other, 2),
       features_of(conv({})),

@@ -30,7 +30,7 @@ std::vector<float> random_kernel(Random& random) {
   for (size_t i = 0; i < resource_count; ++i)
     sum += row[first + i] = static_cast<float>(std::pow(random.unit(), 3));
   for (size_t i = 0; i < resource_count; ++i) row[first + i] /= static_cast<float>(sum);
-  row[row_of("analytic_ns")] = static_cast<float>(15 + random.unit());
+  row[row_of("expected_ns")] = static_cast<float>(15 + random.unit());
   return row;
 }
 
@@ -45,7 +45,7 @@ Measured measured(size_t count, const std::array<double, factor_count>& factors,
   Measured m;
   for (size_t i = 0; i < count; ++i) m.rows.push_back(random_kernel(random));
   for (const std::vector<float>& row : m.rows) {
-    double log_time = analytic_time_of(row) * std::numbers::ln2 + noise * (random.unit() - 0.5);
+    double log_time = ordering_time_of(row) * std::numbers::ln2 + noise * (random.unit() - 0.5);
     for (size_t f = 0; f < factor_count; ++f) log_time += std::log(factors[f]) * spent_of(row)[f];
     m.trials.push_back({row, std::exp(-log_time), 7});
   }

@@ -61,7 +61,7 @@ TEST(Pretrained, LearnsByWhatTheAnalyticModelIsWrongOnEachMachine) {
   ASSERT_TRUE(model) << model.error().message;
   double error = 0;
   for (size_t i = 0; i < unseen.rows.size(); ++i) {
-    const auto times = model->times({&unseen.rows[i], 1}, unseen.machine(i));
+    const auto times = model->times(std::vector{&unseen.rows[i]}, unseen.machine(i));
     ASSERT_TRUE(times) << times.error().message;
     error += std::abs((*times)[0] - std::log2(unseen.ns(i)));
   }
@@ -86,7 +86,9 @@ TEST(Pretrained, BytesAreReadBackOrRefused) {
   const std::string& bytes = model->to_bytes();
   const auto read = Pretrained::from_bytes(bytes);
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read->times(kernels.rows, kernels.wide), *model->times(kernels.rows, kernels.wide));
+  std::vector<const std::vector<float>*> rows;
+  for (const std::vector<float>& row : kernels.rows) rows.push_back(&row);
+  EXPECT_EQ(*read->times(rows, kernels.wide), *model->times(rows, kernels.wide));
 
   std::string flipped = bytes, older = bytes;
   flipped[bytes.size() / 2] ^= 1;

@@ -61,7 +61,7 @@ TEST(Descents, SingleChangesLeadToTheBestPoint) {
 // A search of a GPU's space begins with a point that samples alone do not come to.
 TEST(Descents, BeginASearchOnAGpu) {
   const Space space = product_space();
-  const Score score = analytic_score(space, 1, dsl::CacheState::Hot, {});
+  const Score score = score_before_trials(space, 1, {});
   Random random(5);
   const auto search = make_search("evolution").value();
   const std::vector<Point> proposed =
@@ -129,7 +129,7 @@ double ratio_without_descent(const std::string& key) {
   const Target target = parse_target("x86-64-v3").value();
   const Space space = Space::derive(workload.compute, target);
   const auto predicted_ns = [&](const PredictionEffort& effort) {
-    const auto text = predicted_schedule(space, 1, dsl::CacheState::Hot, {}, effort).value();
+    const auto text = predicted_schedule(space, 1, {}, effort).value();
     const auto schedule = schedules::parse_schedule(workload.compute, text).value();
     return cost_model::analytic_cost_ns(schedule.program().value(), target, 1).value();
   };

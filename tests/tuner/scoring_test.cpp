@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost_model/expected.h"
 #include "cost_model/features.h"
 #include "tests/tuner/tuning.h"
 
@@ -37,7 +38,11 @@ TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
     if (!expected) continue;
     EXPECT_EQ(candidates[i]->point, points[i]);
     EXPECT_EQ(candidates[i]->schedule, schedule.to_string());
-    EXPECT_EQ(candidates[i]->features, *cost_model::extract_features(*program, target, 1));
+    std::vector<float> row =
+        *cost_model::extract_features_of_call(*program, space.problem(), target, 1);
+    std::vector<float>* const rows[] = {&row};
+    cost_model::expect(rows, target);
+    EXPECT_EQ(candidates[i]->features, row);
   }
   EXPECT_GT(texts.size(), 5u);
   EXPECT_LT(texts.size(), points.size());  // some are too large

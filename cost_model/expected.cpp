@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/expected.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "cost_model/features.h"
+
+// The bytes of pretrained.model, between these two.
+extern "C" const char tw_pretrained_model_begin[], tw_pretrained_model_end[];
+
+namespace tw::cost_model {
+namespace {
+
+std::atomic<int> analytic_only = 0;  // the number of AnalyticOnly that live
+
+/// The trees for the target; null where there are none. The corpus has no other architecture.
+const Pretrained* model_for(const Target& target) {
+  const bool is_known = target.architecture == Architecture::X86_64;
+  return !is_known || analytic_only > 0 || !shipped_model() ? nullptr : &*shipped_model();
+}
+
+}  // namespace
+
+const Result<Pretrained>& shipped_model() {
+  // It is never destroyed: at the end of a process XGBoost's own statics may go first.
+  static const auto* const model = new Result<Pretrained>(
+      Pretrained::from_bytes({tw_pretrained_model_begin, tw_pretrained_model_end}));
+  return *model;
+}
+
+AnalyticOnly::AnalyticOnly() { ++analytic_only; }
+AnalyticOnly::~AnalyticOnly() { --analytic_only; }
+
+std::string expectation_name(const Target& target) {
+  const Pretrained* const model = model_for(target);
+  return model ? "pretrained " + model->name() : "analytic";
+}
+
+void expect(std::span<std::vector<float>* const> rows, const Target& target) {
+  const Pretrained* const model = model_for(target);
+  if (!model || rows.empty()) return;
+  const auto times = model->times(rows, target.machine);
+  if (!times) return;  // out of memory, or the like
+  for (size_t i = 0; i < rows.size(); ++i)
+    set_expected_time(*rows[i], static_cast<float>((*times)[i]));
+}
+
+Result<double> expected_ns(const schedules::Schedule& schedule, const schedules::Problem& problem,
+                           const Target& target, int threads) {
+  TW_TRY(schedules::Program kernel, schedule.program(schedules::limits_of(target)));
+  TW_TRY(std::vector<float> row,
+         extract_features_of_call(std::move(kernel), problem, target, threads));
+  std::vector<float>* const rows[] = {&row};
+  expect(rows, target);
+  // Corrections may bring the time of next to no work below zero.
+  return std::max(0.0, std::exp2(expected_time_of(row)) - 1);
+}
+
+}  // namespace tw::cost_model
