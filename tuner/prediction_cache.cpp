@@ -33,7 +33,7 @@ using Predictions = std::map<std::string, Remembered>;
 std::string encoded(const std::string& version, const Predictions& predictions) {
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [workload, known] : predictions)
-    list[workload] = {known.predicted.schedule, known.predicted.expected_ns, known.predicted.hot_ns,
+    list[workload] = {known.predicted.schedule, known.predicted.ns, known.predicted.hot_ns,
                       known.precision == Precision::Full};
   const std::string body =
       nlohmann::json{{"version", version}, {"predictions", std::move(list)}}.dump();

@@ -30,7 +30,7 @@ enum class Precision { Rough, Full };
 /// Unsupported where no strategy of the target has the layouts that the workload asks for.
 struct Predicted {
   std::string schedule;
-  double expected_ns = 0;
+  double ns = 0;
   double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
 };
 using Predict =
