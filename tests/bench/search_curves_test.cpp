@@ -113,6 +113,17 @@ TEST(SearchCurves, FailuresAndThreadsAreCountedApart) {
   EXPECT_EQ(summaries[2].threads, 2);
 }
 
+TEST(SearchCurves, RowsWithoutOneDnnAreNotHeldAgainstIt) {
+  SearchRow without = row("b", {steady()});
+  without.onednn_ns = 0;
+  const std::vector<SearchRow> rows = {row("a", {steady()}), without};
+  const auto summaries = summarize(rows);
+  EXPECT_EQ(summaries[0].rows, 2);
+  EXPECT_EQ(summaries[0].to_onednn.reached, 1);
+  EXPECT_EQ(summaries[0].to_onednn.seconds, 2) << "that of the other row";
+  EXPECT_TRUE(as_json(rows).at("rows").at(1).at("onednn_us").is_null());
+}
+
 TEST(SearchReport, JsonHoldsPointsOnTheCommonScale) {
   const auto json = as_json({row("a", {steady(), failed()})});
   const auto& a = json.at("rows").at(0);
