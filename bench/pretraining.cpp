@@ -33,15 +33,12 @@ struct Logs {
 
 /// `times`: log2 ns that a model expects of the trials.
 Logs logs_of(const Recording& recording, const std::vector<double>& times) {
-  std::vector<double> keys;
-  for (size_t i = 0; i < times.size(); ++i) {
-    std::vector<float> row = recording.trials[i].features;
-    cost_model::set_expected_time(row, static_cast<float>(times[i]));
-    keys.push_back(cost_model::ordering_time_of(row));
-  }
   std::vector<size_t> order(times.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return keys[i]; });
+  std::ranges::stable_sort(order, {}, [&](size_t i) {
+    return cost_model::ordering_time(cost_model::analytic_time_of(recording.trials[i].features),
+                                     times[i]);
+  });
   const auto speed = [&](size_t i) { return recording.trials[order[i]].throughput; };
   double best_of_few = 0;
   for (size_t i = 0; i < std::min(few, order.size()); ++i)

@@ -47,13 +47,20 @@ void expect(std::span<std::vector<float>* const> rows, const Target& target) {
     set_expected_time(*rows[i], static_cast<float>((*times)[i]));
 }
 
-Result<double> expected_ns(const schedules::Schedule& schedule, const schedules::Problem& problem,
-                           const Target& target, int threads) {
-  TW_TRY(schedules::Program kernel, schedule.program(schedules::limits_of(target)));
+Result<std::vector<float>> features_with_expected_time(schedules::Program kernel,
+                                                       const schedules::Problem& problem,
+                                                       const Target& target, int threads) {
   TW_TRY(std::vector<float> row,
          extract_features_of_call(std::move(kernel), problem, target, threads));
   std::vector<float>* const rows[] = {&row};
   expect(rows, target);
+  return row;
+}
+
+Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
+                           const Target& target, int threads) {
+  TW_TRY(const std::vector<float> row,
+         features_with_expected_time(std::move(kernel), problem, target, threads));
   // Corrections may bring the time of next to no work below zero.
   return std::max(0.0, std::exp2(expected_time_of(row)) - 1);
 }

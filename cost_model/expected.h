@@ -19,7 +19,7 @@
 #include "base/target.h"
 #include "cost_model/pretrained.h"
 #include "schedules/problem.h"
-#include "schedules/schedule.h"
+#include "schedules/program.h"
 
 namespace tw::cost_model {
 
@@ -45,9 +45,14 @@ std::string expectation_name(const Target& target);
 /// as they are where the target has no trees.
 void expect(std::span<std::vector<float>* const> rows, const Target& target);
 
-/// The expected time in ns of a call of a kernel of the problem. Fails as extract_features(), and
-/// where the schedule is illegal.
-Result<double> expected_ns(const schedules::Schedule& schedule, const schedules::Problem& problem,
+/// extract_features_of_call() of one kernel, with its expected time. A row costs a fifth as much
+/// where expect() gets many. Fails as extract_features().
+Result<std::vector<float>> features_with_expected_time(schedules::Program kernel,
+                                                       const schedules::Problem& problem,
+                                                       const Target& target, int threads);
+
+/// The expected time in ns of a call of a kernel of the problem. Fails as extract_features().
+Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
                            const Target& target, int threads);
 
 }  // namespace tw::cost_model

@@ -146,9 +146,12 @@ void set_expected_time(std::span<float> features, float log2_ns) {
   features[row_expected_ns] = log2_ns;
 }
 
+double ordering_time(double analytic_time, double expected_time) {
+  return analytic_time + trusted_correction * (expected_time - analytic_time);
+}
+
 double ordering_time_of(std::span<const float> features) {
-  const double analytic = analytic_time_of(features);
-  return analytic + trusted_correction * (expected_time_of(features) - analytic);
+  return ordering_time(analytic_time_of(features), expected_time_of(features));
 }
 
 double gpu_spills_of(std::span<const float> features) {

@@ -54,8 +54,9 @@ void set_expected_time(std::span<float> features, float log2_ns);
 
 /// The time that candidates are ordered by before anything is measured, log2(1 + ns): the analytic
 /// one with a share of what the expected one corrects. The best of many candidates is often one
-/// whose correction is wrong, so its whole correction is not trusted. Requires: feature_count()
-/// numbers.
+/// whose correction is wrong, so its whole correction is not trusted.
+double ordering_time(double analytic_time, double expected_time);
+/// The same of a row. Requires: feature_count() numbers.
 double ordering_time_of(std::span<const float> features);
 
 /// Registers of a GPU's thread that are expected to spill; 0 for processors. Requires:

@@ -66,6 +66,9 @@ ModelKind kind() { return {"tilewright-pretrained", file_version, columns(), "su
 
 }  // namespace
 
+Pretrained::Pretrained(Booster booster, std::string bytes)
+    : booster_(std::move(booster)), bytes_(std::move(bytes)), name_(short_hash(bytes_)) {}
+
 Result<Pretrained> Pretrained::train(std::span<const CorpusTrial> trials) {
   TrainingSet data(columns());
   data.rows.reserve(trials.size());
@@ -89,8 +92,6 @@ Result<Pretrained> Pretrained::from_bytes(std::string_view bytes) {
   TW_TRY(Booster booster, Booster::from_bytes(*content));
   return Pretrained(std::move(booster), std::string(bytes));
 }
-
-std::string Pretrained::name() const { return short_hash(bytes_); }
 
 Result<std::vector<double>> Pretrained::times(std::span<const std::vector<float>* const> rows,
                                               const Machine& machine) const {

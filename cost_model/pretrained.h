@@ -43,18 +43,18 @@ class Pretrained {
   const std::string& to_bytes() const { return bytes_; }
 
   /// The first 16 hex digits of the hash of its bytes.
-  std::string name() const;
+  const std::string& name() const { return name_; }
 
   /// The expected times, log2 ns, of kernels on the machine. Requires: rows of extract_features.
   Result<std::vector<double>> times(std::span<const std::vector<float>* const> rows,
                                     const Machine& machine) const;
 
  private:
-  Pretrained(Booster booster, std::string bytes)
-      : booster_(std::move(booster)), bytes_(std::move(bytes)) {}
+  Pretrained(Booster booster, std::string bytes);
 
   Booster booster_;
   std::string bytes_;
+  std::string name_;
 };
 
 }  // namespace tw::cost_model

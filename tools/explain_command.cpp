@@ -38,7 +38,7 @@ struct ExplainFlags {
 struct Analysis {
   cost_model::KernelFacts facts;
   double analytic_ns = 0;
-  double expected_ns = 0;  ///< that plans and searches begin with
+  double expected_ns = 0;  ///< by the pretrained model
   std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
   std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors
@@ -62,30 +62,26 @@ Result<int> count_spills(const Selection& s, const std::string& schedule,
   return codegen::count_spills(assembly, s.target.architecture);
 }
 
-/// The program of a call of the kernel.
-Result<schedules::Program> program_of(const Selection& s, const std::string& text) {
+Result<schedules::Program> kernel_of(const Selection& s, const std::string& text) {
   TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-  TW_TRY(schedules::Program kernel, schedule.program(schedules::limits_of(s.target)));
-  return schedules::program_of_call(std::move(kernel), schedules::problem_of(s.workload), s.target);
-}
-
-Result<double> expected_ns_of(const Selection& s, const std::string& text) {
-  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-  return cost_model::expected_ns(schedule, schedules::problem_of(s.workload), s.target, s.threads);
+  return schedule.program(schedules::limits_of(s.target));
 }
 
 Result<Analysis> analyse(Selection& s, const Surroundings& here,
                          const tuner::Environment& environment) {
   TW_TRY(const std::string text, schedule_of(s, here));
-  TW_TRY(const schedules::Program program, program_of(s, text));
+  TW_TRY(const schedules::Program kernel, kernel_of(s, text));
+  const schedules::Problem problem = schedules::problem_of(s.workload);
   Analysis analysis;
-  TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target, s.workload.state));
+  TW_TRY(analysis.facts,
+         cost_model::extract_facts(schedules::program_of_call(kernel, problem, s.target), s.target,
+                                   s.workload.state));
   analysis.analytic_ns =
       cost_model::analytic_cost(analysis.facts, s.target.machine, s.threads).total_ns;
-  TW_TRY(analysis.expected_ns, expected_ns_of(s, text));
+  TW_TRY(analysis.expected_ns, cost_model::expected_ns(kernel, problem, s.target, s.threads));
   analysis.resources = cost_model::resource_times(analysis.facts, s.target.machine, s.threads);
   if (analysis.facts.gpu) {
-    analysis.gpu = explain_gpu(program, *analysis.facts.gpu, s.target,
+    analysis.gpu = explain_gpu(kernel, *analysis.facts.gpu, s.target,
                                {.directories = environment.cuda_directories});
     analysis.spills = static_cast<int>(analysis.gpu->spilled_bytes() / 4);
     return analysis;
@@ -157,7 +153,10 @@ Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& 
   TW_TRY(const std::optional<db::Record> best,
          tuner::best_known(store, s.workload, s.target, s.threads));
   if (!best || best->schedule == s.by_hand->text) return std::optional<Rival>();
-  TW_TRY(const double expected_ns, expected_ns_of(s, best->schedule));
+  TW_TRY(schedules::Program kernel, kernel_of(s, best->schedule));
+  TW_TRY(const double expected_ns,
+         cost_model::expected_ns(std::move(kernel), schedules::problem_of(s.workload), s.target,
+                                 s.threads));
   return std::optional(Rival{*best, lines_missing_in(best->schedule, s.by_hand->text),
                              lines_missing_in(s.by_hand->text, best->schedule), "", expected_ns});
 }

@@ -327,11 +327,9 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   problem.layouts = asked->layouts;
   problem.state = asked->state;
   auto features =
-      cost_model::extract_features_of_call(std::move(*program), problem, target, threads);
+      cost_model::features_with_expected_time(std::move(*program), problem, target, threads);
   if (!features) return std::nullopt;
   cost_model::Sample sample;
-  std::vector<float>* const rows[] = {&*features};
-  cost_model::expect(rows, target);
   sample.features = std::move(*features);
   sample.throughput = throughput_of(record);
   sample.group = ranking_group(record);

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "cost_model/expected.h"
 #include "runtime/private_file.h"
 
 namespace tw::tuner {
@@ -33,7 +32,7 @@ using Predictions = std::map<std::string, Remembered>;
 std::string encoded(const std::string& version, const Predictions& predictions) {
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [workload, known] : predictions)
-    list[workload] = {known.predicted.schedule, known.predicted.ns, known.predicted.hot_ns,
+    list[workload] = {known.predicted.schedule, known.predicted.analytic_ns, known.predicted.hot_ns,
                       known.precision == Precision::Full};
   const std::string body =
       nlohmann::json{{"version", version}, {"predictions", std::move(list)}}.dump();
@@ -148,9 +147,8 @@ Status PredictionCache::write() const {
 }
 
 std::string predictor_version(const Target& target, int threads) {
-  return fmt::format("{}; {}; {} threads; {}; code {}", target.to_string(),
-                     to_string(target.machine), threads, cost_model::expectation_name(target),
-                     own_build_id());
+  return fmt::format("{}; {}; {} threads; code {}", target.to_string(), to_string(target.machine),
+                     threads, own_build_id());
 }
 
 }  // namespace tw::tuner

@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/expected.h"
+#include "cost_model/analytic.h"
+#include "schedules/pack.h"
 #include "schedules/schedule.h"
 #include "tuner/descent.h"
 #include "tuner/scoring.h"
@@ -107,18 +108,17 @@ class Predictor {
         most_error_(most_error) {}
 
   Result<Predicted> predict(const dsl::Workload& workload, Precision precision) {
-    // With the trees, plans of MobileNetV2 and V3 were up to a tenth slower: a plan takes the least
-    // of hundreds of times, and so those that a model is most wrong about.
-    const cost_model::AnalyticOnly without_trees;
     Predicted predicted;
     TW_TRY(predicted.schedule, schedule_of(workload, precision));
     TW_TRY(const schedules::Schedule schedule,
            schedules::parse_schedule(workload.compute, predicted.schedule));
-    schedules::Problem problem = schedules::problem_of(workload);
-    TW_TRY(predicted.ns, cost_model::expected_ns(schedule, problem, target_, threads_));
+    TW_TRY(schedules::Program kernel, schedule.program(schedules::limits_of(target_)));
+    const schedules::Program call =
+        schedules::program_of_call(std::move(kernel), schedules::problem_of(workload), target_);
+    TW_TRY(predicted.analytic_ns,
+           cost_model::analytic_cost_ns(call, target_, threads_, workload.state));
     if (workload.state != dsl::CacheState::Hot) {
-      problem.state = dsl::CacheState::Hot;
-      TW_TRY(predicted.hot_ns, cost_model::expected_ns(schedule, problem, target_, threads_));
+      TW_TRY(predicted.hot_ns, cost_model::analytic_cost_ns(call, target_, threads_));
     }
     return predicted;
   }
@@ -145,7 +145,7 @@ class Predictor {
     const Seeds seeds = found.value_or(Seeds());
     TW_TRY(const Point first, space.default_point(stop_));
     const Effort& effort = precision == Precision::Rough ? rough_effort : full_effort;
-    const Score score = score_before_trials(space, threads_, stop_);
+    const Score score = score_before_trials(space, threads_, Prior::Analytic, stop_);
     // Sources of their own, so that a full prediction has the points of the rough one.
     Random direct(1), others(2), changes(3);
     std::vector<Point> points = {first};
@@ -184,7 +184,7 @@ class Predictor {
 
   Result<Seeds> find_seeds(const dsl::Workload& row_major) const {
     TW_TRY(const Space space, space_of(row_major));
-    const Score score = score_before_trials(space, threads_, stop_);
+    const Score score = score_before_trials(space, threads_, Prior::Analytic, stop_);
     Random random(1);
     Ranking ranking(score);
     ranking.add(samples_of_others(space, random));

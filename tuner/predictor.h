@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Predictions for the kernels of networks: for each of many workloads, which are mostly one compute
-// in several layouts, the schedule that the cost model prefers before anything is measured, and the
-// time that is expected of it.
+// in several layouts, the schedule that the analytic model prefers, and its time.
 //
 // Points of algorithms other than the direct one have several stages, take five times as long to
 // lower as direct ones, and few of them are good. Those stages depend little on the layouts of
@@ -30,7 +29,7 @@ enum class Precision { Rough, Full };
 /// Unsupported where no strategy of the target has the layouts that the workload asks for.
 struct Predicted {
   std::string schedule;
-  double ns = 0;
+  double analytic_ns = 0;
   double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
 };
 using Predict =

@@ -71,13 +71,11 @@ Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
   TW_TRY(const auto schedule, schedules::parse_schedule(heading.workload.compute, text));
   TW_TRY(auto program, schedule.program(schedules::limits_of(heading.target)));
   Sample sample;
-  TW_TRY(sample.features, cost_model::extract_features_of_call(
+  TW_TRY(sample.features, cost_model::features_with_expected_time(
                               std::move(program), schedules::problem_of(heading.workload),
                               heading.target, heading.threads));
   const double ns = json.at("ns").get<double>();
   if (!(ns > 0)) return fail(ErrorCode::Invalid, fmt::format("a latency of {} ns", ns));
-  std::vector<float>* const rows[] = {&sample.features};
-  cost_model::expect(rows, heading.target);
   sample.throughput = 1 / ns;
   return sample;
 }

@@ -79,7 +79,7 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision
   kernel.is_predicted = true;
   kernel.is_estimated = false;
   kernel.is_rough = precision == Precision::Rough;
-  kernel.predicted_ns = predicted.ns;
+  kernel.predicted_ns = predicted.analytic_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
   kernel.predicted_algorithm = schedules::algorithm_text(predicted.schedule);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cost of every scheme of a network. If the operator was measured on this device under the
-// layouts of the scheme, the cost is the time of the fastest kernel. Otherwise it is the time that
-// is expected of the schedule that the cost model prefers, times the ratio of measured to
+// layouts of the scheme, the cost is the time of the fastest kernel. Otherwise it is the analytic
+// model's time of the schedule that the cost model prefers, times the ratio of measured to
 // predicted time of the operator's other schemes. Times are for the state of the caches that the
 // network has (working_set.h). A record with hot caches, where the network's are not, gives the
 // schedule and the ratio of measured to predicted time, but does not count as a measurement.
@@ -45,7 +45,7 @@ struct KernelChoice {
   /// The tw1 text. It is empty where the operator is a view, so that no kernel runs, and while the
   /// kernel is estimated.
   std::string schedule = {};
-  double predicted_ns = 0;  ///< expected time; 0: not predicted
+  double predicted_ns = 0;  ///< time by the analytic model; 0: not predicted
   double measured_ns = 0;   ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;

@@ -77,7 +77,7 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   std::unordered_set<size_t> programs;
   for (std::optional<Candidate>& candidate : candidates)
     if (candidate && !programs.insert(candidate->program).second) candidate.reset();
-  expect_times(candidates, target, options.workers);
+  if (options.prior == Prior::Pretrained) expect_times(candidates, target, options.workers);
   return candidates;
 }
 
@@ -87,23 +87,21 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
   TW_TRY(schedules::Program program, schedule.program(schedules::limits_of(target)));
   TW_RETURN_IF_ERROR(schedules::check_layouts(schedule, problem));
   const size_t meaning = schedules::hash(program);
-  TW_TRY(std::vector<float> features,
-         cost_model::extract_features_of_call(std::move(program), problem, target, kernel_threads));
-  std::vector<float>* const rows[] = {&features};
-  cost_model::expect(rows, target);
+  TW_TRY(std::vector<float> features, cost_model::features_with_expected_time(
+                                          std::move(program), problem, target, kernel_threads));
   const std::optional<schedules::Point> point = space.point_of(schedule);
   return Candidate{point.value_or(schedules::Point{}), schedule.to_string(), meaning,
                    std::move(features), point ? space.to_string(*point) : ""};
 }
 
-Score score_before_trials(const schedules::Space& space, int kernel_threads,
+Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
                           const StopToken& stop) {
-  return [&space, kernel_threads, stop](const std::vector<Point>& points) {
+  return [&space, kernel_threads, prior, stop](const std::vector<Point>& points) {
     static const cost_model::CostModel model;
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-    const auto candidates =
-        candidates_of(space, points, space.target(), {},
-                      {.kernel_threads = kernel_threads, .workers = 1, .stop = stop});
+    const auto candidates = candidates_of(
+        space, points, space.target(), {},
+        {.kernel_threads = kernel_threads, .workers = 1, .stop = stop, .prior = prior});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
         predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
@@ -120,7 +118,7 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
 
 Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
                                        const StopToken& stop, const PredictionEffort& effort) {
-  const Score score = score_before_trials(space, kernel_threads, stop);
+  const Score score = score_before_trials(space, kernel_threads, effort.prior, stop);
   Random random(1);
   if (space.target().is_gpu()) {
     TW_TRY(const Point first, space.default_point(stop));

@@ -31,10 +31,17 @@ struct Seen {
   std::set<size_t> programs;        ///< hashes
 };
 
+/// The model that gives the expected times of candidates (cost_model/expected.h). Pretrained: the
+/// trees that the program carries. Analytic: the analytic model alone, as for plans of networks. A
+/// plan takes the least of hundreds of times, and so those that a model is most wrong about: with
+/// the trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
+enum class Prior { Pretrained, Analytic };
+
 struct ScoringOptions {
   int kernel_threads = 1;  ///< that the candidates are to run on
   int workers = 1;         ///< threads to use here
   StopToken stop = {};     ///< asked before each point: once stopped, the rest are left out
+  Prior prior = Prior::Pretrained;
 };
 
 /// One entry a point: nothing where its schedule is illegal, larger than is worth building, or
@@ -54,13 +61,15 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 
 /// Scores of points by what is known before anything is measured. On GPUs a point whose registers
 /// are expected to spill counts as illegal. The space must outlive the score.
-Score score_before_trials(const schedules::Space& space, int kernel_threads, const StopToken& stop);
+Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
+                          const StopToken& stop);
 
-/// The points that predicted_schedule() compares.
+/// The points that predicted_schedule() compares, and what rates them.
 struct PredictionEffort {
   Descent descent;         ///< on GPUs
   size_t most_points = 0;  ///< of the first proposal of a search, on processors
   bool descends = true;    ///< on processors, from the best of these points
+  Prior prior = Prior::Pretrained;
 };
 /// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
 /// products.
@@ -68,10 +77,14 @@ inline constexpr PredictionEffort effort_of_kernel{
     .descent = {.samples = 256, .starts = 8, .mutations = 64}, .most_points = SIZE_MAX};
 /// For each of the many kernels of a network: some tenths of a second on GPUs.
 inline constexpr PredictionEffort effort_of_network{
-    .descent = {.samples = 0, .starts = 1, .mutations = 0}, .most_points = SIZE_MAX};
+    .descent = {.samples = 0, .starts = 1, .mutations = 0},
+    .most_points = SIZE_MAX,
+    .prior = Prior::Analytic};
 /// For schemes of which few are chosen. The points on processors are a part of those above.
-inline constexpr PredictionEffort effort_of_scheme{
-    .descent = effort_of_network.descent, .most_points = 16, .descends = false};
+inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.descent,
+                                                   .most_points = 16,
+                                                   .descends = false,
+                                                   .prior = Prior::Analytic};
 
 /// The schedule, as tw1 text, that a search prefers by the cost model before anything is measured
 /// or learned. It is the default schedule of the space if no point that the search considers is

@@ -63,7 +63,9 @@ std::optional<db::Record> fastest_predicted(std::vector<db::Record> records,
   for (db::Record& record : records) {
     const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
     if (!schedule) continue;
-    const auto expected_ns = cost_model::expected_ns(*schedule, problem, target, threads);
+    auto kernel = schedule->program(schedules::limits_of(target));
+    if (!kernel) continue;
+    const auto expected_ns = cost_model::expected_ns(std::move(*kernel), problem, target, threads);
     if (!expected_ns || *expected_ns >= least_ns) continue;
     least_ns = *expected_ns;
     fastest = std::move(record);

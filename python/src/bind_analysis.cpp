@@ -125,17 +125,16 @@ struct PredictedTime {
   std::vector<std::pair<std::string, double>> resources;  ///< most first; they overlap
 };
 
-/// The facts of a schedule's program, which the model reads.
-Result<cost_model::KernelFacts> facts_of(const Schedule& schedule, const Target& target,
-                                         dsl::CacheState state) {
+/// The facts of a schedule's program, which the analytic model reads.
+Result<cost_model::KernelFacts> facts_of(const Schedule& schedule, const Target& target) {
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
-  return cost_model::extract_facts(program, target, state);
+  return cost_model::extract_facts(program, target);
 }
 
 PredictedTime predicted_time(const Schedule& schedule, const std::string& name, int threads) {
   checked_threads(threads);
   const Target target = target_of(name);
-  const auto facts = value_of(facts_of(schedule, target, dsl::CacheState::Hot));
+  const auto facts = value_of(facts_of(schedule, target));
   PredictedTime time;
   time.total_ns = cost_model::analytic_cost(facts, target.machine, threads).total_ns;
   for (auto& [resource, ns] : cost_model::resource_times(facts, target.machine, threads))
@@ -148,8 +147,10 @@ std::optional<double> predicted_ns(const dsl::Workload& workload, const std::str
                                    const Target& target, int threads) {
   const auto schedule = schedules::parse_schedule(workload.compute, text);
   if (!schedule) return std::nullopt;
+  auto kernel = schedule->program(schedules::limits_of(target));
+  if (!kernel) return std::nullopt;
   const auto ns =
-      cost_model::expected_ns(*schedule, schedules::problem_of(workload), target, threads);
+      cost_model::expected_ns(std::move(*kernel), schedules::problem_of(workload), target, threads);
   return ns ? std::optional(*ns) : std::nullopt;
 }
 

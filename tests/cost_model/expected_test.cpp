@@ -50,7 +50,7 @@ struct Product {
   Target target = *parse_target("x86-64-v4");
   schedules::Schedule schedule = schedules::Schedule(problem.compute);
   schedules::Program program() const { return *schedule.program(schedules::limits_of(target)); }
-  double ns() const { return expected_ns(schedule, problem, target, 1).value(); }
+  double ns() const { return expected_ns(program(), problem, target, 1).value(); }
 };
 
 TEST(Expected, TimesOfSchedulesAreThoseOfTheirFeatures) {
@@ -59,8 +59,11 @@ TEST(Expected, TimesOfSchedulesAreThoseOfTheirFeatures) {
       extract_features_of_call(product.program(), product.problem, product.target, 1).value();
   std::vector<float>* const rows[] = {&row};
   expect(rows, product.target);
+  EXPECT_EQ(
+      features_with_expected_time(product.program(), product.problem, product.target, 1).value(),
+      row);
   EXPECT_NEAR(product.ns(), std::exp2(expected_time_of(row)) - 1, 1e-9);
-  EXPECT_EQ(expected_ns(product.schedule, product.problem, product.target, 0).error().code,
+  EXPECT_EQ(expected_ns(product.program(), product.problem, product.target, 0).error().code,
             ErrorCode::Usage);
 }
 
@@ -86,8 +89,8 @@ TEST(Expected, ConversionsTakeTime) {
   const auto ns = [&](const std::string& steps, const dsl::Layouts& asked) {
     schedules::Problem problem = schedules::problem_of(workload);
     problem.layouts = asked;
-    return expected_ns(*schedules::parse_schedule(compute, "tw1" + steps), problem, target, 1)
-        .value();
+    const schedules::Schedule schedule = *schedules::parse_schedule(compute, "tw1" + steps);
+    return expected_ns(*schedule.program(), problem, target, 1).value();
   };
   const std::string transposed = "\nset_layout in BA";
   EXPECT_GT(ns(transposed, {}), 1.3 * ns(transposed, {{"in", "BA"}}));

@@ -62,7 +62,7 @@ double least_ns(const graph::Graph& graph, const Target& target) {
     for (const LayoutChoice& choice : offered_layouts(group, target.machine)) {
       const auto predicted =
           choice.moves_nothing ? Predicted{} : predict(with_choice(group, choice), Precision::Full);
-      if (predicted) least = std::min(least, predicted->ns);
+      if (predicted) least = std::min(least, predicted->analytic_ns);
     }
     sum += least;
   }

@@ -61,7 +61,7 @@ TEST(Descents, SingleChangesLeadToTheBestPoint) {
 // A search of a GPU's space begins with a point that samples alone do not come to.
 TEST(Descents, BeginASearchOnAGpu) {
   const Space space = product_space();
-  const Score score = score_before_trials(space, 1, {});
+  const Score score = score_before_trials(space, 1, Prior::Pretrained, {});
   Random random(5);
   const auto search = make_search("evolution").value();
   const std::vector<Point> proposed =

@@ -212,7 +212,7 @@ inline NetworkServices predicting(const Target& target, const Times& times) {
   services.predict = [predict = predict_for(target, 1, {}), times](
                          const dsl::Workload& workload, Precision precision) -> Result<Predicted> {
     TW_TRY(Predicted predicted, predict(workload, precision));
-    predicted.ns = times.of(workload);
+    predicted.analytic_ns = times.of(workload);
     return predicted;
   };
   return services;

@@ -26,7 +26,7 @@ class PredictionCaches : public testing::Test {
     return PredictionCache::open(path_, version);
   }
   double predicted_ns(const PredictionCache& cache, Precision precision = Precision::Full) {
-    return cache.remembering(counted())(workload_, precision)->ns;
+    return cache.remembering(counted())(workload_, precision)->analytic_ns;
   }
 
   Folder folder_;
@@ -74,8 +74,8 @@ TEST_F(PredictionCaches, LayoutsAreAnotherWorkload) {
   const Predict predict = all.remembering(counted());
   dsl::Workload asked = workload_;
   asked.layouts = dsl::parse_layouts("a=BA").value();
-  EXPECT_NE(predict(workload_, Precision::Full)->ns,
-            predict(asked, Precision::Full)->ns);
+  EXPECT_NE(predict(workload_, Precision::Full)->analytic_ns,
+            predict(asked, Precision::Full)->analytic_ns);
 }
 
 TEST_F(PredictionCaches, AnotherVersionPredictsAnewAndReplacesTheFile) {

@@ -31,15 +31,15 @@ TEST(Predictor, AlgorithmsAreOfferedUnderAllLayouts) {
     const auto strict = predict(convolution(layout, "strict"), Precision::Rough);
     ASSERT_TRUE(strict) << strict.error().message;
     EXPECT_THAT(strict->schedule, Not(HasSubstr("winograd"))) << layout;
-    EXPECT_LT(fast->ns, strict->ns) << layout;
+    EXPECT_LT(fast->analytic_ns, strict->analytic_ns) << layout;
   }
 }
 
 TEST(Predictor, TheFullPredictionIsNeverSlower) {
   const Predict predict = predictor();
   for (const std::string layout : {"NCHW", "NCHW8c"}) {
-    const double rough = predict(convolution(layout), Precision::Rough)->ns;
-    EXPECT_LE(predict(convolution(layout), Precision::Full)->ns, rough) << layout;
+    const double rough = predict(convolution(layout), Precision::Rough)->analytic_ns;
+    EXPECT_LE(predict(convolution(layout), Precision::Full)->analytic_ns, rough) << layout;
   }
 }
 

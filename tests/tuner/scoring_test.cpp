@@ -38,11 +38,8 @@ TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
     if (!expected) continue;
     EXPECT_EQ(candidates[i]->point, points[i]);
     EXPECT_EQ(candidates[i]->schedule, schedule.to_string());
-    std::vector<float> row =
-        *cost_model::extract_features_of_call(*program, space.problem(), target, 1);
-    std::vector<float>* const rows[] = {&row};
-    cost_model::expect(rows, target);
-    EXPECT_EQ(candidates[i]->features, row);
+    EXPECT_EQ(candidates[i]->features,
+              *cost_model::features_with_expected_time(*program, space.problem(), target, 1));
   }
   EXPECT_GT(texts.size(), 5u);
   EXPECT_LT(texts.size(), points.size());  // some are too large
