@@ -48,4 +48,27 @@ std::optional<Array> without_zero_points(const Array& numbers, const Array& zero
   return narrowed(std::move(differences));
 }
 
+Array sums_along(const Array& numbers, const std::vector<size_t>& dimensions) {
+  // Strides in the sums, 0 for the dimensions that are summed.
+  std::vector<int64_t> shape, strides(numbers.shape.size(), 0), point(numbers.shape.size(), 0);
+  int64_t stride = 1;
+  for (size_t i = dimensions.size(); i-- > 0;) {
+    strides[dimensions[i]] = stride;
+    stride *= numbers.shape[dimensions[i]];
+  }
+  for (const size_t dimension : dimensions) shape.push_back(numbers.shape[dimension]);
+  Array sums = integers(Int32, shape);
+  int64_t at = 0;
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    sums.set_int(at, sums.get_int(at) + numbers.get_int(i));
+    for (size_t d = point.size(); d-- > 0;) {
+      at += strides[d];
+      if (++point[d] < numbers.shape[d]) break;
+      at -= strides[d] * point[d];
+      point[d] = 0;
+    }
+  }
+  return sums;
+}
+
 }  // namespace tw::graph

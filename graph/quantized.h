@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "dsl/array.h"
 
@@ -13,5 +14,9 @@ namespace tw::graph {
 /// There is one zero point, or one for each index of `axis`. nullopt where i16 does not hold them.
 std::optional<dsl::Array> without_zero_points(const dsl::Array& numbers, const dsl::Array& zeros,
                                               size_t axis);
+
+/// Sums of integers over all dimensions but these, in i32. Requires: 32 bits hold them; dimensions
+/// of the array, in increasing order.
+dsl::Array sums_along(const dsl::Array& numbers, const std::vector<size_t>& dimensions);
 
 }  // namespace tw::graph

@@ -156,16 +156,17 @@ double dot_speed(const Target& target, const dsl::Compute& compute) {
   return most;
 }
 
-bool multiplies(const Target& target, DType half) {
+bool multiplies(const Target& target, DType type) {
   if (target.is_gpu()) {
     const Limits limits = limits_of(target);
     return std::ranges::any_of(tensor_tiles(), [&](const TensorTile& tile) {
-      return tile.operand == half &&
+      return tile.operand == type &&
              has_tile(tile, limits.gpu_architecture, limits.architecture_specific);
     });
   }
   return std::ranges::any_of(rows, [&](const DotInstruction& row) {
-    return has_all(target, row) && row.shared == half && row.own == half;
+    return has_all(target, row) && row.accumulates && row.shared == type &&
+           row.own == (is_float(type) ? type : Int8);
   });
 }
 

@@ -67,9 +67,9 @@ Expr unpadded(const Expr& product);
 /// its fastest dot product for a stage of the compute; 1 without such an instruction.
 double dot_speed(const Target& target, const dsl::Compute& compute);
 
-/// True if the target multiplies two floats of this type of 16 bits as they are: processors by dot
-/// products, GPUs by tensor tiles.
-bool multiplies(const Target& target, DType half);
+/// True if the target multiplies data of this type as they are, by dot products that accumulate or
+/// by tensor tiles: floats of 16 bits with others of the type, integers of 8 bits with those of i8.
+bool multiplies(const Target& target, DType type);
 
 /// The parts of a dot product. Points into the program.
 struct DotProduct : DotFactors {

@@ -98,7 +98,7 @@ Result<ImportedModel> import_model(const ImportFlags& flags, const Target& targe
   // Tensor tiles read floats of 16 bits.
   if (target.is_gpu()) options.disabled.insert("widen_factors");
   options.precision = flags.precision;
-  for (const DType type : {Float16, BFloat16})
+  for (const DType type : {Float16, BFloat16, UInt8, Int8})
     if (schedules::multiplies(target, type)) options.multiplied.insert(type);
   tuner::Evaluator evaluator(host_target());
   options.evaluate = [&](const dsl::Workload& workload, const dsl::Arrays& inputs) {

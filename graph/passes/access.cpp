@@ -226,11 +226,11 @@ std::optional<std::pair<const Read*, const Read*>> factors_of(const Stage& stage
   return std::pair(a, b);
 }
 
-std::optional<WeightedSum> weighted_sum(const Operator& op, const Stage& stage,
+std::optional<WeightedSum> weighted_sum(const Spelled& op, const Stage& stage,
                                         const std::map<std::string, Constant>& constants) {
   const auto factors = factors_of(stage);
   if (!factors) return std::nullopt;
-  const std::vector<dsl::Input>& inputs = op.workload.compute.inputs;
+  const std::vector<dsl::Input>& inputs = op.compute.inputs;
   const auto factor_of = [&](const Read* read) -> std::optional<WeightedSum::Factor> {
     const auto input = std::ranges::find(inputs, read->tensor, &dsl::Input::name);
     if (input == inputs.end()) return std::nullopt;

@@ -17,11 +17,12 @@ namespace tw::graph {
 /// True if passes may change the roundings of the operator.
 inline bool is_fast(const Operator& op) { return op.workload.accuracy == dsl::Accuracy::Fast; }
 
-/// A compute in canonical form, and the tensors of the graph for its inputs.
+/// A compute, and the tensors of the graph for its inputs.
 struct Spelled {
   dsl::Compute compute;
   std::vector<std::string> inputs;
 };
+/// That of the operator in canonical form.
 Spelled in_canonical_names(const Operator& op);
 
 bool has_reduction(const dsl::Compute& compute);
@@ -90,7 +91,7 @@ struct WeightedSum {
   Factor data, weights;
 };
 /// nullopt for other stages, and where a factor is no input of the operator.
-std::optional<WeightedSum> weighted_sum(const Operator& op, const dsl::Stage& stage,
+std::optional<WeightedSum> weighted_sum(const Spelled& op, const dsl::Stage& stage,
                                         const std::map<std::string, Constant>& constants);
 
 /// True if kernels compute the sum by dot products, where the target has them for the types of both

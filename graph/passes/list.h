@@ -21,6 +21,10 @@ Result<Graph> narrow_products(const Graph& graph);
 /// No operator reads constants alone, but for those that have very large results or take very long.
 Result<Graph> fold_constants(const Graph& graph, const PassOptions& options = {});
 
+/// Sums of integers read numbers of 8 bits instead of 16-bit ones that are these less a zero point,
+/// where dot products of the target multiply them.
+Result<Graph> narrow_factors(const Graph& graph, const PassOptions& options = {});
+
 /// Tensors of 16-bit floats of which products read each element several times are f32 with the same
 /// values, but for inputs and outputs of the graph and dot products of the target.
 Result<Graph> widen_factors(const Graph& graph, const PassOptions& options = {});

@@ -243,8 +243,9 @@ std::string transpose_line(const std::string& out, const std::string& in, int64_
                     fmt::format("a={}, b={}", cols, rows), "in0[b, a]");
 }
 std::string reshape_line(const std::string& out, const std::string& in,
-                         const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
-  const auto op = make_operator(reshape(Float32, from, to).value(), {in}, {out}, {});
+                         const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+                         DType type = Float32) {
+  const auto op = make_operator(reshape(type, from, to).value(), {in}, {out}, {});
   Graph graph;
   graph.operators = {op.value()};
   return operators_of(graph);
@@ -862,6 +863,161 @@ TEST(NarrowProducts, OutputsStay) {
       quantized_weights());
   EXPECT_THAT(after("narrow_products", graph),
               HasSubstr("y = expr(q.centered, wq.narrow, y.scale)"));
+}
+
+// ---- narrow_factors -----------------------------------------------------------------------------
+
+/// The operators of a graph for a target that multiplies data of this type of 8 bits with weights
+/// of i8. Checks that outputs stay, on the least and largest numbers among others.
+std::string in_bytes(const Graph& graph, DType type = UInt8) {
+  const auto narrow = pass_of("narrow_factors").apply(graph, {.multiplied = {type}});
+  EXPECT_TRUE(narrow) << narrow.error().message;
+  if (!narrow) return "";
+  Random random(5);
+  dsl::Arrays inputs;
+  for (const Port& input : graph.inputs) {
+    inputs.emplace(input.name, dsl::Array::make(input.type.dtype, input.type.shape).value());
+    dsl::fill_special(inputs.at(input.name), random);
+  }
+  const auto before = interpret(graph, inputs), after = interpret(*narrow, inputs);
+  EXPECT_TRUE(before) << before.error().message;
+  EXPECT_TRUE(after) << after.error().message;
+  if (!before || !after) return "";
+  for (const std::string& output : graph.outputs)
+    EXPECT_EQ(before->at(output).data, after->at(output).data);
+  return operators_of(*narrow);
+}
+
+/// t = i16(i32(q) - zero), of 6 x 8 numbers.
+std::string centered_line(const std::string& zero, const std::string& type = "u8") {
+  return fmt::format(
+      "t = expr(q, {0}) fast input in0: {1}[6, 8]; input in1: {1}[]; out: i16[a=6, b=8] = "
+      "i16(i32(in0[a, b]) - i32(in1[]))\n",
+      zero, type);
+}
+const std::string uncentered_line =
+    "t = expr(q) fast input in0: u8[6, 8]; out: i16[a=6, b=8] = i16(i32(in0[a, b]))\n";
+
+/// y = sum(t * w), of 8 terms.
+const std::string product_of_centered =
+    "y = expr(t, w) fast input in0: i16[6, 8]; weight in1: i8[8, 4]; out: i32[a=6, b=4] = sum(k=8) "
+    "i32(in0[a, k]) * i32(in1[k, b])\n";
+
+std::map<std::string, Constant> weights_and_zeros() {
+  return {{"w", special_integers(Int8, {8, 4})},
+          {"z", integer_constant(UInt8, {}, {3})},
+          {"zs", integer_constant(Int8, {}, {-3})}};
+}
+
+Graph product_of(const std::string& operators, const std::string& inputs = "input q: u8[6, 8]\n",
+                 const std::string& outputs = "output y\n") {
+  std::map<std::string, Constant> constants = weights_and_zeros();
+  std::erase_if(constants, [&](const auto& constant) {
+    return operators.find(", " + constant.first + ")") == std::string::npos;
+  });
+  return graph_from(inputs + operators + outputs, constants);
+}
+
+TEST(NarrowFactors, NumbersWithoutAZeroPointAreReadAsTheyAre) {
+  EXPECT_EQ(in_bytes(product_of(uncentered_line + product_of_centered)),
+            "y = expr(q, w) fast input in0: u8[6, 8]; weight in1: i8[8, 4]; out: i32[a=6, b=4] = "
+            "sum(r0=8) i32(in0[a, r0]) * i32(in1[r0, b])\n");
+}
+
+TEST(NarrowFactors, TheZeroPointIsSubtractedFromTheSum) {
+  EXPECT_EQ(in_bytes(product_of(centered_line("z") + product_of_centered)),
+            "y = expr(q, w, w.sums) fast input in0: u8[6, 8]; weight in1: i8[8, 4]; weight in2: "
+            "i32[4]; t0: i32[a=6, b=4] = sum(r0=8) i32(in0[a, r0]) * i32(in1[r0, b]); out: "
+            "i32[a=6, b=4] = t0[a, b] - in2[b]\n");
+  // One that is known when the graph runs.
+  EXPECT_THAT(in_bytes(product_of(centered_line("zero") + product_of_centered,
+                                  "input q: u8[6, 8]\ninput zero: u8[]\n")),
+              HasSubstr("out: i32[a=6, b=4] = t0[a, b] - i32(in2[]) * in3[b]"));
+}
+
+TEST(NarrowFactors, TheZeroPointMayBeALiteral) {
+  std::string literal = uncentered_line;
+  literal.insert(literal.rfind(")"), " - 128i32");
+  EXPECT_THAT(in_bytes(product_of(literal + product_of_centered)),
+              HasSubstr("out: i32[a=6, b=4] = t0[a, b] - in2[b]"));
+}
+
+// An instruction multiplies u8 by i8, and no other numbers.
+TEST(NarrowFactors, NumbersOfTheOtherSignAreMoved) {
+  const Graph graph =
+      product_of(centered_line("zs", "i8") + product_of_centered, "input q: i8[6, 8]\n");
+  const std::string moved = in_bytes(graph);
+  EXPECT_THAT(moved, HasSubstr("t = expr(q) fast input in0: i8[6, 8]; out: u8[a=6, b=8] = "
+                               "u8(i32(in0[a, b]) + 128i32)"));
+  EXPECT_THAT(moved, HasSubstr("t0[a, b] - in2[b]"));
+  EXPECT_THAT(in_bytes(graph, Int8), HasSubstr("y = expr(q, w, w.sums)"));
+  EXPECT_THAT(in_bytes(product_of(centered_line("z") + product_of_centered), Int8),
+              HasSubstr("u8[6, 8]; out: i8[a=6, b=8] = i8(i32(in0[a, b]) + -128i32)"));
+}
+
+TEST(NarrowFactors, OtherReadersSubtractTheZeroPointThemselves) {
+  const std::string operators = in_bytes(product_of(
+      centered_line("z") + product_of_centered + reshape_line("r", "t", {6, 8}, {48}, Int16) +
+          "f = expr(r) fast input in0: i16[48]; out: f32[a=48] = f32(i32(in0[a])) * 0.5\n",
+      "input q: u8[6, 8]\n", "output y, f\n"));
+  EXPECT_THAT(operators, HasSubstr("r = expr(q) fast input in0: u8[6, 8]; out: u8[a=48]"));
+  EXPECT_THAT(operators, HasSubstr("f32(i32(in0[a]) - 3i32) * 0.5"));
+}
+
+/// A convolution of centered numbers.
+Graph padded_convolution(const std::string& zero) {
+  const bool has_zero = !zero.empty();
+  std::map<std::string, Constant> constants = {{"w", special_integers(Int8, {4, 4, 3, 3})}};
+  if (has_zero) constants.emplace("z", integer_constant(UInt8, {}, {3}));
+  return graph_from(
+      fmt::format("input q: u8[1, 4, 6, 6]\n"
+                  "t = expr(q{}) fast input in0: u8[1, 4, 6, 6]; {}out: i16[a=1, b=4, c=6, d=6] = "
+                  "i16(i32(in0[a, b, c, d]){})\n",
+                  has_zero ? ", z" : "", has_zero ? "weight in1: u8[]; " : "",
+                  has_zero ? " - i32(in1[])" : "") +
+          "y = expr(t, w) fast input in0: i16[1, 4, 6, 6]; weight in1: i8[4, 4, 3, 3]; out: "
+          "i32[a=1, b=4, c=6, d=6] = sum(e=4, f=3, g=3) i32(select(0 <= c + f - 1 && c + f - 1 < 6 "
+          "&& 0 <= d + g - 1 && d + g - 1 < 6, in0[a, e, c + f - 1, d + g - 1], 0i16)) * "
+          "i32(in1[b, e, f, g])\noutput y\n",
+      constants);
+}
+
+TEST(NarrowFactors, PaddingsAreZeros) {
+  EXPECT_THAT(in_bytes(padded_convolution("")), HasSubstr("y = expr(q, w) fast input in0: u8["));
+  EXPECT_EQ(in_bytes(padded_convolution("z")), operators_of(padded_convolution("z")));
+}
+
+TEST(NarrowFactors, LeavesOtherSums) {
+  const auto left = [](const Graph& graph) { EXPECT_EQ(in_bytes(graph), operators_of(graph)); };
+  const std::string centered = centered_line("z");
+  // An output, and numbers that nothing multiplies.
+  left(product_of(centered + product_of_centered, "input q: u8[6, 8]\n", "output y, t\n"));
+  left(product_of(
+      centered +
+      "y = expr(t) fast input in0: i16[6, 8]; out: f32[a=6, b=8] = f32(i32(in0[a, b]))\n"));
+  // A reader that would subtract the zero point again and again.
+  left(product_of(centered + product_of_centered +
+                      "s = expr(t) fast input in0: i16[6, 8]; out: i32[a=6] = sum(b=8) i32(in0[a, "
+                      "b])\n",
+                  "input q: u8[6, 8]\n", "output y, s\n"));
+  // Weights of 16 bits, weights that are no constant, and numbers of 16 bits as such.
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string product = product_of_centered;
+    product.replace(product.find(from), from.size(), to);
+    return centered + product;
+  };
+  std::string wide = with("weight in1: i8", "weight in1: i16");
+  left(graph_from(
+      "input q: u8[6, 8]\n" + wide + "output y\n",
+      {{"w", special_integers(Int16, {8, 4})}, {"z", integer_constant(UInt8, {}, {3})}}));
+  std::string unknown = with("weight in1", "input in1");
+  unknown.replace(unknown.find("t, w"), 4, "t, v");
+  left(product_of(unknown, "input q: u8[6, 8]\ninput v: i8[8, 4]\n"));
+  left(graph_from("input t: i16[6, 8]\n" + product_of_centered + "output y\n",
+                  {{"w", special_integers(Int8, {8, 4})}}));
+  // A target without the instructions.
+  const Graph graph = product_of(centered + product_of_centered);
+  EXPECT_EQ(after("narrow_factors", graph), operators_of(graph));
 }
 
 // ---- fuse_padding, fold_scale -------------------------------------------------------------------

@@ -17,7 +17,9 @@
 namespace tw::schedules {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const std::string byte_product =
     "input a: u8[6, 16]; weight b: i8[16, 24]; "
@@ -67,6 +69,20 @@ TEST(DotInstructions, MultiplyFloatsOf16BitsOfOneType) {
   EXPECT_EQ(instruction(zen4, Int8, BFloat16, 2, {}, Float32), "");
   EXPECT_EQ(instruction(zen4, Int8, Int8, 2, {}, Float32), "");
   EXPECT_EQ(instruction("x86-64-v4", BFloat16, BFloat16, 2, {}, Float32), "");
+}
+
+TEST(DotInstructions, MultiplySomeTypesAsTheyAre) {
+  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const auto multiplied = [](const std::string& target) {
+    std::vector<DType> types;
+    for (const DType type : {UInt8, Int8, Float16, BFloat16})
+      if (multiplies(parse_target(target).value(), type)) types.push_back(type);
+    return types;
+  };
+  EXPECT_THAT(multiplied(zen4), ElementsAre(UInt8, BFloat16));
+  EXPECT_THAT(multiplied("arm-64-linux-asimddp"), ElementsAre(Int8));
+  EXPECT_THAT(multiplied("x86-64-v3"), IsEmpty());
+  EXPECT_THAT(multiplied("cuda:sm_80"), ElementsAre(Int8, Float16, BFloat16));
 }
 
 TEST(DotInstructions, SumPairsOfDigitsIn16Bits) {

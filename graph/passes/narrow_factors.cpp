@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of integers read their data in 8 bits, where the target has dot products of such data with
+// weights of 8 bits:
+//
+//   t = i16(i32(q) - zero)                     q of 8 bits, zero one number
+//   y = sum(i32(t) * i32(w))           ->      y = sum(i32(q) * i32(w)) - zero * sum(i32(w))
+//   z = f32(i32(t)) * scale                    z = f32(i32(q) - zero) * scale
+//
+// The sums of the weights are constants. Where the target multiplies numbers of the other sign, q
+// and zero are moved by 128 first, as in u8(i32(q) + 128). All readers of t read q instead, or none
+// does, so that q need not be written in two forms. A padding of t is 0, which q has no number for
+// unless zero is 0.
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "graph/passes/access.h"
+#include "graph/passes/list.h"
+#include "graph/passes/uses.h"
+#include "graph/quantized.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph {
+namespace {
+
+using dsl::Axis;
+using dsl::Binary;
+using dsl::BinaryOp;
+using dsl::Cast;
+using dsl::Compute;
+using dsl::Expr;
+using dsl::Read;
+using dsl::Select;
+using dsl::Stage;
+
+/// Terms that dot products of numbers of 8 bits sum at once.
+constexpr int64_t terms_at_once = 4;
+/// The largest magnitude of a number of 8 bits.
+constexpr int64_t largest_byte = 255;
+/// The distance between the numbers of both types of 8 bits.
+constexpr int64_t sign_shift = 128;
+
+bool is_byte(DType type) { return type == UInt8 || type == Int8; }
+
+/// The offset of numbers of this type of 8 bits from those of the other.
+int64_t shift_to(DType type) { return type == UInt8 ? sign_shift : -sign_shift; }
+
+bool is_move(const Operator& op) { return is_reshape(op) || as_transpose(op); }
+
+/// i32(a number of 8 bits).
+const Read* as_widened_byte(const Expr& expr) {
+  const Cast* cast = expr.as<Cast>();
+  const Read* read = cast && cast->type == Int32 ? cast->a.as<Read>() : nullptr;
+  return read && is_byte(read->type) ? read : nullptr;
+}
+
+/// A number of 8 bits that is the same for all elements.
+struct ZeroPoint {
+  std::string tensor = {};  ///< of the graph; empty: it is `offset`
+  DType type = UInt8;       ///< of the tensor, which has one element
+  std::vector<int64_t> shape = {};
+  int64_t offset = 0;  ///< added to the element
+
+  bool is(int64_t number) const { return tensor.empty() && offset == number; }
+};
+
+/// t = i16(i32(q) - zero), element by element.
+struct Centered {
+  std::string tensor;  ///< q, of the graph
+  DType type = UInt8;  ///< of q
+  Expr number;         ///< i32(q), in the names of the operator
+  ZeroPoint zero;
+};
+
+/// The tensor of the graph for an input of the compute.
+const std::string& bound_to(const Operator& op, const std::string& input) {
+  const Compute& compute = op.workload.compute;
+  return op.inputs[static_cast<size_t>(compute.find_input(input) - compute.inputs.data())];
+}
+
+/// nullopt for what is no literal, and no tensor of one element, of 8 bits.
+std::optional<ZeroPoint> zero_point(const Operator& op, const Expr& zero,
+                                    const std::map<std::string, Constant>& constants) {
+  if (const auto literal = dsl::as_int(zero))
+    return std::abs(*literal) <= largest_byte ? std::optional(ZeroPoint{.offset = *literal})
+                                              : std::nullopt;
+  const Read* read = as_widened_byte(zero);
+  const Compute& compute = op.workload.compute;
+  if (!read || dsl::elements_of(compute.shape_of(read->tensor)) != 1) return std::nullopt;
+  const std::string& tensor = bound_to(op, read->tensor);
+  if (const auto known = constants.find(tensor); known != constants.end())
+    return ZeroPoint{.offset = known->second.array->get_int(0)};
+  return ZeroPoint{tensor, read->type, compute.shape_of(read->tensor)};
+}
+
+std::optional<Centered> as_centered(const Operator& op,
+                                    const std::map<std::string, Constant>& constants) {
+  const Stage* stage = only_stage(op);
+  const Cast* narrowed = stage && stage->type == Int16 ? stage->body.as<Cast>() : nullptr;
+  if (!narrowed) return std::nullopt;
+  Centered c;
+  Expr wide = narrowed->a;
+  if (const Binary* difference = wide.as<Binary>(); difference && difference->op == BinaryOp::Sub) {
+    const auto zero = zero_point(op, difference->b, constants);
+    if (!zero) return std::nullopt;
+    c.zero = *zero;
+    wide = difference->a;
+  }
+  const Read* number = as_widened_byte(wide);
+  if (!number || !is_pointwise(*number, stage->axes)) return std::nullopt;
+  c.tensor = bound_to(op, number->tensor);
+  c.type = number->type;
+  c.number = wide;
+  return c;
+}
+
+/// A tensor of 16 bits, less its zero point, as a tensor of 8 bits.
+struct Bytes {
+  std::string tensor;
+  DType type = UInt8;
+  ZeroPoint zero;
+};
+
+/// The read of the input in i32(read) or i32(select(condition, read, 0)); nullptr for others.
+const Read* widened_read(const Expr& expr, const std::string& input) {
+  const Cast* cast = expr.as<Cast>();
+  if (!cast || cast->type != Int32) return nullptr;
+  const Select* guard = cast->a.as<Select>();
+  if (guard && !dsl::is_zero_bytes(guard->b)) return nullptr;
+  const Read* read = (guard ? guard->a : cast->a).as<Read>();
+  return read && read->tensor == input ? read : nullptr;
+}
+
+bool has_guard(const Expr& widened) { return widened.as<Cast>()->a.as<Select>(); }
+
+/// True if the expression reads the input as i32 alone, and between guards if `guarded`.
+bool reads_wide(const Expr& expr, const std::string& input, bool guarded) {
+  int wide = 0;
+  dsl::for_each(expr, [&](const Expr& e) {
+    wide += widened_read(e, input) && (guarded || !has_guard(e)) ? 1 : 0;
+  });
+  return wide == count_reads(expr, input);
+}
+
+/// i32(read) of numbers of 8 bits in place of numbers of 16 bits.
+Expr wide_byte(const Expr& widened, const Read& read, DType type) {
+  const Expr byte = dsl::read(read.tensor, read.indices, type);
+  const Select* guard = widened.as<Cast>()->a.as<Select>();
+  return dsl::cast(Int32,
+                   guard ? dsl::select(guard->condition, byte, dsl::constant_int(type, 0)) : byte);
+}
+
+/// The dimensions of the weights that a sum keeps, with their numbers among its axes. nullopt where
+/// the sum does not read each weight of an element's slice once.
+struct Kept {
+  std::vector<size_t> dimensions, axes;
+};
+std::optional<Kept> kept_dimensions(const Stage& sum, const Read& weights) {
+  Kept kept;
+  std::set<size_t> axes, summed;
+  for (size_t i = 0; i < weights.indices.size(); ++i) {
+    if (const auto axis = axis_number(sum.axes, weights.indices[i])) {
+      if (!axes.insert(*axis).second) return std::nullopt;
+      kept.dimensions.push_back(i);
+      kept.axes.push_back(*axis);
+    } else if (const auto term = axis_number(sum.reduction, weights.indices[i])) {
+      summed.insert(*term);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (summed.size() != sum.reduction.size()) return std::nullopt;
+  return axes.size() + summed.size() == weights.indices.size() ? std::optional(kept) : std::nullopt;
+}
+
+class FactorNarrower {
+ public:
+  FactorNarrower(const Graph& graph, const std::set<DType>& multiplied)
+      : graph_(graph), multiplied_(multiplied), uses_(graph), names_(graph) {}
+
+  Result<Graph> run() {
+    result_ = {graph_.inputs, graph_.constants, {}, graph_.outputs};
+    for (const Operator& op : graph_.operators) choose(op);
+    if (bytes_.empty()) return graph_;
+    for (const Operator& op : graph_.operators) {
+      TW_TRY(Operator narrow, rewritten(op));
+      result_.operators.push_back(std::move(narrow));
+    }
+    return drop_dead(result_);
+  }
+
+ private:
+  // ---- choice -----------------------------------------------------------------------------------
+
+  /// The readers of a tensor and of its reshapes and transposes.
+  struct Readers {
+    std::vector<std::string> moved = {};  ///< results of reshapes and transposes
+    bool can_narrow = true;               ///< all can read numbers of 8 bits
+    bool has_dot_product = false;         ///< one gains by that
+  };
+
+  void choose(const Operator& op) {
+    const auto centered = as_centered(op, graph_.constants);
+    const auto type = centered ? multiplied_type(centered->type) : std::nullopt;
+    if (!type) return;
+    Bytes bytes{centered->tensor, *type, centered->zero};
+    if (*type != centered->type) {
+      bytes.tensor = op.outputs.front();
+      bytes.zero.offset += shift_to(*type);
+    }
+    const Readers readers = readers_of(op.outputs.front(), bytes.zero);
+    if (!readers.can_narrow || !readers.has_dot_product) return;
+    bytes_[op.outputs.front()] = bytes;
+    for (const std::string& moved : readers.moved) bytes_[moved] = {moved, *type, bytes.zero};
+  }
+
+  /// The type of 8 bits that the target multiplies with weights of i8: this one where it can.
+  std::optional<DType> multiplied_type(DType type) const {
+    for (const DType candidate : {type, type == UInt8 ? Int8 : UInt8})
+      if (multiplied_.contains(candidate)) return candidate;
+    return std::nullopt;
+  }
+
+  Readers readers_of(const std::string& tensor, const ZeroPoint& zero) const {
+    Readers readers;
+    std::vector<std::string> pending = {tensor};
+    while (!pending.empty()) {
+      const std::string read = std::move(pending.back());
+      pending.pop_back();
+      if (uses_.is_output(read)) readers.can_narrow = false;
+      for (const size_t reader : uses_.readers(read)) {
+        const Operator& op = graph_.operators[reader];
+        if (is_move(op)) {
+          readers.moved.push_back(op.outputs.front());
+          pending.push_back(op.outputs.front());
+          continue;
+        }
+        for (size_t i = 0; i < op.inputs.size(); ++i)
+          if (op.inputs[i] == read) see(op, op.workload.compute.inputs[i].name, zero, readers);
+      }
+    }
+    return readers;
+  }
+
+  void see(const Operator& op, const std::string& input, const ZeroPoint& zero,
+           Readers& readers) const {
+    for (const Stage& stage : op.workload.compute.stages) {
+      if (count_reads(stage.body, input) == 0) continue;
+      const auto sum = weighted_sum({op.workload.compute, op.inputs}, stage, graph_.constants);
+      const bool is_dot = sum && sum->data.read->tensor == input && is_dot_product(stage, *sum);
+      readers.has_dot_product = readers.has_dot_product || is_dot;
+      const bool is_cheap = zero.is(0) || stage.combine == dsl::Combine::None ||
+                            (is_dot && kept_dimensions(stage, *sum->weights.read));
+      if (!is_cheap || !reads_wide(stage.body, input, zero.is(0))) readers.can_narrow = false;
+    }
+  }
+
+  /// True if dot products of the target sum numbers of 8 bits, and these sums and those of zero
+  /// points times weights fit 32 bits.
+  bool is_dot_product(const Stage& stage, const WeightedSum& sum) const {
+    if (stage.type != Int32 || sum.weights.read->type != Int8 || !has_dot_products(stage, sum))
+      return false;
+    const auto largest_term =
+        static_cast<double>((largest_byte + sign_shift) * -integer_limits(Int8).least);
+    double terms = 1;
+    for (const Axis& axis : stage.reduction) terms *= static_cast<double>(axis.extent);
+    const auto longest = std::ranges::max_element(stage.reduction, {}, &Axis::extent);
+    return longest->extent % terms_at_once == 0 &&
+           terms * largest_term <= static_cast<double>(integer_limits(Int32).largest);
+  }
+
+  // ---- rewriting --------------------------------------------------------------------------------
+
+  Result<Operator> rewritten(const Operator& op) {
+    const auto written = bytes_.find(op.outputs.front());
+    if (written != bytes_.end())
+      return is_move(op) ? moved(op, written->second.type) : in_bytes(op, written->second);
+    if (std::ranges::none_of(op.inputs, [&](const std::string& t) { return bytes_.contains(t); }))
+      return op;
+    Spelled narrow = in_canonical_names(op);
+    const size_t inputs = narrow.inputs.size();  // others are added
+    for (size_t i = 0; i < inputs; ++i)
+      if (const auto bytes = bytes_.find(narrow.inputs[i]); bytes != bytes_.end())
+        read_bytes(narrow, i, bytes->second);
+    return make_operator(inline_stages(narrow.compute), narrow.inputs, op.outputs,
+                         result_.constants, &op.workload);
+  }
+
+  /// A reshape or a transpose of numbers of the type.
+  Result<Operator> moved(const Operator& op, DType type) const {
+    Compute compute = op.workload.compute;
+    Stage& stage = compute.stages.front();
+    const Read& read = *stage.body.as<Read>();
+    stage.body = dsl::read(read.tensor, read.indices, type);
+    compute.inputs.front().type = stage.type = type;
+    return make_operator(compute, {bytes_.at(op.inputs.front()).tensor}, op.outputs,
+                         graph_.constants, &op.workload);
+  }
+
+  /// The operator of t, which computes q moved by 128 where q is not read as it is.
+  Result<Operator> in_bytes(const Operator& op, const Bytes& bytes) const {
+    if (bytes.tensor != op.outputs.front()) return op;  // nobody reads t any more
+    Compute compute = op.workload.compute;
+    Stage& stage = compute.stages.front();
+    stage.type = bytes.type;
+    stage.body = dsl::cast(bytes.type, as_centered(op, graph_.constants)->number +
+                                           dsl::constant_int(Int32, shift_to(bytes.type)));
+    return make_operator(compute, op.inputs, op.outputs, graph_.constants, &op.workload);
+  }
+
+  /// Binds an input of t to its numbers of 8 bits.
+  void read_bytes(Spelled& op, size_t number, const Bytes& bytes) {
+    const std::string input = op.compute.inputs[number].name;
+    const bool is_centered = bytes.zero.is(0);
+    if (!is_centered)
+      for (size_t i = 0; i < op.compute.stages.size(); ++i)
+        if (const Stage& stage = op.compute.stages[i];
+            stage.combine != dsl::Combine::None && count_reads(stage.body, input) > 0)
+          subtract_zeros(op, i, bytes.zero, input);
+    for (Stage& stage : op.compute.stages) {
+      const bool is_whole = is_centered || stage.combine != dsl::Combine::None;
+      stage.body = dsl::transform(stage.body, [&](const Expr& e) -> std::optional<Expr> {
+        const Read* read = widened_read(e, input);
+        if (!read) return std::nullopt;
+        const Expr byte = wide_byte(e, *read, bytes.type);
+        return is_whole ? byte : byte - number_of(op, bytes.zero, input);
+      });
+    }
+    op.compute.inputs[number].type = bytes.type;
+    op.compute.inputs[number].constant = false;
+    op.inputs[number] = bytes.tensor;
+  }
+
+  /// The zero point of an input, which may be an input, too.
+  static Expr number_of(Spelled& op, const ZeroPoint& zero, const std::string& input) {
+    const Expr offset = dsl::constant_int(Int32, zero.offset);
+    if (zero.tensor.empty()) return offset;
+    const std::string name = input + "_zero";
+    if (!op.compute.find_input(name)) {
+      op.compute.inputs.push_back({name, zero.type, zero.shape, false, ""});
+      op.inputs.push_back(zero.tensor);
+    }
+    const std::vector<Expr> first(zero.shape.size(), Expr(0));
+    return dsl::cast(Int32, dsl::read(name, first, zero.type)) + offset;
+  }
+
+  /// A sum of products with t becomes the sum of products with its bytes, less the zero point times
+  /// the sums of the weights.
+  void subtract_zeros(Spelled& op, size_t number, const ZeroPoint& zero, const std::string& input) {
+    const Stage sum = op.compute.stages[number];
+    const auto factors = weighted_sum(op, sum, graph_.constants);
+    const auto kept = kept_dimensions(sum, *factors->weights.read);
+    const std::string& weights = op.inputs[factors->weights.input];
+    dsl::Array sums = sums_along(*graph_.constants.at(weights).array, kept->dimensions);
+    const bool is_known = zero.tensor.empty();
+    if (is_known)
+      for (int64_t i = 0; i < sums.size(); ++i) sums.set_int(i, sums.get_int(i) * zero.offset);
+    op.compute.inputs.push_back({input + "_sums", Int32, sums.shape, true, ""});
+    op.inputs.push_back(names_.make(weights + ".sums"));
+    result_.constants[op.inputs.back()] = make_constant(std::move(sums));
+
+    std::vector<Expr> at;
+    for (const size_t axis : kept->axes) at.push_back(sum.axes[axis]);
+    const Expr of_weights = dsl::read(input + "_sums", at, Int32);
+    Stage difference = {sum.name, Int32, sum.axes, {}, dsl::Combine::None, Expr(), sum.letters};
+    op.compute.stages[number].name = input + "_total";
+    difference.body = dsl::read(input + "_total", {sum.axes.begin(), sum.axes.end()}, Int32) -
+                      (is_known ? of_weights : number_of(op, zero, input) * of_weights);
+    op.compute.stages.insert(op.compute.stages.begin() + static_cast<std::ptrdiff_t>(number) + 1,
+                             std::move(difference));
+  }
+
+  const Graph& graph_;
+  const std::set<DType>& multiplied_;
+  Uses uses_;
+  FreshNames names_;
+  std::map<std::string, Bytes> bytes_;  ///< by the names of the tensors of 16 bits
+  Graph result_;
+};
+
+}  // namespace
+
+Result<Graph> narrow_factors(const Graph& graph, const PassOptions& options) {
+  return FactorNarrower(graph, options.multiplied).run();
+}
+
+}  // namespace tw::graph
