@@ -159,14 +159,15 @@ Pattern pattern(const Access& access, size_t level) {
   return stride == 1 ? Pattern::Contiguous : Pattern::Strided;
 }
 
-bool is_aligned(const Access& access, size_t vector_level, double bytes) {
+bool is_aligned(const Access& access, const std::vector<Level>& levels, double bytes) {
   const double size = size_bytes(access.buffer->type);
   const auto is_whole = [&](double elements) { return std::fmod(elements * size, bytes) == 0; };
   if (!is_whole(access.offset)) return false;
   double row = 1;
   for (size_t d = access.dimensions.size(); d > 0; --d) {
     for (const IndexTerm& term : access.dimensions[d - 1])
-      if (term.level != vector_level && !is_whole(term.unit * row)) return false;
+      if (levels[term.level].kind != schedules::LoopKind::Vector && !is_whole(term.unit * row))
+        return false;
     row *= extent_of(access, d - 1);
   }
   return true;

@@ -68,8 +68,9 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// Every vector begins at a multiple of `bytes` in the buffer.
-bool is_aligned(const Access& access, size_t vector_level, double bytes);
+/// Every vector, of one or two vector levels of `levels`, begins at a multiple of `bytes` in the
+/// buffer.
+bool is_aligned(const Access& access, const std::vector<Level>& levels, double bytes);
 
 /// Indices that one dimension takes while the chosen levels iterate and the other levels are fixed.
 struct Extent {

@@ -516,7 +516,7 @@ class PhaseWalk {
     if (how != Pattern::Contiguous || !level) return 0;
     const double width = std::min(lanes() * size_of(access), machine_.core.vector_bytes * 1.0);
     const bool divides = std::fmod(lines_.bytes, width) == 0;
-    if (is_aligned(access, *level, divides ? width : lines_.bytes)) return 0;
+    if (is_aligned(access, levels_, divides ? width : lines_.bytes)) return 0;
     return std::min(1.0, width / lines_.bytes);
   }
 

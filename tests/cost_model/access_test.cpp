@@ -103,7 +103,7 @@ TEST(Access, AlignmentIsOfEveryVector) {
                                     make_level({}, "v", 0, 16, LoopKind::Vector)};
   const auto aligned = [&](int64_t row, const Expr& index, double bytes = 64) {
     const Buffer rows{"b", Float32, {4, row}, schedules::Scope::Argument};
-    return is_aligned(make_access(rows, {var("i"), index}, loops), 1, bytes);
+    return is_aligned(make_access(rows, {var("i"), index}, loops), loops, bytes);
   };
   EXPECT_TRUE(aligned(32, var("v")));
   EXPECT_TRUE(aligned(32, var("v") + 16));
@@ -129,7 +129,7 @@ TEST(Access, DigitsOfOneNumberAreOneDimension) {
   EXPECT_EQ(distinct_elements(access, fused, only({0, 1})), 48);
   EXPECT_EQ(footprint(access, fused, only({1, 2}), x86).bytes, 6 * 32);
   EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
-  EXPECT_TRUE(is_aligned(access, 2, 32));
+  EXPECT_TRUE(is_aligned(access, fused, 32));
   // Other digits stay two dimensions.
   EXPECT_EQ(make_access(rows, {0, pixel / 6, pixel % 6, 0}, fused).extents[1], 7);
 }
@@ -141,7 +141,7 @@ TEST(Access, DigitsOfOneNumberTouchNoMoreThanItsValues) {
   EXPECT_EQ(distinct_elements(access, fused, only({1})), 6);
   EXPECT_EQ(footprint(access, fused, only({1, 2}), x86).bytes, 6 * 64);
   EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
-  EXPECT_TRUE(is_aligned(access, 2, 32));
+  EXPECT_TRUE(is_aligned(access, fused, 32));
 }
 
 TEST(Access, DependenceIsByVariable) {

@@ -572,6 +572,9 @@ c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])
   EXPECT_DOUBLE_EQ(with.flops, 2 * 6 * 24 * 16);
   EXPECT_DOUBLE_EQ(with.useful_flops, with.flops);
   EXPECT_LT(with.instructions.fma, without.instructions.fma);
+  // Each vector of weights, of 8 lanes with 2 neighbours, begins at a multiple of its size.
+  EXPECT_GT(with.instructions.vector_loads, 0);
+  EXPECT_EQ(with.instructions.split_accesses, 0);
 }
 
 KernelFacts facts_of_text(const std::string& compute, const std::string& steps,
