@@ -2,6 +2,10 @@
 // Groups grow from their last operator towards the inputs: an operator joins the group that all of
 // its readers are in. So no result leaves a group but that of its last operator, at whose place
 // all inputs of the group are known.
+//
+// An operator that narrows the result of a reduction, as one that quantizes does, joins no group:
+// fuse_epilogues() makes it part of the reduction, whose result is then narrow in memory. In the
+// group of a sum of two such results, one of them would be wide.
 
 #include <algorithm>
 #include <set>
@@ -52,9 +56,22 @@ class ElementwiseGroups {
   void place(size_t i) {
     const Operator& op = graph_.operators[i];
     members_[i] = {i, 1, 0, is_elementwise(op)};
-    if (members_[i].is_elementwise && joins(i)) return;
+    if (members_[i].is_elementwise && !narrows_reduction(op) && joins(i)) return;
     const int nodes = members_[i].is_elementwise ? only_stage(op)->body.node().size : 0;
     groups_[i] = {{i}, {op.inputs.begin(), op.inputs.end()}, nodes};
+  }
+
+  /// True if the operator alone reads a reduction's result, which has wider elements than its own.
+  bool narrows_reduction(const Operator& op) const {
+    const int64_t bytes = size_bytes(only_stage(op)->type);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const auto writer = uses_.writer(op.inputs[i]);
+      if (writer && has_reduction(graph_.operators[*writer].workload.compute) &&
+          uses_.readers(op.inputs[i]).size() == 1 && !uses_.is_output(op.inputs[i]) &&
+          size_bytes(op.workload.compute.inputs[i].type) > bytes)
+        return true;
+    }
+    return false;
   }
 
   bool joins(size_t i) {

@@ -1157,6 +1157,30 @@ TEST(FuseElementwise, ATensorMayBeSeveralInputs) {
             "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(in0[a]) + tanh(in0[a])\n");
 }
 
+// The sum of two products that are quantized before: what lies between kernels has 8 bits.
+TEST(FuseElementwise, WhatNarrowsAReductionStaysWithIt) {
+  const auto product = [](const std::string& out, const std::string& in) {
+    return out + " = expr(" + in +
+           ") fast input in0: f32[8, 8]; out: f32[a=8, b=8] = sum(k=8) in0[a, k] * in0[k, b]\n";
+  };
+  const auto rounded = [](const std::string& out, const std::string& in) {
+    return out + " = expr(" + in +
+           ") fast input in0: f32[8, 8]; out: u8[a=8, b=8] = u8(clamp(round(in0[a, b]), 0.0, "
+           "255.0))\n";
+  };
+  const Graph graph = graph_from(
+      "input x: f32[8, 8]\ninput z: f32[8, 8]\n" + product("a", "x") + rounded("qa", "a") +
+      product("b", "z") + rounded("qb", "b") +
+      "y = expr(qa, qb) fast input in0: u8[8, 8]; input in1: u8[8, 8]; out: f32[a=8, b=8] = "
+      "f32(i32(in0[a, b])) * 0.5 + f32(i32(in1[a, b])) * 0.25\noutput y\n");
+  EXPECT_EQ(applied("fuse_elementwise", graph).operators.size(), 5u);
+  auto fused = apply_passes(graph, {.verify = true});
+  ASSERT_TRUE(fused) << fused.error().message;
+  const std::string lines = operators_of(fused->graph);
+  EXPECT_EQ(fused->graph.operators.size(), 2u) << lines;
+  EXPECT_THAT(lines, HasSubstr("qa = expr(x)"));
+}
+
 TEST(FuseElementwise, OutputsInTheMiddleAndSharedTensorsStay) {
   const std::string middle = relu8("a", "x") + tanh8("y", "a");
   EXPECT_EQ(after("fuse_elementwise", graph_from("input x: f32[8]\n" + middle + "output a, y\n")),
