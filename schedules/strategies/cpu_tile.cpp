@@ -62,6 +62,17 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
+/// The borders of the axis, 0 to 2, at which guards of the stage cut off a padding.
+int64_t borders_along(const Stage& stage, const std::string& axis) {
+  int64_t borders = 0;
+  dsl::for_each(stage.body, [&](const Expr& e) {
+    const dsl::Binary* comparison = e.as<dsl::Binary>();
+    const bool compares = comparison && comparison->a.type() == Int64 && e.type() == Bool;
+    borders += compares && dsl::uses_var(e, axis) ? 1 : 0;
+  });
+  return std::min<int64_t>(borders, 2);
+}
+
 /// True if tiles along the vector axis can be dot products of so many neighbours: one factor lies
 /// along the axis and is packed, and the target has the instruction.
 bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
@@ -279,6 +290,11 @@ class TileSteps {
   Loops products_;                                             // of a dot product
 };
 
+// CpuTileStage::statements() may be too high, where tiles do not divide an extent. With this
+// allowance, 52 of 8,087 legal samples of eight padded convolutions for AVX2 and AVX-512 are above
+// the limit, and half of the samples below it are legal; without statements at borders a third was.
+constexpr double error_of_statements = 0.1;
+
 // Products of integers without dot products take at least twice as long, so that most samples, also
 // the few of a rough prediction, have them.
 constexpr int64_t weight_of_dots = 7;
@@ -293,6 +309,7 @@ class CpuTileStage : public Configured<CpuTile> {
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
       add_knob("tile." + plan_.tile_axes[i], sizes_along(plan_.tile_axes[i]),
                [i](CpuTile& config) -> int64_t& { return config.tiles[i]; });
+    for (const std::string& axis : plan_.tile_axes) borders_.push_back(borders_along(stage_, axis));
     const std::vector<int64_t> sizes = fused_sizes();
     has_fused_knob_ = sizes.size() > 1;
     if (has_fused_knob_) add_knob("tile." + join(plan_.fused_axes, "*"), sizes, &CpuTile::fused);
@@ -376,8 +393,10 @@ class CpuTileStage : public Configured<CpuTile> {
     if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot, weight_of_dots);
   }
 
-  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2.
+  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2. Sums of another
+  /// type than the result cannot wait in the result's array while other tiles run.
   std::vector<int64_t> group_sizes() const {
+    if (stores_another_type(compute_, plan_.name)) return {0};
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
     const int64_t least = std::min<int64_t>(4, extent);
     std::vector<int64_t> sizes = {0};
@@ -446,12 +465,29 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.block % config.dot != 0 || config.unroll > config.block / config.dot) return false;
     if (config.prefetch == 1 && !can_prefetch(config)) return false;
     if (config.dot > 1 && !dots_.contains({config.vector, config.dot})) return false;
-    // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
-    if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
+    if (statements(config) > (1 + error_of_statements) * most_statements_searched) return false;
     if (config.kblock == 0) return true;
     const int64_t group = config.kblock * config.block;
     if (config.kblock > few_blocks && !is_panel(group, config.vectors)) return false;
     return group < extent_of(stage_, plan_.main_reduction);
+  }
+
+  /// The multiply-accumulates of a tile, and what sets its accumulators up and writes them. Tiles
+  /// at a border have loops of their own, and in these the taps that lie partly in the padding
+  /// have, with at least one row less.
+  double statements(const CpuTile& config) const {
+    double tiles = 1, sums = 1;
+    for (size_t i = 0; i < plan_.tile_axes.size(); ++i) {
+      if (config.tiles[i] == 1 || plan_.tile_axes[i] == config.axis->axis) continue;
+      const int64_t along = ceil_div(extent_of(stage_, plan_.tile_axes[i]), config.tiles[i]);
+      const int64_t own = std::min(along, 1 + borders_[i]);
+      const auto rows = static_cast<double>(config.tiles[i]);
+      tiles *= static_cast<double>(own);
+      sums *= static_cast<double>(own) +
+              (config.window_axes > 0 ? -1.0 : rows - 1) * static_cast<double>(borders_[i]) / rows;
+    }
+    return static_cast<double>(config.accumulators) *
+           (2 * tiles + static_cast<double>(config.unrolled) * sums);
   }
 
   /// True if the vector axis has a next tile, and weights are read along it.
@@ -488,6 +524,7 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
   bool has_fused_knob_ = false;
+  std::vector<int64_t> borders_;                ///< of the tile axes
   std::set<std::pair<int64_t, int64_t>> dots_;  ///< vector axes and depths of dot products
 };
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "dsl/parse.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/strategies/configurations.h"
@@ -10,16 +13,26 @@
 namespace tw::schedules {
 namespace {
 
+using testing::ElementsAre;
+using testing::Gt;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 constexpr const char* window =
     "conv2d n=1 c=16 h=14 w=14 k=32 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast";
 constexpr const char* window_tile =
     "out: cpu_tile vector=0 vectors=2 tile.k=8 tile.y=3 tile.x=2 block=8 unroll=1 kblock=0 taps=2 "
     "reduction_order=0 outer_order=1 tasks=4 layout.in=1 layout.out=1";
+// The same without padding. A tile along both axes of an image has 9 forms where both are padded.
+constexpr const char* inner_window =
+    "conv2d n=1 c=16 h=14 w=14 k=32 r=3 s=3 stride=1 pad=0 dilation=1 groups=1 f32 fast";
+constexpr const char* inner_tile =
+    "out: cpu_tile vector=0 vectors=2 tile.k=8 tile.y=3 tile.x=2 tile.y*x=0 block=8 unroll=1 "
+    "kblock=0 taps=2 reduction_order=0 outer_order=1 tasks=4 layout.in=1 layout.out=1";
 
 TEST(CpuTile, IsARegisterTileOverAVectorAxisWithLayoutsThatFollowIt) {
-  EXPECT_EQ(steps_of(space_of_workload(window, "x86-64-v3"), window_tile), R"(set_layout in NCHW8c
+  EXPECT_EQ(steps_of(space_of_workload(inner_window, "x86-64-v3"), inner_tile),
+            R"(set_layout in NCHW8c
 set_layout w OIHW8i16o
 set_layout out NCHW8c
 split out k 16
@@ -322,25 +335,47 @@ TEST(CpuTile, ShortAxesHaveTilesWithAShorterRest) {
 }
 
 TEST(CpuTile, AccumulatorsFitTheRegisters) {
-  const std::string larger = with(window_tile, "tile.x=2", "tile.x=7");  // 42 of them
-  EXPECT_FALSE(allows(space_of_workload(window, "x86-64-v3"), larger));
-  const std::string twelve = with(window_tile, "tile.x=2", "tile.x=2");
-  EXPECT_TRUE(allows(space_of_workload(window, "x86-64-v3"), twelve));
-  const std::string full = with(window_tile, "tile.x=2", "tile.x=5");  // 30
-  EXPECT_FALSE(allows(space_of_workload(window, "x86-64-v3"), full));
-  EXPECT_TRUE(allows(space_of_workload(window, "x86-64-v4"), with(full, "taps=2", "taps=0")));
+  const std::string larger = with(inner_tile, "tile.x=2", "tile.x=7");  // 42 of them
+  EXPECT_FALSE(allows(space_of_workload(inner_window, "x86-64-v3"), larger));
+  const std::string twelve = with(inner_tile, "tile.x=2", "tile.x=2");
+  EXPECT_TRUE(allows(space_of_workload(inner_window, "x86-64-v3"), twelve));
+  const std::string full = with(inner_tile, "tile.x=2", "tile.x=5");  // 30
+  EXPECT_FALSE(allows(space_of_workload(inner_window, "x86-64-v3"), full));
+  EXPECT_TRUE(allows(space_of_workload(inner_window, "x86-64-v4"), with(full, "taps=2", "taps=0")));
   // Nine taps of thirty accumulators are more than is worth building.
-  EXPECT_FALSE(allows(space_of_workload(window, "x86-64-v4"), full));
+  EXPECT_FALSE(allows(space_of_workload(inner_window, "x86-64-v4"), full));
+}
+
+// Tiles at the upper and the lower border have loops of their own, and so have taps there.
+TEST(CpuTile, TilesAtBordersCountAsStatements) {
+  const Space padded = space_of_workload(window, "x86-64-v3");
+  EXPECT_FALSE(allows(padded, window_tile));
+  EXPECT_TRUE(allows(padded, with(window_tile, "tile.x=2", "tile.x=1")));
 }
 
 TEST(CpuTile, ChoicesDoNotContradict) {
-  const Space space = space_of_workload(window, "x86-64-v3");
-  const std::string plain = with(window_tile, "taps=2", "taps=0");
+  const Space space = space_of_workload(inner_window, "x86-64-v3");
+  const std::string plain = with(inner_tile, "taps=2", "taps=0");
   EXPECT_TRUE(allows(space, with(plain, "unroll=1", "unroll=8")));
   EXPECT_FALSE(allows(space, with(with(plain, "unroll=1", "unroll=8"), "block=8", "block=4")));
   EXPECT_FALSE(allows(space, with(plain, "kblock=0", "kblock=2")));    // two blocks are all
   EXPECT_FALSE(allows(space, with(plain, "vectors=2", "vectors=6")));  // more than channels
   EXPECT_FALSE(allows(space, with(plain, "block=8", "block=5")));      // no such value
+}
+
+// Sums of i32 cannot wait in a result of u8 for the next block of the reduction.
+TEST(CpuTile, SumsOfAnotherTypeThanTheResultAreNotStoredBetweenBlocks) {
+  const auto groups = [](const std::string& result) {
+    const auto compute = dsl::parse_compute(
+        "input a: u8[8, 64]; weight b: i8[64, 32]; t: i32[m=8, n=32] = sum(k=64) i32(a[m, k]) * "
+        "i32(b[k, n]); out: " +
+        result);
+    const Space space = Space::derive(*compute, parse_target("x86-64-v3").value());
+    const auto knob = std::ranges::find(space.decisions(), "t.kblock", &Knob::name);
+    return knob == space.decisions().end() ? std::vector<int64_t>{} : knob->values;
+  };
+  EXPECT_THAT(groups("i32[m=8, n=32] = max(t[m, n], 0i32)"), SizeIs(Gt(1)));
+  EXPECT_THAT(groups("u8[m=8, n=32] = u8(clamp(t[m, n], 0i32, 255i32))"), ElementsAre(0));
 }
 
 // 8192 products of a vector of 8 are 256 KiB, half of the L2 that is assumed.
