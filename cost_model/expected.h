@@ -45,8 +45,8 @@ std::string expectation_name(const Target& target);
 /// as they are where the target has no trees.
 void expect(std::span<std::vector<float>* const> rows, const Target& target);
 
-/// extract_features_of_call() of one kernel, with its expected time. A row costs a fifth as much
-/// where expect() gets many. Fails as extract_features().
+/// extract_features_of_call() of one kernel, with its expected time. For many kernels call
+/// expect(): a row among 64 takes a fifth of the time. Fails as extract_features().
 Result<std::vector<float>> features_with_expected_time(schedules::Program kernel,
                                                        const schedules::Problem& problem,
                                                        const Target& target, int threads);

@@ -56,7 +56,7 @@ void set_expected_time(std::span<float> features, float log2_ns);
 /// one with a share of what the expected one corrects. The best of many candidates is often one
 /// whose correction is wrong, so its whole correction is not trusted.
 double ordering_time(double analytic_time, double expected_time);
-/// The same of a row. Requires: feature_count() numbers.
+/// ordering_time() of the two times that a row carries. Requires: feature_count() numbers.
 double ordering_time_of(std::span<const float> features);
 
 /// Registers of a GPU's thread that are expected to spill; 0 for processors. Requires:

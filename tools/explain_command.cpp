@@ -38,7 +38,8 @@ struct ExplainFlags {
 struct Analysis {
   cost_model::KernelFacts facts;
   double analytic_ns = 0;
-  double expected_ns = 0;  ///< by the pretrained model
+  double expected_ns =
+      0;  ///< by the pretrained model, or the analytic one where there are no trees
   std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
   std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors

@@ -31,11 +31,13 @@ struct Seen {
   std::set<size_t> programs;        ///< hashes
 };
 
-/// The model that gives the expected times of candidates (cost_model/expected.h). Pretrained: the
-/// trees that the program carries. Analytic: the analytic model alone, as for plans of networks. A
-/// plan takes the least of hundreds of times, and so those that a model is most wrong about: with
-/// the trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
-enum class Prior { Pretrained, Analytic };
+/// The model that gives the expected times of candidates (cost_model/expected.h). Plans of networks
+/// ask for the analytic one: a plan takes the least of hundreds of times, and so those that are too
+/// low. With the trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
+enum class Prior {
+  Pretrained,  ///< the trees that the program carries
+  Analytic,    ///< the analytic model alone
+};
 
 struct ScoringOptions {
   int kernel_threads = 1;  ///< that the candidates are to run on
@@ -64,7 +66,7 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
                           const StopToken& stop);
 
-/// The points that predicted_schedule() compares, and what rates them.
+/// The points that predicted_schedule() compares, and the model that rates them.
 struct PredictionEffort {
   Descent descent;         ///< on GPUs
   size_t most_points = 0;  ///< of the first proposal of a search, on processors

@@ -226,11 +226,17 @@ std::optional<std::pair<const Read*, const Read*>> factors_of(const Stage& stage
   return std::pair(a, b);
 }
 
-std::optional<WeightedSum> weighted_sum(const Spelled& op, const Stage& stage,
+bool takes_epilogue(const Operator& op) {
+  return is_fast(op) && op.outputs.size() == 1 && has_reduction(op.workload.compute) &&
+         op.workload.op != "attention";
+}
+
+std::optional<WeightedSum> weighted_sum(const Compute& compute,
+                                        const std::vector<std::string>& tensors, const Stage& stage,
                                         const std::map<std::string, Constant>& constants) {
   const auto factors = factors_of(stage);
   if (!factors) return std::nullopt;
-  const std::vector<dsl::Input>& inputs = op.compute.inputs;
+  const std::vector<dsl::Input>& inputs = compute.inputs;
   const auto factor_of = [&](const Read* read) -> std::optional<WeightedSum::Factor> {
     const auto input = std::ranges::find(inputs, read->tensor, &dsl::Input::name);
     if (input == inputs.end()) return std::nullopt;
@@ -238,8 +244,8 @@ std::optional<WeightedSum> weighted_sum(const Spelled& op, const Stage& stage,
   };
   const auto a = factor_of(factors->first), b = factor_of(factors->second);
   if (!a || !b) return std::nullopt;
-  const bool is_first = constants.contains(op.inputs[a->input]);
-  if (is_first == constants.contains(op.inputs[b->input])) return std::nullopt;
+  const bool is_first = constants.contains(tensors[a->input]);
+  if (is_first == constants.contains(tensors[b->input])) return std::nullopt;
   return is_first ? WeightedSum{*b, *a} : WeightedSum{*a, *b};
 }
 

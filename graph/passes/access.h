@@ -22,7 +22,7 @@ struct Spelled {
   dsl::Compute compute;
   std::vector<std::string> inputs;
 };
-/// That of the operator in canonical form.
+/// The operator's compute in canonical form, with its tensors.
 Spelled in_canonical_names(const Operator& op);
 
 bool has_reduction(const dsl::Compute& compute);
@@ -41,6 +41,9 @@ const dsl::Stage* only_stage(const Operator& op);
 /// and of one number for each channel is elementwise. A transpose is not, and neither is a slice
 /// that begins at an offset.
 bool is_elementwise(const Operator& op);
+
+/// True if an elementwise operator may become part of this one, behind its reduction.
+bool takes_epilogue(const Operator& op);
 
 /// True if the read has the axes as its indices, in their order.
 bool is_pointwise(const dsl::Read& read, const std::vector<dsl::Axis>& axes);
@@ -90,8 +93,11 @@ struct WeightedSum {
   };
   Factor data, weights;
 };
-/// nullopt for other stages, and where a factor is no input of the operator.
-std::optional<WeightedSum> weighted_sum(const Spelled& op, const dsl::Stage& stage,
+/// `tensors`: of the graph, for the inputs of the compute. nullopt for other stages, and where a
+/// factor is no input of the operator.
+std::optional<WeightedSum> weighted_sum(const dsl::Compute& compute,
+                                        const std::vector<std::string>& tensors,
+                                        const dsl::Stage& stage,
                                         const std::map<std::string, Constant>& constants);
 
 /// True if kernels compute the sum by dot products, where the target has them for the types of both

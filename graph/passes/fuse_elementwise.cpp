@@ -3,9 +3,9 @@
 // its readers are in. So no result leaves a group but that of its last operator, at whose place
 // all inputs of the group are known.
 //
-// An operator that narrows the result of a reduction, as one that quantizes does, joins no group:
-// fuse_epilogues() makes it part of the reduction, whose result is then narrow in memory. In the
-// group of a sum of two such results, one of them would be wide.
+// An operator that directly reads and narrows the result of a reduction, as one that quantizes
+// does, joins no group: fuse_epilogues() makes it part of the reduction, whose result is then
+// narrow in memory. In the group of a sum of two such results, one of them would be wide.
 
 #include <algorithm>
 #include <set>
@@ -56,19 +56,22 @@ class ElementwiseGroups {
   void place(size_t i) {
     const Operator& op = graph_.operators[i];
     members_[i] = {i, 1, 0, is_elementwise(op)};
-    if (members_[i].is_elementwise && !narrows_reduction(op) && joins(i)) return;
+    if (members_[i].is_elementwise && !narrows_reduction(i) && joins(i)) return;
     const int nodes = members_[i].is_elementwise ? only_stage(op)->body.node().size : 0;
     groups_[i] = {{i}, {op.inputs.begin(), op.inputs.end()}, nodes};
   }
 
-  /// True if the operator alone reads a reduction's result, which has wider elements than its own.
-  bool narrows_reduction(const Operator& op) const {
+  /// True if the operator alone reads the result of one that takes epilogues, element by element,
+  /// and its own elements are smaller.
+  bool narrows_reduction(size_t i) const {
+    const Operator& op = graph_.operators[i];
     const int64_t bytes = size_bytes(only_stage(op)->type);
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const auto writer = uses_.writer(op.inputs[i]);
-      if (writer && has_reduction(graph_.operators[*writer].workload.compute) &&
-          uses_.readers(op.inputs[i]).size() == 1 && !uses_.is_output(op.inputs[i]) &&
-          size_bytes(op.workload.compute.inputs[i].type) > bytes)
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      const std::string& tensor = op.inputs[k];
+      const auto writer = uses_.writer(tensor);
+      if (writer && takes_epilogue(graph_.operators[*writer]) && uses_.is_only_reader(i, tensor) &&
+          count_pointwise_reads(op, tensor).value_or(0) > 0 &&
+          size_bytes(op.workload.compute.inputs[k].type) > bytes)
         return true;
     }
     return false;

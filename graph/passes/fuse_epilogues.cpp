@@ -22,11 +22,6 @@ bool is_small_together(const Operator& writer, const Operator& reader) {
   return have_few_inputs(writer, reader) && nodes <= most_nodes_of_kernel;
 }
 
-bool takes_epilogue(const Operator& op) {
-  return is_fast(op) && op.outputs.size() == 1 && has_reduction(op.workload.compute) &&
-         op.workload.op != "attention";
-}
-
 /// The elementwise operator with letters of the tensor that it reads for all tensors of that shape,
 /// as operators by name spell them.
 Operator spelled_like(Operator op, const std::string& letters) {

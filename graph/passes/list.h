@@ -21,8 +21,8 @@ Result<Graph> narrow_products(const Graph& graph);
 /// No operator reads constants alone, but for those that have very large results or take very long.
 Result<Graph> fold_constants(const Graph& graph, const PassOptions& options = {});
 
-/// Sums of integers read numbers of 8 bits instead of 16-bit ones that are these less a zero point,
-/// where dot products of the target multiply them.
+/// Sums that read t = i16(i32(q) - zero) read q where the target has dot products of 8 bits. The
+/// zero point is subtracted from their result.
 Result<Graph> narrow_factors(const Graph& graph, const PassOptions& options = {});
 
 /// Tensors of 16-bit floats of which products read each element several times are f32 with the same
@@ -49,7 +49,8 @@ Result<Graph> fold_scale(const Graph& graph);
 /// softmax(q k^T c) v, for a number c > 0, is one operator, `attention`.
 Result<Graph> name_attention(const Graph& graph);
 
-/// Elementwise operators of one shape whose results only one other such operator needs are one.
+/// Elementwise operators of one shape whose results only one other such operator needs are one. An
+/// operator that directly reads and narrows a reduction's result is left to fuse_epilogues().
 Result<Graph> fuse_elementwise(const Graph& graph);
 
 /// Elementwise operators that alone read the result of an operator with a reduction are part of it.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of integers read their data in 8 bits, where the target has dot products of such data with
-// weights of 8 bits:
+// Sums of integers read data of 8 bits, where the target has dot products of such data with weights
+// of 8 bits:
 //
 //   t = i16(i32(q) - zero)                     q of 8 bits, zero one number
 //   y = sum(i32(t) * i32(w))           ->      y = sum(i32(q) * i32(w)) - zero * sum(i32(w))
 //   z = f32(i32(t)) * scale                    z = f32(i32(q) - zero) * scale
 //
-// The sums of the weights are constants. Where the target multiplies numbers of the other sign, q
-// and zero are moved by 128 first, as in u8(i32(q) + 128). All readers of t read q instead, or none
-// does, so that q need not be written in two forms. A padding of t is 0, which q has no number for
-// unless zero is 0.
+// The sums of the weights are constants. Where the target multiplies numbers of the other sign, the
+// operator of t writes q moved by 128, as in u8(i32(q) + 128), and the zero point is moved, too.
+// Either all readers of t read q or none does; otherwise both tensors would be written. A padding
+// of t is 0. In q that value is the zero point, so that padded sums are rewritten only where the
+// zero point is 0.
 
 #include <algorithm>
 #include <cstdlib>
@@ -39,7 +40,7 @@ using dsl::Stage;
 constexpr int64_t terms_at_once = 4;
 /// The largest magnitude of a number of 8 bits.
 constexpr int64_t largest_byte = 255;
-/// The distance between the numbers of both types of 8 bits.
+/// u8(q + 128) and i8(q - 128) convert between both types of 8 bits.
 constexpr int64_t sign_shift = 128;
 
 bool is_byte(DType type) { return type == UInt8 || type == Int8; }
@@ -63,7 +64,8 @@ struct ZeroPoint {
   std::vector<int64_t> shape = {};
   int64_t offset = 0;  ///< added to the element
 
-  bool is(int64_t number) const { return tensor.empty() && offset == number; }
+  bool is_known() const { return tensor.empty(); }
+  bool is_known_as(int64_t number) const { return is_known() && offset == number; }
 };
 
 /// t = i16(i32(q) - zero), element by element.
@@ -109,14 +111,16 @@ std::optional<Centered> as_centered(const Operator& op,
     wide = difference->a;
   }
   const Read* number = as_widened_byte(wide);
-  if (!number || !is_pointwise(*number, stage->axes)) return std::nullopt;
+  if (!number || !is_pointwise(*number, stage->axes) ||
+      op.workload.compute.shape_of(number->tensor) != stage->shape())
+    return std::nullopt;
   c.tensor = bound_to(op, number->tensor);
   c.type = number->type;
   c.number = wide;
   return c;
 }
 
-/// A tensor of 16 bits, less its zero point, as a tensor of 8 bits.
+/// The tensor of 8 bits that is read in place of a tensor t of 16 bits: t = i32(tensor) - zero.
 struct Bytes {
   std::string tensor;
   DType type = UInt8;
@@ -152,27 +156,32 @@ Expr wide_byte(const Expr& widened, const Read& read, DType type) {
                    guard ? dsl::select(guard->condition, byte, dsl::constant_int(type, 0)) : byte);
 }
 
-/// The dimensions of the weights that a sum keeps, with their numbers among its axes. nullopt where
-/// the sum does not read each weight of an element's slice once.
+/// The dimensions of the weights that a sum keeps, with their numbers among its axes.
 struct Kept {
   std::vector<size_t> dimensions, axes;
 };
-std::optional<Kept> kept_dimensions(const Stage& sum, const Read& weights) {
+/// nullopt where an element of the sum does not read all weights of its slice once each, as they
+/// are. Requires: an input of the compute has the weights.
+std::optional<Kept> kept_dimensions(const Compute& compute, const Stage& sum, const Read& weights) {
+  const std::vector<int64_t>& shape = compute.shape_of(weights.tensor);
   Kept kept;
   std::set<size_t> axes, summed;
   for (size_t i = 0; i < weights.indices.size(); ++i) {
     if (const auto axis = axis_number(sum.axes, weights.indices[i])) {
-      if (!axes.insert(*axis).second) return std::nullopt;
+      axes.insert(*axis);
       kept.dimensions.push_back(i);
       kept.axes.push_back(*axis);
-    } else if (const auto term = axis_number(sum.reduction, weights.indices[i])) {
-      summed.insert(*term);
-    } else {
-      return std::nullopt;
+      continue;
     }
+    const auto term = axis_number(sum.reduction, weights.indices[i]);
+    if (!term || sum.reduction[*term].extent != shape[i]) return std::nullopt;
+    summed.insert(*term);
   }
-  if (summed.size() != sum.reduction.size()) return std::nullopt;
-  return axes.size() + summed.size() == weights.indices.size() ? std::optional(kept) : std::nullopt;
+  const bool all_differ = axes.size() + summed.size() == weights.indices.size();
+  const bool all_are_summed = summed.size() == sum.reduction.size();
+  return all_differ && all_are_summed && reads_wide(sum.body, weights.tensor, false)
+             ? std::optional(kept)
+             : std::nullopt;
 }
 
 class FactorNarrower {
@@ -238,22 +247,25 @@ class FactorNarrower {
           continue;
         }
         for (size_t i = 0; i < op.inputs.size(); ++i)
-          if (op.inputs[i] == read) see(op, op.workload.compute.inputs[i].name, zero, readers);
+          if (op.inputs[i] == read)
+            check_reader(op, op.workload.compute.inputs[i].name, zero, readers);
       }
     }
     return readers;
   }
 
-  void see(const Operator& op, const std::string& input, const ZeroPoint& zero,
-           Readers& readers) const {
-    for (const Stage& stage : op.workload.compute.stages) {
+  void check_reader(const Operator& op, const std::string& input, const ZeroPoint& zero,
+                    Readers& readers) const {
+    const Compute& compute = op.workload.compute;
+    for (const Stage& stage : compute.stages) {
       if (count_reads(stage.body, input) == 0) continue;
-      const auto sum = weighted_sum({op.workload.compute, op.inputs}, stage, graph_.constants);
+      const auto sum = weighted_sum(compute, op.inputs, stage, graph_.constants);
       const bool is_dot = sum && sum->data.read->tensor == input && is_dot_product(stage, *sum);
       readers.has_dot_product = readers.has_dot_product || is_dot;
-      const bool is_cheap = zero.is(0) || stage.combine == dsl::Combine::None ||
-                            (is_dot && kept_dimensions(stage, *sum->weights.read));
-      if (!is_cheap || !reads_wide(stage.body, input, zero.is(0))) readers.can_narrow = false;
+      const bool can_subtract = zero.is_known_as(0) || stage.combine == dsl::Combine::None ||
+                                (is_dot && kept_dimensions(compute, stage, *sum->weights.read));
+      if (!can_subtract || !reads_wide(stage.body, input, zero.is_known_as(0)))
+        readers.can_narrow = false;
     }
   }
 
@@ -284,8 +296,9 @@ class FactorNarrower {
     for (size_t i = 0; i < inputs; ++i)
       if (const auto bytes = bytes_.find(narrow.inputs[i]); bytes != bytes_.end())
         read_bytes(narrow, i, bytes->second);
-    return make_operator(inline_stages(narrow.compute), narrow.inputs, op.outputs,
-                         result_.constants, &op.workload);
+    // Inlining may keep a -0.0 that a strict operator makes 0.
+    const Compute compute = is_fast(op) ? inline_stages(narrow.compute) : narrow.compute;
+    return make_operator(compute, narrow.inputs, op.outputs, result_.constants, &op.workload);
   }
 
   /// A reshape or a transpose of numbers of the type.
@@ -301,7 +314,7 @@ class FactorNarrower {
 
   /// The operator of t, which computes q moved by 128 where q is not read as it is.
   Result<Operator> in_bytes(const Operator& op, const Bytes& bytes) const {
-    if (bytes.tensor != op.outputs.front()) return op;  // nobody reads t any more
+    if (bytes.tensor != op.outputs.front()) return op;  // without a reader, for drop_dead()
     Compute compute = op.workload.compute;
     Stage& stage = compute.stages.front();
     stage.type = bytes.type;
@@ -313,19 +326,19 @@ class FactorNarrower {
   /// Binds an input of t to its numbers of 8 bits.
   void read_bytes(Spelled& op, size_t number, const Bytes& bytes) {
     const std::string input = op.compute.inputs[number].name;
-    const bool is_centered = bytes.zero.is(0);
+    const bool is_centered = bytes.zero.is_known_as(0);
     if (!is_centered)
       for (size_t i = 0; i < op.compute.stages.size(); ++i)
         if (const Stage& stage = op.compute.stages[i];
             stage.combine != dsl::Combine::None && count_reads(stage.body, input) > 0)
           subtract_zeros(op, i, bytes.zero, input);
     for (Stage& stage : op.compute.stages) {
-      const bool is_whole = is_centered || stage.combine != dsl::Combine::None;
+      const bool is_uncorrected = is_centered || stage.combine != dsl::Combine::None;
       stage.body = dsl::transform(stage.body, [&](const Expr& e) -> std::optional<Expr> {
         const Read* read = widened_read(e, input);
         if (!read) return std::nullopt;
         const Expr byte = wide_byte(e, *read, bytes.type);
-        return is_whole ? byte : byte - number_of(op, bytes.zero, input);
+        return is_uncorrected ? byte : byte - number_of(op, bytes.zero, input);
       });
     }
     op.compute.inputs[number].type = bytes.type;
@@ -336,7 +349,7 @@ class FactorNarrower {
   /// The zero point of an input, which may be an input, too.
   static Expr number_of(Spelled& op, const ZeroPoint& zero, const std::string& input) {
     const Expr offset = dsl::constant_int(Int32, zero.offset);
-    if (zero.tensor.empty()) return offset;
+    if (zero.is_known()) return offset;
     const std::string name = input + "_zero";
     if (!op.compute.find_input(name)) {
       op.compute.inputs.push_back({name, zero.type, zero.shape, false, ""});
@@ -350,24 +363,23 @@ class FactorNarrower {
   /// the sums of the weights.
   void subtract_zeros(Spelled& op, size_t number, const ZeroPoint& zero, const std::string& input) {
     const Stage sum = op.compute.stages[number];
-    const auto factors = weighted_sum(op, sum, graph_.constants);
-    const auto kept = kept_dimensions(sum, *factors->weights.read);
+    const auto factors = weighted_sum(op.compute, op.inputs, sum, graph_.constants);
+    const auto kept = kept_dimensions(op.compute, sum, *factors->weights.read);
     const std::string& weights = op.inputs[factors->weights.input];
     dsl::Array sums = sums_along(*graph_.constants.at(weights).array, kept->dimensions);
-    const bool is_known = zero.tensor.empty();
-    if (is_known)
+    if (zero.is_known())
       for (int64_t i = 0; i < sums.size(); ++i) sums.set_int(i, sums.get_int(i) * zero.offset);
-    op.compute.inputs.push_back({input + "_sums", Int32, sums.shape, true, ""});
+    op.compute.inputs.push_back({sum.name + "_sums", Int32, sums.shape, true, ""});
     op.inputs.push_back(names_.make(weights + ".sums"));
     result_.constants[op.inputs.back()] = make_constant(std::move(sums));
 
     std::vector<Expr> at;
     for (const size_t axis : kept->axes) at.push_back(sum.axes[axis]);
-    const Expr of_weights = dsl::read(input + "_sums", at, Int32);
+    const Expr of_weights = dsl::read(sum.name + "_sums", at, Int32);
     Stage difference = {sum.name, Int32, sum.axes, {}, dsl::Combine::None, Expr(), sum.letters};
-    op.compute.stages[number].name = input + "_total";
-    difference.body = dsl::read(input + "_total", {sum.axes.begin(), sum.axes.end()}, Int32) -
-                      (is_known ? of_weights : number_of(op, zero, input) * of_weights);
+    op.compute.stages[number].name = sum.name + "_total";
+    difference.body = dsl::read(sum.name + "_total", {sum.axes.begin(), sum.axes.end()}, Int32) -
+                      (zero.is_known() ? of_weights : number_of(op, zero, input) * of_weights);
     op.compute.stages.insert(op.compute.stages.begin() + static_cast<std::ptrdiff_t>(number) + 1,
                              std::move(difference));
   }

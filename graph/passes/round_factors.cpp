@@ -83,7 +83,7 @@ class FactorRounder {
     if (!is_fast(op)) return;
     const Compute& compute = op.workload.compute;
     for (const Stage& stage : compute.stages) {
-      const auto sum = weighted_sum({op.workload.compute, op.inputs}, stage, graph_.constants);
+      const auto sum = weighted_sum(op.workload.compute, op.inputs, stage, graph_.constants);
       if (!sum || stage.type != Float32) continue;
       const auto& [data, weights] = *sum;
       if (data.read->type != Float32 || weights.read->type != Float32) continue;

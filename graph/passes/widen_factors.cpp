@@ -159,8 +159,7 @@ class FactorWidener {
   bool is_multiplied(const Operator& op, const dsl::Input& input) const {
     return multiplied_.contains(input.type) &&
            std::ranges::any_of(op.workload.compute.stages, [&](const Stage& stage) {
-             const auto sum =
-                 weighted_sum({op.workload.compute, op.inputs}, stage, graph_.constants);
+             const auto sum = weighted_sum(op.workload.compute, op.inputs, stage, graph_.constants);
              if (!sum) return false;
              const dsl::Read &data = *sum->data.read, &weights = *sum->weights.read;
              return data.type == weights.type &&

@@ -62,7 +62,8 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-/// The borders of the axis, 0 to 2, at which guards of the stage cut off a padding.
+/// The comparisons of indices in the stage that use the axis, at most 2. Most are guards of a
+/// padding: each makes loops of their own for the tiles at one border.
 int64_t borders_along(const Stage& stage, const std::string& axis) {
   int64_t borders = 0;
   dsl::for_each(stage.body, [&](const Expr& e) {
@@ -293,7 +294,7 @@ class TileSteps {
 // CpuTileStage::statements() may be too high, where tiles do not divide an extent. With this
 // allowance, 52 of 8,087 legal samples of eight padded convolutions for AVX2 and AVX-512 are above
 // the limit, and half of the samples below it are legal; without statements at borders a third was.
-constexpr double error_of_statements = 0.1;
+constexpr double tolerance_of_statements = 0.1;
 
 // Products of integers without dot products take at least twice as long, so that most samples, also
 // the few of a rough prediction, have them.
@@ -393,8 +394,9 @@ class CpuTileStage : public Configured<CpuTile> {
     if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot, weight_of_dots);
   }
 
-  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2. Sums of another
-  /// type than the result cannot wait in the result's array while other tiles run.
+  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2. Only 0 where
+  /// the result has another type than the sum: between groups, partial sums lie in the result's
+  /// array, which cannot hold them.
   std::vector<int64_t> group_sizes() const {
     if (stores_another_type(compute_, plan_.name)) return {0};
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
@@ -465,26 +467,29 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.block % config.dot != 0 || config.unroll > config.block / config.dot) return false;
     if (config.prefetch == 1 && !can_prefetch(config)) return false;
     if (config.dot > 1 && !dots_.contains({config.vector, config.dot})) return false;
-    if (statements(config) > (1 + error_of_statements) * most_statements_searched) return false;
+    if (statements(config) > (1 + tolerance_of_statements) * most_statements_searched) return false;
     if (config.kblock == 0) return true;
     const int64_t group = config.kblock * config.block;
     if (config.kblock > few_blocks && !is_panel(group, config.vectors)) return false;
     return group < extent_of(stage_, plan_.main_reduction);
   }
 
-  /// The multiply-accumulates of a tile, and what sets its accumulators up and writes them. Tiles
-  /// at a border have loops of their own, and in these the taps that lie partly in the padding
-  /// have, with at least one row less.
+  /// About the number of statements of all copies of a tile: multiply-accumulates, and what sets
+  /// the accumulators up and writes them. Tiles at a border have loops of their own, and so have
+  /// taps that lie partly in the padding. With 3 taps and 4 rows there are 3 tiles, one of 4 rows
+  /// and two whose taps are loops of 3 and of 4 rows: 5 loops.
   double statements(const CpuTile& config) const {
     double tiles = 1, sums = 1;
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i) {
       if (config.tiles[i] == 1 || plan_.tile_axes[i] == config.axis->axis) continue;
       const int64_t along = ceil_div(extent_of(stage_, plan_.tile_axes[i]), config.tiles[i]);
-      const int64_t own = std::min(along, 1 + borders_[i]);
+      const auto own = static_cast<double>(std::min(along, 1 + borders_[i]));
       const auto rows = static_cast<double>(config.tiles[i]);
-      tiles *= static_cast<double>(own);
-      sums *= static_cast<double>(own) +
-              (config.window_axes > 0 ? -1.0 : rows - 1) * static_cast<double>(borders_[i]) / rows;
+      // Unrolled taps are one loop, without the rows in the padding.
+      const double at_borders =
+          config.window_axes > 0 ? 1 - own : static_cast<double>(borders_[i]) * (rows - 1);
+      tiles *= own;
+      sums *= own + at_borders / rows;
     }
     return static_cast<double>(config.accumulators) *
            (2 * tiles + static_cast<double>(config.unrolled) * sums);

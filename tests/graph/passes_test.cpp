@@ -982,6 +982,36 @@ Graph padded_convolution(const std::string& zero) {
       constants);
 }
 
+TEST(NarrowFactors, EachSumOfAnOperatorSubtractsItsOwn) {
+  const Graph graph = graph_from(
+      "input q: u8[6, 8]\n" + centered_line("z") +
+          "y = expr(t, w, v) fast input in0: i16[6, 8]; weight in1: i8[8, 4]; weight in2: i8[8, "
+          "4]; t0: i32[a=6, b=4] = sum(k=8) i32(in0[a, k]) * i32(in1[k, b]); t1: i32[a=6, b=4] = "
+          "sum(k=8) i32(in0[a, k]) * i32(in2[k, b]); out: i32[a=6, b=4] = max(t0[a, b], t1[a, "
+          "b])\noutput y\n",
+      {{"w", special_integers(Int8, {8, 4})},
+       {"v", integer_constant(Int8, {8, 4}, {1, 2, 3})},
+       {"z", integer_constant(UInt8, {}, {3})}});
+  EXPECT_THAT(in_bytes(graph), HasSubstr("y = expr(q, w, v, w.sums, v.sums)"));
+}
+
+TEST(NarrowFactors, StrictSumsStayStrict) {
+  std::string product = product_of_centered;
+  product.replace(product.find("fast"), 4, "strict");
+  EXPECT_THAT(in_bytes(product_of(centered_line("z") + product)),
+              HasSubstr("y = expr(q, w, w.sums) strict input in0: u8[6, 8]"));
+}
+
+// The rows of a larger tensor are no tensor of their own.
+TEST(NarrowFactors, APartOfATensorIsLeft) {
+  const Graph graph = graph_from(
+      "input q: u8[12, 8]\n"
+      "t = expr(q) fast input in0: u8[12, 8]; out: i16[a=6, b=8] = i16(i32(in0[a, b]))\n" +
+          product_of_centered + "output y\n",
+      {{"w", special_integers(Int8, {8, 4})}});
+  EXPECT_EQ(in_bytes(graph), operators_of(graph));
+}
+
 TEST(NarrowFactors, PaddingsAreZeros) {
   EXPECT_THAT(in_bytes(padded_convolution("")), HasSubstr("y = expr(q, w) fast input in0: u8["));
   EXPECT_EQ(in_bytes(padded_convolution("z")), operators_of(padded_convolution("z")));
@@ -1015,6 +1045,27 @@ TEST(NarrowFactors, LeavesOtherSums) {
   left(product_of(unknown, "input q: u8[6, 8]\ninput v: i8[8, 4]\n"));
   left(graph_from("input t: i16[6, 8]\n" + product_of_centered + "output y\n",
                   {{"w", special_integers(Int8, {8, 4})}}));
+  // A part of the weights, and weights behind a guard, whose sums are no sums of all weights.
+  const auto left_with_weights = [&](const std::string& product, int64_t rows) {
+    left(graph_from(
+        "input q: u8[6, 8]\n" + product + "output y\n",
+        {{"w", special_integers(Int8, {rows, 4})}, {"z", integer_constant(UInt8, {}, {3})}}));
+  };
+  left_with_weights(with("in1: i8[8, 4]", "in1: i8[16, 4]"), 16);
+  left_with_weights(with("i32(in1[k, b])", "i32(select(k < 4, in1[k, b], 0i8))"), 8);
+  // Sums that may leave 32 bits.
+  const auto of_terms = [](int64_t n) {
+    return graph_from(
+        fmt::format("input q: u8[2, {0}]\n"
+                    "t = expr(q) fast input in0: u8[2, {0}]; out: i16[a=2, b={0}] = i16(i32(in0[a, "
+                    "b]) - 3i32)\n"
+                    "y = expr(t, w) fast input in0: i16[2, {0}]; weight in1: i8[{0}, 2]; out: "
+                    "i32[a=2, b=2] = sum(k={0}) i32(in0[a, k]) * i32(in1[k, b])\noutput y\n",
+                    n),
+        {{"w", special_integers(Int8, {n, 2})}});
+  };
+  EXPECT_THAT(in_bytes(of_terms(43'804)), HasSubstr("y = expr(q, w, w.sums)"));
+  left(of_terms(43'808));
   // A target without the instructions.
   const Graph graph = product_of(centered + product_of_centered);
   EXPECT_EQ(after("narrow_factors", graph), operators_of(graph));
@@ -1179,6 +1230,18 @@ TEST(FuseElementwise, WhatNarrowsAReductionStaysWithIt) {
   const std::string lines = operators_of(fused->graph);
   EXPECT_EQ(fused->graph.operators.size(), 2u) << lines;
   EXPECT_THAT(lines, HasSubstr("qa = expr(x)"));
+}
+
+// A narrow operator that no reduction can take stays in its group.
+TEST(FuseElementwise, WhatReadsARowOfAReductionIsNotPartOfIt) {
+  const Graph graph = graph_from(
+      "input x: f32[8, 8]\n"
+      "m = expr(x) fast input in0: f32[8, 8]; out: f32[a=8, b=1] = sum(k=8) in0[a, k]\n"
+      "q = expr(x, m) fast input in0: f32[8, 8]; input in1: f32[8, 1]; out: u8[a=8, b=8] = "
+      "u8(clamp(in0[a, b] - in1[a, 0], 0.0, 255.0))\n"
+      "y = expr(q, x) fast input in0: u8[8, 8]; input in1: f32[8, 8]; out: f32[a=8, b=8] = "
+      "f32(i32(in0[a, b])) + in1[a, b]\noutput y\n");
+  EXPECT_EQ(applied("fuse_elementwise", graph).operators.size(), 2u);
 }
 
 TEST(FuseElementwise, OutputsInTheMiddleAndSharedTensorsStay) {

@@ -64,6 +64,22 @@ TEST(Scoring, BlocksOfGpusHaveTheLimitsOfTheirTarget) {
   EXPECT_GT(unrolled_further, 0);
 }
 
+TEST(Scoring, TheAnalyticPriorLeavesTheTreesOut) {
+  const auto space = window_space();
+  const auto points = sampled(space, 60);
+  const auto with = candidates_of(space, points, target, {}, {});
+  const auto without = candidates_of(space, points, target, {}, {.prior = Prior::Analytic});
+  int corrected = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    ASSERT_EQ(with[i].has_value(), without[i].has_value());
+    if (!with[i]) continue;
+    const float analytic = cost_model::analytic_time_of(without[i]->features);
+    EXPECT_EQ(cost_model::expected_time_of(without[i]->features), analytic);
+    corrected += cost_model::expected_time_of(with[i]->features) != analytic;
+  }
+  EXPECT_GT(corrected, 0);
+}
+
 TEST(Scoring, WhatWasSeenOrComesTwiceIsLeftOut) {
   const auto space = window_space();
   const auto once = sampled(space, 20);
