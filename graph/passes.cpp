@@ -199,7 +199,9 @@ const std::vector<Pass>& passes() {
        without_options<fold_scale>},
       {"name_attention", "softmax(q k^T c) v is one operator 'attention'",
        without_options<name_attention>, true},
-      {"fuse_elementwise", "chains and diamonds of elementwise operators of one shape are one, unless they narrow a sum",
+      {"fuse_elementwise",
+       "chains and diamonds of elementwise operators of one shape are one, unless they narrow a "
+       "sum",
        without_options<fuse_elementwise>},
       {"fuse_epilogues", "an operator with reductions has its only reader, if that is elementwise",
        without_options<fuse_epilogues>},
