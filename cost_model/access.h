@@ -68,8 +68,8 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// Every vector, of one or two vector levels of `levels`, begins at a multiple of `bytes` in the
-/// buffer.
+/// True if every vector begins at a multiple of `bytes` in the buffer. The vector levels of
+/// `levels` make one vector: those of a dot product are its lanes and the terms of a lane.
 bool is_aligned(const Access& access, const std::vector<Level>& levels, double bytes);
 
 /// Indices that one dimension takes while the chosen levels iterate and the other levels are fixed.

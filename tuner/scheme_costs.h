@@ -2,10 +2,10 @@
 #pragma once
 // The cost of every scheme of a network. If the operator was measured on this device under the
 // layouts of the scheme, the cost is the time of the fastest kernel. Otherwise it is the analytic
-// model's time of the schedule that the cost model prefers, times the ratio of measured to
-// predicted time of the operator's other schemes. Times are for the state of the caches that the
-// network has (working_set.h). A record with hot caches, where the network's are not, gives the
-// schedule and the ratio of measured to predicted time, but does not count as a measurement.
+// model's time of the schedule that it prefers, times the ratio of measured to predicted time of
+// the operator's other schemes. Times are for the state of the caches that the network has
+// (working_set.h). A record with hot caches, where the network's are not, gives the schedule and
+// the ratio of measured to predicted time, but does not count as a measurement.
 //
 // Schemes that convert between layouts can be estimated at first. They then cost as much as the
 // fastest kernel that was predicted for their operator, which their own predictions hardly ever

@@ -123,8 +123,7 @@ class Pieces {
   bool collect(const Read& read, Range range) {
     if (range.low != covered_ || range.high <= range.low) return false;
     const Compute& compute = op_.workload.compute;
-    const size_t number =
-        static_cast<size_t>(compute.find_input(read.tensor) - compute.inputs.data());
+    const size_t number = input_number(compute, read.tensor);
     const std::vector<int64_t>& shape = compute.inputs[number].shape;
     if (shape.size() != stage_.axes.size()) return false;
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -209,6 +208,39 @@ std::optional<int> count_moved(const Expr& expr, const std::string& tensor) {
   return a && b ? std::optional(*a + *b) : std::nullopt;
 }
 
+const Read* widened_byte(const Expr& expr) {
+  const dsl::Cast* cast = expr.as<dsl::Cast>();
+  const Read* read = cast && cast->type == Int32 ? cast->a.as<Read>() : nullptr;
+  return read && (read->type == UInt8 || read->type == Int8) ? read : nullptr;
+}
+
+std::optional<OffsetByte> as_offset_byte(const Expr& expr) {
+  OffsetByte offset{expr, Expr(), nullptr};
+  if (const Binary* difference = expr.as<Binary>(); difference && difference->op == BinaryOp::Sub) {
+    offset.number = difference->a;
+    offset.zero = difference->b;
+  }
+  offset.byte = widened_byte(offset.number);
+  return offset.byte ? std::optional(offset) : std::nullopt;
+}
+
+bool is_move(const Operator& op) { return is_reshape(op) || as_transpose(op); }
+
+Compute move_of_type(const Operator& op, DType type) {
+  Compute compute = op.workload.compute;
+  Stage& stage = compute.stages.front();
+  const Read read = *stage.body.as<Read>();
+  stage.body = dsl::read(read.tensor, read.indices, type);
+  compute.inputs.front().type = stage.type = type;
+  return compute;
+}
+
+bool fits_32_bits(const Stage& sum, double largest_term) {
+  double terms = 1;
+  for (const Axis& axis : sum.reduction) terms *= static_cast<double>(axis.extent);
+  return terms * largest_term <= static_cast<double>(integer_limits(Int32).largest);
+}
+
 const Read* factor_read(const Expr& factor) {
   if (const dsl::Cast* cast = factor.as<dsl::Cast>())
     return size_bytes(cast->a.type()) < size_bytes(cast->type) ? factor_read(cast->a) : nullptr;
@@ -277,6 +309,10 @@ const Read* only_read(const Expr& expr, const std::string& tensor) {
     ++count;
   });
   return count == 1 ? found : nullptr;
+}
+
+size_t input_number(const Compute& compute, const std::string& input) {
+  return static_cast<size_t>(compute.find_input(input) - compute.inputs.data());
 }
 
 bool has_reduction(const Compute& compute) {

@@ -25,6 +25,9 @@ struct Spelled {
 /// The operator's compute in canonical form, with its tensors.
 Spelled in_canonical_names(const Operator& op);
 
+/// The number of an input of the compute. Requires: there is an input of this name.
+size_t input_number(const dsl::Compute& compute, const std::string& input);
+
 bool has_reduction(const dsl::Compute& compute);
 
 /// Most inputs of a kernel that fusion makes.
@@ -77,6 +80,26 @@ std::optional<int> count_moved(const dsl::Expr& expr, const std::string& tensor)
 /// loses more by converting them from floats of 16 bits than it gains by the smaller memory. A
 /// product of one row reads each weight once, and waits for memory.
 bool reads_repeatedly(const dsl::Compute& compute, const dsl::Input& input);
+
+/// The element of 8 bits in i32(element); nullptr for other expressions.
+const dsl::Read* widened_byte(const dsl::Expr& expr);
+
+/// i32(q) - zero, or i32(q), for an element q of 8 bits.
+struct OffsetByte {
+  dsl::Expr number;       ///< i32(q)
+  dsl::Expr zero;         ///< undefined: 0
+  const dsl::Read* byte;  ///< q; points into `number`
+};
+/// nullopt for other expressions.
+std::optional<OffsetByte> as_offset_byte(const dsl::Expr& expr);
+
+/// True if the operator is a reshape or a transpose.
+bool is_move(const Operator& op);
+/// The compute of a reshape or a transpose, for elements of another type. Requires: is_move(op).
+dsl::Compute move_of_type(const Operator& op, DType type);
+
+/// True if a sum of terms of at most this magnitude stays within 32 bits.
+bool fits_32_bits(const dsl::Stage& sum, double largest_term);
 
 /// The read of a factor, which may be widened, and padded by zeros; nullptr for other factors.
 const dsl::Read* factor_read(const dsl::Expr& factor);

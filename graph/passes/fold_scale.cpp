@@ -115,8 +115,7 @@ class ProductFinder {
   }
 
   bool bind_bias(const Read& read, const std::vector<Axis>& axes) {
-    const auto input = static_cast<size_t>(product_.compute.find_input(read.tensor) -
-                                           product_.compute.inputs.data());
+    const size_t input = input_number(product_.compute, read.tensor);
     if (!constants_.contains(product_.tensors[input])) return false;
     for (const Expr& index : read.indices) {
       const dsl::Var* v = index.as<dsl::Var>();

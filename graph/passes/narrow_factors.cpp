@@ -27,8 +27,6 @@ namespace tw::graph {
 namespace {
 
 using dsl::Axis;
-using dsl::Binary;
-using dsl::BinaryOp;
 using dsl::Cast;
 using dsl::Compute;
 using dsl::Expr;
@@ -43,19 +41,8 @@ constexpr int64_t largest_byte = 255;
 /// u8(q + 128) and i8(q - 128) convert between both types of 8 bits.
 constexpr int64_t sign_shift = 128;
 
-bool is_byte(DType type) { return type == UInt8 || type == Int8; }
-
 /// The offset of numbers of this type of 8 bits from those of the other.
 int64_t shift_to(DType type) { return type == UInt8 ? sign_shift : -sign_shift; }
-
-bool is_move(const Operator& op) { return is_reshape(op) || as_transpose(op); }
-
-/// i32(a number of 8 bits).
-const Read* as_widened_byte(const Expr& expr) {
-  const Cast* cast = expr.as<Cast>();
-  const Read* read = cast && cast->type == Int32 ? cast->a.as<Read>() : nullptr;
-  return read && is_byte(read->type) ? read : nullptr;
-}
 
 /// A number of 8 bits that is the same for all elements.
 struct ZeroPoint {
@@ -76,22 +63,16 @@ struct Centered {
   ZeroPoint zero;
 };
 
-/// The tensor of the graph for an input of the compute.
-const std::string& bound_to(const Operator& op, const std::string& input) {
-  const Compute& compute = op.workload.compute;
-  return op.inputs[static_cast<size_t>(compute.find_input(input) - compute.inputs.data())];
-}
-
 /// nullopt for what is no literal, and no tensor of one element, of 8 bits.
 std::optional<ZeroPoint> zero_point(const Operator& op, const Expr& zero,
                                     const std::map<std::string, Constant>& constants) {
   if (const auto literal = dsl::as_int(zero))
     return std::abs(*literal) <= largest_byte ? std::optional(ZeroPoint{.offset = *literal})
                                               : std::nullopt;
-  const Read* read = as_widened_byte(zero);
+  const Read* read = widened_byte(zero);
   const Compute& compute = op.workload.compute;
   if (!read || dsl::elements_of(compute.shape_of(read->tensor)) != 1) return std::nullopt;
-  const std::string& tensor = bound_to(op, read->tensor);
+  const std::string& tensor = op.inputs[input_number(compute, read->tensor)];
   if (const auto known = constants.find(tensor); known != constants.end())
     return ZeroPoint{.offset = known->second.array->get_int(0)};
   return ZeroPoint{tensor, read->type, compute.shape_of(read->tensor)};
@@ -102,22 +83,16 @@ std::optional<Centered> as_centered(const Operator& op,
   const Stage* stage = only_stage(op);
   const Cast* narrowed = stage && stage->type == Int16 ? stage->body.as<Cast>() : nullptr;
   if (!narrowed) return std::nullopt;
-  Centered c;
-  Expr wide = narrowed->a;
-  if (const Binary* difference = wide.as<Binary>(); difference && difference->op == BinaryOp::Sub) {
-    const auto zero = zero_point(op, difference->b, constants);
-    if (!zero) return std::nullopt;
-    c.zero = *zero;
-    wide = difference->a;
-  }
-  const Read* number = as_widened_byte(wide);
-  if (!number || !is_pointwise(*number, stage->axes) ||
-      op.workload.compute.shape_of(number->tensor) != stage->shape())
+  const Compute& compute = op.workload.compute;
+  const auto offset = as_offset_byte(narrowed->a);
+  if (!offset || !is_pointwise(*offset->byte, stage->axes) ||
+      compute.shape_of(offset->byte->tensor) != stage->shape())
     return std::nullopt;
-  c.tensor = bound_to(op, number->tensor);
-  c.type = number->type;
-  c.number = wide;
-  return c;
+  const auto zero =
+      offset->zero.defined() ? zero_point(op, offset->zero, constants) : std::optional(ZeroPoint());
+  if (!zero) return std::nullopt;
+  return Centered{op.inputs[input_number(compute, offset->byte->tensor)], offset->byte->type,
+                  offset->number, *zero};
 }
 
 /// The tensor of 8 bits that is read in place of a tensor t of 16 bits: t = i32(tensor) - zero.
@@ -139,7 +114,7 @@ const Read* widened_read(const Expr& expr, const std::string& input) {
 
 bool has_guard(const Expr& widened) { return widened.as<Cast>()->a.as<Select>(); }
 
-/// True if the expression reads the input as i32 alone, and between guards if `guarded`.
+/// True if each read of the input is widened to i32 at once, or behind a guard where `guarded`.
 bool reads_wide(const Expr& expr, const std::string& input, bool guarded) {
   int wide = 0;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -276,11 +251,8 @@ class FactorNarrower {
       return false;
     const auto largest_term =
         static_cast<double>((largest_byte + sign_shift) * -integer_limits(Int8).least);
-    double terms = 1;
-    for (const Axis& axis : stage.reduction) terms *= static_cast<double>(axis.extent);
     const auto longest = std::ranges::max_element(stage.reduction, {}, &Axis::extent);
-    return longest->extent % terms_at_once == 0 &&
-           terms * largest_term <= static_cast<double>(integer_limits(Int32).largest);
+    return longest->extent % terms_at_once == 0 && fits_32_bits(stage, largest_term);
   }
 
   // ---- rewriting --------------------------------------------------------------------------------
@@ -288,7 +260,7 @@ class FactorNarrower {
   Result<Operator> rewritten(const Operator& op) {
     const auto written = bytes_.find(op.outputs.front());
     if (written != bytes_.end())
-      return is_move(op) ? moved(op, written->second.type) : in_bytes(op, written->second);
+      return is_move(op) ? moved(op, written->second) : in_bytes(op, written->second);
     if (std::ranges::none_of(op.inputs, [&](const std::string& t) { return bytes_.contains(t); }))
       return op;
     Spelled narrow = in_canonical_names(op);
@@ -301,15 +273,9 @@ class FactorNarrower {
     return make_operator(compute, narrow.inputs, op.outputs, result_.constants, &op.workload);
   }
 
-  /// A reshape or a transpose of numbers of the type.
-  Result<Operator> moved(const Operator& op, DType type) const {
-    Compute compute = op.workload.compute;
-    Stage& stage = compute.stages.front();
-    const Read& read = *stage.body.as<Read>();
-    stage.body = dsl::read(read.tensor, read.indices, type);
-    compute.inputs.front().type = stage.type = type;
-    return make_operator(compute, {bytes_.at(op.inputs.front()).tensor}, op.outputs,
-                         graph_.constants, &op.workload);
+  Result<Operator> moved(const Operator& op, const Bytes& bytes) const {
+    return make_operator(move_of_type(op, bytes.type), {bytes_.at(op.inputs.front()).tensor},
+                         op.outputs, graph_.constants, &op.workload);
   }
 
   /// The operator of t, which computes q moved by 128 where q is not read as it is.
@@ -346,7 +312,8 @@ class FactorNarrower {
     op.inputs[number] = bytes.tensor;
   }
 
-  /// The zero point of an input, which may be an input, too.
+  /// The zero point of an input, as i32. One that is known only when the network runs becomes an
+  /// input of its own.
   static Expr number_of(Spelled& op, const ZeroPoint& zero, const std::string& input) {
     const Expr offset = dsl::constant_int(Int32, zero.offset);
     if (zero.is_known()) return offset;

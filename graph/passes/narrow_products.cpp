@@ -75,8 +75,6 @@ std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType typ
   return std::move(values->at("value"));
 }
 
-bool is_narrow(DType type) { return !is_float(type) && type != Bool && size_bytes(type) == 1; }
-
 /// The factors of f32(...) * scale.
 std::optional<std::pair<Expr, Expr>> split_scaled(const Expr& body) {
   const Binary* product = body.as<Binary>();
@@ -97,19 +95,13 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
   const auto parts = split_scaled(d.compute.stages.front().body);
   if (!parts) return std::nullopt;
   std::tie(d.shifted, d.scale) = *parts;
-  Expr wide = d.shifted;
-  if (const Binary* difference = wide.as<Binary>(); difference && difference->op == BinaryOp::Sub) {
-    d.zero = difference->b;
-    wide = difference->a;
-  }
-  const Cast* cast = wide.as<Cast>();
-  const Read* read = cast ? cast->a.as<Read>() : nullptr;
-  if (!read || !is_narrow(cast->a.type()) || !is_pointwise(*read, d.axes())) return std::nullopt;
+  const auto offset = as_offset_byte(d.shifted);
+  if (!offset || !is_pointwise(*offset->byte, d.axes())) return std::nullopt;
+  d.zero = offset->zero;
   for (const Expr& other : {d.zero, d.scale})
-    if (other.defined() && count_reads(other, read->tensor) > 0) return std::nullopt;
-  const auto input = d.compute.find_input(read->tensor) - d.compute.inputs.data();
-  d.tensor = d.tensors[static_cast<size_t>(input)];
-  d.type = cast->a.type();
+    if (other.defined() && count_reads(other, offset->byte->tensor) > 0) return std::nullopt;
+  d.tensor = d.tensors[input_number(d.compute, offset->byte->tensor)];
+  d.type = offset->byte->type;
   return d;
 }
 
@@ -211,7 +203,8 @@ class ProductNarrower {
     TW_TRY(const auto x, factor_of(*first, *a, sum));
     TW_TRY(const auto y, factor_of(*second, *b, sum));
     // Dot-product instructions need one factor whose neighbours along the sum are packed ahead.
-    if (!x || !y || x->constant.has_value() == y->constant.has_value() || !fits(sum, *x, *y))
+    if (!x || !y || x->constant.has_value() == y->constant.has_value()) return {};
+    if (!fits_32_bits(sum, static_cast<double>(x->largest) * static_cast<double>(y->largest)))
       return {};
     if (x->channel && y->channel) return {};
     return rewrite(i, std::move(spelled), *x, *y);
@@ -225,8 +218,7 @@ class ProductNarrower {
   }
 
   static const std::string& bound_to(const Spelled& spelled, const std::string& input) {
-    const auto at = spelled.compute.find_input(input) - spelled.compute.inputs.data();
-    return spelled.inputs[static_cast<size_t>(at)];
+    return spelled.inputs[input_number(spelled.compute, input)];
   }
 
   std::optional<Source> dequantized_behind(std::string tensor) const {
@@ -239,7 +231,7 @@ class ProductNarrower {
         source.dequantized = std::move(*dequantized);
         return source;
       }
-      if (!is_reshape(op) && !as_transpose(op)) return std::nullopt;
+      if (!is_move(op)) return std::nullopt;
       source.moves.push_back(&op);
       tensor = op.inputs.front();
     }
@@ -336,14 +328,8 @@ class ProductNarrower {
   /// A reshape or a transpose of a tensor of 16 bits.
   Result<std::string> add_move(const Factor& factor, const Operator& move,
                                const std::string& tensor) {
-    Compute compute = move.workload.compute;
-    compute.inputs.front().type = Int16;
-    Stage& stage = compute.stages.front();
-    stage.type = Int16;
-    const Read& read = *stage.body.as<Read>();
-    stage.body = dsl::read(read.tensor, read.indices, Int16);
     std::string name = names_.make(move.name() + ".centered");
-    TW_TRY(Operator op, make_operator(compute, {tensor}, {name}, constants_));
+    TW_TRY(Operator op, make_operator(move_of_type(move, Int16), {tensor}, {name}, constants_));
     behind_writer_of(factor.source.dequantized.tensor).push_back(std::move(op));
     return name;
   }
@@ -367,19 +353,10 @@ class ProductNarrower {
     return at->second;
   }
 
-  /// True if no sum leaves 32 bits.
-  static bool fits(const Stage& sum, const Factor& x, const Factor& y) {
-    double terms = 1;
-    for (const Axis& axis : sum.reduction) terms *= static_cast<double>(axis.extent);
-    const auto largest = static_cast<double>(x.largest) * static_cast<double>(y.largest);
-    return terms * largest <= static_cast<double>(integer_limits(Int32).largest);
-  }
-
   /// Binds the read's input to the tensor of the factor, and returns the factor of the new product.
   Result<Expr> bind(Spelled& spelled, const Expr& factor, const Factor& narrow) {
     const Read& read = *factor_read(factor);
-    const auto at = static_cast<size_t>(spelled.compute.find_input(read.tensor) -
-                                        spelled.compute.inputs.data());
+    const size_t at = input_number(spelled.compute, read.tensor);
     spelled.compute.inputs[at].type = narrow.type();
     spelled.compute.inputs[at].constant = narrow.constant.has_value();
     TW_TRY(spelled.inputs[at], tensor_of(narrow));
