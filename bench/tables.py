@@ -45,6 +45,7 @@ MACHINES = {
 REMARKS = {
     "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
     "resnet50_conv_again": "the kernels of the first row, timed again by another process",
+    "resnet50_conv_bf16_again": "from the database of the run of 6 s",
     "network_pruned_1x16_again": "the same from an empty database again",
     "zen5_2_cores/network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
     "network_resnet50_20_s_2_threads": "after 20 s from a database of the other six networks; two earlier "
@@ -228,12 +229,23 @@ def peer_name(document):
     return f"{PEERS.get(peer['name'], peer['name'])} {peer['version']}"
 
 
+def data_type(document):
+    """The type of the arrays of its first row. An expression declares types of its own and counts as f32."""
+    words = document.json["rows"][0].get("workload", "").partition("{")[0].split()
+    return next((word for word in words if word in ("f32", "f16", "bf16")), "f32")
+
+
+def suite_title(document):
+    kind = data_type(document)
+    return f"`{document.json['suite']}`" + ("" if kind == "f32" else f", {kind}")
+
+
 def kernel_title(document):
     options = document.json["options"]
     remarks = [STATES[options["cache"]], remark_on(document)]
     if options.get("budget_s"):
         remarks.append(f"{options['budget_s']:g} s of tuning a row")
-    return ", ".join(filter(None, [f"`{document.json['suite']}`", *remarks]))
+    return ", ".join(filter(None, [suite_title(document), *remarks]))
 
 
 def mean_text(ratios):
@@ -292,11 +304,10 @@ def gpu_title(document):
     batch = re.search(r"^conv2d n=(\d+) ", words[0])
     images = [f"{batch[1]} image{'' if batch[1] == '1' else 's'}"] if batch else []
     layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
-    dtype = next(word for word in words[0].split() if word in ("f32", "f16", "bf16"))
     remarks = [remark_on(document)]
     if document.json["options"].get("budget_s"):
         remarks.append(f"{document.json['options']['budget_s']:g} s of tuning a row")
-    return ", ".join(filter(None, [f"`{document.json['suite']}`", dtype, *images, *layouts, *remarks]))
+    return ", ".join(filter(None, [f"`{document.json['suite']}`", data_type(document), *images, *layouts, *remarks]))
 
 
 def gpus(documents):
@@ -603,7 +614,7 @@ def repeated(documents):
         before = {row["name"]: ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
         moved = [abs(ratio_of(row, again.json["schema_version"]).value / before[row["name"]].value - 1)
                  for row in quotable(again)[0] if row["name"] in before]
-        lines.append([again.machine_name, f"`{again.json['suite']}` timed again: largest change of a ratio",
+        lines.append([again.machine_name, f"{suite_title(again)} timed again: largest change of a ratio",
                       f"{100 * max(moved):.1f} % of {len(moved)} rows", f"[JSON]({again.path})"])
     return lines
 

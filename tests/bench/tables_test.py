@@ -63,6 +63,12 @@ class Rules(unittest.TestCase):
         self.assertEqual(cells[1:4], ["`resnet50_conv`, bf16, 32 images, in=NHWC out=NHWC", "2 of 2", "cuDNN 9"])
         self.assertIn("0.800", cells[6])
 
+    def test_the_title_names_types_other_than_f32(self):
+        for dtype, title in (("f32", "`resnet50_conv`"), ("bf16", "`resnet50_conv`, bf16")):
+            rows = [row("r04", workload=f"conv2d n=1 c=64 h=56 {dtype} fast")]
+            (cells,) = tables.kernels([document(rows, "resnet50_conv")]).rows
+            self.assertEqual(cells[1], title)
+
     def test_a_figure_outside_of_its_interval_is_refused(self):
         with self.assertRaisesRegex(tables.Failure, "outside of its interval"):
             self.kernels(row("bad", ratio_low=1.6))
