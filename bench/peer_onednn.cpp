@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN: one primitive of f32 or bf16 for each workload, with weights in the layout that it
-// prefers, and with sources and destinations both in its preferred layout and in the plain one that
-// networks use. Reorders are done ahead.
+// oneDNN: one primitive of f32, bf16 or 8-bit integers for each workload, with weights in the
+// layout that it prefers, and with sources and destinations both in its preferred layout and in the
+// plain one that networks use. Reorders are done ahead.
 //
 // Builds of oneDNN differ in what starts their threads. With OpenMP a call is a function call. The
 // builds that packages offer since 2024 queue each call by SYCL, and TBB has the threads.
@@ -19,7 +19,9 @@
 #include <unordered_map>
 
 #include "base/cores.h"
+#include "base/integer.h"
 #include "base/isa.h"
+#include "base/text.h"
 #include "bench/affinity.h"
 #include "bench/memory.h"
 #include "bench/peer.h"
@@ -78,33 +80,53 @@ struct Operand {
 /// The computation, without layouts.
 struct Problem {
   bool is_product = false;
-  DType dtype;  ///< of all operands
   Operand src, weights, dst;
+  std::optional<Operand> scale = {};  ///< of each channel or column of the result
   Dims strides, dilations, pad_before, pad_after;
 };
 
-/// The type of oneDNN's operands; nullopt where they are not compared in it.
+/// oneDNN's type; nullopt where it has none of those that are compared.
 std::optional<Type> type_of(DType dtype) {
   if (dtype == Float32) return Type::f32;
   if (dtype == BFloat16) return Type::bf16;
+  if (dtype == UInt8) return Type::u8;
+  if (dtype == Int8) return Type::s8;
   return std::nullopt;
 }
 
-Problem conv_problem(const dsl::Workload& workload, Type type) {
+Result<Operand> operand(const dsl::Compute& compute, const std::string& name, Dims dims,
+                        Tag plain) {
+  const std::optional<Type> type = type_of(compute.type_of(name));
+  if (type) return Operand{name, std::move(dims), plain, *type};
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[onednn] is compared in f32, bf16, u8 and i8 only, '{}' is {}", name,
+                          to_string(compute.type_of(name))));
+}
+
+Result<std::optional<Operand>> scale_of(const dsl::Compute& compute) {
+  const dsl::Input* scale = compute.find_input("scale");
+  if (!scale) return std::nullopt;
+  if (scale->type != Float32)
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onednn] has scales of f32, not of {}", to_string(scale->type)));
+  return operand(compute, "scale", {checked_product(compute.shape_of("scale")).value()}, Tag::a);
+}
+
+Result<Problem> conv_problem(const dsl::Workload& workload) {
   const auto at = [&](const char* name) { return workload.attributes.at(name); };
   const int64_t groups = at("groups");
-  Problem p;
-  p.dtype = workload.dtype;
-  const std::string& out = workload.compute.outputs[0];
-  std::vector<int64_t> dst = workload.compute.shape_of(out);
+  const dsl::Compute& compute = workload.compute;
+  const std::string& out = compute.outputs[0];
+  std::vector<int64_t> dst = compute.shape_of(out);
   const int64_t height = dst[dst.size() - 2], width = dst[dst.size() - 1];
-  p.src = {"in", {at("n"), at("c"), at("h"), at("w")}, Tag::nchw, type};
-  p.dst = {out, {at("n"), at("k"), height, width}, Tag::nchw, type};
-  if (groups == 1)
-    p.weights = {"w", {at("k"), at("c"), at("r"), at("s")}, Tag::oihw, type};
-  else
-    p.weights = {
-        "w", {groups, at("k") / groups, at("c") / groups, at("r"), at("s")}, Tag::goihw, type};
+  const Dims plain_weights = {at("k"), at("c"), at("r"), at("s")};
+  const Dims grouped_weights = {groups, at("k") / groups, at("c") / groups, at("r"), at("s")};
+  Problem p;
+  TW_TRY(p.src, operand(compute, "in", {at("n"), at("c"), at("h"), at("w")}, Tag::nchw));
+  TW_TRY(p.dst, operand(compute, out, {at("n"), at("k"), height, width}, Tag::nchw));
+  TW_TRY(p.weights, groups == 1 ? operand(compute, "w", plain_weights, Tag::oihw)
+                                : operand(compute, "w", grouped_weights, Tag::goihw));
+  TW_TRY(p.scale, scale_of(compute));
   p.strides = {at("stride_h"), at("stride_w")};
   p.dilations = {at("dilation_h") - 1, at("dilation_w") - 1};
   p.pad_before = {at("pad_top"), at("pad_left")};
@@ -112,28 +134,29 @@ Problem conv_problem(const dsl::Workload& workload, Type type) {
   return p;
 }
 
-Problem product_problem(const dsl::Workload& workload, Type type) {
+Result<Problem> product_problem(const dsl::Workload& workload) {
   const dsl::Compute& compute = workload.compute;
-  const Tag plain = workload.op == "dense" ? Tag::ab : Tag::abc;
-  const std::string& out = compute.outputs[0];
+  const Tag plain = workload.op == "batch_matmul" ? Tag::abc : Tag::ab;
+  const auto of = [&](const std::string& name) {
+    return operand(compute, name, compute.shape_of(name), plain);
+  };
   Problem p;
   p.is_product = true;
-  p.dtype = workload.dtype;
-  p.src = {"a", compute.shape_of("a"), plain, type};
-  p.weights = {"b", compute.shape_of("b"), plain, type};
-  p.dst = {out, compute.shape_of(out), plain, type};
+  TW_TRY(p.src, of("a"));
+  TW_TRY(p.weights, of("b"));
+  TW_TRY(p.dst, of(compute.outputs[0]));
+  TW_TRY(p.scale, scale_of(compute));
   return p;
 }
 
 Result<Problem> problem_of(const dsl::Workload& workload) {
-  const bool conv = workload.op == "conv2d";
-  if (!conv && workload.op != "dense" && workload.op != "batch_matmul")
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[onednn] '{}': expected conv2d, dense or batch_matmul", workload.op));
+  static const std::vector<std::string> convolutions = {"conv2d", "qlinear_conv2d"};
+  static const std::vector<std::string> products = {"batch_matmul", "dense", "qlinear_dense"};
   TW_RETURN_IF_ERROR(check_no_epilogue("onednn", workload));
-  const std::optional<Type> type = type_of(workload.dtype);
-  if (!type) return fail(ErrorCode::Unsupported, "[onednn] is compared in f32 and bf16 only");
-  return conv ? conv_problem(workload, *type) : product_problem(workload, *type);
+  if (std::ranges::count(convolutions, workload.op)) return conv_problem(workload);
+  if (std::ranges::count(products, workload.op)) return product_problem(workload);
+  return fail(ErrorCode::Unsupported, fmt::format("[onednn] '{}': expected {} or {}", workload.op,
+                                                  join(convolutions, ", "), join(products, ", ")));
 }
 
 /// The primitive and the layouts that it chose.
@@ -148,12 +171,22 @@ Chosen chosen(const Description& pd) {
   return {Primitive(pd), pd.src_desc(), pd.weights_desc(), pd.dst_desc(), pd.impl_info_str()};
 }
 
+/// The dimension of the weights along which scales differ, as a mask.
+int scaled_dimensions(const Problem& p) {
+  if (p.is_product) return 1 << (p.weights.dims.size() - 1);
+  const bool is_grouped = p.weights.dims.size() == 5;
+  return is_grouped ? 1 << 0 | 1 << 1 : 1 << 0;
+}
+
 Chosen choose(const Problem& p, const memory::desc& src, const memory::desc& dst) {
+  dnnl::primitive_attr attributes;
+  if (p.scale) attributes.set_scales_mask(DNNL_ARG_WEIGHTS, scaled_dimensions(p));
   if (p.is_product)
-    return chosen<dnnl::matmul>(dnnl::matmul::primitive_desc(engine(), src, p.weights.free(), dst));
+    return chosen<dnnl::matmul>(
+        dnnl::matmul::primitive_desc(engine(), src, p.weights.free(), dst, attributes));
   return chosen<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
       engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto, src,
-      p.weights.free(), dst, p.strides, p.dilations, p.pad_before, p.pad_after));
+      p.weights.free(), dst, p.strides, p.dilations, p.pad_before, p.pad_after, attributes));
 }
 
 class OneDnn : public Contender {
@@ -161,6 +194,7 @@ class OneDnn : public Contender {
   OneDnn(Problem problem, Chosen with, const Setup& setup, double empty_call_ns)
       : problem_(std::move(problem)),
         shape_(setup.workload->compute.shape_of(problem_.dst.name)),
+        dtype_(setup.workload->compute.type_of(problem_.dst.name)),
         chosen_(std::move(with)),
         stream_(engine()),
         cache_(setup.cache),
@@ -180,6 +214,11 @@ class OneDnn : public Contender {
       weight_data_.back().copy_from(weight_data_[0], weight_bytes);
     }
     arguments_ = {{DNNL_ARG_SRC, src_}, {DNNL_ARG_WEIGHTS, weights_}, {DNNL_ARG_DST, dst_}};
+    if (problem_.scale) {
+      scale_data_ = setup.inputs->at(problem_.scale->name).data;
+      arguments_.emplace(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+                         memory(problem_.scale->logical(), engine(), scale_data_.data()));
+    }
   }
 
   void prepare_call() override {
@@ -209,7 +248,7 @@ class OneDnn : public Contender {
   double empty_call_ns() const override { return empty_call_ns_; }
 
   Result<dsl::Arrays> outputs() override {
-    TW_TRY(dsl::Array array, dsl::Array::make(problem_.dtype, shape_));
+    TW_TRY(dsl::Array array, dsl::Array::make(dtype_, shape_));
     memory logical(problem_.dst.logical(), engine(), array.data.data());
     dnnl::reorder(dst_, logical).execute(stream_, dst_, logical);
     stream_.wait();
@@ -243,12 +282,14 @@ class OneDnn : public Contender {
 
   Problem problem_;
   std::vector<int64_t> shape_;  ///< shape of the output, with a dimension for groups if there are
+  DType dtype_;                 ///< of the output
   Chosen chosen_;
   dnnl::stream stream_;
   CacheState cache_;
   double empty_call_ns_;
   int64_t copies_;
   std::vector<Memory> src_data_, dst_data_, weight_data_;
+  std::vector<std::byte> scale_data_;
   memory src_, weights_, dst_;
   std::unordered_map<int, memory> arguments_;
 };

@@ -59,7 +59,7 @@ Result<std::vector<Item>> variants(const std::vector<Item>& items, int64_t batch
   std::vector<Item> changed;
   for (Item item : items) {
     dsl::Workload& w = item.workload;
-    if (batch != 1 && w.op != "conv2d")
+    if (batch != 1 && w.op != "conv2d" && w.op != "qlinear_conv2d")
       return fail(
           ErrorCode::Usage,
           fmt::format("[bench] --batch {}: {} is no convolution, expected 1", batch, item.name));

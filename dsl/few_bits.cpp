@@ -14,4 +14,12 @@ Expr round_to_byte(const Expr& value, const Expr& peak) {
   return cast(Int8, round(value * units));
 }
 
+Expr saturated(const Expr& x, const Expr& zero) {
+  const auto limit = [&](Combine combine) {
+    return constant(x.type(), static_cast<double>(*as_int(identity(combine, zero.type()))));
+  };
+  const Expr shifted = round(x) + cast(x.type(), zero);
+  return cast(zero.type(), clamp(shifted, limit(Combine::Max), limit(Combine::Min)));
+}
+
 }  // namespace tw::dsl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Numbers of few bits in products: unsigned ones that are packed in bytes, and floats that are
-// rounded to 8 bits by blocks. Pure functions; thread-safe.
+// rounded to integers. Pure functions; thread-safe.
 
 #include <cstdint>
 
@@ -18,5 +18,8 @@ Expr digit_of_byte(const Expr& byte, const Expr& position, int64_t bits);
 /// The float as an i8, in units of peak / largest_rounded, rounded to the nearest. `peak` is the
 /// largest magnitude of the block that the float belongs to; all numbers of a block of zeros are 0.
 Expr round_to_byte(const Expr& value, const Expr& peak);
+
+/// round(x) + zero, ties to even, saturated to the type of `zero`.
+Expr saturated(const Expr& x, const Expr& zero);
 
 }  // namespace tw::dsl

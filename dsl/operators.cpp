@@ -110,14 +110,17 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
 
 // ---- epilogues ------------------------------------------------------------------------------
 
-/// Adds bias, residual and relu, and rounds to the type, in one stage "out" after the stage `name`.
-/// If no epilogue is requested, the first stage is the output itself.
+/// Adds bias, residual and relu, multiplies by a scale for each channel, and rounds to the type, in
+/// one stage "out" after the stage `name`. If no epilogue is requested, the first stage is the
+/// output itself.
 struct Epilogue {
   bool bias = false, residual = false, relu = false;
   DType type = Float32;
+  /// The type of scales, with which sums are multiplied before they are rounded and saturated.
+  std::optional<DType> scale = std::nullopt;
 
   bool is_needed() const {
-    return bias || residual || relu || (is_float(type) && type != accumulator(type));
+    return bias || residual || relu || scale || (is_float(type) && type != accumulator(type));
   }
   std::string first_stage(const std::string& name) const { return is_needed() ? name : "out"; }
 
@@ -132,6 +135,11 @@ struct Epilogue {
     }
     if (residual) value = value + wide(input("res", type, axes, letters).read_at(at));
     if (relu) value = max(value, constant_int(value.type(), 0));
+    if (scale) {
+      const Tensor factors = weight("scale", *scale, channels);
+      const Expr factor = wide(factors.read_at({channels.begin(), channels.end()}));
+      value = saturated(cast(factor.type(), value) * factor, constant_int(type, 0));
+    }
     return compute("out", axes, narrow(value, type), letters);
   }
 };
@@ -141,13 +149,27 @@ Epilogue epilogue(const Attributes& a, DType type) {
   return {flag("bias"), flag("residual"), flag("relu"), type};
 }
 
+/// The types of a product's factors, and its epilogue.
+struct Product {
+  DType data, weights;
+  Epilogue epilogue;
+};
+
+Product plain_product(const Attributes& a, DType type) { return {type, type, epilogue(a, type)}; }
+
+/// A product of u8 and i8 whose result is u8. All zero points are 0.
+Product quantized_product(const Attributes& a, DType scale) {
+  Product product{UInt8, Int8, epilogue(a, UInt8)};
+  product.epilogue.scale = scale;
+  return product;
+}
+
 // ---- convolution ----------------------------------------------------------------------------
 
 struct Convolution {
   int64_t n, c, k, groups;
-  Window rows, columns;
-  DType type;
-  Epilogue epilogue;
+  Product product;
+  Window rows = {}, columns = {};
 
   Axis y() const { return {"y", rows.output}; }
   Axis x() const { return {"x", columns.output}; }
@@ -162,59 +184,78 @@ struct Convolution {
     indices.push_back(iy);
     indices.push_back(ix);
     const Expr value = in.read_at(std::move(indices));
-    return wide(guarded(rows, iy, columns, ix, value, constant_int(type, 0)));
+    return wide(guarded(rows, iy, columns, ix, value, constant_int(product.data, 0)));
   }
 };
 
 Result<Compute> plain_conv(const Convolution& p) {
   const Axis n("n", p.n), k("k", p.k), c("c", p.c), y = p.y(), x = p.x(), r = p.r(), s = p.s();
-  const Tensor in = input("in", p.type, {n, c, p.h(), p.w()}, "NCHW");
-  const Tensor w = weight("w", p.type, {k, c, r, s}, "OIHW");
-  const Tensor conv = compute(p.epilogue.first_stage("conv"), {n, k, y, x},
+  const Tensor in = input("in", p.product.data, {n, c, p.h(), p.w()}, "NCHW");
+  const Tensor w = weight("w", p.product.weights, {k, c, r, s}, "OIHW");
+  const Tensor conv = compute(p.product.epilogue.first_stage("conv"), {n, k, y, x},
                               sum({c, r, s}, p.padded(in, {n, c}) * wide(w(k, c, r, s))), "NCHW");
-  return build(p.epilogue.finish(conv, {n, k, y, x}, {k}, "NCHW"));
+  return build(p.product.epilogue.finish(conv, {n, k, y, x}, {k}, "NCHW"));
 }
 
 Result<Compute> depthwise_conv(const Convolution& p) {
   const Axis n("n", p.n), c("c", p.c), y = p.y(), x = p.x(), r = p.r(), s = p.s();
-  const Tensor in = input("in", p.type, {n, c, p.h(), p.w()}, "NCHW");
-  const Tensor w = weight("w", p.type, {c, r, s}, "CRS");
-  const Tensor conv = compute(p.epilogue.first_stage("conv"), {n, c, y, x},
+  const Tensor in = input("in", p.product.data, {n, c, p.h(), p.w()}, "NCHW");
+  const Tensor w = weight("w", p.product.weights, {c, r, s}, "CRS");
+  const Tensor conv = compute(p.product.epilogue.first_stage("conv"), {n, c, y, x},
                               sum({r, s}, p.padded(in, {n, c}) * wide(w(c, r, s))), "NCHW");
-  return build(p.epilogue.finish(conv, {n, c, y, x}, {c}, "NCHW"));
+  return build(p.product.epilogue.finish(conv, {n, c, y, x}, {c}, "NCHW"));
 }
 
 Result<Compute> grouped_conv(const Convolution& p) {
   const Axis n("n", p.n), g("g", p.groups), k("k", p.k / p.groups), c("c", p.c / p.groups);
   const Axis y = p.y(), x = p.x(), r = p.r(), s = p.s();
-  const Tensor in = input("in", p.type, {n, g, c, p.h(), p.w()}, "NGCHW");
-  const Tensor w = weight("w", p.type, {g, k, c, r, s}, "GOIHW");
+  const Tensor in = input("in", p.product.data, {n, g, c, p.h(), p.w()}, "NGCHW");
+  const Tensor w = weight("w", p.product.weights, {g, k, c, r, s}, "GOIHW");
   const Tensor conv =
-      compute(p.epilogue.first_stage("conv"), {n, g, k, y, x},
+      compute(p.product.epilogue.first_stage("conv"), {n, g, k, y, x},
               sum({c, r, s}, p.padded(in, {n, g, c}) * wide(w(g, k, c, r, s))), "NGCHW");
-  return build(p.epilogue.finish(conv, {n, g, k, y, x}, {g, k}, "NGCHW"));
+  return build(p.product.epilogue.finish(conv, {n, g, k, y, x}, {g, k}, "NGCHW"));
 }
 
-Result<Compute> declare_conv2d(const Attributes& a, DType type) {
-  TW_RETURN_IF_ERROR(needs_number("conv2d", type));
-  Convolution p{a.at("n"), a.at("c"), a.at("k"), a.at("groups"), {}, {}, type, epilogue(a, type)};
+Result<Compute> declare_conv(std::string_view op, const Attributes& a, const Product& product) {
+  Convolution p{a.at("n"), a.at("c"), a.at("k"), a.at("groups"), product};
   if (p.c % p.groups != 0 || p.k % p.groups != 0)
-    return wrong("conv2d", fmt::format("groups={} must divide c={} and k={}", p.groups, p.c, p.k));
-  TW_RETURN_IF_ERROR(read_windows("conv2d", a, "r", "s", p.rows, p.columns));
+    return wrong(op, fmt::format("groups={} must divide c={} and k={}", p.groups, p.c, p.k));
+  TW_RETURN_IF_ERROR(read_windows(op, a, "r", "s", p.rows, p.columns));
   if (p.groups == 1) return plain_conv(p);
   return p.groups == p.c && p.groups == p.k ? depthwise_conv(p) : grouped_conv(p);
 }
 
+Result<Compute> declare_conv2d(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("conv2d", type));
+  return declare_conv("conv2d", a, plain_product(a, type));
+}
+
+Result<Compute> declare_qlinear_conv2d(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("qlinear_conv2d", type));
+  return declare_conv("qlinear_conv2d", a, quantized_product(a, type));
+}
+
 // ---- matrix products ------------------------------------------------------------------------
 
-Result<Compute> declare_dense(const Attributes& at, DType type) {
-  TW_RETURN_IF_ERROR(needs_number("dense", type));
+Result<Compute> dense_product(const Attributes& at, const Product& factors) {
   const Axis m("m", at.at("m")), k("k", at.at("k")), n("n", at.at("n"));
-  const Tensor a = input("a", type, {m, k}, "MK"), b = weight("b", type, {k, n}, "KN");
-  const Epilogue last = epilogue(at, type);
+  const Tensor a = input("a", factors.data, {m, k}, "MK");
+  const Tensor b = weight("b", factors.weights, {k, n}, "KN");
+  const Epilogue& last = factors.epilogue;
   const Tensor product =
       compute(last.first_stage("product"), {m, n}, sum(k, wide(a(m, k)) * wide(b(k, n))), "MN");
   return build(last.finish(product, {m, n}, {n}, "MN"));
+}
+
+Result<Compute> declare_dense(const Attributes& at, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("dense", type));
+  return dense_product(at, plain_product(at, type));
+}
+
+Result<Compute> declare_qlinear_dense(const Attributes& at, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("qlinear_dense", type));
+  return dense_product(at, quantized_product(at, type));
 }
 
 /// A product whose weights of 4 or 8 bits share a scale among the rows of a block, as those of
@@ -475,7 +516,7 @@ std::vector<Attribute> joined(std::vector<Attribute> a, const std::vector<Attrib
   return a;
 }
 
-std::vector<Attribute> conv2d_attributes() {
+std::vector<Attribute> conv_attributes() {
   std::vector<Attribute> all =
       joined({batch(), extent("c", "input channels"), extent("h", "input rows"),
               extent("w", "input columns"), extent("k", "output channels", 0),
@@ -486,8 +527,12 @@ std::vector<Attribute> conv2d_attributes() {
                  part("dilation_h", "dilation", "vertical step between taps", 1),
                  part("dilation_w", "dilation", "horizontal step between taps", 1),
                  shared("groups", "groups of channels; c where depthwise", 1, 1, "g"),
-                 flag("bias", "add a bias a channel"), flag("residual", "add a second input 'res'"),
-                 flag("relu", "max(x, 0) at last")});
+                 flag("bias", "add a bias a channel")});
+}
+
+std::vector<Attribute> conv2d_attributes() {
+  return joined(conv_attributes(),
+                {flag("residual", "add a second input 'res'"), flag("relu", "max(x, 0) at last")});
 }
 
 std::vector<Attribute> max_pool2d_attributes() {
@@ -550,6 +595,13 @@ std::vector<Operator> make_table() {
        matrix_attributes(), "rows=128 cols=768", declare_layer_norm},
       {"max_pool2d", "largest element of each window", max_pool2d_attributes(),
        "c=64 h=112 w=112 kernel=3 stride=2 pad=1", declare_max_pool2d},
+      {"qlinear_conv2d", "convolution of u8 and i8 weights with a scale a channel, u8 result",
+       conv_attributes(), "n=1 c=64 h=56 w=56 k=64 r=3 s=3 pad=1", declare_qlinear_conv2d},
+      {"qlinear_dense",
+       "matrix product of u8 and i8 weights with a scale a column, u8 result",
+       {m, n, k, flag("bias", "add a bias a column")},
+       "m=512 n=512 k=512",
+       declare_qlinear_dense},
       {"reduce_sum", "sum of each row", matrix_attributes(), "rows=4096 cols=4096",
        declare_reduce_sum},
       {"softmax", "exp(x) / sum(exp(x)) of each row", matrix_attributes(), "rows=1536 cols=128",
@@ -584,6 +636,10 @@ constexpr OtherName other_names[] = {
     {"maxpool2d", "max_pool2d"},
     {"mha", "attention"},
     {"mm", "dense"},
+    {"qlinearconv", "qlinear_conv2d"},
+    {"qlinearmatmul", "qlinear_dense"},
+    {"quantized_conv2d", "qlinear_conv2d"},
+    {"quantized_linear", "qlinear_dense"},
     {"reducesum", "reduce_sum"},
     {"scaled_dot_product_attention", "attention"},
     {"sdpa", "attention"},

@@ -5,20 +5,13 @@
 #include <algorithm>
 
 #include "base/integer.h"
+#include "dsl/few_bits.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/quantization.h"
 #include "graph/quantized.h"
 
 namespace tw::graph::onnx {
-
-Expr saturated(const Expr& x, const Expr& zero) {
-  const auto limit = [&](dsl::Combine combine) {
-    return number(x, static_cast<double>(*dsl::as_int(dsl::identity(combine, zero.type()))));
-  };
-  const Expr shifted = dsl::round(x) + cast(x.type(), zero);
-  return cast(zero.type(), clamp(shifted, limit(dsl::Combine::Max), limit(dsl::Combine::Min)));
-}
 
 Status check_bytes(const Node& node, const std::vector<size_t>& inputs) {
   for (const size_t i : inputs) {
@@ -99,7 +92,7 @@ Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr&
   const Expr zero = read(how.y_zero, column);
   if (zero.type() != Int8 && zero.type() != UInt8)
     return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
-  return saturated(cast(Float32, total) * scale, zero);
+  return dsl::saturated(cast(Float32, total) * scale, zero);
 }
 
 namespace {
@@ -175,7 +168,7 @@ Status convert_quantize_linear(const Node& node, Builder& builder) {
   }
   if (is_float(zero.type()) || zero.type() == Bool || size_bytes(zero.type()) > 2)
     return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
-  return declaration.add(compute("out", axes, saturated(x / scale, zero)), node.outputs[0]);
+  return declaration.add(compute("out", axes, dsl::saturated(x / scale, zero)), node.outputs[0]);
 }
 
 Status convert_dequantize_linear(const Node& node, Builder& builder) {
@@ -217,7 +210,8 @@ Status convert_dynamic_quantize_linear(const Node& node, Builder& builder) {
   const Tensor zero_point =
       compute("zero_point", none,
               cast(UInt8, clamp(dsl::round(offset()), zero, dsl::constant(Float32, 255))));
-  const Tensor out = compute("out", axes, saturated(in.read_at(at(axes)) / scale(), zero_point()));
+  const Tensor out =
+      compute("out", axes, dsl::saturated(in.read_at(at(axes)) / scale(), zero_point()));
   return declaration.add({out, scale, zero_point}, node.outputs);
 }
 

@@ -31,7 +31,4 @@ struct Requantization {
 Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr& total,
                          const Requantization& how, const Expr& row, const Expr& column);
 
-/// round(x) + zero, ties to even, saturated to the type of `zero`.
-Expr saturated(const Expr& x, const Expr& zero);
-
 }  // namespace tw::graph::onnx

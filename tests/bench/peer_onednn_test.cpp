@@ -74,6 +74,17 @@ TEST(OneDnn, ComputesProductsOfBf16) {
   expect_same("dense m=7 n=9 k=13 bf16 fast", 1, 0);
 }
 
+TEST(OneDnn, ComputesQuantizedProducts) {
+  for (const char* key : {
+           "qlinear_conv2d n=1 c=5 h=9 w=7 k=6 r=3 s=3 pad=1 f32 fast",
+           "qlinear_conv2d n=2 c=16 h=8 w=8 k=32 r=1 s=1 stride=2 f32 fast",
+           "qlinear_conv2d n=1 c=12 h=6 w=6 k=8 r=3 s=3 pad=1 groups=4 f32 fast",
+           "qlinear_conv2d n=1 c=20 h=7 w=7 k=20 r=3 s=3 pad=1 groups=20 f32 fast",
+           "qlinear_dense m=7 n=9 k=13 f32 fast",
+       })
+    expect_same(key, 1, 0);
+}
+
 // The tests <name>.avx2 and <name>.sse41 run this with a limit.
 TEST(OneDnn, Fault73_IsLimitedAsWeAre) {
   expect_same("dense m=4 n=16 k=16 f32 fast", 1, 0);
@@ -91,7 +102,8 @@ TEST(OneDnn, RotatesCopiesOfTheWeights) {
 
 TEST(OneDnn, RefusesWhatItDoesNotCompare) {
   for (const char* key : {"softmax rows=4 cols=4 f32 fast", "dense m=4 n=4 k=4 relu=1 f32 fast",
-                          "dense m=4 n=4 k=4 f16 fast"}) {
+                          "dense m=4 n=4 k=4 f16 fast", "dense m=4 n=4 k=4 i8 fast",
+                          "qlinear_dense m=4 n=4 k=4 bf16 fast"}) {
     const auto workload = dsl::parse_workload(key);
     ASSERT_TRUE(workload) << workload.error().message;
     const auto inputs = dsl::random_inputs(workload->compute, 1);
