@@ -27,6 +27,7 @@ struct Rewritten {
   /// The largest error of an element that is to be expected, relative to the largest element, of
   /// data and weights that are independent and of mean 0.
   double expected_error = 0;
+  bool needs_dots = false;          ///< it pays only where a tile has dot products
   std::string_view algorithm = {};  ///< its name, which apply_algorithms() sets
 };
 

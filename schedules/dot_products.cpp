@@ -24,6 +24,7 @@ constexpr DotInstruction rows[] = {
     {"vpmaddubsw", Int8, UInt8, Int32, 4, sse, false, true},
     {"vpmaddwd", Int16, Int16, Int32, 2, sse, false},
     {"sdot", Int8, Int8, Int32, 4, arm, true},
+    {"udot", UInt8, UInt8, Int32, 4, arm, true},
 };
 
 // The largest second factor of which two products with 8 bits fit 16: 2 * 127 * 128 < 2^15.
@@ -47,8 +48,10 @@ bool takes(DType type, const dsl::Read& factor, const std::optional<Digit>& digi
   return values.least >= all.least && values.largest <= all.largest;
 }
 
-/// Vector instructions that multiply for one dot product.
-int multiplications(const DotInstruction& row) { return row.by_pairs ? 2 : 1; }
+bool widens(const DotInstruction& row, const DotFactors& factors) {
+  return size_bytes(factors.shared->type) < size_bytes(row.shared) ||
+         size_bytes(factors.own->type) < size_bytes(row.own);
+}
 
 /// A factor where it is not the 0 of a padding.
 Expr unpadded_factor(const Expr& factor) {
@@ -56,22 +59,6 @@ Expr unpadded_factor(const Expr& factor) {
     return dsl::cast(cast->type, unpadded_factor(cast->a));
   const dsl::Select* guard = factor.as<dsl::Select>();
   return guard && dsl::is_zero_bytes(guard->b) ? guard->a : factor;
-}
-
-/// dot_speed() for one stage.
-double stage_dot_speed(const Target& target, const dsl::Stage& stage) {
-  double most = 1;
-  if (stage.combine != dsl::Combine::Sum) return most;
-  const Expr product = unpadded(stage.body);
-  for (const dsl::Axis& lanes : stage.axes)
-    for (const dsl::Axis& terms : stage.reduction) {
-      const auto factors = dot_factors(product, lanes.name, terms.name);
-      if (!factors) continue;
-      for (int64_t depth = 2; depth <= most_dot_depth; ++depth)
-        if (const DotInstruction* row = find_dot_instruction(target, *factors, stage.type, depth))
-          most = std::max(most, static_cast<double>(depth) / multiplications(*row));
-    }
-  return most;
 }
 
 const Loop* only_vector(const Block& body) {
@@ -82,6 +69,14 @@ const Loop* only_vector(const Block& body) {
 bool uses(const std::vector<Expr>& indices, const std::string& variable) {
   return std::any_of(indices.begin(), indices.end(),
                      [&](const Expr& index) { return dsl::uses_var(index, variable); });
+}
+
+/// True if the variable alone is one of the indices.
+bool is_index(const std::vector<Expr>& indices, const std::string& variable) {
+  return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+    const dsl::Var* var = index.as<dsl::Var>();
+    return var && var->name == variable;
+  });
 }
 
 /// Strips casts between integer types.
@@ -143,6 +138,23 @@ const DotInstruction* find_dot_instruction(const Target& target, const DotFactor
   return found == std::end(rows) ? nullptr : found;
 }
 
+std::vector<StageDot> dots_along(const Target& target, const dsl::Stage& stage,
+                                 const std::string& terms) {
+  std::vector<StageDot> dots;
+  if (stage.combine != dsl::Combine::Sum) return dots;
+  const Expr product = unpadded(stage.body);
+  for (const dsl::Axis& lanes : stage.axes) {
+    if (lanes.extent < 2) continue;
+    const auto factors = dot_factors(product, lanes.name, terms);
+    if (!factors) continue;
+    for (int64_t depth = most_dot_depth; depth > 1; --depth)
+      if (const DotInstruction* row = find_dot_instruction(target, *factors, stage.type, depth))
+        dots.push_back({row, lanes.name, factors->own->tensor,
+                        is_index(factors->shared->indices, terms), widens(*row, *factors)});
+  }
+  return dots;
+}
+
 Expr unpadded(const Expr& product) {
   const dsl::Binary* binary = product.as<dsl::Binary>();
   if (!binary || binary->op != dsl::BinaryOp::Mul) return product;
@@ -152,7 +164,9 @@ Expr unpadded(const Expr& product) {
 double dot_speed(const Target& target, const dsl::Compute& compute) {
   double most = 1;
   for (const dsl::Stage& stage : compute.stages)
-    most = std::max(most, stage_dot_speed(target, stage));
+    for (const dsl::Axis& terms : stage.reduction)
+      for (const StageDot& dot : dots_along(target, stage, terms.name))
+        most = std::max(most, dot.instruction->speed());
   return most;
 }
 

@@ -35,6 +35,11 @@ struct DotInstruction {
   bool accumulates;  ///< it adds to the accumulator as well; else that is an addition of its own
   /// Sums of pairs are 16 bits wide, which suffices for values of the second factor up to 127.
   bool by_pairs = false;
+
+  /// Vector instructions that multiply for one dot product.
+  int multiplications() const { return by_pairs ? 2 : 1; }
+  /// Terms of a sum that are added in the time of a multiply-add of a vector.
+  double speed() const { return static_cast<double>(depth) / multiplications(); }
 };
 
 /// The most products that a lane sums.
@@ -59,6 +64,21 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
 /// The instruction that computes products of these factors on the target; nullptr: there is none.
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth);
+
+/// A way to sum products of a stage by an instruction.
+struct StageDot {
+  const DotInstruction* instruction;
+  std::string lanes;  ///< the axis along which the lanes lie
+  std::string own;    ///< tensor of the factor that differs between lanes
+  /// The axis of the terms is the index of a dimension of the shared factor, as it is of a packed
+  /// own factor.
+  bool is_shared_along;
+  bool widens;  ///< elements of a factor are narrower than those that the instruction reads
+};
+/// The dot products of the stage whose terms lie along an axis of its reduction. The extents of the
+/// axes need not be multiples of what an instruction takes. Those of the most terms come first.
+std::vector<StageDot> dots_along(const Target& target, const dsl::Stage& stage,
+                                 const std::string& terms);
 
 /// The product of a sum where its factors are not the 0 of a padding.
 Expr unpadded(const Expr& product);

@@ -167,6 +167,15 @@ tl::unexpected<Error> located(Misreading misreading, std::string_view source) {
   return fail(misreading.error.code, std::move(message));
 }
 
+/// The steps of these kinds, with commas between them.
+template <typename... Kinds>
+std::string text_of(const std::vector<Step>& steps) {
+  std::vector<std::string> texts;
+  for (const Step& step : steps)
+    if ((std::holds_alternative<Kinds>(step) || ...)) texts.push_back(to_string(step));
+  return join(texts, ", ");
+}
+
 }  // namespace
 
 Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view text) {
@@ -182,11 +191,10 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
   return std::move(*schedule);
 }
 
-std::string algorithm_text(const std::vector<Step>& steps) {
-  std::vector<std::string> texts;
-  for (const Step& step : steps)
-    if (std::holds_alternative<Winograd>(step)) texts.push_back(to_string(step));
-  return join(texts, ", ");
+std::string algorithm_text(const std::vector<Step>& steps) { return text_of<Winograd>(steps); }
+
+std::string rewriting_text(const std::vector<Step>& steps) {
+  return text_of<Winograd, PackFactors>(steps);
 }
 
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source) {
@@ -200,13 +208,22 @@ std::string algorithm_text(std::string_view schedule) {
   return steps ? algorithm_text(*steps) : "";
 }
 
+std::string rewriting_text(std::string_view schedule) {
+  const auto steps = read_steps(schedule, "schedule");
+  return steps ? rewriting_text(*steps) : "";
+}
+
 std::string algorithm_name(std::string_view schedule) {
   std::vector<std::string> tiles;
+  bool is_packed = false;
   if (const auto steps = read_steps(schedule, "schedule"))
-    for (const Step& step : *steps)
+    for (const Step& step : *steps) {
       if (const auto* winograd = std::get_if<Winograd>(&step))
         tiles.push_back(std::to_string(winograd->tile));
-  return tiles.empty() ? "direct" : "winograd " + join(tiles, " x ");
+      is_packed = is_packed || std::holds_alternative<PackFactors>(step);
+    }
+  if (!tiles.empty()) return "winograd " + join(tiles, " x ");
+  return is_packed ? "packed" : "direct";
 }
 
 }  // namespace tw::schedules

@@ -110,6 +110,10 @@ class Schedule {
   Schedule winograd(std::string stage, std::string axis, int64_t tile) const {
     return then(Winograd{std::move(stage), std::move(axis), tile});
   }
+  Schedule pack_factors(std::string stage, std::string axis, int64_t multiple,
+                        std::string type = {}) const {
+    return then(PackFactors{std::move(stage), std::move(axis), multiple, std::move(type)});
+  }
   Schedule prefetch(std::string stage, std::string tensor, std::string loop, std::string at) const {
     return then(Prefetch{std::move(stage), std::move(tensor), std::move(loop), std::move(at)});
   }
@@ -157,7 +161,13 @@ Result<std::vector<Step>> read_steps(std::string_view text, std::string_view sou
 std::string algorithm_text(const std::vector<Step>& steps);
 /// The same for the text of a schedule; empty, too, for what is no schedule.
 std::string algorithm_text(std::string_view schedule);
-/// The algorithm of a schedule's text in few characters, for tables: "winograd 4 x 4", or "direct".
+/// The steps that rewrite the compute, as text: those of algorithm_text(), and those that pack its
+/// factors; empty where there are none. Spaces tell algorithms apart by it.
+std::string rewriting_text(const std::vector<Step>& steps);
+/// The same for the text of a schedule; empty, too, for what is no schedule.
+std::string rewriting_text(std::string_view schedule);
+/// The algorithm of a schedule's text in few characters, for tables: "winograd 4 x 4", "packed",
+/// or "direct".
 std::string algorithm_name(std::string_view schedule);
 
 }  // namespace tw::schedules

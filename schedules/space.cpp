@@ -178,9 +178,9 @@ Status Space::State::add(ComputePlan plan, const Problem& problem,
 }
 
 std::optional<size_t> Space::State::branch_of(const std::vector<Step>& steps) const {
-  const std::string wanted = algorithm_text(steps);
+  const std::string wanted = rewriting_text(steps);
   for (size_t i = 0; i < branches.size(); ++i)
-    if (algorithm_text(branches[i]->plan.prologue.steps()) == wanted) return i;
+    if (rewriting_text(branches[i]->plan.prologue.steps()) == wanted) return i;
   return std::nullopt;
 }
 
@@ -256,7 +256,8 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
     Result<ComputePlan> plan = plan_stages(problem, target, stop, &one);
     TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
     // An algorithm that cannot be planned or scheduled is left out: there are the others.
-    if (plan) (void)state->add(std::move(*plan), problem, strategies);
+    if (plan && (!one.needs_dots || has_dot_tiles(*plan)))
+      (void)state->add(std::move(*plan), problem, strategies);
   }
   return Space(std::move(state));
 }

@@ -9,6 +9,7 @@
 
 #include "dsl/selection.h"
 #include "schedules/affine.h"
+#include "schedules/dot_products.h"
 #include "schedules/nest.h"
 #include "schedules/prepared.h"
 #include "schedules/schedule.h"
@@ -529,19 +530,42 @@ bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes, bool
          stage.reduction.back().extent >= 16;
 }
 
-void plan_reduction(const StageNest& nest, const Target& target, const Fixed& fixed,
-                    StagePlan& plan) {
+/// True if a tile can have dot products with terms along the axis: an instruction fits its extent,
+/// and both factors can have neighbours along it side by side.
+bool has_dot_tiles(const Nest& nests, const Stage& stage, const Axis& terms, const Target& target,
+                   const std::vector<VectorAxis>& vector_axes) {
+  const std::vector<StageDot> dots = dots_along(target, stage, terms.name);
+  return std::any_of(dots.begin(), dots.end(), [&](const StageDot& dot) {
+    if (!dot.is_shared_along || terms.extent % dot.instruction->depth != 0) return false;
+    return std::any_of(vector_axes.begin(), vector_axes.end(), [&](const VectorAxis& vector) {
+      return vector.axis == dot.lanes && is_packed_along(nests, vector, dot.own);
+    });
+  });
+}
+
+/// Chooses the axis that is blocked: the longest one, of those along which tiles can have dot
+/// products if there are any, and none if all are short.
+void choose_blocked_reduction(const Nest& nests, const Stage& stage, const Target& target,
+                              StagePlan& plan) {
+  std::pair<bool, int64_t> best;
+  for (const Axis& axis : stage.reduction) {
+    if (axis.extent < least_blocked_extent) continue;
+    const std::pair rank(has_dot_tiles(nests, stage, axis, target, plan.vector_axes), axis.extent);
+    if (!plan.main_reduction.empty() && rank <= best) continue;
+    plan.main_reduction = axis.name;
+    plan.has_dots = rank.first;
+    best = rank;
+  }
+}
+
+void plan_reduction(const Nest& nests, const StageNest& nest, const Target& target,
+                    const Fixed& fixed, StagePlan& plan) {
   const Stage& stage = nest.stage;
   plan.vector_axes = vector_axes(nest, target, fixed);
   plan.reduces_rows = reduces_rows(stage, target, fixed);
   plan.prefers_lanes = prefers_lanes(stage, plan.vector_axes, plan.reduces_rows);
-  const auto longest =
-      std::max_element(stage.reduction.begin(), stage.reduction.end(),
-                       [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
-  if (longest != stage.reduction.end()) {
-    plan.lane_axis = stage.reduction.back().name;
-    if (longest->extent >= 4) plan.main_reduction = longest->name;
-  }
+  if (!stage.reduction.empty()) plan.lane_axis = stage.reduction.back().name;
+  choose_blocked_reduction(nests, stage, target, plan);
   for (const Axis& axis : stage.axes)
     if (axis.extent > 1) plan.tile_axes.push_back(axis.name);
   if (plan.tile_axes.size() > most_tile_axes)
@@ -606,11 +630,14 @@ std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   return last;
 }
 
-/// Tensors that live between stages.
-std::vector<std::string> scratch_tensors(const Nest& nests) {
+/// Tensors that live between stages. The tiles of a processor choose the layouts of what is
+/// prepared, as they do for constants.
+std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target) {
   std::vector<std::string> names;
-  for (const StageNest& nest : nests.stages)
+  for (const StageNest& nest : nests.stages) {
+    if (nest.prepared && !target.is_gpu()) continue;
     if (!nests.compute.is_output(nest.result())) names.push_back(nest.result());
+  }
   return names;
 }
 
@@ -643,6 +670,17 @@ std::map<std::string, int64_t> choosing_axes(const Expr& body) {
   return axes;
 }
 
+bool has_dot_tiles(const ComputePlan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const StagePlan& stage) { return stage.has_dots; });
+}
+
+bool is_packed_along(const Nest& nests, const VectorAxis& vector, const std::string& tensor) {
+  const dsl::Input* input = nests.compute.find_input(tensor);
+  return (input ? input->constant : is_kernel_argument(nests, tensor)) ||
+         std::find(vector.packed.begin(), vector.packed.end(), tensor) != vector.packed.end();
+}
+
 const Stage& ComputePlan::stage(const StagePlan& plan) const {
   return *compute.find_stage(plan.name);
 }
@@ -670,7 +708,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
   }
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
-  const Fixed fixed{plan.compute, scratch_tensors(nests), plan.layouts};
+  const Fixed fixed{plan.compute, scratch_tensors(nests, target), plan.layouts};
   const auto nested = rewritten ? nested_stages(nests) : std::map<std::string, std::string>();
   auto readers = reading_nests(nests, nested);
   for (size_t i = nests.stages.size(); i > 0; --i) {
@@ -694,7 +732,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target, co
     }
     stage.reduces = reduces(nest.stage);
     stage.scans = nest.stage.scan.has_value();
-    if (stage.reduces && !stage.scans) plan_reduction(nest, target, fixed, stage);
+    if (stage.reduces && !stage.scans) plan_reduction(nests, nest, target, fixed, stage);
     stage.selection = dsl::selection_of(nest.stage);
     stage.product = product_axes(nest.stage, stage.contiguous);
     stage.fused_axes = fused_axes(nest.stage, stage);

@@ -22,6 +22,8 @@
 namespace tw::schedules {
 
 inline constexpr size_t most_tile_axes = 4;
+/// The shortest reduction axis that is blocked.
+inline constexpr int64_t least_blocked_extent = 4;
 
 /// A possible vector axis, with the tensors that it requires to be packed. Neighbours along it are
 /// contiguous in the result, or a few elements apart where no contiguous axis fills a vector.
@@ -59,7 +61,8 @@ struct StagePlan {
   /// Neighbours among the tile axes that may be tiled as one fused loop, outermost first: at least
   /// two axes of one operand of a product, none of which is padded; or empty.
   std::vector<std::string> fused_axes;
-  std::string main_reduction;  ///< the longest reduction axis, blocked; may be empty
+  std::string main_reduction;  ///< the reduction axis that is blocked; may be empty
+  bool has_dots = false;       ///< tiles can have dot products along it
   std::string lane_axis;       ///< the last reduction axis
   /// The axes that data select in a gather or scatter, and the axes that their indices depend on.
   /// Empty for other stages.
@@ -92,6 +95,13 @@ struct ComputePlan {
 /// `rewritten`, which may be null, is what an algorithm makes of the problem's compute.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
                                 const StopToken& stop = {}, const Rewritten* rewritten = nullptr);
+
+/// True if tiles of some stage can have dot products along its blocked reduction.
+bool has_dot_tiles(const ComputePlan& plan);
+
+/// True if tiles along the vector axis have the tensor packed: it is constant, prepared, or one
+/// that the axis requires to be packed.
+bool is_packed_along(const Nest& nests, const VectorAxis& vector, const std::string& tensor);
 
 /// The index of the read's dimension along which its tensor is contiguous. Requires: it has
 /// indices.

@@ -166,6 +166,7 @@ class Parser {
     if (error_ || is_done()) return error_;
     return bad(at_, fmt::format("'{}' is left over", words_[at_]));
   }
+  bool is_done() const { return at_ == words_.size(); }
 
  private:
   static BadStep bad(size_t word, std::string what) {
@@ -174,7 +175,6 @@ class Parser {
   void note(size_t word, std::string what) {
     if (!error_) error_ = bad(word, std::move(what));
   }
-  bool is_done() const { return at_ == words_.size(); }
   void take_rest(std::vector<std::string>& values) {
     values.assign(words_.begin() + static_cast<ptrdiff_t>(at_), words_.end());
     at_ = words_.size();
@@ -195,7 +195,10 @@ template <typename S>
 tl::expected<Step, BadStep> parse_as(const std::vector<std::string>& words) {
   S step;
   Parser parser(words);
-  for_each_field<S>([&](const auto& field) { parser.parse(field.name, step.*field.member); });
+  for_each_field<S>([&](const auto& field) {
+    if (field.is_optional && parser.is_done()) return;
+    parser.parse(field.name, step.*field.member);
+  });
   if (auto bad = parser.error()) {
     bad->error.message =
         fmt::format("[{}] {}; write '{}'", S::name, bad->error.message, usage<S>());

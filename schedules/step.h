@@ -325,6 +325,22 @@ struct Winograd {
                       field("tile", &Winograd::tile));
   }
 };
+/// Packs the factors of a sum of products for an instruction that sums `multiple` of them: as
+/// copies `stage.tensor` with the dimension of a reduction axis last, rounded up to the multiple
+/// with zeros (TVM: pad_einsum), and with elements of `type`, if it is given. A factor that needs
+/// neither is not copied. The factors must be elements of two tensors, of each of which the axis is
+/// the index of a dimension as long as itself. Must precede any other step on the stage.
+struct PackFactors {
+  static constexpr std::string_view name = "pack_factors";
+  std::string stage, axis;
+  int64_t multiple = 2;
+  std::string type = {};
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &PackFactors::stage), field("axis", &PackFactors::axis),
+                      field("multiple", &PackFactors::multiple),
+                      optional("type", &PackFactors::type));
+  }
+};
 /// Requests the cache lines of `tensor` that the next iteration of `loop` reads, while this one
 /// runs: each iteration of `at`, a loop inside of it, requests an equal share of them (Halide:
 /// prefetch, which requests all of them at once). One iteration of `loop` must read a contiguous
@@ -380,6 +396,7 @@ struct SetLayout {
   X(Tensorize, tensorize)        \
   X(Rfactor, rfactor)            \
   X(Winograd, winograd)          \
+  X(PackFactors, pack_factors)   \
   X(Prefetch, prefetch)          \
   X(Prepare, prepare)            \
   X(SetLayout, set_layout)

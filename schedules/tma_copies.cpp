@@ -43,22 +43,22 @@ bool uses_any(const Expr& expr, const BoxLoops& loops) {
 // ---- affine forms ---------------------------------------------------------------------------
 
 /// x / k or x % k.
-struct Digit {
+struct IndexDigit {
   Expr x;
   int64_t k;
 };
-std::optional<Digit> as_digit(const Expr& expr, BinaryOp op) {
+std::optional<IndexDigit> as_digit(const Expr& expr, BinaryOp op) {
   const Binary* b = expr.as<Binary>();
   const auto k = b && b->op == op ? dsl::as_int(b->b) : std::nullopt;
-  return k && *k > 0 ? std::optional(Digit{b->a, *k}) : std::nullopt;
+  return k && *k > 0 ? std::optional(IndexDigit{b->a, *k}) : std::nullopt;
 }
 
 /// The expression as one quotient: x / 3 / 4 -> x / 12, x / 3 + y -> (x + y * 3) / 3, and both:
 /// x / 3 / 4 + y -> (x + y * 12) / 12.
-std::optional<Digit> as_quotient(const Expr& expr) {
+std::optional<IndexDigit> as_quotient(const Expr& expr) {
   if (const auto outer = as_digit(expr, BinaryOp::Div)) {
     const auto inner = as_quotient(outer->x);
-    return inner ? Digit{inner->x, inner->k * outer->k} : outer;
+    return inner ? IndexDigit{inner->x, inner->k * outer->k} : outer;
   }
   const Affine sum = to_affine(expr);
   for (const Affine::Term& term : sum.terms) {
@@ -67,9 +67,9 @@ std::optional<Digit> as_quotient(const Expr& expr) {
     Affine rest = sum, x = to_affine(inner->x);
     rest.add(term.atom, -1);
     x.add(rest, inner->k);
-    const Digit whole{to_expr(x), inner->k};
+    const IndexDigit whole{to_expr(x), inner->k};
     const auto nested = as_quotient(whole.x);
-    return nested ? Digit{nested->x, nested->k * whole.k} : whole;
+    return nested ? IndexDigit{nested->x, nested->k * whole.k} : whole;
   }
   return std::nullopt;
 }
@@ -90,7 +90,7 @@ bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   for (const Affine::Term& low : affine.terms) {
     const auto last = as_digit(low.atom, BinaryOp::Mod);
     if (!last) continue;
-    const Digit number = as_quotient(last->x).value_or(Digit{last->x, 1});
+    const IndexDigit number = as_quotient(last->x).value_or(IndexDigit{last->x, 1});
     for (const Affine::Term& high : affine.terms) {
       if (high.coefficient != low.coefficient * last->k) continue;
       if (loops && !uses_any(low.atom, *loops) && !uses_any(high.atom, *loops)) continue;
@@ -176,7 +176,7 @@ class AffineForms {
     const auto remainder = as_digit(atom, BinaryOp::Mod);
     const auto quotient = remainder ? std::nullopt : as_quotient(atom);
     if (!quotient && !remainder) return std::nullopt;
-    const Digit digit = quotient ? *quotient : *remainder;
+    const IndexDigit digit = quotient ? *quotient : *remainder;
     auto inside = split(to_affine(digit.x));
     if (!inside) return std::nullopt;
     int64_t divisor = std::gcd(digit.k, inside->rest.constant);

@@ -30,7 +30,7 @@ std::string kind_of(const ModelFile& model, const ModelStep& step) {
   const runtime::KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
   const std::string operation = kernel.workload.substr(0, kernel.workload.find(' '));
-  const std::string algorithm = schedules::algorithm_text(kernel.schedule);
+  const std::string algorithm = schedules::rewriting_text(kernel.schedule);
   if (algorithm.empty()) return operation;
   return fmt::format("{} ({})", operation, algorithm.substr(0, algorithm.find(' ')));
 }

@@ -15,12 +15,15 @@
 namespace tw::tuner {
 
 double most_error_of_kernels(const graph::Graph& graph, const Target& target) {
-  std::map<std::string, bool> has_others;  // by the key of a workload
+  std::map<std::string, bool> rounds_more;  // by the key of a workload
   uint64_t count = 0;
   for (const graph::Operator& op : graph.operators) {
     if (graph::is_reshape(op) || op.workload.accuracy != dsl::Accuracy::Fast) continue;
-    const auto [known, is_new] = has_others.try_emplace(op.workload.key());
-    if (is_new) known->second = !schedules::apply_algorithms(op.workload.compute, target).empty();
+    const auto [known, is_new] = rounds_more.try_emplace(op.workload.key());
+    if (is_new)
+      known->second =
+          std::ranges::any_of(schedules::apply_algorithms(op.workload.compute, target),
+                              [](const auto& other) { return other.expected_error > 0; });
     if (known->second) ++count;
   }
   if (count == 0) return std::numeric_limits<double>::infinity();

@@ -158,9 +158,11 @@ class Predictor {
     evolve(space, effort, changes, ranking);
     TW_RETURN_IF_ERROR(check_not_stopped(stop_, "network"));
     Point best = ranking.best().value_or(first);
-    // Points of other algorithms have some nine stages, which are slow to lower, and have descended
-    // from seeds.
-    if (precision == Precision::Full && space.algorithm_of(best) == 0) {
+    // Points of algorithms with more stages are slow to lower, and have descended from seeds.
+    constexpr size_t most_stages = 2;
+    const size_t algorithm = space.algorithm_of(best);
+    const bool is_small = algorithm == 0 || space.stages(algorithm) <= most_stages;
+    if (precision == Precision::Full && is_small) {
       TW_TRY(best, descend(space, {best}, score, {}, changes, stop_));
     }
     return space.schedule(best).to_string();

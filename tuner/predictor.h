@@ -3,10 +3,10 @@
 // Predictions for the kernels of networks: for each of many workloads, which are mostly one compute
 // in several layouts, the schedule that the analytic model prefers, and its time.
 //
-// Points of algorithms other than the direct one have several stages, take five times as long to
-// lower as direct ones, and few of them are good. Those stages depend little on the layouts of
-// inputs and outputs, so that good points are looked for once a compute, with all arrays row-major.
-// Predictions under other layouts begin with these, and look at changes of them.
+// Points of algorithms other than the direct one have several stages, those of Winograd's take five
+// times as long to lower as direct ones, and few of them are good. Those stages depend little on
+// the layouts of inputs and outputs, so that good points are looked for once a compute, with all
+// arrays row-major. Predictions under other layouts begin with these, and look at changes of them.
 
 #include <functional>
 #include <limits>

@@ -41,7 +41,7 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
 /// algorithm, or there is none.
 bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
   return !kernel.predicted_algorithm ||
-         schedules::algorithm_text(schedule) == kernel.predicted_algorithm;
+         schedules::rewriting_text(schedule) == kernel.predicted_algorithm;
 }
 
 void take_schedule(KernelChoice& kernel, const db::Record& record) {
@@ -81,7 +81,7 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision
   kernel.is_rough = precision == Precision::Rough;
   kernel.predicted_ns = predicted.analytic_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
-  kernel.predicted_algorithm = schedules::algorithm_text(predicted.schedule);
+  kernel.predicted_algorithm = schedules::rewriting_text(predicted.schedule);
 }
 
 /// The states of the caches whose records are used for a network in `state`, its own first.

@@ -49,7 +49,7 @@ struct KernelChoice {
   double measured_ns = 0;   ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
-  /// schedules::algorithm_text() of the schedule that was predicted; nullopt: none was.
+  /// schedules::rewriting_text() of the schedule that was predicted; nullopt: none was.
   std::optional<std::string> predicted_algorithm = {};
   /// The error of the schedule where it was verified, relative to the largest element of the
   /// result.

@@ -203,7 +203,7 @@ bool has_fresh_loops(const Nest& nest, const StageNest& stage) {
 }
 
 bool is_fresh(const Nest& nest, const StageNest& stage) {
-  return !stage.epilogue && has_fresh_loops(nest, stage);
+  return !stage.epilogue && !stage.prepared && has_fresh_loops(nest, stage);
 }
 
 std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& stage,

@@ -82,12 +82,8 @@ bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, cons
   const Expr product = unpadded(stage.body);  // loops within the image have no guard
   const auto factors = dot_factors(product, vector.axis, stage_plan.main_reduction);
   if (!factors) return false;
-  const std::string& own = factors->own->tensor;
-  const dsl::Input* input = plan.compute.find_input(own);
-  const bool is_packed =
-      (input && input->constant) ||
-      std::find(vector.packed.begin(), vector.packed.end(), own) != vector.packed.end();
-  return is_packed && extent_of(stage, stage_plan.main_reduction) % depth == 0 &&
+  return is_packed_along(plan.prologue.nest(), vector, factors->own->tensor) &&
+         extent_of(stage, stage_plan.main_reduction) % depth == 0 &&
          find_dot_instruction(plan.target, *factors, stage.type, depth);
 }
 

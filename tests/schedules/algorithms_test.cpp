@@ -51,10 +51,13 @@ TEST(Algorithms, AreOfferedWhereTheAccuracyClassAllowsThemAndProductsOutnumberTr
         "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 stride=2 f32 fast",
         "conv2d n=1 c=32 h=14 w=14 k=32 r=1 s=1 f32 fast",
         "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 groups=32 f32 fast",
-        "conv2d n=1 c=3 h=14 w=14 k=32 r=3 s=3 pad=1 f32 fast",
-        "conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 i8 fast", "dense m=64 n=64 k=64 f32 fast"})
+        "conv2d n=1 c=3 h=14 w=14 k=32 r=3 s=3 pad=1 f32 fast", "dense m=64 n=64 k=64 f32 fast"})
     EXPECT_EQ(algorithms_of(space_for(workload)), Names{"direct"}) << workload;
   EXPECT_EQ(algorithms_of(space_for(conv, "cuda:sm_90a")), Names{"direct"});
+  EXPECT_EQ(algorithms_of(space_for("conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 i8 fast")),
+            (Names{"direct", "packed_dot"}));
+  EXPECT_EQ(algorithms_of(space_for("conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 i16 fast")),
+            Names{"direct"});
 }
 
 TEST(Algorithms, ThoseThatAreExpectedToBeTooInexactAreLeftOut) {

@@ -56,6 +56,8 @@ TEST(DotInstructions, DependOnTypesAndTargets) {
   EXPECT_EQ(instruction(zen4, Int8, Int8, 4), "");
   EXPECT_EQ(instruction(zen4, Int8, Int8, 2), "vpdpwssd");
   EXPECT_EQ(instruction("arm-64-linux-asimddp", Int8, Int8, 4), "sdot");
+  EXPECT_EQ(instruction("arm-64-linux-asimddp", UInt8, UInt8, 4), "udot");
+  EXPECT_EQ(instruction("arm-64-linux-asimddp", UInt8, Int8, 4), "");
   EXPECT_EQ(instruction("arm-64-linux", Int8, Int8, 4), "");
   EXPECT_EQ(instruction("x86-64-v3", Float32, Float32, 2), "");
 }

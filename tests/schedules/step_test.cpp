@@ -40,6 +40,8 @@ const std::vector<std::string>& lines() {
                                                  "rfactor out j 8",
                                                  "rfactor c k 4 blocks",
                                                  "winograd out x 4",
+                                                 "pack_factors out c 4",
+                                                 "pack_factors out c 4 i16",
                                                  "prefetch out w k.0 c.1",
                                                  "prepare out.u",
                                                  "set_layout w OIHW16i32o"};

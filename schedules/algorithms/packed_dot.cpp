@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs the factors of sums for dot products: pads axes, as the three channels of an image to four,
+// and widens elements once that each product would widen.
+
+#include <algorithm>
+#include <limits>
+
+#include "base/integer.h"
+#include "schedules/algorithms.h"
+#include "schedules/dot_products.h"
+#include "schedules/nest.h"
+#include "schedules/prepared.h"
+#include "schedules/stage_plan.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::Axis;
+using dsl::Compute;
+using dsl::Stage;
+
+// The largest share of the time of the products as they are that packed ones may take. The copies
+// take time, too.
+constexpr double most_time = 0.75;
+// The time of products that widen their factors, relative to others: layers of u8 and i8 with
+// `vpmaddwd` ran at 1.13 times the f32 peak of a Zen 4 limited to AVX2, where twice the peak is
+// possible.
+constexpr double time_of_widening = 2 / 1.13;
+// The least number of products for each element that is copied. A product of one row has one for
+// each weight, and reads wider weights at the speed of memory.
+constexpr double least_packed_products = 8;
+
+/// The time of the products along an axis by a dot product, in multiply-adds of vectors for each
+/// term of the axis.
+double time_of(const Axis& axis, const DotInstruction& dot) {
+  const double terms = static_cast<double>(round_up(axis.extent, dot.depth));
+  return terms / static_cast<double>(axis.extent) / dot.speed();
+}
+
+bool fits(const Axis& axis, const StageDot& dot) {
+  return axis.extent % dot.instruction->depth == 0;
+}
+
+/// True if the axis is blocked when it is as long as the dot product asks.
+bool is_blocked(const Axis& axis, const StageDot& dot) {
+  return round_up(axis.extent, dot.instruction->depth) >= least_blocked_extent;
+}
+
+/// The least time of the products of the stage as they are.
+double time_as_it_is(const Stage& stage, const Target& target) {
+  double least = 1;
+  for (const Axis& axis : stage.reduction)
+    for (const StageDot& dot : dots_along(target, stage, axis.name))
+      if (fits(axis, dot) && is_blocked(axis, dot) && dot.is_shared_along)
+        least =
+            std::min(least, time_of(axis, *dot.instruction) * (dot.widens ? time_of_widening : 1));
+  return least;
+}
+
+/// True if the tensor is not copied, or has enough products for each element of the copy.
+bool pays(const Schedule& schedule, const Stage& stage, const std::string& tensor) {
+  const Stage* copy = schedule.nest().compute.find_stage(stage.name + "." + tensor);
+  return !copy ||
+         dsl::evaluations_of(stage) >= least_packed_products * dsl::elements_of(copy->shape());
+}
+
+/// True if the factor that differs between lanes is constant, or a copy that can be prepared.
+bool can_be_packed(const Schedule& schedule, const Stage& stage, const std::string& own) {
+  const dsl::Input* input = schedule.compute().find_input(own);
+  const std::string copy = stage.name + "." + own;
+  if (!schedule.nest().find(copy)) return input && input->constant;
+  const Schedule prepared = schedule.nest().find(own) ? schedule.prepare(own) : schedule;
+  return !prepared.error() && can_be_prepared(prepared.nest(), *prepared.nest().find(copy));
+}
+
+/// The schedule with the step on a stage; nullopt where it is illegal, or gives no dot products.
+std::optional<Schedule> packed(const Schedule& schedule, const Stage& stage, const Axis& axis,
+                               const StageDot& dot) {
+  const DotInstruction& row = *dot.instruction;
+  Schedule next = schedule.pack_factors(stage.name, axis.name, row.depth,
+                                        dot.widens ? std::string(to_string(row.own)) : "");
+  if (next.error() || !can_be_packed(next, stage, dot.own)) return std::nullopt;
+  bool all_pay = true;
+  for_each_read(stage.body, [&](const dsl::Read& read) {
+    all_pay = all_pay && pays(next, stage, read.tensor);
+  });
+  return all_pay ? std::optional(std::move(next)) : std::nullopt;
+}
+
+/// The schedule with the step that makes the products of the stage fastest, if it pays.
+std::optional<Schedule> packed(const Schedule& schedule, const Stage& stage, const Target& target) {
+  double least = std::numeric_limits<double>::infinity();
+  std::optional<Schedule> best;
+  for (const Axis& axis : stage.reduction)
+    for (const StageDot& dot : dots_along(target, stage, axis.name)) {
+      const double time = time_of(axis, *dot.instruction);
+      const bool needs_packing = dot.widens || !fits(axis, dot);
+      if (!needs_packing || !is_blocked(axis, dot) || time >= least) continue;
+      auto next = packed(schedule, stage, axis, dot);
+      if (!next) continue;
+      best = std::move(next);
+      least = time;
+    }
+  return least <= most_time * time_as_it_is(stage, target) ? best : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Rewritten> packed_dot(const Compute& compute, const Target& target) {
+  if (target.is_gpu()) return std::nullopt;
+  Schedule schedule(compute);
+  for (const Stage& stage : compute.stages)
+    if (auto next = packed(schedule, stage, target)) schedule = *std::move(next);
+  if (schedule.steps().empty()) return std::nullopt;
+  return Rewritten{.schedule = std::move(schedule), .needs_dots = true};
+}
+
+}  // namespace tw::schedules
