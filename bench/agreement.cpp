@@ -17,9 +17,10 @@ namespace {
 
 /// Criterion by which two values count as equal.
 struct Measure {
-  double scale = 1;      ///< largest absolute output
-  double tolerance = 0;  ///< relative to `scale`
-  bool rounded = false;  ///< integers that are rounded from floats
+  double scale = 1;         ///< largest absolute output
+  double tolerance = 0;     ///< relative to `scale`
+  bool rounded = false;     ///< integers that are rounded from floats
+  double own_rounding = 0;  ///< error, relative to `scale`, that the peer's own rounding may add
 
   double error(double got, double expected) const {
     if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
@@ -70,8 +71,9 @@ Status check_samples(dsl::RoundingAnalysis& definition, const std::string& name,
   }
   if (agreement.ours > measure.allowed())
     return disagreement(name, "our kernel is wrong", agreement.ours, measure.allowed());
-  if (agreement.peer > measure.allowed())
-    return disagreement(name, "the peer is wrong", agreement.peer, measure.allowed());
+  const double allowed = measure.allowed() + measure.own_rounding;
+  if (agreement.peer > allowed)
+    return disagreement(name, "the peer is wrong", agreement.peer, allowed);
   return {};
 }
 
@@ -83,7 +85,8 @@ Status check_all(const std::string& name, const dsl::Array& ours, const dsl::Arr
     if (error > 0) ++differing;
     agreement.apart = std::max(agreement.apart, error);
   }
-  const double allowed = measure.rounded ? measure.allowed() : 2 * measure.allowed();
+  const double both = measure.rounded ? measure.allowed() : 2 * measure.allowed();
+  const double allowed = both + measure.own_rounding;
   if (agreement.apart > allowed)
     return disagreement(name, "our kernel and the peer differ", agreement.apart, allowed);
   if (measure.rounded && differing > 1 + ours.size() / 10'000)
@@ -97,7 +100,7 @@ Status check_all(const std::string& name, const dsl::Array& ours, const dsl::Arr
 
 Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arrays& inputs,
                                   const dsl::Arrays& ours, const dsl::Arrays& peer, int samples,
-                                  uint64_t seed) {
+                                  uint64_t seed, double own_rounding) {
   Agreement agreement;
   Random random(seed);
   TW_TRY(auto definition, dsl::RoundingAnalysis::make(workload.compute, inputs));
@@ -111,6 +114,7 @@ Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arra
                               "timed",
                               name));
     Measure measure = measure_of(workload, theirs->second);
+    measure.own_rounding = own_rounding;
     TW_RETURN_IF_ERROR(check_samples(definition, name, workload.compute.shape_of(name),
                                      mine->second, theirs->second, measure, samples, random,
                                      agreement));

@@ -19,9 +19,10 @@ struct Agreement {
 /// Compares `samples` random elements of each output with the interpreter, which computes in f64,
 /// and all elements of the two contenders with each other. Fails with Invalid, naming the output
 /// and the contender that is wrong, for errors beyond the tolerance of the workload's accuracy
-/// class. Integers that are rounded from floats may differ by one in one of ten thousand elements.
+/// class, to which `own_rounding` is added for the peer (Contender::own_rounding). Integers that
+/// are rounded from floats may differ by one in one of ten thousand elements.
 Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arrays& inputs,
                                   const dsl::Arrays& ours, const dsl::Arrays& peer, int samples,
-                                  uint64_t seed);
+                                  uint64_t seed, double own_rounding = 0);
 
 }  // namespace tw::bench

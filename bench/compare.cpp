@@ -48,7 +48,8 @@ Result<Agreement> check_form(const Item& item, const dsl::Arrays& inputs, const 
                              Contender& form, const CompareOptions& options) {
   TW_RETURN_IF_ERROR(form.run(0));
   TW_TRY(const dsl::Arrays theirs, form.outputs());
-  return check_agreement(item.workload, inputs, mine, theirs, options.samples, options.seed);
+  return check_agreement(item.workload, inputs, mine, theirs, options.samples, options.seed,
+                         form.own_rounding());
 }
 
 /// Removes forms with wrong results.

@@ -46,6 +46,9 @@ class Contender {
   /// Time in ns of a call that computes next to nothing, which every call of this contender takes
   /// besides its kernel. 0: unknown and small.
   virtual double empty_call_ns() const { return 0; }
+  /// The error, relative to the largest output, that roundings of the library's own may add on
+  /// random data, as of scales in f16. 0: it rounds as the definition does.
+  virtual double own_rounding() const { return 0; }
   /// Outputs of the last run by name, as logical row-major arrays.
   virtual Result<dsl::Arrays> outputs() = 0;
   /// Layouts and implementation, for people.

@@ -76,9 +76,9 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"model", Text{&f.model},
        "of --ablation: ONNX files or standing models, separated by commas: resnet50,vgg16"},
       {"dim", Texts{&f.dimensions}, "of --model: NAME=VALUE of a symbolic dimension, batch=1"},
-      {"peer", Choice{&f.peer, {"onednn", "halide", "cublas", "cudnn"}},
-       "what to compare with: halide for expressions; of GPUs cublas for products, cudnn for "
-       "convolutions"},
+      {"peer", Choice{&f.peer, {"onednn", "halide", "ggml", "cublas", "cudnn"}},
+       "what to compare with: halide for expressions, ggml for weights of few bits; of GPUs cublas "
+       "for products, cudnn for convolutions"},
       {"target", Text{&f.target}, "host, or a GPU of this machine: cuda, cuda:sm_90a"},
       {"batch", Text{&f.batch}, "images of a suite's convolutions: 1,32,128"},
       {"dtype", Choice{&f.dtype, {"f32", "f16", "bf16"}}, "of a suite's arrays"},

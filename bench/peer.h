@@ -34,6 +34,7 @@ struct Peer {
 
 Peer onednn_peer();
 Peer halide_peer();
+Peer ggml_peer();
 
 /// cuBLAS as a peer. Fails with Environment if the library is neither in the directories nor in the
 /// loader's search path.

@@ -29,10 +29,20 @@ Result<Peer> find_on_processor(std::string_view name) {
     return built_without(name, "Halide", "requirements.txt");
 #endif
   }
-  return fail(ErrorCode::Usage,
-              fmt::format("[bench] --peer '{}': expected onednn or halide; cublas and cudnn run "
-                          "on GPUs, --target cuda",
-                          name));
+  if (name == "ggml") {
+#ifdef TW_GGML_PEER
+    return ggml_peer();
+#else
+    return fail(ErrorCode::Environment,
+                "[bench] --peer ggml: built without GGML; configure with -DTW_GGML=<site-packages "
+                "with llama-cpp-python> and build again");
+#endif
+  }
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[bench] --peer '{}': expected onednn, halide or ggml; cublas and cudnn run "
+                  "on GPUs, --target cuda",
+                  name));
 }
 
 }  // namespace

@@ -55,6 +55,20 @@ TEST(Agreement, OneWrongElementIsFound) {
   EXPECT_FALSE(check_agreement(c.workload, c.inputs, c.exact, wrong, 5, 1));
 }
 
+TEST(Agreement, AllowsThePeerItsOwnRounding) {
+  const Case c = make_case(product);
+  dsl::Arrays rounded = c.exact;
+  double largest = 0;
+  for (int64_t i = 0; i < rounded.at("c").size(); ++i)
+    largest = std::max(largest, std::abs(c.exact.at("c").get_float(i)));
+  rounded.at("c").set_float(200, rounded.at("c").get_float(200) + 5e-4 * largest);
+  EXPECT_FALSE(check_agreement(c.workload, c.inputs, c.exact, rounded, 400, 1));
+  EXPECT_TRUE(check_agreement(c.workload, c.inputs, c.exact, rounded, 400, 1, 1e-3));
+  EXPECT_FALSE(check_agreement(c.workload, c.inputs, c.exact, rounded, 400, 1, 1e-4));
+  // Ours rounds as the definition does.
+  EXPECT_FALSE(check_agreement(c.workload, c.inputs, rounded, c.exact, 400, 1, 1e-3));
+}
+
 // If both sides are wrong in the same way, the comparison with the interpreter shows it.
 TEST(Agreement, SamplesAreComparedWithTheInterpreter) {
   const Case c = make_case(product);
