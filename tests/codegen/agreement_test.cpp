@@ -176,6 +176,24 @@ TEST(Agreement, DotProductsOfDigitsAreInstructions) {
       Not(HasSubstr("vpmaddubsw")));
 }
 
+TEST(Agreement, DotProductsRunOnArm) {
+  for (const Program& program : {dot_products(Int8, Int8, 4, 8), dot_products(UInt8, UInt8, 4, 8),
+                                 dot_products(Int8, UInt8, 4, 8, digit_at(4, 4))})
+    for (const Storage& inputs : {integer_inputs(program, 1), extreme_inputs(program)}) {
+      Storage expected = inputs;
+      ASSERT_TRUE(schedules::evaluate(program, expected));
+      const auto actual = run_arm(program, inputs, "arm-64-linux-asimddp");
+      if (!actual && actual.error().message.find("cannot be started") != std::string::npos)
+        GTEST_SKIP() << "[SKIP] " << actual.error().message;
+      ASSERT_TRUE(actual) << actual.error().message;
+      EXPECT_EQ(difference(program, expected, *actual, 0, 0), "");
+    }
+  EXPECT_THAT(instructions_of(dot_products(Int8, Int8, 4, 8), "arm-64-linux-asimddp"),
+              testing::HasSubstr("sdot"));
+  EXPECT_THAT(instructions_of(dot_products(UInt8, UInt8, 4, 8), "arm-64-linux-asimddp"),
+              testing::HasSubstr("udot"));
+}
+
 TEST(Agreement, GuardedTails) {
   for (const int64_t n : {1, 15, 16, 17, 37}) {
     const Program program = guarded_tail(n);

@@ -147,9 +147,12 @@ Result<Storage> run_c(const Program& program, const Storage& given) {
   return read_outputs(program, path("out"));
 }
 
-Result<Storage> run_arm(const Program& program, const Storage& given) {
-  TW_TRY(const Storage inputs, with_prepared(program, given, run_arm));
-  TW_TRY(const Target target, parse_target("arm-64-linux"));
+Result<Storage> run_arm(const Program& program, const Storage& given, const std::string& name) {
+  TW_TRY(const Storage inputs,
+         with_prepared(program, given, [&](const Program& preparation, const Storage& constants) {
+           return run_arm(preparation, constants, name);
+         }));
+  TW_TRY(const Target target, parse_target(name));
   const NamedProgram named{"k", &program};
   TW_TRY(const CompiledObjects compiled, compile_cpu({&named, 1}, target));
   TW_RETURN_IF_ERROR(compiled.programs[0]);
@@ -167,7 +170,8 @@ Result<Storage> run_arm(const Program& program, const Storage& given) {
                                                60'000'000'000));
   write_inputs(program, inputs, path("in"));
   TW_TRY(const std::string ran,
-         run_command({"qemu-aarch64", path("k"), path("in"), path("out")}, 60'000'000'000));
+         run_command({"qemu-aarch64", "-cpu", "max", path("k"), path("in"), path("out")},
+                     60'000'000'000));
   return read_outputs(program, path("out"));
 }
 

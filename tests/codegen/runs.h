@@ -30,9 +30,10 @@ Result<Storage> run_object(const Program& program, const Storage& inputs,
 /// This machine, and what is below it: without AVX-512, without AVX.
 std::vector<Target> runnable_targets();
 
-/// The object for AArch64, linked statically by the cross compiler and run by qemu-aarch64.
-/// Environment: one of these is missing.
-Result<Storage> run_arm(const Program& program, const Storage& inputs);
+/// The object for a target with AArch64, linked statically by the cross compiler and run by
+/// qemu-aarch64, which has all of its extensions. Environment: one of these is missing.
+Result<Storage> run_arm(const Program& program, const Storage& inputs,
+                        const std::string& target = "arm-64-linux");
 
 /// Every output element of `actual` differs by at most relative * |expected| + absolute; the first
 /// that does not is described, else "".
