@@ -167,7 +167,12 @@ class Tuning(unittest.TestCase):
             tw.Store(self.database).query(status="zz")
 
     def test_an_interrupt_returns_the_best_so_far(self):
-        threading.Timer(3, lambda: signal.raise_signal(signal.SIGINT)).start()
+        def interrupt_after_a_record():
+            while not self.database.exists() or not tw.Store(self.database).query(status="ok"):
+                time.sleep(0.1)
+            signal.raise_signal(signal.SIGINT)
+
+        threading.Thread(target=interrupt_after_a_record).start()
         begun = time.monotonic()
         tuned = tw.tune(tw.make_workload("dense", m=512, n=512, k=512), db=self.database, budget=500,
                         effort="full")
