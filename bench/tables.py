@@ -45,6 +45,7 @@ MACHINES = {
 REMARKS = {
     "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
     "resnet50_conv_again": "the kernels of the first row, timed again by another process",
+    "resnet50_qlinear_again": "tuned anew from an empty database",
     "resnet50_conv_bf16_again": "from the database of the run of 6 s",
     "network_pruned_1x16_again": "the same from an empty database again",
     "zen5_2_cores/network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
@@ -62,7 +63,7 @@ NETWORKS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "vgg16": "VGG-16",
 APART = ("pruned_1x16", "pruned_4x4")
 STATES = {"hot": "", "cold": "weights from memory",
           "network": "as in a network: weights and outputs in memory, inputs just written"}
-PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "cublas": "cuBLAS", "cudnn": "cuDNN",
+PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "ggml": "GGML of llama.cpp", "cublas": "cuBLAS", "cudnn": "cuDNN",
          "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "pytorch": "PyTorch"}
 
 
@@ -214,7 +215,8 @@ def machines(documents):
 
 # ---- kernels ------------------------------------------------------------------------------------
 
-KERNEL_SUITES = ("resnet50_conv", "vgg16_conv", "inception_conv", "odd_conv", "gemm", "expressions")
+KERNEL_SUITES = ("resnet50_conv", "resnet50_qlinear", "vgg16_conv", "inception_conv", "odd_conv", "gemm",
+                 "few_bits", "expressions")
 
 
 def kernel_documents(documents):
