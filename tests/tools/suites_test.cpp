@@ -71,6 +71,8 @@ TEST(Suites, AreTheTablesWithTheirFirstLines) {
                                                  {"resnet50_conv", 23},
                                                  {"resnet50_qlinear", 23},
                                                  {"vgg16_conv", 9}}));
+  EXPECT_EQ(suites()[1].name, "gemm");
+  EXPECT_EQ(suites()[1].summary, "matrix products: square, skinny, of transformers, with a vector");
   EXPECT_EQ(suites().back().summary, "the 9 distinct convolutions of VGG-16: 3x3, stride 1");
 }
 
