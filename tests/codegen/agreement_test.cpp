@@ -158,6 +158,14 @@ TEST(Agreement, DotProductsAreInstructions) {
   EXPECT_THAT(instructions("x86-64-v3", BFloat16, BFloat16, 2), HasSubstr("vfmadd"));
 }
 
+TEST(Agreement, DotProductsOfSapphireRapidsAreInstructions) {
+  using testing::HasSubstr;
+  const std::string target = "x86-64-linux-" + join(*features_of_isa("amx"), "-");
+  EXPECT_THAT(instructions_of(dot_products(UInt8, Int8, 4, 16), target), HasSubstr("vpdpbusd"));
+  EXPECT_THAT(instructions_of(dot_products(BFloat16, BFloat16, 2, 16), target),
+              HasSubstr("vdpbf16ps"));
+}
+
 TEST(Agreement, DotProductsOfDigitsAreInstructions) {
   using testing::HasSubstr, testing::Not;
   const Program program = dot_products(Int8, UInt8, 4, 8, digit_at(4, 4));
