@@ -21,6 +21,7 @@ namespace {
 struct Ports {
   int vector_bytes;
   double fma, loads, stores;
+  double word_dots = 0, bf16_dots = 0;  // 0: as many as multiply-adds
 };
 
 /// Models of a processor family, first to last.
@@ -45,9 +46,10 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 // Ports, latencies and widths: uops.info, Agner Fog's "The microarchitecture of Intel, AMD and VIA
 // CPUs" and "Instruction tables", AMD's software optimization guides for families 17h, 19h and 1Ah,
 // Intel's optimization reference manual, Arm's software optimization guides of Neoverse N1 and V1.
-// SSE has no multiply-add: of 16 bytes on x86-64 it is a multiplication and an addition. Zen 4, and
-// the Zen 5 of laptops, execute an operation of 512 bits as two halves; the Zen 5 of servers and
-// desktops has paths of 512 bits throughout.
+// SSE has no multiply-add: of 16 bytes on x86-64 it is a multiplication and an addition. Zen 2 and
+// Haswell multiply integers on one port. `vdpbf16ps` takes two cycles of an Intel core, as measured
+// on a Granite Rapids. Zen 4, and the Zen 5 of laptops, execute an operation of 512 bits as two
+// halves; the Zen 5 of servers and desktops has paths of 512 bits throughout.
 //
 // Bytes per cycle are what one core sustains by reading. L2 is about 0.85 of the width of its bus
 // (32 bytes of Zen 2 to 4 and Neoverse N1, 64 of the others), as Chips and Cheese measure it; L3
@@ -59,7 +61,7 @@ const std::vector<CpuRow>& cpu_rows() {
   // clang-format off
   static const std::vector<CpuRow> rows = {
       {"Zen 2", amd, 23, {{0x30, 0xff}}, 3.3, 5, 8, 6,
-       {{32, 2, 2, 1}, {16, 2, 2, 1}},
+       {{32, 2, 2, 1, 1}, {16, 2, 2, 1, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {512 * KiB, 8, 64, 1, 27}, {16 * MiB, 16, 64, 4, 17}}}, 6.5, 6},
       {"Zen 3", amd, 25, {{0x00, 0x0f}, {0x20, 0x5f}}, 3.5, 4, 8, 6,
        {{32, 2, 2, 1}, {16, 2, 2, 1}},
@@ -74,22 +76,22 @@ const std::vector<CpuRow>& cpu_rows() {
        {{64, 1, 1, 0.5}, {32, 2, 2, 1}, {16, 2, 2, 1}},
        {{{48 * KiB, 12, 64, 1, 64}, {1 * MiB, 16, 64, 1, 54}, {16 * MiB, 16, 64, 4, 24}}}, 9, 2},
       {"Haswell", intel, 6, {{0x3c, 0x3d}, {0x3f, 0x3f}, {0x45, 0x47}, {0x4f, 0x4f}, {0x56, 0x56}}, 2.9, 5, 7, 4,
-       {{32, 2, 2, 1}, {16, 1, 2, 1}},
+       {{32, 2, 2, 1, 1}, {16, 1, 2, 1, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {256 * KiB, 8, 64, 1, 40}, {30 * MiB, 20, 64, 12, 12}}}, 4, 5},
       {"Skylake", intel, 6, {{0x4e, 0x4e}, {0x5e, 0x5e}, {0x8e, 0x8e}, {0x9e, 0x9e}, {0xa5, 0xa6}}, 4.0, 4, 7, 4,
-       {{32, 2, 2, 1}, {16, 1, 2, 1}},
+       {{32, 2, 2, 1}, {16, 1, 2, 1, 2}},
        {{{32 * KiB, 8, 64, 1, 64}, {256 * KiB, 4, 64, 1, 48}, {8 * MiB, 16, 64, 4, 20}}}, 6, 1.5},
       {"Skylake-X", intel, 6, {{0x55, 0x55}}, 3.0, 4, 7, 4,
-       {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1}},
+       {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1, 2}},
        {{{32 * KiB, 8, 64, 1, 128}, {1 * MiB, 16, 64, 1, 52}, {33 * MiB, 11, 64, 24, 8}}}, 4.4, 8},
       {"Ice Lake", intel, 6, {{0x6a, 0x6a}, {0x6c, 0x6c}}, 3.1, 4, 7, 5,
-       {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1}},
+       {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1, 2}},
        {{{48 * KiB, 12, 64, 1, 128}, {1280 * KiB, 20, 64, 1, 48}, {48 * MiB, 12, 64, 32, 8}}}, 4.2, 12},
       {"Sapphire Rapids", intel, 6, {{0x8f, 0x8f}, {0xcf, 0xcf}}, 3.2, 4, 7, 6,
-       {{64, 2, 2, 1}, {32, 2, 3, 2}, {16, 1.5, 3, 2}},
+       {{64, 2, 2, 1, 2, 0.5}, {32, 2, 3, 2}, {16, 1.5, 3, 2, 2}},
        {{{48 * KiB, 12, 64, 1, 128}, {2 * MiB, 16, 64, 1, 50}, {105 * MiB, 15, 64, 56, 9}}}, 4.2, 18},
       {"Alder Lake P", intel, 6, {{0x97, 0x97}, {0x9a, 0x9a}}, 4.8, 4, 7, 6,
-       {{32, 2, 3, 2}, {16, 1.5, 3, 2}},
+       {{32, 2, 3, 2}, {16, 1.5, 3, 2, 2}},
        {{{48 * KiB, 12, 64, 1, 96}, {1280 * KiB, 10, 64, 1, 50}, {30 * MiB, 12, 64, 8, 18}}}, 7, 2},
       {"Neoverse N1", arm, 8, {{0xd0c, 0xd0c}}, 2.6, 4, 7, 4,
        {{16, 2, 2, 1}},
@@ -109,7 +111,8 @@ Ports ports_for(const CpuRow& row, int vector_bytes) {
     if (ports.vector_bytes == vector_bytes) return ports;
   Ports ports = row.ports.front();
   const double passes = vector_bytes * 1.0 / ports.vector_bytes;
-  return {vector_bytes, ports.fma / passes, ports.loads / passes, ports.stores / passes};
+  return {vector_bytes,          ports.fma / passes,       ports.loads / passes,
+          ports.stores / passes, ports.word_dots / passes, ports.bf16_dots / passes};
 }
 
 Machine machine_of(const CpuRow& row, VectorSizes vectors) {
@@ -122,6 +125,9 @@ Machine machine_of(const CpuRow& row, VectorSizes vectors) {
                   .clock_ghz = row.clock_ghz,
                   .fma_per_cycle = ports.fma,
                   .fma_latency_cycles = row.fma_latency_cycles,
+                  .byte_dots_per_cycle = ports.fma,
+                  .word_dots_per_cycle = ports.word_dots > 0 ? ports.word_dots : ports.fma,
+                  .bf16_dots_per_cycle = ports.bf16_dots > 0 ? ports.bf16_dots : ports.fma,
                   .loads_per_cycle = ports.loads,
                   .stores_per_cycle = ports.stores,
                   .instructions_per_cycle = row.instructions_per_cycle,
@@ -246,6 +252,8 @@ Machine machine_of(const GpuRow& row, std::string_view name) {
 // ---- text -----------------------------------------------------------------------------------
 
 constexpr std::string_view gpu_prefix = "gpu.";
+constexpr const char* dot_rates[] = {"core.byte_dots_per_cycle", "core.word_dots_per_cycle",
+                                     "core.bf16_dots_per_cycle"};
 
 /// Calls visit(name, member) for each number of the machine, those of its GPU included if it has
 /// one.
@@ -259,6 +267,9 @@ void for_each_field(MachineType& m, Visit&& visit) {
   visit("core.clock_ghz", m.core.clock_ghz);
   visit("core.fma_per_cycle", m.core.fma_per_cycle);
   visit("core.fma_latency_cycles", m.core.fma_latency_cycles);
+  visit("core.byte_dots_per_cycle", m.core.byte_dots_per_cycle);
+  visit("core.word_dots_per_cycle", m.core.word_dots_per_cycle);
+  visit("core.bf16_dots_per_cycle", m.core.bf16_dots_per_cycle);
   visit("core.loads_per_cycle", m.core.loads_per_cycle);
   visit("core.stores_per_cycle", m.core.stores_per_cycle);
   visit("core.instructions_per_cycle", m.core.instructions_per_cycle);
@@ -364,9 +375,10 @@ bool within(double value, double low, double high) { return low <= value && valu
 bool is_plausible(const Core& core) {
   return within(core.vector_bytes, 8, 1024) && within(core.vector_registers, 8, 1024) &&
          within(core.clock_ghz, 0.1, 20) && within(core.fma_per_cycle, 0.05, 32) &&
-         within(core.fma_latency_cycles, 1, 64) && within(core.loads_per_cycle, 0.05, 32) &&
-         within(core.stores_per_cycle, 0.05, 32) && within(core.instructions_per_cycle, 0.2, 64) &&
-         within(core.store_forward_cycles, 1, 100);
+         within(core.byte_dots_per_cycle, 0.05, 32) && within(core.word_dots_per_cycle, 0.05, 32) &&
+         within(core.bf16_dots_per_cycle, 0.05, 32) && within(core.fma_latency_cycles, 1, 64) &&
+         within(core.loads_per_cycle, 0.05, 32) && within(core.stores_per_cycle, 0.05, 32) &&
+         within(core.instructions_per_cycle, 0.2, 64) && within(core.store_forward_cycles, 1, 100);
 }
 
 /// A CPU must also say how fast the level is.
@@ -510,6 +522,8 @@ std::string to_string(const Machine& machine) {
 Result<Machine> parse_machine(std::string_view text) {
   TW_TRY(Lines lines, lines_of(text));
   Machine machine;
+  if (const auto fma = lines.find("core.fma_per_cycle"); fma != lines.end())
+    for (const char* rate : dot_rates) lines.emplace(rate, fma->second);
   const auto gpu = lines.lower_bound(gpu_prefix);
   if (gpu != lines.end() && gpu->first.starts_with(gpu_prefix)) machine.gpu.emplace();
   std::string bad;

@@ -56,6 +56,10 @@ struct Core {
   double clock_ghz = 3.5;     ///< under load
   double fma_per_cycle = 2;   ///< vector multiply-adds
   double fma_latency_cycles = 4;
+  /// Dot products of vectors (schedules/dot_products.h) by the factors: integers of 8 bits that are
+  /// multiplied as they are, integers of 16 bits, bf16. A core without such an instruction has the
+  /// rate of its multiply-adds here.
+  double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
   double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;
@@ -159,7 +163,8 @@ bool is_plausible(const Machine& machine);
 /// One `name value` pair per line, the form that the database stores. parse_machine() gives back an
 /// equal value.
 std::string to_string(const Machine& machine);
-/// Invalid for text that lacks a value, repeats one, has an unknown one, or is not plausible.
+/// Invalid for text that lacks a value, repeats one, has an unknown one, or is not plausible. The
+/// rates of dot products may be absent: then they are the rate of multiply-adds.
 Result<Machine> parse_machine(std::string_view text);
 
 }  // namespace tw

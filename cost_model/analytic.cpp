@@ -220,7 +220,8 @@ BlockCost block_cost(const BlockFacts& block, const Core& core) {
   const double update =
       core.fma_latency_cycles + (block.spills > 0 ? core.store_forward_cycles : 0);
   BlockCost cost;
-  cost.arithmetic = (i.fma + i.arithmetic + i.calls * call_operations) / core.fma_per_cycle;
+  cost.arithmetic =
+      (i.fma + i.slow_dots + i.arithmetic + i.calls * call_operations) / core.fma_per_cycle;
   cost.divider = i.divisions * divider_cycles;
   cost.loads =
       (i.vector_loads + i.broadcast_loads + split_turns * i.split_accesses + i.prefetches) /

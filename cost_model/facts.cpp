@@ -352,6 +352,7 @@ class PhaseWalk {
     BlockFacts& block = current_block();
     const double count = site.weight * site.registers;
     block.instructions.fma += count;
+    block.instructions.slow_dots += (instruction.multiply_adds(target_.machine.core) - 1) * count;
     const int sums = (instruction.accumulates ? 0 : 1) + (instruction.by_pairs ? 1 : 0);
     block.instructions.arithmetic += light_share * sums * count;
     block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
@@ -1181,6 +1182,7 @@ void add_buffers(const Program& program, KernelFacts& facts) {
 
 void Instructions::add(const Instructions& other, double times) {
   fma += times * other.fma;
+  slow_dots += times * other.slow_dots;
   arithmetic += times * other.arithmetic;
   calls += times * other.calls;
   divisions += times * other.divisions;

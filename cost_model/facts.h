@@ -31,7 +31,10 @@ inline constexpr double most_scheduled_statements = 400;
 
 /// Instructions of one kind of arithmetic or memory access.
 struct Instructions {
-  double fma = 0;         ///< multiply and add in one
+  double fma = 0;  ///< multiply and add in one, and dot products
+  /// Time that dot products take beyond that of as many multiply-adds, in multiply-adds; negative
+  /// where they take less.
+  double slow_dots = 0;
   double arithmetic = 0;  ///< other adds, multiplies, comparisons, casts, selects
   double calls = 0;       ///< exp, tanh, ...
   /// Divisions and roots of floats, in divisions of 32 bytes of f32: the divider is not pipelined,

@@ -17,14 +17,14 @@ constexpr std::string_view zen4[] = {"avx512_bf16", "avx512_bitalg",    "avx512_
                                      "avx512vbmi"};
 constexpr std::string_view sse[] = {"sse4_1"}, arm[] = {"asimddp"};
 constexpr DotInstruction rows[] = {
-    {"vpdpbusd", UInt8, Int8, Int32, 4, zen4, true},
-    {"vpdpbusd", Int8, UInt8, Int32, 4, zen4, true},
-    {"vpdpwssd", Int16, Int16, Int32, 2, zen4, true},
-    {"vdpbf16ps", BFloat16, BFloat16, Float32, 2, zen4, true},
-    {"vpmaddubsw", Int8, UInt8, Int32, 4, sse, false, true},
-    {"vpmaddwd", Int16, Int16, Int32, 2, sse, false},
-    {"sdot", Int8, Int8, Int32, 4, arm, true},
-    {"udot", UInt8, UInt8, Int32, 4, arm, true},
+    {"vpdpbusd", UInt8, Int8, Int32, 4, zen4, &Core::byte_dots_per_cycle, true},
+    {"vpdpbusd", Int8, UInt8, Int32, 4, zen4, &Core::byte_dots_per_cycle, true},
+    {"vpdpwssd", Int16, Int16, Int32, 2, zen4, &Core::word_dots_per_cycle, true},
+    {"vdpbf16ps", BFloat16, BFloat16, Float32, 2, zen4, &Core::bf16_dots_per_cycle, true},
+    {"vpmaddubsw", Int8, UInt8, Int32, 4, sse, &Core::word_dots_per_cycle, false, true},
+    {"vpmaddwd", Int16, Int16, Int32, 2, sse, &Core::word_dots_per_cycle, false},
+    {"sdot", Int8, Int8, Int32, 4, arm, &Core::byte_dots_per_cycle, true},
+    {"udot", UInt8, UInt8, Int32, 4, arm, &Core::byte_dots_per_cycle, true},
 };
 
 // The largest second factor of which two products with 8 bits fit 16: 2 * 127 * 128 < 2^15.
@@ -111,6 +111,14 @@ std::optional<Factor> factor_of(const Expr& operand) {
 
 }  // namespace
 
+std::vector<const DotInstruction*> dot_instructions(const Target& target) {
+  std::vector<const DotInstruction*> found;
+  for (const DotInstruction& row : rows)
+    if (has_all(target, row) && (found.empty() || found.back()->name != row.name))
+      found.push_back(&row);
+  return found;
+}
+
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term) {
   const dsl::Binary* binary = product.as<dsl::Binary>();
@@ -166,7 +174,7 @@ double dot_speed(const Target& target, const dsl::Compute& compute) {
   for (const dsl::Stage& stage : compute.stages)
     for (const dsl::Axis& terms : stage.reduction)
       for (const StageDot& dot : dots_along(target, stage, terms.name))
-        most = std::max(most, dot.instruction->speed());
+        most = std::max(most, dot.instruction->speed(target.machine.core));
   return most;
 }
 
@@ -180,7 +188,7 @@ bool multiplies(const Target& target, DType type) {
   }
   return std::ranges::any_of(rows, [&](const DotInstruction& row) {
     return has_all(target, row) && row.accumulates && row.shared == type &&
-           row.own == (is_float(type) ? type : Int8);
+           row.own == (is_float(type) ? type : Int8) && row.speed(target.machine.core) > 1;
   });
 }
 

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "base/dtype.h"
+#include "base/machine.h"
 #include "base/target.h"
 #include "schedules/program.h"
 
@@ -32,18 +33,26 @@ struct DotInstruction {
   DType accumulator;
   int64_t depth;                               ///< products that a lane sums
   std::span<const std::string_view> features;  ///< of the targets that have it
+  double Core::*per_cycle;                     ///< vectors that start in a cycle
   bool accumulates;  ///< it adds to the accumulator as well; else that is an addition of its own
   /// Sums of pairs are 16 bits wide, which suffices for values of the second factor up to 127.
   bool by_pairs = false;
 
   /// Vector instructions that multiply for one dot product.
   int multiplications() const { return by_pairs ? 2 : 1; }
+  /// The time of one of these instructions, in f32 multiply-adds of vectors.
+  double multiply_adds(const Core& core) const { return core.fma_per_cycle / core.*per_cycle; }
   /// Terms of a sum that are added in the time of a multiply-add of a vector.
-  double speed() const { return static_cast<double>(depth) / multiplications(); }
+  double speed(const Core& core) const {
+    return static_cast<double>(depth) / (multiplications() * multiply_adds(core));
+  }
 };
 
 /// The most products that a lane sums.
 inline constexpr int64_t most_dot_depth = 4;
+
+/// The instructions of the target, one for each name.
+std::vector<const DotInstruction*> dot_instructions(const Target& target);
 
 /// A number within the bits of an unsigned element: (element >> shift) & mask.
 struct Digit {
@@ -87,8 +96,9 @@ Expr unpadded(const Expr& product);
 /// its fastest dot product for a stage of the compute; 1 without such an instruction.
 double dot_speed(const Target& target, const dsl::Compute& compute);
 
-/// True if the target multiplies data of this type as they are, by dot products that accumulate or
-/// by tensor tiles: floats of 16 bits with others of the type, integers of 8 bits with those of i8.
+/// True if the target multiplies data of this type as they are, by tensor tiles or by dot products
+/// that accumulate and are faster than multiply-adds of f32: floats of 16 bits with others of the
+/// type, integers of 8 bits with those of i8.
 bool multiplies(const Target& target, DType type);
 
 /// The parts of a dot product. Points into the program.

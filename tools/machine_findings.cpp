@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "schedules/dot_products.h"
 #include "tools/report.h"
 #include "tuner/calibration.h"
 #include "tuner/device.h"
@@ -24,6 +25,13 @@ Finding core(const Core& core) {
                       format_double(core.loads_per_cycle), format_double(core.stores_per_cycle),
                       core.vector_bytes, format_double(core.instructions_per_cycle),
                       format_double(core.fma_latency_cycles))};
+}
+
+Finding dot_products(const Target& host, const Core& core) {
+  std::vector<std::string> rates;
+  for (const schedules::DotInstruction* row : schedules::dot_instructions(host))
+    rates.push_back(fmt::format("{} {}", format_double(core.*row->per_cycle), row->name));
+  return {"dot products", rates.empty() ? "none" : fmt::format("per cycle {}", join(rates, ", "))};
 }
 
 Finding caches(const Machine& machine) {
@@ -82,6 +90,7 @@ std::vector<Finding> machine_findings(const Target& host, db::Store* store,
               std::nullopt, false};
   return {{"microarchitecture", describe(machine)},
           core(machine.core),
+          dot_products(host, machine.core),
           caches(machine),
           memory(machine),
           std::move(origin)};

@@ -19,6 +19,7 @@
 #include "tools/progress.h"
 #include "tools/quote.h"
 #include "tools/tuning.h"
+#include "tuner/host_machine.h"
 #include "tuner/join_models.h"
 #include "tuner/network.h"
 #include "tuner/race.h"
@@ -61,15 +62,17 @@ constexpr double longest_closing_s = 20;
 // measured.
 constexpr double fusion_share = 0.1, least_fusion_s = 4;
 
+/// The network after the passes for the target, whose machine is what the store knows of it.
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
-                              const Target& target, const Surroundings& here,
+                              db::Store& store, const Target& target, const Surroundings& here,
                               const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
   ImportFlags importing{flags.model, dimensions, constants, flags.left_out, accuracy};
   if (flags.precision == "bf16") importing.precision = BFloat16;
-  TW_TRY(ImportedModel imported, import_model(importing, target, flags.place, here, interrupts));
+  TW_TRY(ImportedModel imported, import_model(importing, tuner::with_known_machine(store, target),
+                                              flags.place, here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);
@@ -311,8 +314,8 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const TuneFlags& fl
   TuneFlags without = flags;
   without.left_out = run.left_out;
   without.left_out.push_back(pass);
-  TW_TRY(ModelRun other,
-         imported_run(without, run.dimensions, site.target, here, *site.environment.interrupts));
+  TW_TRY(ModelRun other, imported_run(without, run.dimensions, site.store, site.target, here,
+                                      *site.environment.interrupts));
   tuner::NetworkOptions options = network_options(flags, here, site);
   options.tuning.budget_s = fusion_s(flags);
   TW_RETURN_IF_ERROR(tune_watched(other, options, flags, here, site));
@@ -427,8 +430,8 @@ Status compare_precision(ModelRun& run, const TuneFlags& flags, const Surroundin
   as_declared.precision = "f32";
   as_declared.left_out = run.left_out;
   const tuner::Environment& environment = shop.environment;
-  TW_TRY(ModelRun wide,
-         imported_run(as_declared, run.dimensions, site.target, here, *environment.interrupts));
+  TW_TRY(ModelRun wide, imported_run(as_declared, run.dimensions, site.store, site.target, here,
+                                     *environment.interrupts));
   if (graph::to_text(*wide.graph) == graph::to_text(*run.graph)) {
     run.rounding_error = 0;
     return {};
@@ -474,11 +477,11 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   const std::atomic<int>& interrupts = watch_interrupts();
   const int64_t started_ns = here.environment.clock();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
+  TW_TRY(db::Store store, open_store(flags, here));
   for (const Dimensions& dimensions : sets) {
-    TW_TRY(ModelRun run, imported_run(flags, dimensions, target.target, here, interrupts));
+    TW_TRY(ModelRun run, imported_run(flags, dimensions, store, target.target, here, interrupts));
     tuned.runs.push_back(std::move(run));
   }
-  TW_TRY(db::Store store, open_store(flags, here));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   TuneFlags share = flags;

@@ -51,6 +51,7 @@ class Calibrator {
         budget_ns_(budget_ns),
         deadline_ns_(clock_() + budget_ns) {}
 
+  bool has(Probe probe) const { return bench_.has(probe); }
   /// Cycles of one operation.
   Result<double> cycles(Probe probe) {
     return cycles([&] { return bench_.operation_ns(probe); });
@@ -134,6 +135,14 @@ Status measure_core(Calibrator& calibrator, Core& core) {
   TW_TRY(core.fma_per_cycle, per_cycle(Probe::MultiplyAdd));
   TW_TRY(const double latency, calibrator.cycles(Probe::DependentMultiplyAdd));
   core.fma_latency_cycles = settled(latency);
+  for (const auto& [probe, rate] : {std::pair(Probe::ByteDot, &Core::byte_dots_per_cycle),
+                                    std::pair(Probe::WordDot, &Core::word_dots_per_cycle),
+                                    std::pair(Probe::Bf16Dot, &Core::bf16_dots_per_cycle)}) {
+    core.*rate = core.fma_per_cycle;
+    if (calibrator.has(probe)) {
+      TW_TRY(core.*rate, per_cycle(probe));
+    }
+  }
   TW_TRY(core.loads_per_cycle, per_cycle(Probe::Load));
   TW_TRY(core.stores_per_cycle, per_cycle(Probe::Store));
   TW_TRY(core.instructions_per_cycle, per_cycle(Probe::Instruction));
@@ -262,6 +271,19 @@ class ProcessorBench final : public Bench {
   ProcessorBench(const Target& target, Clock clock)
       : loops_(loops_for(target)), clock_(std::move(clock)) {}
 
+  bool has(Probe probe) const override {
+    switch (probe) {
+      case Probe::ByteDot:
+        return loops_.byte_dots != nullptr;
+      case Probe::WordDot:
+        return loops_.word_dots != nullptr;
+      case Probe::Bf16Dot:
+        return loops_.bf16_dots != nullptr;
+      default:
+        return true;
+    }
+  }
+
   double operation_ns(Probe probe) override {
     const auto [call, operations] = loop_of(probe);
     double fastest = 0;
@@ -322,6 +344,12 @@ class ProcessorBench final : public Bench {
         return {[this] { loops_.fma(&seed_); }, loops_.fmas};
       case Probe::DependentMultiplyAdd:
         return {[this] { loops_.fma_chain(&seed_); }, loops_.chained_fmas};
+      case Probe::ByteDot:
+        return {loops_.byte_dots, loops_.dots};
+      case Probe::WordDot:
+        return {loops_.word_dots, loops_.dots};
+      case Probe::Bf16Dot:
+        return {loops_.bf16_dots, loops_.dots};
       case Probe::Load:
         return {[this] { loops_.load(window_); }, loops_.window_accesses};
       case Probe::Store:

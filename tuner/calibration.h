@@ -29,6 +29,9 @@ enum class Probe {
   Addition,              ///< of integers, each dependent on the one before
   MultiplyAdd,           ///< independent ones
   DependentMultiplyAdd,  ///< each dependent on the one before
+  ByteDot,               ///< independent dot products of integers of 8 bits
+  WordDot,               ///< the same of integers of 16 bits
+  Bf16Dot,               ///< the same of bf16
   Load,                  ///< from L1
   Store,                 ///< to L1
   Instruction,           ///< a mix of several kinds
@@ -38,7 +41,10 @@ enum class Probe {
 class Bench {
  public:
   virtual ~Bench() = default;
-  /// Time of one operation in ns, measured over some 10 us.
+  /// True if the processor has instructions for the operation. It has those of all operations but
+  /// dot products.
+  virtual bool has(Probe probe) const = 0;
+  /// Time of one operation in ns, measured over some 10 us. Requires: it has(probe).
   virtual double operation_ns(Probe probe) = 0;
   /// Readies arrays of `footprint` bytes together, a part for each of `threads` threads, in the
   /// level of memory that holds them. Environment where the system refuses memory or threads,

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/loops.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace tw::tuner {
 namespace {
 
 constexpr int iterations = 1024;
+constexpr int dot_chains = 12;
 
 /// Independent chains hide the latency: 4 cycles times 2 ports need 8; more than the registers
 /// spill. The multiplier keeps the values near 1, away from denormals and infinity.
@@ -67,6 +72,20 @@ constexpr int iterations = 1024;
     }                                                                          \
   }
 
+/// Twelve chains hide the latency of 5 or 6 cycles of two ports. The empty statements hide what a
+/// register holds, so that the compiler computes nothing ahead.
+#define TW_DOT_LOOP(name, target, Vector, Factor, dot)                                      \
+  target void name() {                                                                      \
+    Vector sums[dot_chains] = {};                                                           \
+    Factor factor = {};                                                                     \
+    __asm__ volatile("" : "+v"(factor));                                                    \
+    for (int c = 0; c < dot_chains; ++c) __asm__ volatile("" : "+v"(sums[c]));              \
+    for (int i = 0; i < iterations; ++i) {                                                  \
+      _Pragma("GCC unroll 16") for (int c = 0; c < dot_chains; ++c) sums[c] = dot(sums[c]); \
+    }                                                                                       \
+    for (int c = 0; c < dot_chains; ++c) __asm__ volatile("" : : "v"(sums[c]));             \
+  }
+
 #define TW_LOOPS(suffix, target, vector_bytes, chains)     \
   TW_FMA_LOOP(fma_##suffix, target, vector_bytes, chains)  \
   TW_FMA_LOOP(fma_chain_##suffix, target, vector_bytes, 1) \
@@ -83,6 +102,19 @@ TW_READ_LOOP(read_avx512, TW_AVX512, 64)
 TW_READ_LOOP(read_avx2, TW_AVX2, 32)
 TW_COPY_LOOP(copy_avx512, TW_AVX512, 64)
 TW_COPY_LOOP(copy_avx2, TW_AVX2, 32)
+
+#define TW_AVX512_WITH(feature) \
+  __attribute__((target("avx512f," feature ",prefer-vector-width=512")))
+#define TW_BYTES_512(sum) _mm512_dpbusd_epi32(sum, factor, factor)
+#define TW_WORDS_512(sum) _mm512_madd_epi16(sum, factor)
+#define TW_BF16_512(sum) _mm512_dpbf16_ps(sum, factor, factor)
+#define TW_WORDS_256(sum) _mm256_madd_epi16(sum, factor)
+#define TW_WORDS_128(sum) _mm_madd_epi16(sum, factor)
+TW_DOT_LOOP(byte_dots_512, TW_AVX512_WITH("avx512vnni"), __m512i, __m512i, TW_BYTES_512)
+TW_DOT_LOOP(word_dots_512, TW_AVX512_WITH("avx512bw"), __m512i, __m512i, TW_WORDS_512)
+TW_DOT_LOOP(bf16_dots_512, TW_AVX512_WITH("avx512bf16"), __m512, __m512bh, TW_BF16_512)
+TW_DOT_LOOP(word_dots_256, TW_AVX2, __m256i, __m256i, TW_WORDS_256)
+TW_DOT_LOOP(word_dots_128, , __m128i, __m128i, TW_WORDS_128)
 #endif
 TW_LOOPS(baseline, , 16, 12)
 TW_READ_LOOP(read_baseline, , 16)
@@ -101,9 +133,8 @@ constexpr double accesses(int vector_bytes) {
 #define TW_VECTOR_REGISTER "+m"
 #endif
 
-}  // namespace
-
-Loops loops_for([[maybe_unused]] const Target& target) {
+/// The versions without dot products.
+Loops plain_loops([[maybe_unused]] const Target& target) {
 #if defined(__x86_64__)
   if (target.has("avx512f"))
     return {"avx512",    64,           fma_avx512,   fmas(16),    fma_chain_avx512, fmas(1),
@@ -122,6 +153,21 @@ Loops loops_for([[maybe_unused]] const Target& target) {
           load_baseline,      store_baseline,
           accesses(16),       read_baseline,
           copy_baseline};
+}
+
+}  // namespace
+
+Loops loops_for(const Target& target) {
+  Loops loops = plain_loops(target);
+  loops.dots = static_cast<double>(iterations) * dot_chains;
+#if defined(__x86_64__)
+  if (loops.isa == "baseline") loops.word_dots = word_dots_128;
+  if (loops.isa == "avx2") loops.word_dots = word_dots_256;
+  if (loops.isa == "avx512" && target.has("avx512bw")) loops.word_dots = word_dots_512;
+  if (loops.isa == "avx512" && target.has("avx512_vnni")) loops.byte_dots = byte_dots_512;
+  if (loops.isa == "avx512" && target.has("avx512_bf16")) loops.bf16_dots = bf16_dots_512;
+#endif
+  return loops;
 }
 
 // The empty statements hide from the compiler what a register holds, so that it cannot add up.

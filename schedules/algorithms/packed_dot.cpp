@@ -32,9 +32,9 @@ constexpr double least_packed_products = 8;
 
 /// The time of the products along an axis by a dot product, in multiply-adds of vectors for each
 /// term of the axis.
-double time_of(const Axis& axis, const DotInstruction& dot) {
+double time_of(const Axis& axis, const DotInstruction& dot, const Target& target) {
   const double terms = static_cast<double>(round_up(axis.extent, dot.depth));
-  return terms / static_cast<double>(axis.extent) / dot.speed();
+  return terms / static_cast<double>(axis.extent) / dot.speed(target.machine.core);
 }
 
 bool fits(const Axis& axis, const StageDot& dot) {
@@ -52,8 +52,8 @@ double time_as_it_is(const Stage& stage, const Target& target) {
   for (const Axis& axis : stage.reduction)
     for (const StageDot& dot : dots_along(target, stage, axis.name))
       if (fits(axis, dot) && is_blocked(axis, dot) && dot.is_shared_along)
-        least =
-            std::min(least, time_of(axis, *dot.instruction) * (dot.widens ? time_of_widening : 1));
+        least = std::min(
+            least, time_of(axis, *dot.instruction, target) * (dot.widens ? time_of_widening : 1));
   return least;
 }
 
@@ -93,7 +93,7 @@ std::optional<Schedule> packed(const Schedule& schedule, const Stage& stage, con
   std::optional<Schedule> best;
   for (const Axis& axis : stage.reduction)
     for (const StageDot& dot : dots_along(target, stage, axis.name)) {
-      const double time = time_of(axis, *dot.instruction);
+      const double time = time_of(axis, *dot.instruction, target);
       const bool needs_packing = dot.widens || !fits(axis, dot);
       if (!needs_packing || !is_blocked(axis, dot) || time >= least) continue;
       auto next = packed(schedule, stage, axis, dot);

@@ -82,9 +82,11 @@ bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, cons
   const Expr product = unpadded(stage.body);  // loops within the image have no guard
   const auto factors = dot_factors(product, vector.axis, stage_plan.main_reduction);
   if (!factors) return false;
-  return is_packed_along(plan.prologue.nest(), vector, factors->own->tensor) &&
-         extent_of(stage, stage_plan.main_reduction) % depth == 0 &&
-         find_dot_instruction(plan.target, *factors, stage.type, depth);
+  const DotInstruction* found = find_dot_instruction(plan.target, *factors, stage.type, depth);
+  // Floats have multiply-adds of vectors, which may be faster.
+  const bool pays = found && (!is_float(stage.type) || found->speed(plan.target.machine.core) > 1);
+  return pays && is_packed_along(plan.prologue.nest(), vector, factors->own->tensor) &&
+         extent_of(stage, stage_plan.main_reduction) % depth == 0;
 }
 
 /// The constant larger than L2 that the stage reads along the vector axis, each element for several

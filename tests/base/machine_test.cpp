@@ -216,6 +216,16 @@ TEST(Machine, TextParsesBack) {
   EXPECT_THAT(to_string(named("Zen 4", avx512)), HasSubstr("\ncore.stores_per_cycle 0.5\n"));
 }
 
+TEST(Machine, RatesOfDotProductsMayBeAbsentFromText) {
+  Machine machine = named("Sapphire Rapids", avx512);
+  EXPECT_LT(machine.core.bf16_dots_per_cycle, machine.core.fma_per_cycle);
+  std::string text = to_string(machine);
+  const size_t from = text.find("core.byte_dots"), to = text.find("core.loads");
+  text.erase(from, to - from);
+  machine.core.bf16_dots_per_cycle = machine.core.fma_per_cycle;
+  EXPECT_EQ(parse_machine(text).value(), machine);
+}
+
 TEST(Machine, BadTextIsNamed) {
   const std::string good = to_string(named("Zen 4", avx512));
   const auto with = [&](const std::string& from, const std::string& to) {

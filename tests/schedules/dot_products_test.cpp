@@ -73,6 +73,36 @@ TEST(DotInstructions, MultiplyFloatsOf16BitsOfOneType) {
   EXPECT_EQ(instruction("x86-64-v4", BFloat16, BFloat16, 2, {}, Float32), "");
 }
 
+/// Zen 4's instructions on a core whose rates relative to multiply-adds are these.
+Target with_rates(double bytes, double words, double bf16) {
+  Target target =
+      parse_target("x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-")).value();
+  Core& core = target.machine.core;
+  core.byte_dots_per_cycle = bytes * core.fma_per_cycle;
+  core.word_dots_per_cycle = words * core.fma_per_cycle;
+  core.bf16_dots_per_cycle = bf16 * core.fma_per_cycle;
+  return target;
+}
+
+TEST(DotInstructions, AreListedOnce) {
+  std::vector<std::string_view> names;
+  for (const DotInstruction* row : dot_instructions(with_rates(1, 1, 1)))
+    names.push_back(row->name);
+  EXPECT_THAT(names, ElementsAre("vpdpbusd", "vpdpwssd", "vdpbf16ps", "vpmaddubsw", "vpmaddwd"));
+  EXPECT_THAT(dot_instructions(parse_target("arm-64-linux").value()), IsEmpty());
+}
+
+TEST(DotInstructions, AreAsFastAsTheCoreStartsThem) {
+  const dsl::Compute bytes = dsl::parse_compute(byte_product).value();
+  EXPECT_EQ(dot_speed(with_rates(1, 1, 1), bytes), 4);
+  EXPECT_EQ(dot_speed(with_rates(0.25, 1, 1), bytes), 2) << "vpdpwssd is faster";
+  EXPECT_EQ(dot_speed(with_rates(0.25, 0.25, 1), bytes), 1);
+  EXPECT_TRUE(multiplies(with_rates(1, 1, 1), BFloat16));
+  EXPECT_FALSE(multiplies(with_rates(1, 1, 0.25), BFloat16)) << "f32 is faster";
+  EXPECT_TRUE(multiplies(with_rates(1, 1, 0.25), UInt8));
+  EXPECT_FALSE(multiplies(with_rates(0.25, 1, 1), UInt8));
+}
+
 TEST(DotInstructions, MultiplySomeTypesAsTheyAre) {
   const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
   const auto multiplied = [](const std::string& target) {

@@ -57,6 +57,19 @@ TEST_F(MachineFindings, ACalibrationThatNothingKeepsIsNotBegun) {
   EXPECT_THAT(calibration_of(nullptr, calibrated).text, HasSubstr("no database"));
 }
 
+TEST_F(MachineFindings, DotProductsHaveTheirRates) {
+  const auto text_of = [](const Target& target) {
+    const std::vector<Finding> all = machine_findings(target, nullptr, {});
+    return std::find_if(all.begin(), all.end(),
+                        [](const Finding& finding) { return finding.name == "dot products"; })
+        ->text;
+  };
+  Target target = parse_target("x86-64-v3").value();
+  target.machine.core.word_dots_per_cycle = 1.5;
+  EXPECT_EQ(text_of(target), "per cycle 1.5 vpmaddubsw, 1.5 vpmaddwd");
+  EXPECT_EQ(text_of(parse_target("arm-64-linux").value()), "none");
+}
+
 TEST(RoundTripFinding, ABusyMachineIsNoFailure) {
   const Finding busy = round_trip_finding(fail(ErrorCode::TryLater, "[cores] busy"));
   EXPECT_FALSE(busy.present);

@@ -149,7 +149,7 @@ class Verbs(program.ProgramTest):
         document = json.loads(done.out)
         self.assertEqual(done.returncode == 0, document["ok"])
         names = {finding["name"] for finding in document["findings"]}
-        self.assertLessEqual({"machine", "target", "microarchitecture", "core", "caches", "memory", "calibration", "peak", "sqlite", "database", "sandbox", "a kernel"}, names)
+        self.assertLessEqual({"machine", "target", "microarchitecture", "core", "dot products", "caches", "memory", "calibration", "peak", "sqlite", "database", "sandbox", "a kernel"}, names)
 
     def test_doctor_as_a_table(self):
         done = self.run_program("doctor", "--db", self.db)

@@ -19,6 +19,7 @@ class SimulatedBench final : public Bench {
  public:
   explicit SimulatedBench(tw::Machine machine) : machine_(std::move(machine)) {}
 
+  bool has(Probe probe) const override { return probe != missing_; }
   double operation_ns(Probe probe) override {
     ++operations_;
     return cycles_of(probe) * cycle_ns();
@@ -36,6 +37,7 @@ class SimulatedBench final : public Bench {
   std::function<double()> frequency_;  ///< GHz now; empty: the machine's
   double error_ = 0;                   ///< share by which everything but additions takes longer
   bool refuses_memory_ = false;
+  std::optional<Probe> missing_;
   int64_t operations_ = 0;
 
  private:
@@ -46,6 +48,9 @@ class SimulatedBench final : public Bench {
     const Core& core = machine_.core;
     const std::map<Probe, double> cycles = {{Probe::MultiplyAdd, 1 / core.fma_per_cycle},
                                             {Probe::DependentMultiplyAdd, core.fma_latency_cycles},
+                                            {Probe::ByteDot, 1 / core.byte_dots_per_cycle},
+                                            {Probe::WordDot, 1 / core.word_dots_per_cycle},
+                                            {Probe::Bf16Dot, 1 / core.bf16_dots_per_cycle},
                                             {Probe::Load, 1 / core.loads_per_cycle},
                                             {Probe::Store, 1 / core.stores_per_cycle},
                                             {Probe::Instruction, 1 / core.instructions_per_cycle}};
@@ -93,6 +98,9 @@ tw::Machine strange_machine() {
   machine.core.clock_ghz = 2.25;
   machine.core.fma_per_cycle = 1;
   machine.core.fma_latency_cycles = 6;
+  machine.core.byte_dots_per_cycle = 1.5;
+  machine.core.word_dots_per_cycle = 2;
+  machine.core.bf16_dots_per_cycle = 0.25;
   machine.core.loads_per_cycle = 3;
   machine.core.stores_per_cycle = 0.5;
   machine.core.instructions_per_cycle = 8;
@@ -135,13 +143,26 @@ TEST(Calibration, FindsEveryNumberOfAProcessor) {
   EXPECT_EQ(to_string(*machine), to_string(expected_of(strange)));
 }
 
+TEST(Calibration, ADotProductThatIsMissingHasTheRateOfMultiplyAdds) {
+  tw::Machine strange = strange_machine();
+  SimulatedBench bench(strange);
+  bench.missing_ = Probe::Bf16Dot;
+  const auto machine = calibrated(bench, as_reported(strange));
+  ASSERT_TRUE(machine) << machine.error().message;
+  strange.core.bf16_dots_per_cycle = strange.core.fma_per_cycle;
+  EXPECT_EQ(to_string(*machine), to_string(expected_of(strange)));
+}
+
 TEST(Calibration, AClockThatMovesChangesNothingButTheClock) {
   const tw::Machine strange = strange_machine();
   SimulatedBench bench(strange);
-  bench.frequency_ = [&] { return bench.operations_ / 2 % 5 == 0 ? 2.0 : 3.0; };
+  // The clock moves within two of the seven samples of a number.
+  bench.frequency_ = [&] { return bench.operations_ / 2 % 7 == 0 ? 2.0 : 3.0; };
   const auto machine = calibrated(bench, as_reported(strange));
   ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->core.fma_per_cycle, 1);
   EXPECT_EQ(machine->core.fma_latency_cycles, 6);
+  EXPECT_EQ(machine->core.bf16_dots_per_cycle, 0.25);
   EXPECT_EQ(machine->core.instructions_per_cycle, 8);
   EXPECT_EQ(machine->core.clock_ghz, 3);
 }
@@ -308,6 +329,9 @@ TEST(Calibration, TheBenchDividesTimesByTheWorkOfItsLoops) {
   const auto narrow = bench_of("x86-64-linux-sse4_1");
   EXPECT_DOUBLE_EQ(narrow->operation_ns(Probe::Addition), 1000.0 / (4 * 16384));
   EXPECT_DOUBLE_EQ(narrow->operation_ns(Probe::Load), 1000.0 / (4 * 64 * 1024));
+  EXPECT_DOUBLE_EQ(narrow->operation_ns(Probe::WordDot), 1000.0 / (4 * 12 * 1024));
+  EXPECT_FALSE(narrow->has(Probe::ByteDot));
+  EXPECT_FALSE(narrow->has(Probe::Bf16Dot));
   if (!host_target().has("avx2") || !host_target().has("fma"))
     GTEST_SKIP() << "[SKIP] this machine has no AVX2";
   const auto wide = bench_of("x86-64-v3");
