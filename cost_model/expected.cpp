@@ -21,6 +21,12 @@ const Pretrained* model_for(const Target& target) {
   return !is_known || analytic_only > 0 || !shipped_model() ? nullptr : &*shipped_model();
 }
 
+/// The expected time in a row, in ns: the analytic one until expect() replaces it. Corrections may
+/// bring that of next to no work below zero.
+double time_ns(const std::vector<float>& row) {
+  return std::max(0.0, std::exp2(expected_time_of(row)) - 1);
+}
+
 }  // namespace
 
 const Result<Pretrained>& shipped_model() {
@@ -59,10 +65,19 @@ Result<std::vector<float>> features_with_expected_time(schedules::Program kernel
 
 Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
                            const Target& target, int threads) {
+  double added_ns = 0;
+  schedules::Problem known = problem;
+  if (problem.state == dsl::CacheState::NetworkMemory) {
+    known.state = dsl::CacheState::NetworkL3;
+    TW_TRY(const std::vector<float> asked_row,
+           extract_features_of_call(kernel, problem, target, threads));
+    TW_TRY(const std::vector<float> known_row,
+           extract_features_of_call(kernel, known, target, threads));
+    added_ns = time_ns(asked_row) - time_ns(known_row);
+  }
   TW_TRY(const std::vector<float> row,
-         features_with_expected_time(std::move(kernel), problem, target, threads));
-  // Corrections may bring the time of next to no work below zero.
-  return std::max(0.0, std::exp2(expected_time_of(row)) - 1);
+         features_with_expected_time(std::move(kernel), known, target, threads));
+  return std::max(0.0, time_ns(row) + added_ns);
 }
 
 }  // namespace tw::cost_model

@@ -108,7 +108,8 @@ class NetworkRun {
         environment_(environment),
         on_progress_(on_progress),
         services_(services),
-        started_ns_(environment.clock()) {}
+        started_ns_(environment.clock()),
+        types_(graph::tensor_types(graph)) {}
 
   Result<TunedNetwork> run() {
     TW_RETURN_IF_ERROR(predict());
@@ -452,7 +453,8 @@ class NetworkRun {
     const std::vector<std::vector<size_t>> former = choices();
     TW_RETURN_IF_ERROR(plan());
     tuned_.rounds.push_back({tasks.of_plan, tasks.specs.size() - tasks.of_plan,
-                             elapsed_s() - before_s, plan_.predicted_ns});
+                             elapsed_s() - before_s,
+                             planned(plan_, Stance::Likely).plan.predicted_ns});
     return !results || choices() != former ||
            std::ranges::any_of(*results, [](const Result<Tuned>& result) {
              return !result || result->ended == Ended::Budget ||
@@ -487,12 +489,13 @@ class NetworkRun {
   /// Chooses the plans to build. Nothing is measured after this, so predictions count cautiously.
   Result<TunedNetwork> finish() {
     TW_TRY(std::vector<graph::Plan> plans, cheapest_plans(Stance::Cautious, count_plans()));
-    for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
+    for (graph::Plan& plan : plans)
+      tuned_.plans.push_back(planned(std::move(plan), Stance::Cautious));
     TW_RETURN_IF_ERROR(choose(Stance::Measured));
     for (Result<graph::Plan>& plan : chosen_)
-      tuned_.choices.push_back(
-          std::move(plan).map([&](graph::Plan&& chosen) { return planned(std::move(chosen)); }));
-    tuned_.schemes = std::move(schemes_);
+      tuned_.choices.push_back(std::move(plan).map(
+          [&](graph::Plan&& chosen) { return planned(std::move(chosen), Stance::Measured); }));
+    tuned_.schemes = costs_->schemes(Stance::Expected);
     tuned_.state = costs_->state();
     tuned_.groups = costs_->groups().size();
     tuned_.kernels = costs_->count();
@@ -500,12 +503,27 @@ class NetworkRun {
     return std::move(tuned_);
   }
 
-  PlannedNetwork planned(graph::Plan plan) const {
+  /// The kernels of a plan that was chosen by the costs of a stance, with the times that are to be
+  /// expected of them. The bound is as far below the time of the plan as it was.
+  PlannedNetwork planned(graph::Plan plan, Stance stance) const {
     PlannedNetwork network;
+    const std::vector<std::vector<graph::Scheme>> schemes = costs_->schemes(Stance::Expected);
+    double expected_ns = 0;
     for (size_t op = 0; op < graph_.operators.size(); ++op) {
-      network.schemes.push_back(schemes_[op][plan.schemes[op]]);
+      network.schemes.push_back(schemes[op][plan.schemes[op]]);
       network.kernels.push_back(costs_->at(op, plan.schemes[op]));
+      expected_ns += network.schemes.back().cost_ns;
     }
+    const graph::TransformCost chosen_by = costs_->transform_cost(stance),
+                               expected = costs_->transform_cost(Stance::Expected);
+    for (graph::Transform& transform : plan.transforms) {
+      const graph::TensorType& type = types_.at(transform.tensor);
+      const double cost_ns = chosen_by(type, transform.from, transform.to);
+      if (cost_ns > 0) transform.cost_ns *= expected(type, transform.from, transform.to) / cost_ns;
+      expected_ns += transform.cost_ns;
+    }
+    if (plan.predicted_ns > 0) plan.lower_bound_ns *= expected_ns / plan.predicted_ns;
+    plan.predicted_ns = expected_ns;
     network.transform = [costs = costs_](const graph::TensorType& type, const dsl::Layout& from,
                                          const dsl::Layout& to) {
       return costs->transform(type, from, to);
@@ -523,6 +541,7 @@ class NetworkRun {
   const NetworkServices& services_;
   const int64_t started_ns_;
 
+  const std::map<std::string, graph::TensorType> types_;
   std::shared_ptr<SchemeCosts> costs_;
   std::vector<std::vector<graph::Scheme>> schemes_;
   graph::Plan plan_;

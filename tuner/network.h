@@ -68,11 +68,13 @@ struct NetworkRound {
   size_t tasks = 0;         ///< number of kernels and transforms of plans that were tuned
   size_t contenders = 0;    ///< number of schemes outside of the plan that were tuned too
   double seconds = 0;       ///< duration
-  double predicted_ns = 0;  ///< time of the cheapest plan after the round
+  double predicted_ns = 0;  ///< time to be expected of the cheapest plan after the round
 };
 
 struct TunedNetwork {
-  /// The cheapest plans by the measurements and predictions of the end; at least one.
+  /// The cheapest plans by the measurements and predictions of the end; at least one. Their times
+  /// are those to be expected (Stance::Expected), which need not have the same order. So are those
+  /// of `schemes` and `choices`.
   std::vector<PlannedNetwork> plans;
   /// For each operator, the schemes that the plans chose from.
   std::vector<std::vector<graph::Scheme>> schemes;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "cost_model/expected.h"
 #include "runtime/private_file.h"
 
 namespace tw::tuner {
@@ -33,7 +34,7 @@ std::string encoded(const std::string& version, const Predictions& predictions) 
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [workload, known] : predictions)
     list[workload] = {known.predicted.schedule, known.predicted.analytic_ns, known.predicted.hot_ns,
-                      known.precision == Precision::Full};
+                      known.predicted.expected_ns, known.precision == Precision::Full};
   const std::string body =
       nlohmann::json{{"version", version}, {"predictions", std::move(list)}}.dump();
   return sha256_hex(body) + "\n" + body;
@@ -49,8 +50,8 @@ std::optional<Predictions> decoded(const std::string& bytes, const std::string& 
   Predictions predictions;
   for (const auto& [workload, predicted] : file.at("predictions").items())
     predictions[workload] = {{predicted.at(0).get<std::string>(), predicted.at(1).get<double>(),
-                              predicted.at(2).get<double>()},
-                             predicted.at(3).get<bool>() ? Precision::Full : Precision::Rough};
+                              predicted.at(2).get<double>(), predicted.at(3).get<double>()},
+                             predicted.at(4).get<bool>() ? Precision::Full : Precision::Rough};
   return predictions;
 }
 
@@ -147,8 +148,9 @@ Status PredictionCache::write() const {
 }
 
 std::string predictor_version(const Target& target, int threads) {
-  return fmt::format("{}; {}; {} threads; code {}", target.to_string(), to_string(target.machine),
-                     threads, own_build_id());
+  return fmt::format("{}; {}; {} threads; {}; code {}", target.to_string(),
+                     to_string(target.machine), threads, cost_model::expectation_name(target),
+                     own_build_id());
 }
 
 }  // namespace tw::tuner

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cost_model/analytic.h"
+#include "cost_model/expected.h"
 #include "schedules/pack.h"
 #include "schedules/schedule.h"
 #include "tuner/descent.h"
@@ -113,8 +114,9 @@ class Predictor {
     TW_TRY(const schedules::Schedule schedule,
            schedules::parse_schedule(workload.compute, predicted.schedule));
     TW_TRY(schedules::Program kernel, schedule.program(schedules::limits_of(target_)));
-    const schedules::Program call =
-        schedules::program_of_call(std::move(kernel), schedules::problem_of(workload), target_);
+    const schedules::Problem problem = schedules::problem_of(workload);
+    TW_TRY(predicted.expected_ns, cost_model::expected_ns(kernel, problem, target_, threads_));
+    const schedules::Program call = schedules::program_of_call(std::move(kernel), problem, target_);
     TW_TRY(predicted.analytic_ns,
            cost_model::analytic_cost_ns(call, target_, threads_, workload.state));
     if (workload.state != dsl::CacheState::Hot) {

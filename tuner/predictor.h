@@ -29,8 +29,9 @@ enum class Precision { Rough, Full };
 /// Unsupported where no strategy of the target has the layouts that the workload asks for.
 struct Predicted {
   std::string schedule;
-  double analytic_ns = 0;
-  double hot_ns = 0;  ///< time with hot caches, for workloads in another state; 0 for hot ones
+  double analytic_ns = 0;  ///< time by which schedules and schemes are compared
+  double hot_ns = 0;       ///< time with hot caches, for workloads in another state; 0 for hot ones
+  double expected_ns = 0;  ///< time that is to be expected (cost_model/expected.h)
 };
 using Predict =
     std::function<Result<Predicted>(const dsl::Workload& workload, Precision precision)>;

@@ -80,6 +80,7 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision
   kernel.is_estimated = false;
   kernel.is_rough = precision == Precision::Rough;
   kernel.predicted_ns = predicted.analytic_ns;
+  kernel.expected_ns = predicted.expected_ns;
   kernel.hot_predicted_ns = predicted.hot_ns;
   kernel.predicted_algorithm = schedules::rewriting_text(predicted.schedule);
 }
@@ -99,9 +100,66 @@ Result<std::optional<db::Store::Reading>> read_thousands(db::Store& store) {
   return tl::unexpected(reading.error());
 }
 
-/// Appends measured_ns / predicted_ns if both are known.
-void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& ratios) {
-  if (measured_ns > 0 && predicted_ns > 0) ratios.push_back(measured_ns / predicted_ns);
+/// The times of a kernel by a model, in the state of the network and with hot caches; 0: unknown.
+struct ModelTimes {
+  double ns, hot_ns;
+};
+using Model = ModelTimes (*)(const KernelChoice&);
+
+ModelTimes predicted_times(const KernelChoice& kernel) {
+  return {kernel.predicted_ns, kernel.hot_predicted_ns};
+}
+
+/// The state adds to the expected time what it adds to the predicted one.
+ModelTimes expected_times(const KernelChoice& kernel) {
+  const double added_ns = kernel.predicted_ns - kernel.hot_predicted_ns;
+  return {kernel.expected_ns, kernel.hot_predicted_ns > 0 ? kernel.expected_ns - added_ns : 0};
+}
+
+/// Appends the ratios of measured times to those of the model where both are known.
+void add_ratios(const KernelChoice& kernel, Model model, std::vector<double>& own,
+                std::vector<double>& hot) {
+  const auto [ns, hot_ns] = model(kernel);
+  if (kernel.measured_ns > 0 && ns > 0) own.push_back(kernel.measured_ns / ns);
+  if (kernel.hot_measured_ns > 0 && hot_ns > 0) hot.push_back(kernel.hot_measured_ns / hot_ns);
+}
+
+/// The ratios of measured times to those of a model.
+struct MeasuredRatios {
+  std::vector<std::vector<double>> own, hot;  ///< of each group
+  std::map<std::string, std::vector<double>> by_operator;
+  std::vector<double> all;
+};
+
+MeasuredRatios measured_ratios(const std::vector<OperatorGroup>& groups,
+                               const std::vector<std::vector<KernelChoice>>& kernels, Model model) {
+  MeasuredRatios ratios;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    std::vector<double>&own = ratios.own.emplace_back(), &hot = ratios.hot.emplace_back();
+    for (const KernelChoice& kernel : kernels[group])
+      if (is_of_predicted_algorithm(kernel, kernel.schedule)) add_ratios(kernel, model, own, hot);
+    if (own.empty()) continue;
+    for (std::vector<double>* to : {&ratios.all, &ratios.by_operator[groups[group].workload.op]})
+      to->insert(to->end(), own.begin(), own.end());
+  }
+  return ratios;
+}
+
+/// The ratio of measured to modelled time of each group: the geometric mean over the measured
+/// schemes of the group, else over those measured with hot caches, else over those of groups with
+/// the same operator, else over all.
+std::vector<double> ratios_of(const std::vector<OperatorGroup>& groups,
+                              const MeasuredRatios& measured) {
+  std::vector<double> ratios;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const auto same = measured.by_operator.find(groups[group].workload.op);
+    const auto& best = !measured.own[group].empty()         ? measured.own[group]
+                       : !measured.hot[group].empty()       ? measured.hot[group]
+                       : same != measured.by_operator.end() ? same->second
+                                                            : measured.all;
+    ratios.push_back(best.empty() ? 1 : geometric_mean(best));
+  }
+  return ratios;
 }
 
 }  // namespace
@@ -113,7 +171,8 @@ SchemeCosts::SchemeCosts(const graph::Graph& graph, CostContext context, Predict
       state_(state_of(graph, context_.target.machine)),
       groups_(group_operators(graph, state_, states_of_loops(graph, context_.target.machine))),
       group_of_(graph.operators.size()),
-      ratios_(groups_.size(), 1) {
+      ratios_(groups_.size(), 1),
+      expected_ratios_(groups_.size(), 1) {
   for (size_t group = 0; group < groups_.size(); ++group)
     for (const size_t op : groups_[group].operators) group_of_[op] = group;
 }
@@ -336,35 +395,13 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
   return {};
 }
 
-/// Sets the ratio of measured to predicted time of each group: the geometric mean over the measured
-/// schemes of the group, else over those measured with hot caches, else over those of groups with
-/// the same operator, else over all.
 void SchemeCosts::learn_ratios() {
-  std::vector<double> all;
-  std::map<std::string, std::vector<double>> by_operator;
-  std::vector<std::vector<double>> own(groups_.size()), hot(groups_.size());
-  for (size_t group = 0; group < groups_.size(); ++group) {
-    for (const KernelChoice& kernel : kernels_[group]) {
-      if (!is_of_predicted_algorithm(kernel, kernel.schedule)) continue;
-      add_ratio(kernel.measured_ns, kernel.predicted_ns, own[group]);
-      add_ratio(kernel.hot_measured_ns, kernel.hot_predicted_ns, hot[group]);
-    }
-    if (own[group].empty()) continue;
-    std::vector<double>& same = by_operator[groups_[group].workload.op];
-    for (std::vector<double>* ratios : {&all, &same})
-      ratios->insert(ratios->end(), own[group].begin(), own[group].end());
-  }
-  learn_doubt(by_operator);
-  for (const auto& [op, ratios] : by_operator)
+  const MeasuredRatios predicted = measured_ratios(groups_, kernels_, predicted_times);
+  learn_doubt(predicted.by_operator);
+  for (const auto& [op, ratios] : predicted.by_operator)
     least_ratios_[op] = *std::ranges::min_element(ratios);
-  for (size_t group = 0; group < groups_.size(); ++group) {
-    const auto& same = by_operator[groups_[group].workload.op];
-    const auto& best = !own[group].empty()   ? own[group]
-                       : !hot[group].empty() ? hot[group]
-                       : !same.empty()       ? same
-                                             : all;
-    ratios_[group] = best.empty() ? 1 : geometric_mean(best);
-  }
+  ratios_ = ratios_of(groups_, predicted);
+  expected_ratios_ = ratios_of(groups_, measured_ratios(groups_, kernels_, expected_times));
 }
 
 void SchemeCosts::learn_doubt(
@@ -457,17 +494,21 @@ void SchemeCosts::drop_impossible_copies() {
 }
 
 Status SchemeCosts::refresh_copies(db::Store& store) {
-  std::vector<double> ratios, hot;
+  std::vector<double> predicted, predicted_hot, expected, expected_hot;
   for (auto& [key, copy] : copies_) {
     for (const dsl::CacheState state : states_of_records(state_)) {
       TW_TRY(const auto record, known(store, copy.workload, state));
       if (record) (state == state_ ? take_record : take_hot_record)(copy, *record, context_.target);
     }
-    add_ratio(copy.measured_ns, copy.predicted_ns, ratios);
-    add_ratio(copy.hot_measured_ns, copy.hot_predicted_ns, hot);
+    add_ratios(copy, predicted_times, predicted, predicted_hot);
+    add_ratios(copy, expected_times, expected, expected_hot);
   }
-  if (ratios.empty()) ratios = std::move(hot);
-  copy_ratio_ = ratios.empty() ? 1 : geometric_mean(ratios);
+  const auto ratio = [](const std::vector<double>& own, const std::vector<double>& hot) {
+    const std::vector<double>& best = own.empty() ? hot : own;
+    return best.empty() ? 1 : geometric_mean(best);
+  };
+  copy_ratio_ = ratio(predicted, predicted_hot);
+  expected_copy_ratio_ = ratio(expected, expected_hot);
   return {};
 }
 
@@ -475,8 +516,16 @@ double SchemeCosts::runs_of(size_t op) const {
   return static_cast<double>(graph::runs_of(*graph_, graph_->operators[op]));
 }
 
-double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
-  return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
+double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel, Stance stance) const {
+  if (kernel.measured_ns > 0) return kernel.measured_ns;
+  if (stance == Stance::Expected) return kernel.expected_ns * expected_ratios_[group];
+  return kernel.predicted_ns * ratios_[group] * factor_of(stance);
+}
+
+double SchemeCosts::copy_ns(const KernelChoice& copy, Stance stance) const {
+  if (copy.measured_ns > 0) return copy.measured_ns;
+  if (stance == Stance::Expected) return copy.expected_ns * expected_copy_ratio_;
+  return copy.predicted_ns * copy_ratio_ * factor_of(stance);
 }
 
 double SchemeCosts::copies_ns(const LayoutChoice& choice, Stance stance) const {
@@ -488,7 +537,7 @@ double SchemeCosts::copies_ns(const LayoutChoice& choice, Stance stance) const {
 
 /// The factor by which costs of unmeasured kernels are multiplied.
 double SchemeCosts::factor_of(Stance stance) const {
-  if (stance == Stance::Likely) return 1;
+  if (stance == Stance::Likely || stance == Stance::Expected) return 1;
   return stance == Stance::Cautious ? doubt_ : 1000 * doubt_;
 }
 
@@ -500,26 +549,23 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) cons
     schemes.emplace_back();
     for (size_t i = 0; i < kernels_[group].size(); ++i) {
       const KernelChoice& kernel = kernels_[group][i];
-      const bool is_measured = kernel.measured_ns > 0;
-      const double factor = is_measured ? 1 : factor_of(stance);
       const LayoutChoice& choice = choices_[group][i];
       const double cost =
-          choice.moves_nothing ? copies_ns(choice, stance) : factor * cost_ns(group, kernel);
-      schemes.back().push_back({choice.inputs, choice.outputs, runs * cost, is_measured});
+          choice.moves_nothing ? copies_ns(choice, stance) : cost_ns(group, kernel, stance);
+      schemes.back().push_back(
+          {choice.inputs, choice.outputs, runs * cost, kernel.measured_ns > 0});
     }
   }
   return schemes;
 }
 
 graph::TransformCost SchemeCosts::transform_cost(Stance stance) const {
-  const double ratio = copy_ratio_ * factor_of(stance);
-  return
-      [this, ratio](const graph::TensorType& type, const dsl::Layout& from, const dsl::Layout& to) {
-        const auto known = copies_.find(copy_key(type, from, to));
-        if (known == copies_.end()) return std::numeric_limits<double>::infinity();
-        const KernelChoice& kernel = known->second;
-        return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratio;
-      };
+  return [this, stance](const graph::TensorType& type, const dsl::Layout& from,
+                        const dsl::Layout& to) {
+    const auto known = copies_.find(copy_key(type, from, to));
+    return known == copies_.end() ? std::numeric_limits<double>::infinity()
+                                  : copy_ns(known->second, stance);
+  };
 }
 
 Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const dsl::Layout& from,
@@ -527,7 +573,7 @@ Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const
   KernelChoice kernel;
   if (const auto known = copies_.find(copy_key(type, from, to)); known != copies_.end()) {
     kernel = known->second;
-    kernel.predicted_ns *= copy_ratio_;
+    kernel.expected_ns = copy_ns(kernel, Stance::Expected);
     return kernel;
   }
   TW_TRY(kernel.workload, transform_workload(type, from, to, state_));
@@ -539,7 +585,7 @@ Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const
 double SchemeCosts::optimistic_ns(size_t group, size_t scheme) const {
   const LayoutChoice& choice = choices_[group][scheme];
   if (choice.moves_nothing) return copies_ns(choice, Stance::Likely);
-  double best = cost_ns(group, kernels_[group][scheme]);
+  double best = cost_ns(group, kernels_[group][scheme], Stance::Likely);
   for (const KernelChoice& kernel : kernels_[group])
     if (kernel.measured_ns > 0) best = std::min(best, kernel.measured_ns);
   const auto ratio = least_ratios_.find(groups_[group].workload.op);

@@ -5,7 +5,9 @@
 // model's time of the schedule that it prefers, times the ratio of measured to predicted time of
 // the operator's other schemes. Times are for the state of the caches that the network has
 // (working_set.h). A record with hot caches, where the network's are not, gives the schedule and
-// the ratio of measured to predicted time, but does not count as a measurement.
+// the ratio of measured to predicted time, but does not count as a measurement. By these costs
+// plans are chosen. The times that people are told of a plan (Stance::Expected) are made in the
+// same way from the times to be expected (cost_model/expected.h).
 //
 // Schemes that convert between layouts can be estimated at first. They then cost as much as the
 // fastest kernel that was predicted for their operator, which their own predictions hardly ever
@@ -46,7 +48,10 @@ struct KernelChoice {
   /// kernel is estimated.
   std::string schedule = {};
   double predicted_ns = 0;  ///< time by the analytic model; 0: not predicted
-  double measured_ns = 0;   ///< time on this device; 0: not measured
+  /// Time to be expected of the predicted schedule; 0: not predicted. A record may have given the
+  /// kernel another schedule since.
+  double expected_ns = 0;
+  double measured_ns = 0;  ///< time on this device; 0: not measured
   /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
   /// schedules::rewriting_text() of the schedule that was predicted; nullopt: none was.
@@ -66,6 +71,9 @@ enum class Stance {
   Likely,    ///< the corrected prediction, while kernels will still be measured
   Cautious,  ///< one standard deviation above it, for the last choice, which nothing corrects
   Measured,  ///< a thousand times Cautious, so that only measured ones are chosen if possible
+  /// The time that is to be expected, which people are told of a plan that is chosen. Plans are not
+  /// chosen by it: the least of many times would be one that is too low.
+  Expected,
 };
 
 struct CostContext {
@@ -128,7 +136,8 @@ class SchemeCosts {
   const std::vector<LayoutCopy>& copies(size_t op, size_t scheme) const {
     return choices_[group_of_[op]][scheme].copies;
   }
-  /// The kernel of a copy. Errors as Predict.
+  /// The kernel of a copy, with its expected time corrected as Stance::Expected has it. Errors as
+  /// Predict.
   Result<KernelChoice> transform(const graph::TensorType& type, const dsl::Layout& from,
                                  const dsl::Layout& to) const;
   /// An optimistic estimate of the time of one run of a scheme: the least of its cost, of the
@@ -160,7 +169,8 @@ class SchemeCosts {
   Status refresh_copies(db::Store& store);
   void learn_ratios();
   void learn_doubt(const std::map<std::string, std::vector<double>>& ratios_by_operator);
-  double cost_ns(size_t group, const KernelChoice& kernel) const;
+  double cost_ns(size_t group, const KernelChoice& kernel, Stance stance) const;
+  double copy_ns(const KernelChoice& copy, Stance stance) const;
   double copies_ns(const LayoutChoice& choice, Stance stance) const;
   double factor_of(Stance stance) const;
   std::map<std::string, dsl::Workload> copies_that_plans_may_need() const;
@@ -174,10 +184,11 @@ class SchemeCosts {
   std::vector<std::vector<LayoutChoice>> choices_;  ///< of each group
   std::vector<std::vector<KernelChoice>> kernels_;  ///< of each group, one for each choice
   std::vector<double> ratios_;                      ///< measured / predicted time of each group
+  std::vector<double> expected_ratios_;             ///< measured / expected time of each group
   std::map<std::string, double> least_ratios_;  ///< smallest such ratio of each operator's groups
   std::map<std::string, KernelChoice> copies_;  ///< by the text of the copy's workload
-  double doubt_ = 1;       ///< exp of the standard deviation of log(measured / predicted)
-  double copy_ratio_ = 1;  ///< measured / predicted time of copies
+  double doubt_ = 1;  ///< exp of the standard deviation of log(measured / predicted)
+  double copy_ratio_ = 1, expected_copy_ratio_ = 1;  ///< the same of copies
 };
 
 }  // namespace tw::tuner

@@ -310,7 +310,7 @@ class ScriptWriter {
     ScriptCall call{
         .name = fmt::format("{}: {} -> {}", from.tensor, spelled(from.layout), spelled(to.layout))};
     call.arguments = {std::move(from), to};
-    const double run_ns = kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns;
+    const double run_ns = kernel.measured_ns > 0 ? kernel.measured_ns : kernel.expected_ns;
     add(std::move(call), kernel, static_cast<double>(trips_) * run_ns);
     return {};
   }

@@ -67,6 +67,19 @@ TEST(Expected, TimesOfSchedulesAreThoseOfTheirFeatures) {
             ErrorCode::Usage);
 }
 
+TEST(Expected, ConstantsFromMemoryAddWhatTheAnalyticModelSays) {
+  Product product;
+  product.problem.state = dsl::CacheState::NetworkL3;
+  const auto analytic = [&] {
+    return analytic_cost_ns(product.program(), product.target, 1, product.problem.state).value();
+  };
+  const double from_l3 = product.ns(), analytic_from_l3 = analytic();
+  product.problem.state = dsl::CacheState::NetworkMemory;
+  const double added = analytic() - analytic_from_l3;
+  EXPECT_GT(added, 1e-3 * from_l3);
+  EXPECT_NEAR(product.ns() - from_l3, added, 0.01 * added);
+}
+
 TEST(Expected, WithoutTheTreesTheyAreTheAnalyticModels) {
   const Product product;
   const double with = product.ns();

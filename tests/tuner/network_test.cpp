@@ -83,6 +83,39 @@ TEST_F(Network, WithoutEffortPredictionsDecide) {
   EXPECT_EQ(tuned->measured, 0u);
 }
 
+TEST_F(Network, PlansAreChosenByOneTimeAndTellTheExpectedOne) {
+  options_.tuning.effort = Effort::None;
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 9.9e3;
+  work_.predicted.ns["conv2d in=NCHW out=NHWC"] = 1e4;
+  work_.predicted.ns["conv2d in=NHWC out=NCHW"] = 1e4;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  const auto chosen = run();
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  // By these times another plan would be faster.
+  work_.expected.otherwise = 100;
+  work_.expected.ns["conv2d in=NCHW out=NHWC"] = 5e4;
+  work_.expected.ns["conv2d in=NHWC out=NCHW"] = 7e4;
+  work_.expected.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 3e3;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const PlannedNetwork& planned = tuned->plans[0];
+  EXPECT_EQ(planned.plan.schemes, chosen->plans[0].plan.schemes);
+  ASSERT_EQ(planned.schemes.size(), 3u);
+  EXPECT_EQ(planned.schemes[0].cost_ns, 5e4);
+  EXPECT_EQ(planned.schemes[1].cost_ns, 7e4);
+  EXPECT_EQ(planned.schemes[2].cost_ns, 3e3);
+  EXPECT_EQ(tuned->schemes[1][planned.plan.schemes[1]].cost_ns, 7e4);
+  double sum = 5e4 + 7e4 + 3e3;
+  for (const graph::Transform& transform : planned.plan.transforms) {
+    EXPECT_EQ(transform.cost_ns, 100);
+    sum += transform.cost_ns;
+  }
+  EXPECT_NEAR(planned.plan.predicted_ns, sum, 1e-6);
+  EXPECT_NEAR(planned.plan.lower_bound_ns / planned.plan.predicted_ns,
+              chosen->plans[0].plan.lower_bound_ns / chosen->plans[0].plan.predicted_ns, 1e-9);
+}
+
 TEST_F(Network, WithoutEffortEveryKernelIsPredictedAndFewOfThoseThatConvert) {
   options_.tuning.effort = Effort::None;
   work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 900;

@@ -161,6 +161,7 @@ struct PlannedWork {
   std::vector<std::vector<TaskSpec>> rounds = {};
   std::function<void(const std::vector<TaskSpec>& tasks, const TuneOptions& options)> on_round = {};
   Ended ended = Ended::Plateau;
+  Times expected = {.otherwise = 0};  ///< 0: the predicted time
 };
 
 inline db::Record measured_record(const dsl::Workload& workload, const Target& target,
@@ -182,8 +183,10 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
   services.predict = [&work](const dsl::Workload& workload, Precision) -> Result<Predicted> {
     if (work.unsupported.contains(workload.op + " " + dsl::print_layouts(workload.layouts)))
       return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
-    return Predicted{plain_schedule(workload), work.predicted.of(workload),
-                     work.predicted.otherwise_hot};
+    const double analytic_ns = work.predicted.of(workload);
+    const double expected_ns = work.expected.of(workload);
+    return Predicted{plain_schedule(workload), analytic_ns, work.predicted.otherwise_hot,
+                     expected_ns > 0 ? expected_ns : analytic_ns};
   };
   services.tune_all = [&work, &store](const std::vector<TaskSpec>& tasks,
                                       const TuneOptions& options,
@@ -212,7 +215,7 @@ inline NetworkServices predicting(const Target& target, const Times& times) {
   services.predict = [predict = predict_for(target, 1, {}), times](
                          const dsl::Workload& workload, Precision precision) -> Result<Predicted> {
     TW_TRY(Predicted predicted, predict(workload, precision));
-    predicted.analytic_ns = times.of(workload);
+    predicted.analytic_ns = predicted.expected_ns = times.of(workload);
     return predicted;
   };
   return services;

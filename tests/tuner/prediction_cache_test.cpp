@@ -19,7 +19,7 @@ class PredictionCaches : public testing::Test {
     return [this](const dsl::Workload&, Precision) -> Result<Predicted> {
       ++asked_;
       if (fails_) return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
-      return Predicted{"tw1\n", asked_ + 0.1, asked_ + 0.05};
+      return Predicted{"tw1\n", asked_ + 0.1, asked_ + 0.05, asked_ + 0.2};
     };
   }
   PredictionCache cache(const std::string& version = "1") const {
@@ -45,6 +45,7 @@ TEST_F(PredictionCaches, AWorkloadIsPredictedOnceInAllRuns) {
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(cache().remembering(counted())(workload_, Precision::Full)->schedule, "tw1\n");
   EXPECT_EQ(cache().remembering(counted())(workload_, Precision::Full)->hot_ns, 1.05);
+  EXPECT_EQ(cache().remembering(counted())(workload_, Precision::Full)->expected_ns, 1.2);
 }
 
 TEST_F(PredictionCaches, OtherErrorsAreOtherPredictions) {

@@ -6,7 +6,10 @@
 
 #include <atomic>
 
+#include "cost_model/expected.h"
 #include "dsl/workload.h"
+#include "schedules/legality.h"
+#include "schedules/schedule.h"
 
 namespace tw::tuner {
 namespace {
@@ -40,6 +43,20 @@ TEST(Predictor, TheFullPredictionIsNeverSlower) {
   for (const std::string layout : {"NCHW", "NCHW8c"}) {
     const double rough = predict(convolution(layout), Precision::Rough)->analytic_ns;
     EXPECT_LE(predict(convolution(layout), Precision::Full)->analytic_ns, rough) << layout;
+  }
+}
+
+TEST(Predictor, ItsScheduleHasAnExpectedTime) {
+  const Target target = parse_target("x86-64-v3").value();
+  dsl::Workload workload = convolution("NCHW8c");
+  for (const dsl::CacheState state : {dsl::CacheState::Hot, dsl::CacheState::NetworkMemory}) {
+    workload.state = state;
+    const auto predicted = predictor()(workload, Precision::Rough);
+    ASSERT_TRUE(predicted) << predicted.error().message;
+    const auto schedule = schedules::parse_schedule(workload.compute, predicted->schedule);
+    const auto kernel = schedule->program(schedules::limits_of(target));
+    EXPECT_EQ(predicted->expected_ns,
+              cost_model::expected_ns(*kernel, schedules::problem_of(workload), target, 1));
   }
 }
 

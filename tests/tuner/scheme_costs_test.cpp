@@ -232,6 +232,27 @@ TEST_F(SchemeCost, WhatWasMeasuredInTheStateOfTheNetworkWins) {
   EXPECT_NEAR(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 3e4, 1);
 }
 
+TEST_F(SchemeCost, TimesToBeExpectedAreScaledByMeasurements) {
+  work_.expected.otherwise = 7e3;
+  const auto expected = [](const SchemeCosts& costs, size_t op, const std::string& layouts) {
+    return costs.schemes(Stance::Expected)[op][index(costs, op, layouts).second].cost_ns;
+  };
+  const graph::TensorType type = {Float32, {1, 32, 8, 8}};
+  const dsl::Layout plain = dsl::Layout::row_major(4),
+                    last = dsl::Layout::parse("ACDB", "ABCD").value();
+  const SchemeCosts unknown = costs();
+  EXPECT_NEAR(expected(unknown, 0, "in=NHWC out=NHWC"), 7e3, 1e-6);
+  EXPECT_NEAR(unknown.transform_cost(Stance::Expected)(type, plain, last), 7e3, 1e-6);
+  EXPECT_EQ(unknown.transform_cost()(type, plain, last), 1e4);
+  store(conv_, "in=NCHW out=NCHW", 3e3, work_.target);
+  append(measured_record(transform_workload(type, last, plain).value(), work_.target, 5e3));
+  const SchemeCosts known = costs();
+  EXPECT_EQ(expected(known, 0, "in=NCHW out=NCHW"), 3e3);
+  EXPECT_NEAR(expected(known, 0, "in=NHWC out=NHWC"), 3e3, 1e-6);
+  EXPECT_NEAR(expected(known, 2, "a=NCHW b=NCHW out=NCHW"), 3e3, 1e-6);
+  EXPECT_NEAR(known.transform_cost(Stance::Expected)(type, plain, last), 5e3, 1e-6);
+}
+
 TEST_F(SchemeCost, CopiesTakeTheirMeasuredTimeElseAScaledPrediction) {
   const graph::TensorType type = {Float32, {1, 32, 8, 8}};
   const dsl::Layout plain = dsl::Layout::row_major(4),
@@ -245,7 +266,7 @@ TEST_F(SchemeCost, CopiesTakeTheirMeasuredTimeElseAScaledPrediction) {
   EXPECT_EQ(known.transform(type, plain, last)->measured_ns, 50);
   EXPECT_NEAR(known.transform_cost()(type, last, plain), 100, 1e-6);
   EXPECT_EQ(known.transform(type, last, plain)->measured_ns, 0);
-  EXPECT_NEAR(known.transform(type, last, plain)->predicted_ns, 100, 1e-6);
+  EXPECT_NEAR(known.transform(type, last, plain)->expected_ns, 100, 1e-6);
 }
 
 TEST_F(SchemeCost, CopiesThatCannotBeScheduledAreImpossible) {
