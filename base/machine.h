@@ -6,7 +6,7 @@
 //
 // The numbers come from a table of known microarchitectures (machine.cpp) where the device is in
 // it and its caches are as the table says, and from a calibration where it is not
-// (tuner/calibration.h). A Target carries the Machine that its kernels are tuned for. Plain
+// (tuner/measure/calibration.h). A Target carries the Machine that its kernels are tuned for. Plain
 // values; thread-safe to share.
 
 #include <array>

@@ -23,7 +23,7 @@ struct Target {
   std::string gpu;                    ///< architecture of a CUDA target: "sm_90a"
   Machine machine;  ///< device that kernels are tuned for; no part of the identity
   /// Name of the device in records, if the machine was measured and is not as the system reports it
-  /// (tuner/device.h); else empty. No part of the identity.
+  /// (tuner/workers/device.h); else empty. No part of the identity.
   std::string device;
 
   bool has(std::string_view feature) const;

@@ -18,7 +18,7 @@
 #include "runtime/model.h"
 #include "runtime/thread_pool.h"
 #include "tools/report.h"
-#include "tuner/race.h"
+#include "tuner/network/race.h"
 
 namespace tw::bench {
 namespace {

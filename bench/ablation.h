@@ -18,7 +18,7 @@
 #include "bench/interleave.h"
 #include "db/store.h"
 #include "graph/plan.h"
-#include "tuner/network.h"
+#include "tuner/network/network.h"
 
 namespace tw::bench {
 

@@ -10,7 +10,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/rounding.h"
-#include "tuner/reference.h"
+#include "tuner/measure/reference.h"
 
 namespace tw::bench {
 namespace {

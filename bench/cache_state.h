@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tuner/cache_lines.h"
+#include "tuner/measure/cache_lines.h"
 
 namespace tw::bench {
 

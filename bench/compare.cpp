@@ -9,9 +9,9 @@
 #include "bench/observed.h"
 #include "codegen/backend.h"
 #include "dsl/random_inputs.h"
-#include "tuner/device_lock.h"
-#include "tuner/scratch.h"
+#include "tuner/processes/scratch.h"
 #include "tuner/trial_record.h"
+#include "tuner/workers/device_lock.h"
 
 namespace tw::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "dsl/interpret.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
-#include "tuner/clock.h"
+#include "tuner/processes/clock.h"
 
 namespace tw::bench {
 

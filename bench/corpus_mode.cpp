@@ -13,11 +13,11 @@
 #include "bench/random_workloads.h"
 #include "db/store.h"
 #include "tools/progress.h"
-#include "tuner/calibration.h"
 #include "tuner/host_machine.h"
-#include "tuner/replay.h"
-#include "tuner/scratch.h"
-#include "tuner/worker_pool.h"
+#include "tuner/measure/calibration.h"
+#include "tuner/processes/scratch.h"
+#include "tuner/search/replay.h"
+#include "tuner/workers/worker_pool.h"
 
 namespace tw::bench {
 namespace {

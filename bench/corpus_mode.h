@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Gathers the corpus that the cost model is trained on: trials of random workloads, in a file of
-// recordings (tuner/replay.h).
+// recordings (tuner/search/replay.h).
 
 #include "base/result.h"
 #include "bench/mode.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "tuner/clock.h"
+#include "tuner/processes/clock.h"
 
 namespace tw::bench {
 

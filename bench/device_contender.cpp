@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "runtime/device_kernel.h"
-#include "tuner/packing.h"
+#include "tuner/measure/packing.h"
 
 namespace tw::bench {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "base/result.h"
 #include "bench/contender.h"
-#include "tuner/clock.h"
-#include "tuner/watch.h"
+#include "tuner/measure/watch.h"
+#include "tuner/processes/clock.h"
 
 namespace tw::bench {
 

@@ -32,8 +32,8 @@
 #include "tools/report.h"
 #include "tools/standard_streams.h"
 #include "tools/suites.h"
-#include "tuner/scheme_costs.h"
-#include "tuner/scratch.h"
+#include "tuner/network/scheme_costs.h"
+#include "tuner/processes/scratch.h"
 
 namespace tw::bench {
 namespace {

@@ -15,7 +15,7 @@
 #include "runtime/device.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
-#include "tuner/replay.h"
+#include "tuner/search/replay.h"
 #include "tuner/tune.h"
 
 namespace tw::bench {

@@ -50,7 +50,7 @@ def batch_size(contender, min_batch_s, clock):
 
 # ---- the watch --------------------------------------------------------------------------------
 
-# Those of Tolerance in tuner/contention.h.
+# Those of Tolerance in tuner/measure/contention.h.
 SWITCHES_PER_SECOND = 50
 LEAST_SWITCHES = 5
 STEAL_SHARE = 0.02

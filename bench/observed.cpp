@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "bench/affinity.h"
-#include "tuner/contention.h"
-#include "tuner/device_peak.h"
-#include "tuner/peak.h"
+#include "tuner/measure/contention.h"
+#include "tuner/measure/device_peak.h"
+#include "tuner/measure/peak.h"
 
 namespace tw::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "bench/interleave.h"
 #include "runtime/device.h"
-#include "tuner/clock.h"
+#include "tuner/processes/clock.h"
 
 namespace tw::bench {
 

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "cost_model/pretrained.h"
-#include "tuner/replay.h"
+#include "tuner/search/replay.h"
 
 namespace tw::bench {
 

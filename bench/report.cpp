@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "tools/report.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/report.h"
 #include "cost_model/cost_model.h"
 #include "tools/report.h"
-#include "tuner/scoring.h"
+#include "tuner/search/scoring.h"
 
 namespace tw::bench {
 namespace {

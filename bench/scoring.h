@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "bench/suite.h"
-#include "tuner/clock.h"
+#include "tuner/processes/clock.h"
 
 namespace tw::bench {
 

@@ -14,8 +14,8 @@
 #include "tools/progress.h"
 #include "tools/quote.h"
 #include "tools/report.h"
-#include "tuner/replay.h"
-#include "tuner/scratch.h"
+#include "tuner/processes/scratch.h"
+#include "tuner/search/replay.h"
 
 namespace tw::bench {
 namespace {

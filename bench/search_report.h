@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/search_curves.h"
-#include "tuner/replay.h"
+#include "tuner/search/replay.h"
 
 namespace tw::bench {
 

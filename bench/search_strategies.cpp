@@ -18,7 +18,7 @@
 #include "cost_model/expected.h"
 #include "db/store.h"
 #include "tools/quote.h"
-#include "tuner/scratch.h"
+#include "tuner/processes/scratch.h"
 
 namespace tw::bench {
 namespace {

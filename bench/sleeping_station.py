@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A station of a farm (tuner/station.h) that measures nothing: it answers each job, a number of seconds, with
+"""A station of a farm (tuner/workers/station.h) that measures nothing: it answers each job, a number of seconds, with
 its name and the moments at which it began and ended to sleep, in nanoseconds. "die" ends it."""
 import os
 import pathlib

@@ -8,7 +8,7 @@
 #include "bench/report.h"
 #include "db/store.h"
 #include "tools/report.h"
-#include "tuner/scratch.h"
+#include "tuner/processes/scratch.h"
 
 namespace tw::bench {
 

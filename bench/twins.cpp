@@ -10,7 +10,7 @@
 #include "dsl/random_inputs.h"
 #include "tools/report.h"
 #include "tools/selection.h"
-#include "tuner/sampling.h"
+#include "tuner/measure/sampling.h"
 
 namespace tw::bench {
 namespace {

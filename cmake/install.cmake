@@ -10,7 +10,7 @@
 #   lib/cmake/Tilewright/               find_package(Tilewright): Tilewright::tilewright, ::runtime
 #   lib/pkgconfig/tilewright.pc         for C: the runtime
 #   include/tilewright/tilewright.h     the C interface
-#   include/tilewright/<module>/*.h     the C++ headers, which include each other as "dsl/expr.h":
+#   include/tilewright/<module>/        the C++ headers, which include each other as "dsl/expr.h":
 #                                       -I include/tilewright, which the CMake package adds
 #   share/tilewright/shipped.db         records of machines that were measured: the layer below all databases
 #   share/tilewright/postgres_roles.sql roles of a tuning database on a server

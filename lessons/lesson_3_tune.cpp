@@ -13,9 +13,9 @@
 #include "dsl/workload.h"
 #include "lessons/lesson.h"
 #include "runtime/session.h"
-#include "tuner/device.h"
-#include "tuner/reference.h"
+#include "tuner/measure/reference.h"
 #include "tuner/tune.h"
+#include "tuner/workers/device.h"
 
 using namespace tw;
 using lessons::must;

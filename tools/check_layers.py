@@ -5,7 +5,9 @@
 Usage: tools/check_layers.py [root]. Prints one line a violation and exits 1 if there is any.
 
 A line of the table is `folder[, folder ...] : what it may include`, where `-` means nothing and
-`any` everything; what follows two spaces is a description. A folder may always include itself.
+`any` everything; what follows two spaces is a description. A folder may always include itself. A
+path belongs to the longest folder of the table that contains it: `tuner/search/search.h` to
+`tuner/search`, and not to `tuner`.
 """
 
 import pathlib
@@ -17,6 +19,9 @@ NOT_OURS = {"build"}  # and what begins with a dot
 RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
 BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
+
+
+FULL_PATH = "our headers are included by their full path from the root"
 
 
 def read_table(text):
@@ -37,6 +42,16 @@ def read_table(text):
         for other in (allowed or set()) - table.keys():
             raise ValueError(f"[layers] '{folder}' may include '{other}', which is not in the table")
     return table
+
+
+def folder_of(path, table):
+    """The longest folder of the table that contains the path; its first folder if none does."""
+    parts = path.split("/")
+    for count in range(len(parts) - 1, 0, -1):
+        folder = "/".join(parts[:count])
+        if folder in table:
+            return folder
+    return parts[0]
 
 
 def find_cycle(edges):
@@ -83,13 +98,15 @@ def includes(text):
 
 def check_include(table, folder, quote, target):
     """The fault of `target` in an #include of a source of `folder`, or None. `quote` is '"' or "<"."""
-    other, slash, _ = target.partition("/")
+    other, slash = folder_of(target, table), "/" in target
     if other not in table:
         if quote == "<":
             return None  # a library
         if not slash or other.startswith("."):
-            return f'"{target}": our headers are included by their full path from the root'
+            return f'"{target}": {FULL_PATH}'
         return f'"{target}": \'{other}\' is not in tools/layers.txt'
+    if ".." in target.split("/"):
+        return f'"{target}": {FULL_PATH}'
     allowed = table[folder]
     if other == folder or allowed is None or other in allowed:
         return None
@@ -106,7 +123,7 @@ def check(root):
         problems.append("tools/layers.txt: cycle " + " -> ".join(cycle))
     used = {}
     for path in sources(root):
-        folder = path.parts[0]
+        folder = folder_of(path.as_posix(), table)
         if folder not in table:
             problems.append(f"{path}: the folder '{folder}' is not in tools/layers.txt")
             continue
@@ -114,7 +131,7 @@ def check(root):
             problem = check_include(table, folder, quote, target)
             if problem:
                 problems.append(f"{path}:{line}: {problem}")
-            other = target.partition("/")[0]
+            other = folder_of(target, table)
             if other in table and other != folder:
                 used.setdefault(folder, set()).add(other)
     cycle = find_cycle(used)

@@ -15,7 +15,7 @@
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/verbs.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 

@@ -16,8 +16,8 @@
 #include "tools/explanation.h"
 #include "tools/report.h"
 #include "tools/selection.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/selection.h"
-#include "tuner/scratch.h"
+#include "tuner/processes/scratch.h"
 
 namespace tw::tools {
 namespace {

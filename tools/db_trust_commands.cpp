@@ -15,8 +15,8 @@
 #include "db/workload_text.h"
 #include "tools/db_flags.h"
 #include "tools/report.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

@@ -13,8 +13,8 @@
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
 #include "runtime/device_target.h"
-#include "tuner/driver.h"
-#include "tuner/scratch.h"
+#include "tuner/processes/scratch.h"
+#include "tuner/workers/driver.h"
 
 namespace tw::tools {
 namespace {

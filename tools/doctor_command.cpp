@@ -18,10 +18,10 @@
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
-#include "tuner/device.h"
-#include "tuner/peak.h"
-#include "tuner/round_trip.h"
-#include "tuner/sandbox.h"
+#include "tuner/measure/peak.h"
+#include "tuner/measure/round_trip.h"
+#include "tuner/processes/sandbox.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

@@ -23,7 +23,7 @@
 #include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

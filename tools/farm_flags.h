@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
-#include "tuner/farm.h"
+#include "tuner/workers/farm.h"
 
 namespace tw::tools {
 

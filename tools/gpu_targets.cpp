@@ -10,7 +10,7 @@
 #include "codegen/backend.h"
 #include "codegen/compile.h"
 #include "runtime/device.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

@@ -9,8 +9,8 @@
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
 #include "tools/workload_flags.h"
-#include "tuner/clock.h"
-#include "tuner/device_lock.h"
+#include "tuner/processes/clock.h"
+#include "tuner/workers/device_lock.h"
 
 namespace tw::tools {
 

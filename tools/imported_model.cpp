@@ -13,7 +13,7 @@
 #include "tools/quote.h"
 #include "tools/standing_models.h"
 #include "tuner/evaluation.h"
-#include "tuner/notes.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tools {
 namespace {

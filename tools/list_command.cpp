@@ -12,7 +12,7 @@
 #include "tools/report.h"
 #include "tools/suites.h"
 #include "tools/verbs.h"
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 namespace tw::tools {
 namespace {

@@ -10,9 +10,9 @@
 #include "base/text.h"
 #include "schedules/dot_products.h"
 #include "tools/report.h"
-#include "tuner/calibration.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/measure/calibration.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

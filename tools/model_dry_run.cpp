@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "tools/model_run.h"
 #include "tools/report.h"
-#include "tuner/experience.h"
+#include "tuner/search/experience.h"
 
 namespace tw::tools {
 namespace {

@@ -17,7 +17,7 @@
 #include "tools/imported_model.h"
 #include "tools/surroundings.h"
 #include "tools/tuning.h"
-#include "tuner/network.h"
+#include "tuner/network/network.h"
 
 namespace tw::tools {
 
@@ -44,7 +44,7 @@ struct ModelRun {
   size_t measured = 0;              ///< index in `measured_ns` of the latency of `model`
   double importing_s = 0, building_s = 0;
   runtime::ModelFile model;
-  size_t bands = 0;  ///< number of bands that steps of `model` may run in (tuner/bands.h)
+  size_t bands = 0;  ///< number of bands that steps of `model` may run in (tuner/network/bands.h)
   /// The largest difference of an output from that of the model in f32, relative to its largest
   /// element; nullopt without --precision, and where the network was not run.
   std::optional<double> rounding_error;

@@ -16,7 +16,7 @@
 #include "db/record.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
-#include "tuner/notes.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tools {
 

@@ -9,8 +9,8 @@
 #include "schedules/dot_products.h"
 #include "schedules/nest.h"
 #include "schedules/schedule.h"
-#include "tuner/bandwidth.h"
-#include "tuner/device.h"
+#include "tuner/measure/bandwidth.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

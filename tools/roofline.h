@@ -13,7 +13,7 @@
 #include "db/record.h"
 #include "dsl/workload.h"
 #include "tools/report.h"
-#include "tuner/clock.h"
+#include "tuner/processes/clock.h"
 
 namespace tw::tools {
 

@@ -27,13 +27,13 @@
 #include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
-#include "tuner/device.h"
-#include "tuner/device_runs.h"
-#include "tuner/peak.h"
-#include "tuner/reference.h"
-#include "tuner/sampling.h"
+#include "tuner/measure/device_runs.h"
+#include "tuner/measure/peak.h"
+#include "tuner/measure/reference.h"
+#include "tuner/measure/sampling.h"
+#include "tuner/measure/verify.h"
 #include "tuner/trial_record.h"
-#include "tuner/verify.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

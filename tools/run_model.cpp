@@ -17,9 +17,9 @@
 #include "tools/npy.h"
 #include "tools/quote.h"
 #include "tools/selection.h"
-#include "tuner/device.h"
-#include "tuner/race.h"
-#include "tuner/sampling.h"
+#include "tuner/measure/sampling.h"
+#include "tuner/network/race.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

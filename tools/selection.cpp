@@ -19,10 +19,10 @@
 #include "tools/model_files.h"
 #include "tools/quote.h"
 #include "tools/report.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
-#include "tuner/notes.h"
-#include "tuner/scoring.h"
+#include "tuner/search/scoring.h"
+#include "tuner/workers/device.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tools {
 

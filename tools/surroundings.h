@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tuner/environment.h"
+#include "tuner/workers/environment.h"
 
 namespace tw::tools {
 

@@ -18,9 +18,9 @@
 #include "tools/suites.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
-#include "tuner/device.h"
-#include "tuner/experience.h"
-#include "tuner/search.h"
+#include "tuner/search/experience.h"
+#include "tuner/search/search.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

@@ -20,10 +20,10 @@
 #include "tools/quote.h"
 #include "tools/tuning.h"
 #include "tuner/host_machine.h"
-#include "tuner/join_models.h"
-#include "tuner/network.h"
-#include "tuner/race.h"
-#include "tuner/step_threads.h"
+#include "tuner/network/join_models.h"
+#include "tuner/network/network.h"
+#include "tuner/network/race.h"
+#include "tuner/network/step_threads.h"
 
 namespace tw::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
-#include "tuner/reference.h"
+#include "tuner/measure/reference.h"
 
 namespace tw::tools {
 namespace {

@@ -13,9 +13,9 @@
 #include "tools/interrupts.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
-#include "tuner/experience.h"
-#include "tuner/first_pick.h"
-#include "tuner/reference.h"
+#include "tuner/measure/reference.h"
+#include "tuner/search/experience.h"
+#include "tuner/search/first_pick.h"
 
 namespace tw::tools {
 

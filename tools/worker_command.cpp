@@ -13,9 +13,9 @@
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
-#include "tuner/device.h"
-#include "tuner/farm_jobs.h"
-#include "tuner/sandbox.h"
+#include "tuner/processes/sandbox.h"
+#include "tuner/workers/device.h"
+#include "tuner/workers/farm_jobs.h"
 
 namespace tw::tools {
 namespace {
@@ -54,7 +54,7 @@ Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target&
   return resources;
 }
 
-/// The command of the member's stations (tuner/station.h).
+/// The command of the member's stations (tuner/workers/station.h).
 std::vector<std::string> station_of(const WorkerFlags& flags, const Surroundings& here,
                                     const ChosenTarget& chosen) {
   std::vector<std::string> station = here.environment.worker;

@@ -16,8 +16,8 @@
 #include <functional>
 #include <vector>
 
-#include "tuner/scoring.h"
-#include "tuner/workers.h"
+#include "tuner/search/scoring.h"
+#include "tuner/workers/workers.h"
 
 namespace tw::tuner {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "tuner/device.h"
+#include "tuner/measure/verify.h"
 #include "tuner/task.h"
-#include "tuner/verify.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {

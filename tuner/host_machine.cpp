@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 

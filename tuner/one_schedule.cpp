@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "schedules/schedule.h"
-#include "tuner/reference.h"
+#include "tuner/measure/reference.h"
 #include "tuner/trial_record.h"
-#include "tuner/worker_pool.h"
+#include "tuner/workers/worker_pool.h"
 
 namespace tw::tuner {
 namespace {

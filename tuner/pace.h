@@ -15,7 +15,7 @@
 
 #include <optional>
 
-#include "tuner/jobs.h"
+#include "tuner/workers/jobs.h"
 
 namespace tw::tuner {
 

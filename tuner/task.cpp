@@ -13,10 +13,10 @@
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "cost_model/expected.h"
-#include "tuner/device.h"
-#include "tuner/experience.h"
-#include "tuner/reference.h"
+#include "tuner/measure/reference.h"
+#include "tuner/search/experience.h"
 #include "tuner/trial_record.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {
@@ -36,7 +36,7 @@ constexpr double usual_schedules_per_s = 2000;
 // Number of points that a run with one task proposes without its own measurements, so that they
 // depend on its options and the database alone: every run with a seed begins with the same points.
 // Up to 64 trials the analytic model alone picks as well as a model that is fitted to the trials
-// (tests/tuner/replay_test.cpp).
+// (tests/tuner/search/replay_test.cpp).
 constexpr int64_t points_before_feedback = 64;
 // Rate assumed before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "tuner/build_queue.h"
-#include "tuner/gain.h"
-#include "tuner/network_error.h"
 #include "tuner/pace.h"
-#include "tuner/proposer.h"
+#include "tuner/search/gain.h"
+#include "tuner/search/network_error.h"
+#include "tuner/search/proposer.h"
 #include "tuner/trial_counts.h"
 #include "tuner/tuning_run.h"
 

@@ -7,8 +7,8 @@
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/tensor_tiles.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {

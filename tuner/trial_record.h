@@ -7,7 +7,7 @@
 #include "base/target.h"
 #include "db/record.h"
 #include "dsl/workload.h"
-#include "tuner/jobs.h"
+#include "tuner/workers/jobs.h"
 
 namespace tw::tuner {
 

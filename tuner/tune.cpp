@@ -12,7 +12,7 @@
 #include "tuner/task_scheduler.h"
 #include "tuner/tuned.h"
 #include "tuner/tuning_run.h"
-#include "tuner/worker_pool.h"
+#include "tuner/workers/worker_pool.h"
 
 namespace tw::tuner {
 

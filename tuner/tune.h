@@ -27,9 +27,11 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
-#include "tuner/environment.h"
+#include "tuner/workers/environment.h"
 
 namespace tw::tuner {
+
+struct Workers;
 
 /// None answers from the database alone. The others search until the next minute is expected to
 /// shorten the latency by less than least_gain(): 1 %, 0.1 %, or until the budget is used.
@@ -58,7 +60,7 @@ struct TuneOptions {
   /// Most new trials of each workload, the finals included; 0: as the budget allows.
   int64_t trials = 0;
   Effort effort = Effort::Normal;
-  std::string search = "evolution";  ///< a name of searches() in tuner/search.h
+  std::string search = "evolution";  ///< a name of searches() in tuner/search/search.h
   uint64_t seed = 1;
   int threads = 1;        ///< threads that the kernel will run on
   int batch = 8;          ///< candidates of one round, shared among the builders
@@ -96,7 +98,8 @@ struct Progress {
   std::string model_note;  ///< why it is not the learned one; empty: it is
   double working_s = 0;    ///< time spent building, verifying or measuring
   /// Share by which the next minute, or what is left of the budget, is expected to shorten the
-  /// latency, or the sum of the tasks' (gain.h). Absent before the first trial and in the finals.
+  /// latency, or the sum of the tasks' (search/gain.h). Absent before the first trial and in the
+  /// finals.
   std::optional<double> next_gain;
 };
 using OnProgress = std::function<void(const Progress&)>;
@@ -113,7 +116,7 @@ struct Tuned {
   runtime::Artifact artifact;
   Progress progress;
   Ended ended = Ended::Budget;
-  double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (gain.h)
+  double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (search/gain.h)
   double spent_s = 0;           ///< time of the budget spent on it, without the finals
   std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
   /// The reason for which the latest trials of the run, perhaps the best one, are stored nowhere;
@@ -131,15 +134,19 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
 /// which the most time is expected to be saved a second, counted by its weight; the workers stay.
 /// One result a task, in order, with errors as tune()'s; where the budget ended before its turn,
 /// what the database knows of it, else NoCandidate. The error of all: workers cannot be started.
-/// tuner/workers.h has the same with workers of the caller's.
 Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             const Target& target, const TuneOptions& options,
                                             db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress);
+/// The same with workers of the caller's (tuner/workers/workers.h). One run at a time may use them.
+Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
+                                            const Target& target, const TuneOptions& options,
+                                            db::Store& store, const Environment& environment,
+                                            const OnProgress& on_progress, Workers workers);
 
 /// The key by which the database is asked for the best schedule of the workload and its layouts on
 /// this target, device and number of threads. The target of a GPU must have the numbers of its
-/// device, as with_facts() sets them (tuner/device.h).
+/// device, as with_facts() sets them (tuner/workers/device.h).
 db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
 /// The database's answer to database_key(), if it is of this device or its model. Otherwise, of the
 /// best schedules for other models and for targets with vectors of this length, the one that the

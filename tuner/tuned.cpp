@@ -14,9 +14,9 @@
 #include "cost_model/expected.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
-#include "tuner/device.h"
-#include "tuner/experience.h"
-#include "tuner/network_error.h"
+#include "tuner/search/experience.h"
+#include "tuner/search/network_error.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "tuner/calibration.h"
 #include "tuner/host_machine.h"
+#include "tuner/measure/calibration.h"
 #include "tuner/task.h"
 #include "tuner/tuned.h"
 

@@ -13,9 +13,9 @@
 #include "base/stop.h"
 #include "cost_model/cost_model.h"
 #include "db/recorder.h"
-#include "tuner/notes.h"
 #include "tuner/tune.h"
-#include "tuner/workers.h"
+#include "tuner/workers/notes.h"
+#include "tuner/workers/workers.h"
 
 namespace tw::tuner {
 

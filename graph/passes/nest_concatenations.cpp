@@ -3,7 +3,7 @@
 //   z = concat(a, b, c)   ->   z = concat(y, c)
 //
 // In dense blocks every concatenation continues the one before. Nested, each tensor is a piece of
-// one concatenation only, so that all of them can lie in one array (tuner/assemble.h).
+// one concatenation only, so that all of them can lie in one array (tuner/network/assemble.h).
 
 #include <algorithm>
 #include <map>

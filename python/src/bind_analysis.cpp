@@ -30,9 +30,9 @@
 #include "schedules/default_schedule.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
-#include "tuner/bandwidth.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/measure/bandwidth.h"
+#include "tuner/workers/device.h"
 
 namespace tw::python {
 namespace {

@@ -27,7 +27,7 @@
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
 #include "python/src/stores.h"
-#include "tuner/environment.h"
+#include "tuner/workers/environment.h"
 
 namespace tw::python {
 namespace {

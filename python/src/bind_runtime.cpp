@@ -26,8 +26,8 @@
 #include "runtime/model.h"
 #include "runtime/private_file.h"
 #include "runtime/session.h"
-#include "tuner/device.h"
 #include "tuner/tune.h"
+#include "tuner/workers/device.h"
 
 namespace tw::python {
 namespace {

@@ -28,8 +28,8 @@
 #include "python/src/targets.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
-#include "tuner/notes.h"
 #include "tuner/tune.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::python {
 namespace {

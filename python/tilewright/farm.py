@@ -6,8 +6,8 @@
     python -m tilewright.farm scheduler -- --port 8786
 
 A member is a machine that measures or builds: a Dask worker, which a nanny restarts when it dies. Its
-jobs go to stations, programs of C++ (tuner/station.h), each of them behind a limit. The client is
-started by `tilewright tune --workers`, and speaks with it on descriptor 3 (tuner/farm_link.h). Neither
+jobs go to stations, programs of C++ (tuner/workers/station.h), each of them behind a limit. The client is
+started by `tilewright tune --workers`, and speaks with it on descriptor 3 (tuner/workers/farm_link.h). Neither
 reads what jobs and replies say. What a member offers are Dask resources of amount 1 each, so that a
 device measures one kernel at a time.
 
@@ -41,7 +41,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, NoReturn
 
-# ---- frames, as in tuner/frame.h -----------------------------------------------------------------
+# ---- frames, as in tuner/processes/frame.h -----------------------------------------------------------------
 
 _MAGIC = b"twf1"
 HEADER = struct.Struct("<4sI16s")
@@ -472,7 +472,7 @@ class Farm:
 
 
 class Connection:
-    """The client's end of tuner/farm_link.h: messages of a header in JSON and bytes."""
+    """The client's end of tuner/workers/farm_link.h: messages of a header in JSON and bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

@@ -177,7 +177,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.counted([True] * 4)[:2], (4, 0))
 
     def test_a_watch_judges_as_the_tuner_does(self):
-        header = (BENCH.parent / "tuner" / "contention.h").read_text()
+        header = (BENCH.parent / "tuner" / "measure" / "contention.h").read_text()
         for name, ours in (("switches_per_second", network_rounds.SWITCHES_PER_SECOND),
                            ("least_switches", network_rounds.LEAST_SWITCHES),
                            ("steal_share", network_rounds.STEAL_SHARE),

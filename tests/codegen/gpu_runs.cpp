@@ -14,7 +14,7 @@
 #include "schedules/legality.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
-#include "tuner/guarded_buffer.h"
+#include "tuner/processes/guarded_buffer.h"
 
 namespace tw::codegen {
 namespace {

@@ -16,7 +16,7 @@
 #include "codegen/cpu_codegen.h"
 #include "codegen/link.h"
 #include "runtime/library.h"
-#include "tuner/guarded_buffer.h"
+#include "tuner/processes/guarded_buffer.h"
 
 namespace tw::codegen {
 namespace {

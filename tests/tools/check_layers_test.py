@@ -51,6 +51,16 @@ class CheckLayers(unittest.TestCase):
         self.plant("dsl/deep/expr.cpp", '#include "base/text.h"\n\n  #  include "tuner/tune.h"\n')
         self.expect_one("dsl/deep/expr.cpp:3", "tuner/tune.h", "dsl may include: base")
 
+    def test_a_folder_below_another_is_a_layer_of_its_own(self):
+        self.plant("tools/layers.txt", TABLE + "tuner/search : base\n")
+        self.plant("tuner/search/deep/search.cpp", '#include "tuner/search/search.h"\n#include "base/text.h"\n')
+        self.assertEqual(self.problems(), [])
+        self.plant("tuner/tune.cpp", '#include "tuner/search/search.h"\n')
+        self.expect_one("tuner/tune.cpp:1", "tuner may include: base dsl")
+        self.plant("tuner/tune.cpp", "")
+        self.plant("tuner/search/search.cpp", '#include "tuner/tune.h"\n')
+        self.expect_one("tuner/search/search.cpp:1", "tuner/search may include: base")
+
     def test_angle_brackets_do_not_hide_an_include(self):
         self.plant("base/text.h", "#include <dsl/expr.h>\n")
         self.expect_one("base/text.h:1", "base may include: nothing")
@@ -62,8 +72,9 @@ class CheckLayers(unittest.TestCase):
     def test_include_not_by_full_path_fails(self):
         self.plant("dsl/expr.h", '#include "axis.h"\n')
         self.expect_one("full path")
-        self.plant("dsl/expr.h", '#include "../base/text.h"\n')
-        self.expect_one("full path")
+        for path in ("../base/text.h", "dsl/../base/text.h"):
+            self.plant("dsl/expr.h", f'#include "{path}"\n')
+            self.expect_one("full path")
 
     def test_folder_outside_the_table_fails(self):
         self.plant("extras/x.cpp", "int x;\n")

@@ -28,7 +28,7 @@ CXX_PROGRAM = """
 #include "codegen/cpu_codegen.h"
 #include "dsl/interpret.h"
 #include "runtime/kernel.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 #include "tuner/tune.h"
 
 using namespace tw;

@@ -8,7 +8,7 @@
 
 #include "base/isa.h"
 #include "base/text.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools {
 namespace {

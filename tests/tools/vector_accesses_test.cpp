@@ -19,7 +19,7 @@
 #include "schedules/space.h"
 #include "tests/nightly.h"
 #include "tools/suites.h"
-#include "tuner/scoring.h"
+#include "tuner/search/scoring.h"
 
 namespace tw::tools {
 namespace {

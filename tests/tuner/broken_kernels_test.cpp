@@ -21,7 +21,7 @@
 #include "tests/sanitizers.h"
 #include "tests/tuner/mutants.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/worker_pool.h"
+#include "tuner/workers/worker_pool.h"
 
 namespace tw::tuner {
 namespace {

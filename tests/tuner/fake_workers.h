@@ -13,7 +13,7 @@
 #include "codegen/abi.h"
 #include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/workers.h"
+#include "tuner/workers/workers.h"
 
 namespace tw::tuner {
 

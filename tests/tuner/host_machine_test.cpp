@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "tests/tuner/tuning.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {

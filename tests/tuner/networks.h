@@ -15,10 +15,10 @@
 #include "schedules/schedule.h"
 #include "tests/graph/graphs.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/device.h"
-#include "tuner/network.h"
-#include "tuner/race.h"
+#include "tuner/network/network.h"
+#include "tuner/network/race.h"
 #include "tuner/trial_record.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 

@@ -18,9 +18,9 @@
 #include "runtime/model.h"
 #include "tests/graph/onnx_case.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/network.h"
-#include "tuner/prediction_cache.h"
-#include "tuner/race.h"
+#include "tuner/network/network.h"
+#include "tuner/network/prediction_cache.h"
+#include "tuner/network/race.h"
 
 namespace tw::tuner {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "tuner/process.h"
+#include "tuner/processes/process.h"
 
 namespace tw::tuner {
 

@@ -30,10 +30,10 @@
 #include <thread>
 #include <vector>
 
-#include "tuner/frame.h"
-#include "tuner/guarded_buffer.h"
-#include "tuner/process.h"
-#include "tuner/sandbox.h"
+#include "tuner/processes/frame.h"
+#include "tuner/processes/guarded_buffer.h"
+#include "tuner/processes/process.h"
+#include "tuner/processes/sandbox.h"
 
 namespace tw::tuner {
 namespace {

@@ -10,11 +10,11 @@
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/device.h"
-#include "tuner/experience.h"
-#include "tuner/first_pick.h"
-#include "tuner/scoring.h"
-#include "tuner/worker_pool.h"
+#include "tuner/search/experience.h"
+#include "tuner/search/first_pick.h"
+#include "tuner/search/scoring.h"
+#include "tuner/workers/device.h"
+#include "tuner/workers/worker_pool.h"
 
 namespace tw::tuner {
 namespace {

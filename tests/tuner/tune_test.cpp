@@ -11,8 +11,8 @@
 #include "runtime/kernel.h"
 #include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/device.h"
 #include "tuner/host_machine.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {

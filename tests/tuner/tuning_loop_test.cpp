@@ -11,10 +11,10 @@
 #include <set>
 
 #include "tests/tuner/fake_workers.h"
-#include "tuner/experience.h"
-#include "tuner/notes.h"
+#include "tuner/search/experience.h"
 #include "tuner/trial_record.h"
 #include "tuner/tune.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tuner {
 namespace {

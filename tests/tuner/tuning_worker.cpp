@@ -27,11 +27,11 @@
 
 #include "base/machine.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/farm_jobs.h"
-#include "tuner/frame.h"
-#include "tuner/jobs.h"
-#include "tuner/process.h"
-#include "tuner/station.h"
+#include "tuner/processes/frame.h"
+#include "tuner/processes/process.h"
+#include "tuner/workers/farm_jobs.h"
+#include "tuner/workers/jobs.h"
+#include "tuner/workers/station.h"
 
 namespace {
 

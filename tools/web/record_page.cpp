@@ -12,7 +12,7 @@
 #include "tools/report.h"
 #include "tools/web/history_chart.h"
 #include "tools/web/pages.h"
-#include "tuner/device.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tools::web {
 namespace {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/network/working_set.h"
+
+#include <gtest/gtest.h>
+
+#include "base/target.h"
+#include "tests/tuner/networks.h"
+
+namespace tw::tuner {
+namespace {
+
+// Constants of 72 KiB; of the activations, 8 KiB each, three are alive at a time: x, which the sum
+// reads last, and those of an operator.
+constexpr int64_t bytes_of_two_convolutions = (72 + 3 * 8) << 10;
+
+TEST(WorkingSet, HasAllConstantsAndTheActivationsThatAreAliveTogether) {
+  EXPECT_EQ(working_set_bytes(two_convolutions()), bytes_of_two_convolutions);
+}
+
+TEST(WorkingSet, KeepsOutputsOfTheGraphToTheEnd) {
+  graph::Graph graph = two_convolutions();
+  graph.outputs.push_back(graph.operators[0].outputs[0]);
+  EXPECT_EQ(working_set_bytes(graph), bytes_of_two_convolutions + (8 << 10));
+}
+
+TEST(WorkingSet, ANetworkHasTheStateOfTheLevelThatIsTwiceAsLarge) {
+  const graph::Graph graph = two_convolutions();
+  const auto state = [&](int64_t l2, int64_t l3) {
+    Machine machine;
+    machine.caches[1].bytes = l2;
+    machine.caches[2].bytes = l3;
+    return state_of(graph, machine);
+  };
+  constexpr int64_t twice = 2 * bytes_of_two_convolutions;
+  EXPECT_EQ(state(twice, twice), dsl::CacheState::Hot);
+  EXPECT_EQ(state(twice - 1, twice), dsl::CacheState::NetworkL3);
+  EXPECT_EQ(state(twice - 1, twice - 1), dsl::CacheState::NetworkMemory);
+  EXPECT_EQ(state_of(graph, parse_target("cuda:sm_80")->machine), dsl::CacheState::Hot);
+}
+
+TEST(WorkingSet, OfALoopIsThatOfATrip) {
+  const auto bytes = [](int64_t trips) { return working_set_bytes(graph::recurrence(trips)); };
+  // xs, hs and ys have two rows of three numbers for each trip.
+  EXPECT_EQ(bytes(1010) - bytes(1000), 3 * 10 * 24);
+  Machine machine;
+  machine.caches[1].bytes = 4 << 10;
+  machine.caches[2].bytes = 8 << 10;
+  const graph::Graph graph = graph::recurrence(1000);
+  EXPECT_EQ(state_of(graph, machine), dsl::CacheState::NetworkMemory);
+  EXPECT_EQ(states_of_loops(graph, machine), std::vector{dsl::CacheState::Hot});
+}
+
+}  // namespace
+}  // namespace tw::tuner

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search/proposer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/tuner/tuning.h"
+
+namespace tw::tuner {
+namespace {
+
+using schedules::Point;
+using schedules::Space;
+
+class Proposing : public testing::Test {
+ protected:
+  std::vector<Point> proposed(size_t count) {
+    return proposer_.propose([this](const auto& points) { return predicted(points); }, count);
+  }
+  std::vector<Prediction> predicted(const std::vector<Point>& points) {
+    return proposer_.predict(points, model_, 0);
+  }
+
+  dsl::Workload workload_ = workload_of(small);
+  cost_model::CostModel model_;
+  Proposer proposer_{Space::derive(workload_.compute, host_target()),
+                     make_search("evolution").value(), 1, 1};
+};
+
+TEST_F(Proposing, BatchesAreNewAndDiffer) {
+  std::set<std::string> schedules;
+  std::set<size_t> programs;
+  for (int batch = 0; batch < 3; ++batch) {
+    proposer_.begin({});
+    for (const Candidate& candidate : proposer_.choose(proposed(8))) {
+      EXPECT_TRUE(schedules.insert(candidate.schedule).second) << candidate.schedule;
+      EXPECT_TRUE(programs.insert(candidate.program).second) << candidate.schedule;
+      EXPECT_TRUE(proposer_.has_seen(candidate.schedule));
+      proposer_.learn(candidate.point, 1e3);
+    }
+  }
+  EXPECT_GE(schedules.size(), 16u);
+}
+
+TEST_F(Proposing, WhatTheDatabaseKnowsIsNotProposed) {
+  proposer_.begin({});
+  const Point first = proposer_.space().default_point();
+  ASSERT_TRUE(std::isfinite(predicted({first})[0].mean));
+  Experience known;
+  known.tried = {proposer_.space().schedule(first).to_string()};
+  proposer_.learn(std::move(known));
+  EXPECT_FALSE(std::isfinite(predicted({first})[0].mean));
+}
+
+TEST_F(Proposing, SeedsAreInTheFirstBatch) {
+  Random random(5);
+  Point seed = proposer_.space().sample(random);
+  while (!proposer_.space().schedule(seed).program()) seed = proposer_.space().sample(random);
+  Experience known;
+  known.seeds = {seed};
+  proposer_.learn(std::move(known));
+  proposer_.begin({});
+  const std::string text = proposer_.space().schedule(seed).to_string();
+  const std::vector<Candidate> batch = proposer_.choose(proposed(8));
+  EXPECT_TRUE(std::any_of(batch.begin(), batch.end(),
+                          [&](const Candidate& c) { return c.schedule == text; }));
+}
+
+TEST_F(Proposing, TheFirstCandidateIsChosenOnceAndBeforeAllOthers) {
+  Candidate first;
+  first.schedule = "by hand";
+  first.program = 17;
+  Random random(5);
+  Point nearest = proposer_.space().sample(random);
+  while (!proposer_.space().schedule(nearest).program()) nearest = proposer_.space().sample(random);
+  proposer_.begin_with(first, nearest);
+  EXPECT_TRUE(proposer_.has_first());
+  proposer_.learn(Experience());
+  proposer_.begin({});
+  const std::vector<Candidate> batch = proposer_.choose(proposed(8));
+  ASSERT_GE(batch.size(), 2u);
+  EXPECT_EQ(batch[0].schedule, "by hand");
+  EXPECT_FALSE(proposer_.has_first());
+  EXPECT_TRUE(proposer_.has_seen("by hand"));
+  const std::string text = proposer_.space().schedule(nearest).to_string();
+  EXPECT_TRUE(std::any_of(batch.begin(), batch.end(),
+                          [&](const Candidate& c) { return c.schedule == text; }));
+  for (const Candidate& candidate : proposer_.choose(proposed(8)))
+    EXPECT_NE(candidate.schedule, "by hand");
+}
+
+TEST_F(Proposing, PointsThatWereNotPredictedAreNoCandidates) {
+  proposer_.begin({});
+  EXPECT_TRUE(proposer_.choose({proposer_.space().default_point()}).empty());
+}
+
+}  // namespace
+}  // namespace tw::tuner

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/measure/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "runtime/thread_pool.h"
+#include "tuner/measure/loops.h"
+#include "tuner/measure/peak.h"
+#include "tuner/processes/guarded_buffer.h"
+
+namespace tw::tuner {
+namespace {
+
+constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
+
+// ---- one quantity ----
+
+/// Undisturbed timings of each quantity.
+constexpr size_t wanted_samples = 7;
+
+/// A timing that a timer's interrupt hits is too long, one whose cycle was timed beside an
+/// interrupt is too short; the lower quartile is neither.
+double lower_quartile(std::vector<double> values) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+struct ProbeSample {
+  double cycle_ns = 0;
+  double cycles = 0;
+  Moment moment = {};
+};
+
+class Calibrator {
+ public:
+  Calibrator(Bench& bench, Watch& watch, Clock clock, int64_t budget_ns)
+      : bench_(bench),
+        watch_(watch),
+        clock_(std::move(clock)),
+        budget_ns_(budget_ns),
+        deadline_ns_(clock_() + budget_ns) {}
+
+  bool has(Probe probe) const { return bench_.has(probe); }
+  /// Cycles of one operation.
+  Result<double> cycles(Probe probe) {
+    return cycles([&] { return bench_.operation_ns(probe); });
+  }
+  /// Bytes per cycle of all threads together.
+  Result<double> bytes_per_cycle(int64_t footprint, int threads) {
+    TW_RETURN_IF_ERROR(bench_.lay_out(footprint, threads, deadline_ns_));
+    TW_TRY(const double cycles_per_byte, cycles([&] { return bench_.byte_ns(); }));
+    return 1 / cycles_per_byte;
+  }
+  /// The clock beside everything that was measured. Requires: something was.
+  double clock_ghz() const { return 1 / lower_quartile(cycle_ns_); }
+
+ private:
+  using Timing = std::function<double()>;
+
+  Result<double> cycles(const Timing& timing) {
+    std::vector<ProbeSample> samples;
+    while (true) {
+      // The watch learns more about the machine's undisturbed speed from every sample, so it judges
+      // all samples again.
+      std::vector<double> undisturbed;
+      std::optional<std::string> objection;
+      for (const ProbeSample& sample : samples) {
+        objection = watch_.objection(sample.moment);
+        if (!objection) undisturbed.push_back(sample.cycles);
+      }
+      if (undisturbed.size() >= wanted_samples) return lower_quartile(std::move(undisturbed));
+      if (clock_() >= deadline_ns_) return too_late(objection);
+      if (objection) watch_.rest();
+      TW_TRY(const ProbeSample sample, take(timing));
+      samples.push_back(sample);
+    }
+  }
+
+  Result<ProbeSample> take(const Timing& timing) {
+    ProbeSample sample;
+    watch_.begin();
+    sample.cycle_ns = bench_.operation_ns(Probe::Addition);
+    const double ns = timing();
+    sample.moment = watch_.end();
+    if (!(sample.cycle_ns > 0 && ns > 0))
+      return fail(ErrorCode::Environment,
+                  "[calibration] the clock stood still while loops ran; its numbers are not used");
+    sample.cycles = ns / sample.cycle_ns;
+    cycle_ns_.push_back(sample.cycle_ns);
+    return sample;
+  }
+
+  tl::unexpected<Error> too_late(const std::optional<std::string>& objection) const {
+    return fail(ErrorCode::TryLater,
+                fmt::format("[calibration] the processor was not measured within {} s{}; calibrate "
+                            "it with `tilewright doctor --calibrate` when less else runs",
+                            format_double(static_cast<double>(budget_ns_) * 1e-9),
+                            objection ? ", as " + *objection : ""));
+  }
+
+  Bench& bench_;
+  Watch& watch_;
+  Clock clock_;
+  int64_t budget_ns_, deadline_ns_;
+  std::vector<double> cycle_ns_;  ///< of all samples
+};
+
+// ---- a core ----
+
+double rounded(double value) { return std::round(100 * value) / 100; }
+
+/// Ports start, and latencies last, a whole number of cycles, or ports share every other one: what
+/// lies within 6 % of a multiple of one half is that multiple.
+double settled(double value) {
+  const double half = std::round(2 * value) / 2;
+  return std::abs(value - half) <= 0.06 * half ? half : rounded(value);
+}
+
+Status measure_core(Calibrator& calibrator, Core& core) {
+  const auto per_cycle = [&](Probe probe) -> Result<double> {
+    TW_TRY(const double cycles, calibrator.cycles(probe));
+    return settled(1 / cycles);
+  };
+  TW_TRY(core.fma_per_cycle, per_cycle(Probe::MultiplyAdd));
+  TW_TRY(const double latency, calibrator.cycles(Probe::DependentMultiplyAdd));
+  core.fma_latency_cycles = settled(latency);
+  for (const auto& [probe, rate] : {std::pair(Probe::ByteDot, &Core::byte_dots_per_cycle),
+                                    std::pair(Probe::WordDot, &Core::word_dots_per_cycle),
+                                    std::pair(Probe::Bf16Dot, &Core::bf16_dots_per_cycle)}) {
+    core.*rate = core.fma_per_cycle;
+    if (calibrator.has(probe)) {
+      TW_TRY(core.*rate, per_cycle(probe));
+    }
+  }
+  TW_TRY(core.loads_per_cycle, per_cycle(Probe::Load));
+  TW_TRY(core.stores_per_cycle, per_cycle(Probe::Store));
+  TW_TRY(core.instructions_per_cycle, per_cycle(Probe::Instruction));
+  return {};
+}
+
+// ---- memory ----
+
+// A core reaches only the last-level cache of its own group of cores, 32 to 105 MiB on the
+// processors that we know, whatever a virtual machine reports: arrays of this size show the speed
+// of memory, and are touched in some 10 ms, or 0.5 s where a hypervisor still has to find the
+// memory.
+constexpr int64_t memory_footprint = 128 * MiB;
+
+/// The same for all threads of a large machine together.
+constexpr int64_t most_memory_footprint = 512 * MiB;
+
+Status measure_memory_of_one(Calibrator& calibrator, tw::Machine& machine) {
+  TW_TRY(const double rate, calibrator.bytes_per_cycle(memory_footprint, 1));
+  machine.memory_bytes_per_cycle = rounded(rate);
+  return {};
+}
+
+/// Arrays for so many threads that are twice as large as the caches that they use.
+int64_t uncached_bytes(const tw::Machine& machine, int threads) {
+  int64_t cached = 0;
+  for (const CacheLevel& cache : machine.caches)
+    cached += cache.bytes * ((threads + cache.cores - 1) / cache.cores);
+  return std::max(2 * cached, memory_footprint);
+}
+
+/// Below this share of what the threads would read without each other's company, memory is full.
+constexpr double shared_memory = 0.8;
+
+/// Requires that one thread and the caches were measured.
+Status measure_memory_of_all(Calibrator& calibrator, tw::Machine& machine) {
+  int threads = 1;
+  while (threads < machine.cores && uncached_bytes(machine, threads + 1) <= most_memory_footprint)
+    ++threads;
+  if (threads == 1) return {};
+  TW_TRY(const double all, calibrator.bytes_per_cycle(uncached_bytes(machine, threads), threads));
+  const double cores = std::max(1.0, all / machine.memory_bytes_per_cycle);
+  const bool is_full = cores < shared_memory * threads;
+  machine.cores_that_fill_memory =
+      rounded(is_full ? cores : std::max(cores, machine.cores_that_fill_memory));
+  return {};
+}
+
+// ---- caches ----
+
+/// Read bandwidth of an array of one size.
+struct LevelPoint {
+  int64_t footprint;
+  double bytes_per_cycle;
+};
+
+// In smaller arrays, calling the loop takes as long as reading.
+constexpr int64_t least_footprint = 16 * KiB;
+
+// Levels whose speeds differ by less cannot be told apart.
+constexpr double least_step = 1.15;
+
+/// Sizes around `bytes`, smallest first, that are well beyond the level below and within the one
+/// above: down to the smallest, as virtual machines report caches that others share.
+std::vector<int64_t> footprints(int64_t bytes, int64_t below, int64_t above) {
+  std::vector<int64_t> sizes;
+  const int64_t least = std::max(2 * below, least_footprint);
+  for (int64_t size = 4 * bytes; size >= least; size /= 2)
+    if (2 * size <= above) sizes.insert(sizes.begin(), size);
+  // Levels that are close to each other.
+  if (sizes.empty()) sizes.push_back((below + bytes) / 2);
+  return sizes;
+}
+
+/// The size up to which arrays are read faster than halfway, by ratio, between the first point and
+/// `beyond`, the speed of the next level; `reported` where that says the same within a factor of
+/// two, or where the speeds are too close to tell.
+int64_t size_seen(const std::vector<LevelPoint>& points, double beyond, int64_t reported) {
+  const double within = points.front().bytes_per_cycle;
+  if (within < least_step * beyond) return reported;
+  int64_t seen = points.front().footprint;
+  for (const LevelPoint& point : points) {
+    if (point.bytes_per_cycle < std::sqrt(within * beyond)) break;
+    seen = point.footprint;
+  }
+  return 2 * seen >= reported && seen <= 2 * reported ? reported : seen;
+}
+
+/// The outermost level first, as the speed of the next one says where a level ends.
+Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
+  double beyond = machine.memory_bytes_per_cycle;
+  int64_t above = memory_footprint;
+  for (size_t i = machine.caches.size(); i-- > 0;) {
+    CacheLevel& cache = machine.caches[i];
+    const int64_t below = i > 0 ? machine.caches[i - 1].bytes : 0;
+    if (cache.bytes <= below) continue;
+    std::vector<LevelPoint> points;
+    for (const int64_t footprint : footprints(cache.bytes, below, above)) {
+      TW_TRY(const double rate, calibrator.bytes_per_cycle(footprint, 1));
+      points.push_back({footprint, rate});
+    }
+    above = cache.bytes;
+    cache.bytes = size_seen(points, beyond, cache.bytes);
+    beyond = points.front().bytes_per_cycle;
+    cache.bytes_per_cycle = rounded(beyond);
+  }
+  // Loops over arrays that fit into L1 are too short to be timed: the bandwidth of L1 follows from
+  // the core's rate of loads.
+  machine.caches[0].bytes_per_cycle = machine.core.loads_per_cycle * machine.core.vector_bytes;
+  return {};
+}
+
+// ---- the processor ----
+
+/// Windows of which the fastest counts, and calls of a loop in each: some 10 us.
+constexpr int probe_windows = 3, calls_per_probe_window = 4;
+
+/// Bytes that a thread reads in one timing: 0.1 to 0.5 ms, as longer ones are disturbed more often.
+constexpr size_t least_read_bytes = 2 * MiB, most_read_bytes = 4 * MiB;
+
+/// Bytes of new arrays that are touched between two looks at the clock.
+constexpr size_t touched_bytes = 4 * MiB;
+
+class ProcessorBench final : public Bench {
+ public:
+  ProcessorBench(const Target& target, Clock clock)
+      : loops_(loops_for(target)), clock_(std::move(clock)) {}
+
+  bool has(Probe probe) const override {
+    switch (probe) {
+      case Probe::ByteDot:
+        return loops_.byte_dots != nullptr;
+      case Probe::WordDot:
+        return loops_.word_dots != nullptr;
+      case Probe::Bf16Dot:
+        return loops_.bf16_dots != nullptr;
+      default:
+        return true;
+    }
+  }
+
+  double operation_ns(Probe probe) override {
+    const auto [call, operations] = loop_of(probe);
+    double fastest = 0;
+    for (int window = 0; window < probe_windows; ++window) {
+      const int64_t from = clock_();
+      for (int i = 0; i < calls_per_probe_window; ++i) call();
+      const auto elapsed = static_cast<double>(clock_() - from);
+      fastest = window == 0 ? elapsed : std::min(fastest, elapsed);
+    }
+    return fastest / (calls_per_probe_window * operations);
+  }
+
+  Status lay_out(int64_t footprint, int threads, int64_t deadline_ns) override {
+    const auto count = static_cast<size_t>(threads);
+    const size_t bytes =
+        std::max(static_cast<size_t>(footprint) / count / loop_block_bytes, size_t{1}) *
+        loop_block_bytes;
+    if (!arrays_ || arrays_->size() < bytes * count) {
+      arrays_.reset();
+      TW_TRY(arrays_,
+             GuardedBuffer::make(bytes * count,
+                                 {.align = Align::Begin, .alignment = 64, .huge_pages = true}));
+      TW_RETURN_IF_ERROR(touch(deadline_ns));
+    }
+    if (threads > 1 && (!pool_ || pool_->threads() != threads)) {
+      runtime::PoolOptions options;
+      options.threads = threads;
+      pool_ = std::make_unique<runtime::ThreadPool>(options);
+    }
+    part_bytes_ = bytes;
+    parts_.assign(count, {});
+    for (size_t i = 0; i < count; ++i) parts_[i].data = arrays_->data() + i * bytes;
+    read(bytes);
+    return {};
+  }
+
+  double byte_ns() override {
+    const size_t bytes = std::clamp(part_bytes_, least_read_bytes, most_read_bytes);
+    read(0);  // wakes the threads up
+    const int64_t from = clock_();
+    read(bytes);
+    const auto elapsed = static_cast<double>(clock_() - from);
+    return elapsed / static_cast<double>(bytes * parts_.size());
+  }
+
+ private:
+  /// One call of the loop of a probe, and its operations.
+  struct LoopCall {
+    std::function<void()> call;
+    double operations;
+  };
+
+  LoopCall loop_of(Probe probe) {
+    switch (probe) {
+      case Probe::Addition:
+        return {addition_chain, chained_additions};
+      case Probe::MultiplyAdd:
+        return {[this] { loops_.fma(&seed_); }, loops_.fmas};
+      case Probe::DependentMultiplyAdd:
+        return {[this] { loops_.fma_chain(&seed_); }, loops_.chained_fmas};
+      case Probe::ByteDot:
+        return {loops_.byte_dots, loops_.dots};
+      case Probe::WordDot:
+        return {loops_.word_dots, loops_.dots};
+      case Probe::Bf16Dot:
+        return {loops_.bf16_dots, loops_.dots};
+      case Probe::Load:
+        return {[this] { loops_.load(window_); }, loops_.window_accesses};
+      case Probe::Store:
+        return {[this] { loops_.store(window_); }, loops_.window_accesses};
+      case Probe::Instruction:
+        return {[this] { instruction_mix(window_); }, mixed_instructions};
+    }
+    return {};
+  }
+
+  /// Pages that were never written are all one page of zeros, which lies in L1.
+  Status touch(int64_t deadline_ns) {
+    for (size_t at = 0; at < arrays_->size(); at += touched_bytes) {
+      if (clock_() >= deadline_ns) {
+        arrays_.reset();
+        return fail(ErrorCode::TryLater, "[calibration] the system was too slow to give memory");
+      }
+      std::memset(arrays_->data() + at, 1, std::min(touched_bytes, arrays_->size() - at));
+    }
+    return {};
+  }
+
+  /// A thread's part of the arrays, through which it goes round and round.
+  struct alignas(64) Part {
+    std::byte* data = nullptr;
+    size_t at = 0;  ///< offset of the next read
+    uint64_t sink = 0;
+  };
+
+  /// Every thread reads so many bytes of its part, at which it goes on the next time.
+  void read(size_t bytes) {
+    struct Job {
+      ProcessorBench* bench;
+      size_t bytes;
+    } job = {this, bytes};
+    const auto run = [](void* context, int32_t thread) noexcept -> int32_t {
+      const auto* j = static_cast<const Job*>(context);
+      j->bench->read(j->bench->parts_[static_cast<size_t>(thread)], j->bytes);
+      return 0;
+    };
+    const auto count = static_cast<int>(parts_.size());
+    if (count == 1)
+      run(&job, 0);
+    else
+      pool_->parallel_for(count, run, &job, count, runtime::Distribution::Static);
+  }
+
+  void read(Part& part, size_t bytes) const {
+    while (bytes > 0) {
+      const size_t run = std::min(bytes, part_bytes_ - part.at);
+      part.sink += loops_.read(part.data + part.at, run);
+      part.at = (part.at + run) % part_bytes_;
+      bytes -= run;
+    }
+  }
+
+  Loops loops_;
+  Clock clock_;
+  volatile float seed_ = 1.0f;
+  alignas(64) std::byte window_[loop_window_bytes] = {};
+  std::optional<GuardedBuffer> arrays_;
+  std::unique_ptr<runtime::ThreadPool> pool_;
+  std::vector<Part> parts_;
+  size_t part_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Bench> processor_bench(const Target& target, Clock clock) {
+  return std::make_unique<ProcessorBench>(target, std::move(clock));
+}
+
+Result<tw::Machine> calibrate(const tw::Machine& described, Bench& bench, Watch& watch,
+                              const Clock& clock, int64_t budget_ns) {
+  Calibrator calibrator(bench, watch, clock, budget_ns);
+  tw::Machine machine = described;
+  TW_RETURN_IF_ERROR(measure_core(calibrator, machine.core));
+  TW_RETURN_IF_ERROR(measure_memory_of_one(calibrator, machine));
+  TW_RETURN_IF_ERROR(measure_caches(calibrator, machine));
+  TW_RETURN_IF_ERROR(measure_memory_of_all(calibrator, machine));
+  machine.core.clock_ghz = rounded(calibrator.clock_ghz());
+  machine.origin = MachineOrigin::Calibrated;
+  if (is_plausible(machine)) return machine;
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[calibration] no processor is like what was measured, which is not used: "
+                  "{}",
+                  join(split(to_string(machine), '\n'), "; ")));
+}
+
+Result<tw::Machine> calibrate_processor(const Target& target, const Clock& clock,
+                                        int64_t budget_ns) {
+  tw::Machine described = target.machine;
+  const std::string cpu = host_target().cpu;
+  if (described.origin == MachineOrigin::Assumed && !cpu.empty()) described.name = cpu;
+  runtime::PoolOptions options;
+  options.threads = 1;
+  runtime::ThreadPool pool(options);
+  Gauge gauge(pool, 1, clock, target);
+  const std::unique_ptr<Watch> watch = watch_processor(gauge, clock);
+  const std::unique_ptr<Bench> bench = processor_bench(target, clock);
+  return calibrate(described, *bench, *watch, clock, budget_ns);
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/measure/meeting.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+namespace tw::tuner {
+namespace {
+
+/// Threads that wait for each other, each on its core. The first is the caller, who gives up late.
+class Meeting {
+ public:
+  Meeting(int threads, const Clock& clock, int64_t until_ns)
+      : clock_(clock), until_ns_(until_ns), cores_(static_cast<size_t>(threads)) {}
+
+  int64_t until_ns() const { return until_ns_; }
+  void open() {
+    arrived_ = 0;
+    is_over_ = false;
+  }
+  void attend(size_t thread) {
+    cores_[thread] = sched_getcpu();
+    arrived_.fetch_add(1, std::memory_order_acq_rel);
+    while (!is_complete() && !is_over_.load(std::memory_order_relaxed))
+      if (thread == 0 && clock_() >= until_ns_) is_over_.store(true, std::memory_order_relaxed);
+  }
+  bool is_complete() const { return arrived_.load(std::memory_order_acquire) == cores_.size(); }
+
+  /// True if another thread had the caller's core.
+  bool shares_core() const {
+    return std::find(cores_.begin() + 1, cores_.end(), cores_[0]) != cores_.end();
+  }
+  /// Moves the caller to a core that none of the others has, if it may use one. The system is free
+  /// to move it again.
+  bool leave_core() const {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+    cpu_set_t free = allowed;
+    for (const int core : cores_) CPU_CLR(static_cast<size_t>(core), &free);
+    return CPU_COUNT(&free) > 0 && sched_setaffinity(0, sizeof free, &free) == 0 &&
+           sched_setaffinity(0, sizeof allowed, &allowed) == 0;
+  }
+
+ private:
+  const Clock& clock_;
+  int64_t until_ns_;
+  std::vector<int> cores_;
+  std::atomic<size_t> arrived_{0};
+  std::atomic<bool> is_over_{false};
+};
+
+}  // namespace
+
+void gather(runtime::ThreadPool& pool, int threads, const Clock& clock, int64_t patience_ns) {
+  Meeting meeting(threads, clock, clock() + patience_ns);
+  const auto attend = [](void* context, int32_t thread) noexcept -> int32_t {
+    static_cast<Meeting*>(context)->attend(static_cast<size_t>(thread));
+    return 0;
+  };
+  do {
+    meeting.open();
+    pool.parallel_for(threads, attend, &meeting, threads, runtime::Distribution::Static);
+  } while (meeting.is_complete() && meeting.shares_core() && meeting.leave_core() &&
+           clock() < meeting.until_ns());
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search/descent.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace tw::tuner {
+namespace {
+
+using schedules::Point;
+using schedules::Space;
+
+constexpr double unusable = -std::numeric_limits<double>::infinity();
+
+struct Place {
+  Point point;
+  double score = unusable;
+};
+
+/// Walks through a space; scores of points that it has seen are kept.
+class Walk {
+ public:
+  Walk(const Space& space, const Score& score, const StopToken& stop)
+      : space_(space), score_(score), stop_(stop) {}
+
+  bool is_stopped() const { return stop_.is_stopped(); }
+
+  /// The points with their scores, best first.
+  std::vector<Place> ranked(const std::vector<Point>& points) {
+    learn(points);
+    std::vector<Place> places;
+    for (const Point& point : points) places.push_back({point, known_.at(point)});
+    std::stable_sort(places.begin(), places.end(),
+                     [](const Place& a, const Place& b) { return a.score > b.score; });
+    return places;
+  }
+
+  /// The local optimum that is reached from a place.
+  Place descend(Place at, size_t mutations, Random& random) {
+    do settle(at);
+    while (!is_stopped() && moves(at, mutants(at.point, mutations, random)));
+    return at;
+  }
+
+ private:
+  void learn(const std::vector<Point>& points) {
+    std::vector<Point> fresh;
+    for (const Point& point : points)
+      if (known_.emplace(point, unusable).second) fresh.push_back(point);
+    if (fresh.empty()) return;
+    const std::vector<Prediction> predictions = score_(fresh);
+    for (size_t i = 0; i < fresh.size(); ++i) known_.at(fresh[i]) = predictions[i].mean;
+  }
+
+  /// Moves to the best of the points if that is better.
+  bool moves(Place& at, const std::vector<Point>& points) {
+    if (points.empty()) return false;
+    Place best = ranked(points).front();
+    if (best.score <= at.score) return false;
+    at = std::move(best);
+    return true;
+  }
+
+  /// Changes one decision after the other until no change is better.
+  void settle(Place& at) {
+    const size_t decisions = at.point.choices.size();
+    size_t unchanged = 0;
+    for (size_t d = 0; unchanged < decisions && !is_stopped(); d = (d + 1) % decisions)
+      unchanged = moves(at, changes(at.point, d)) ? 0 : unchanged + 1;
+  }
+
+  std::vector<Point> changes(const Point& point, size_t decision) const {
+    std::vector<Point> points = space_.neighbours(point);
+    std::erase_if(points, [&](const Point& next) {
+      return next.choices[decision] == point.choices[decision];
+    });
+    return points;
+  }
+
+  std::vector<Point> mutants(const Point& point, size_t count, Random& random) const {
+    std::vector<Point> points;
+    for (size_t i = 0; i < count; ++i) points.push_back(space_.mutate(point, random));
+    return points;
+  }
+
+  const Space& space_;
+  const Score& score_;
+  const StopToken& stop_;
+  std::map<Point, double> known_;
+};
+
+}  // namespace
+
+Result<Point> descend(const Space& space, const std::vector<Point>& given, const Score& score,
+                      const Descent& descent, Random& random, const StopToken& stop) {
+  Walk walk(space, score, stop);
+  std::vector<Place> starts = walk.ranked(given);
+  std::vector<Point> samples;
+  for (size_t i = 0; i < descent.samples && !walk.is_stopped(); ++i)
+    samples.push_back(space.sample(random));
+  for (Place& place : walk.ranked(samples)) starts.push_back(std::move(place));
+  if (starts.size() > descent.starts) starts.resize(std::max(descent.starts, given.size()));
+  Place best = starts.front();
+  for (const Place& start : starts) {
+    Place end = walk.descend(start, descent.mutations, random);
+    if (end.score > best.score) best = std::move(end);
+  }
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
+  return best.point;
+}
+
+}  // namespace tw::tuner

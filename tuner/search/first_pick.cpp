@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search/first_pick.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "schedules/problem.h"
+#include "schedules/space.h"
+#include "tuner/search/experience.h"
+#include "tuner/search/proposer.h"
+#include "tuner/search/scoring.h"
+#include "tuner/search/search.h"
+
+namespace tw::tuner {
+namespace {
+
+// As many as a run's first batch, whose pool a single pick would not have.
+constexpr size_t batch = 8;
+
+}  // namespace
+
+Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
+                               const Target& target, int threads, const StopToken& stop,
+                               Notes* notes) {
+  const schedules::Problem problem = schedules::problem_of(workload);
+  TW_TRY(schedules::Space space, schedules::Space::derive(problem, target, stop));
+  Question question{&workload, &space, target, threads, nullptr, stop};
+  question.notes = notes;
+  Experience known = warm_start(store, question);
+  TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
+  if (known.samples.empty() && known.seeds.empty())
+    return predicted_schedule(problem, target, threads, stop);
+  cost_model::CostModel model;
+  if (const Status learned = model.update(known.samples); !learned)
+    note(notes, NoteKind::SamplesRefused, learned.error().message);
+  const int64_t trusted = known.trusted();
+  TW_TRY(std::unique_ptr<Search> search, make_search("evolution"));
+  Proposer proposer(std::move(space), std::move(search), threads, 1);
+  proposer.learn(std::move(known));
+  proposer.begin(stop);
+  const std::vector<schedules::Point> points = proposer.propose(
+      [&](const auto& pool) { return proposer.predict(pool, model, trusted); }, batch);
+  const std::vector<Candidate> candidates = proposer.choose(points);
+  if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
+  return candidates.front().schedule;
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search/proposer.h"
+
+#include <limits>
+#include <utility>
+
+namespace tw::tuner {
+
+using schedules::Point;
+
+Proposer::Proposer(schedules::Space space, std::unique_ptr<Search> search, int kernel_threads,
+                   uint64_t seed)
+    : space_(std::move(space)),
+      search_(std::move(search)),
+      kernel_threads_(kernel_threads),
+      random_(seed) {}
+
+void Proposer::learn(Experience known) {
+  seen_.schedules.merge(known.tried);
+  history_ = std::move(known.parents);
+  // One parent alone would only take the place of the default point: nothing is crossed with it.
+  if (history_.size() == 1) history_.clear();
+  seeds_ = std::move(known.seeds);
+  if (nearest_) seeds_.insert(seeds_.begin(), *nearest_);
+}
+
+void Proposer::begin_with(Candidate first, std::optional<Point> nearest) {
+  first_ = std::move(first);
+  nearest_ = std::move(nearest);
+}
+
+void Proposer::learn(const Point& point, double throughput) {
+  history_.push_back({point, throughput});
+}
+
+void Proposer::begin(StopToken stop, size_t most_points) {
+  predicted_.clear();
+  stop_ = std::move(stop);
+  most_points_ = most_points;
+}
+
+std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
+  std::vector<Point> points =
+      search_->propose(space_, {history_, seeds_, stop_, most_points_}, predict, count, random_);
+  seeds_.clear();
+  return points;
+}
+
+std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
+                                          const cost_model::CostModel& model, int64_t own) {
+  std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
+  // Nothing is timed meanwhile.
+  auto candidates = candidates_of(
+      space_, points, space_.target(), seen_,
+      {.kernel_threads = kernel_threads_, .workers = host_target().machine.cores, .stop = stop_});
+  std::vector<std::vector<float>> rows;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!candidates[i]) continue;
+    rows.push_back(candidates[i]->features);
+    places.push_back(i);
+    predicted_.insert_or_assign(points[i], std::move(*candidates[i]));
+  }
+  const cost_model::Scores scores = model.predict(rows, own);
+  for (size_t k = 0; k < rows.size(); ++k)
+    predictions[places[k]] = {scores.mean[k], scores.spread[k]};
+  return predictions;
+}
+
+std::vector<Candidate> Proposer::choose(const std::vector<Point>& points) {
+  std::vector<Candidate> chosen;
+  if (first_) {
+    seen_.schedules.insert(first_->schedule);
+    seen_.programs.insert(first_->program);
+    chosen.push_back(*std::exchange(first_, std::nullopt));
+  }
+  for (const Point& point : points) {
+    const auto found = predicted_.find(point);
+    if (found == predicted_.end() || !seen_.schedules.insert(found->second.schedule).second)
+      continue;
+    // Predicted apart, two points of a batch may still mean the same.
+    if (seen_.programs.insert(found->second.program).second) chosen.push_back(found->second);
+  }
+  return chosen;
+}
+
+}  // namespace tw::tuner

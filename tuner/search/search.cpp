@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "dsl/workload.h"
+
+namespace tw::tuner {
+
+using schedules::Point;
+using schedules::Space;
+
+namespace {
+
+// Scoring a point costs about 0.1 ms, building and measuring one about fifty, and half of the
+// points or more are found too large while they are lowered. Points for GPUs are nearly all legal,
+// and cost one to three milliseconds.
+constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 16;
+// Blind search chooses at random, so its pool only has to hold enough legal points.
+constexpr size_t blind_pool_per_pick = 4;
+constexpr size_t parents = 12;
+// A sample of a space of several stages is good only where each of its stages is, and one of a
+// GPU's space where all of some twenty decisions fit each other. Half of the first pool of these
+// are descendants of the samples that are rated best, in so many generations of so many points.
+constexpr size_t most_generations = 8, least_generation = 48;
+// Shares of a batch for points from a random pool, and for the points with the largest sum of mean
+// and standard deviation of the prediction (upper confidence bound).
+constexpr double random_share = 0.125, hopeful_share = 0.125;
+// If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
+// model is wrong about it: half of the next batch is drawn at random.
+constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
+// Trials of an algorithm, without one that works, after which it is given up: one that rounds too
+// much does so with every schedule.
+constexpr int enough_failures = 2;
+// Errors that are measured are up to a quarter larger than those that are expected.
+constexpr double share_of_expected_error = 0.8;
+constexpr double illegal = -std::numeric_limits<double>::infinity();
+
+struct Rated {
+  Point point;
+  Prediction prediction;
+};
+
+std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
+  const std::vector<Prediction> predictions = score(points);
+  std::vector<Rated> rated;
+  for (size_t i = 0; i < points.size(); ++i)
+    if (std::isfinite(predictions[i].mean)) rated.push_back({std::move(points[i]), predictions[i]});
+  return rated;
+}
+
+/// True if most of the latest `count` trials were far slower than the best trial of all; false if
+/// there are fewer than 2 * `count` trials.
+bool is_stuck(const std::vector<Tried>& history, size_t count) {
+  if (history.size() < 2 * count) return false;
+  double best = 0;
+  for (const Tried& tried : history) best = std::max(best, tried.throughput);
+  const auto behind =
+      std::count_if(history.end() - static_cast<std::ptrdiff_t>(count), history.end(),
+                    [&](const Tried& tried) { return tried.throughput * far_behind < best; });
+  return static_cast<double>(behind) > most_far_behind * static_cast<double>(count);
+}
+
+using Merit = double (*)(const Prediction&);
+double likely(const Prediction& prediction) { return prediction.mean; }
+double hopeful(const Prediction& prediction) { return prediction.mean + prediction.spread; }
+double cautious(const Prediction& prediction) { return prediction.mean - prediction.spread; }
+
+void sort_by(Merit merit, std::vector<Rated>& points) {
+  std::stable_sort(points.begin(), points.end(), [&](const Rated& a, const Rated& b) {
+    return merit(a.prediction) > merit(b.prediction);
+  });
+}
+
+/// Verdicts of the trials so far on each algorithm of a space.
+struct Algorithms {
+  /// No point of it is proposed: several were tried, and all of them failed. Before anything was
+  /// tried also one whose expected error is near the limit.
+  std::vector<bool> left_alone;
+  /// A proposal has one point of it at most: its expected error is near the limit, and no trial of
+  /// it has worked yet.
+  std::vector<bool> in_doubt;
+};
+
+/// The direct algorithm is neither left alone nor in doubt.
+Algorithms judge_algorithms(const Space& space, const std::vector<Tried>& history) {
+  std::vector<int> trials(space.algorithms(), 0);
+  std::vector<bool> works(space.algorithms(), false);
+  works[0] = true;
+  for (const Tried& tried : history) {
+    const size_t algorithm = space.algorithm_of(tried.point);
+    if (tried.throughput > 0) works[algorithm] = true;
+    ++trials[algorithm];
+  }
+  Algorithms algorithms;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    const bool in_doubt = !works[i] && is_in_doubt(space, i);
+    algorithms.in_doubt.push_back(in_doubt);
+    algorithms.left_alone.push_back((!works[i] && trials[i] >= enough_failures) ||
+                                    (history.empty() && in_doubt));
+  }
+  return algorithms;
+}
+
+/// The points of a proposal.
+class Picked {
+ public:
+  Picked(const Space& space, std::vector<bool> algorithms_in_doubt)
+      : space_(space), in_doubt_(std::move(algorithms_in_doubt)) {}
+
+  /// Adds the best of those that are not there yet, up to a size of `count`.
+  void add_best(std::vector<Rated> pool, Merit merit, size_t count) {
+    sort_by(merit, pool);
+    for (Rated& rated : pool) {
+      if (picked_.size() >= count) return;
+      const size_t algorithm = space_.algorithm_of(rated.point);
+      const auto excludes = [&](const Rated& other) {
+        return other.point == rated.point ||
+               (in_doubt_[algorithm] && space_.algorithm_of(other.point) == algorithm);
+      };
+      if (std::ranges::none_of(picked_, excludes)) picked_.push_back(std::move(rated));
+    }
+  }
+  std::vector<Point> take(Merit best_first) && {
+    sort_by(best_first, picked_);
+    std::vector<Point> points;
+    for (Rated& pick : picked_) points.push_back(std::move(pick.point));
+    return points;
+  }
+
+ private:
+  const Space& space_;
+  std::vector<bool> in_doubt_;
+  std::vector<Rated> picked_;
+};
+
+/// The score, which calls all points of algorithms that are left alone illegal.
+Score without(const Space& space, std::vector<bool> left_alone, const Score& score) {
+  if (std::ranges::find(left_alone, true) == left_alone.end()) return score;
+  return [&space, left_alone = std::move(left_alone), &score](const std::vector<Point>& points) {
+    std::vector<Point> asked;
+    for (const Point& point : points)
+      if (!left_alone[space.algorithm_of(point)]) asked.push_back(point);
+    const std::vector<Prediction> answers = score(asked);
+    std::vector<Prediction> predictions;
+    size_t next = 0;
+    for (const Point& point : points)
+      predictions.push_back(left_alone[space.algorithm_of(point)] ? Prediction(illegal)
+                                                                  : answers[next++]);
+    return predictions;
+  };
+}
+
+/// The score's word on what is legal and new; all that is counts the same.
+Score legal_only(const Score& score) {
+  return [&score](const std::vector<Point>& points) {
+    std::vector<Prediction> predictions = score(points);
+    for (Prediction& prediction : predictions)
+      if (std::isfinite(prediction.mean)) prediction = 0.0;
+    return predictions;
+  };
+}
+
+/// The points, or none where the token stopped: a search that was cut short makes another choice.
+std::vector<Point> whole(std::vector<Point> points, const StopToken& stop) {
+  if (stop.is_stopped()) points.clear();
+  return points;
+}
+
+std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
+  std::vector<Point> pool;
+  for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
+  return pool;
+}
+
+class Evolution : public Search {
+ public:
+  explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
+
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
+                             size_t count, Random& random) override {
+    const std::vector<Tried>& history = known.history;
+    Algorithms algorithms = judge_algorithms(space, history);
+    const Score score = without(space, std::move(algorithms.left_alone), score_of_all);
+    std::vector<Tried> ranked;
+    for (const Tried& tried : history)
+      if (tried.throughput > 0) ranked.push_back(tried);
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const Tried& a, const Tried& b) { return a.throughput > b.throughput; });
+    if (ranked.size() > parents) ranked.resize(parents);
+
+    const size_t per_pick =
+        space.target().is_gpu() ? std::min(gpu_pool_per_pick, pool_per_pick_) : pool_per_pick_;
+    const size_t size =
+        std::min(count * per_pick * (history.empty() ? first_pool_factor(space) : 1),
+                 std::max(known.most_points, count));
+    std::vector<Rated> rated = history.empty()
+                                   ? first_pool(space, known, score, size, random)
+                                   : children(space, known, score, ranked, size, random);
+    const auto part = [&](double share) {
+      if (history.empty()) return size_t{0};
+      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
+    };
+    const bool widens = is_stuck(history, count);
+    const size_t asked = count - part(widens ? widened_random_share : random_share);
+    Picked picked(space, std::move(algorithms.in_doubt));
+    const std::vector<Rated> seeds = rate(known.seeds, score);
+    picked.add_best(seeds, likely, count / 2);
+    rated.insert(rated.end(), seeds.begin(), seeds.end());
+    picked.add_best(rated, likely, asked - part(hopeful_share));
+    picked.add_best(rated, hopeful, asked);
+    picked.add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count);
+    // A user who stops early has measured what is most likely to be good.
+    return whole(std::move(picked).take(cautious), known.stop);
+  }
+
+ private:
+  /// The first pool is larger: nothing has been measured yet that could stand in for it. Each stage
+  /// of a chain has decisions of its own.
+  static size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
+
+  /// True if good points of the algorithm are rare among samples.
+  static bool has_rare_points(const Space& space, size_t algorithm) {
+    return space.target().is_gpu() || space.stages(algorithm) > 1;
+  }
+
+  /// The default point and samples. Of several algorithms the one that is rated best after half of
+  /// the pool has the other half. Where good points are rare, and the pool is large enough to have
+  /// good parents, that half descends from the points that are rated best.
+  static std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
+                                       size_t size, Random& random) {
+    const Result<Point> first = space.default_point(known.stop);
+    if (!first) return {};
+    std::vector<Point> pool = {*first};
+    const bool only_samples = space.algorithms() == 1 && !has_rare_points(space, 0);
+    const size_t first_samples = only_samples ? size : size / 2;
+    while (pool.size() < first_samples && !known.stop.is_stopped())
+      pool.push_back(space.sample(random));
+    std::vector<Rated> rated = rate(std::move(pool), score);
+    const size_t rest = size - first_samples;
+    const size_t generations = std::clamp<size_t>(rest / least_generation, 1, most_generations);
+    for (size_t i = 0; i < generations && rest > 0 && !known.stop.is_stopped(); ++i) {
+      sort_by(likely, rated);
+      const std::vector<Point> ranked = parents_of_generation(space, rated, i % 2 == 1);
+      std::vector<Point> more;
+      while (more.size() < rest / generations)
+        more.push_back(next_point(space, ranked, generations > 1, random));
+      for (Rated& point : rate(std::move(more), score)) rated.push_back(std::move(point));
+    }
+    return rated;
+  }
+
+  /// A child of the ranked points, or a sample of their algorithm where good ones are not rare or
+  /// nothing descends; any sample where no point is ranked.
+  static Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
+                          Random& random) {
+    if (ranked.empty()) return space.sample(random);
+    const bool has_children =
+        descends && has_rare_points(space, space.algorithm_of(ranked.front()));
+    return has_children ? child_of(space, ranked, random)
+                        : space.sample_like(ranked.front(), random);
+  }
+
+  /// The first points of the best one's algorithm; none if no point is legal. If `only_fused`, the
+  /// first direct ones that are fused, where there are any. The fusion of a chain is a gain only
+  /// where all of its stages are scheduled for it, so that its first points lose to others that are
+  /// a dead end.
+  static std::vector<Point> parents_of_generation(const Space& space,
+                                                  const std::vector<Rated>& rated,
+                                                  bool only_fused) {
+    std::vector<Point> best, fused;
+    if (rated.empty()) return best;
+    const size_t algorithm = space.algorithm_of(rated.front().point);
+    for (const Rated& one : rated) {
+      if (space.algorithm_of(one.point) != algorithm) continue;
+      if (best.size() < parents) best.push_back(one.point);
+      if (fused.size() < parents && space.is_fused(one.point)) fused.push_back(one.point);
+    }
+    return only_fused && algorithm == 0 && !fused.empty() ? fused : best;
+  }
+
+  /// A changed point, or a changed mixture of two. Better parents, which come first, have more: the
+  /// smaller of two draws.
+  static Point child_of(const Space& space, const std::vector<Point>& ranked, Random& random) {
+    const auto draw = [&] {
+      const auto n = static_cast<int64_t>(ranked.size());
+      return ranked[static_cast<size_t>(std::min(random.below(n), random.below(n)))];
+    };
+    const Point child = random.chance(0.4) ? space.cross(draw(), draw(), random) : draw();
+    return space.mutate(child, random);
+  }
+
+  /// Children of the points that were fastest, best first, and samples.
+  static std::vector<Rated> children(const Space& space, const Known& known, const Score& score,
+                                     const std::vector<Tried>& ranked, size_t size,
+                                     Random& random) {
+    std::vector<Point> fastest, pool;
+    for (const Tried& tried : ranked) fastest.push_back(tried.point);
+    while (pool.size() < size && !known.stop.is_stopped())
+      pool.push_back(fastest.size() < 2 || random.chance(0.25) ? space.sample(random)
+                                                               : child_of(space, fastest, random));
+    return rate(std::move(pool), score);
+  }
+
+  size_t pool_per_pick_;
+};
+
+/// Evolution without a model: among its children, chance chooses.
+class Blind : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
+    return evolution_.propose(space, known, legal_only(score), count, random);
+  }
+
+ private:
+  Evolution evolution_{blind_pool_per_pick};
+};
+
+class RandomSearch : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
+    std::vector<Point> picked;
+    // The score only says what is legal and new here.
+    for (int attempt = 0; attempt < 50 && picked.size() < count && !known.stop.is_stopped();
+         ++attempt) {
+      std::vector<Point> pool;
+      for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
+      const std::vector<Prediction> predictions = score(pool);
+      for (size_t i = 0; i < pool.size() && picked.size() < count; ++i)
+        if (std::isfinite(predictions[i].mean) &&
+            std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
+          picked.push_back(pool[i]);
+    }
+    return whole(std::move(picked), known.stop);
+  }
+};
+
+/// Half of a proposal is the best half of evolution's, the rest has points of all predicted speeds.
+/// A model that learns from such trials knows slow points too, and where it ranks points too high.
+class Spread : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
+                             size_t count, Random& random) override {
+    std::vector<Point> picked = evolution_.propose(space, known, score_of_all, count, random);
+    const size_t preferred = (count + 1) / 2;
+    if (picked.size() <= preferred) return picked;
+    picked.resize(preferred);
+    const Score score =
+        without(space, judge_algorithms(space, known.history).left_alone, score_of_all);
+    const size_t size = std::min(pool_per_pick * count, std::max(known.most_points, count));
+    std::vector<Rated> pool = rate(random_pool(space, random, size), score);
+    sort_by(likely, pool);
+    const size_t others = count - preferred;
+    // Squares, so that good points are drawn more often than bad ones.
+    for (size_t i = 0; i < others && !pool.empty(); ++i) {
+      const double share = (static_cast<double>(i) + random.unit()) / static_cast<double>(others);
+      const auto rank = static_cast<size_t>(share * share * static_cast<double>(pool.size()));
+      const Point& point = pool[std::min(rank, pool.size() - 1)].point;
+      if (std::ranges::find(picked, point) == picked.end()) picked.push_back(point);
+    }
+    return whole(std::move(picked), known.stop);
+  }
+
+ private:
+  Evolution evolution_{pool_per_pick};
+};
+
+/// Counts through the space of one algorithm after the other, the first decision fastest.
+class Grid : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random&) override {
+    next_.choices.resize(space.decisions().size(), 0);
+    std::vector<Point> picked;
+    for (int steps = 0;
+         steps < 20000 && picked.size() < count && !done_ && !known.stop.is_stopped(); ++steps) {
+      const Point point = next_;
+      advance(space);
+      if (space.allowed(point) && std::isfinite(score({point})[0].mean)) picked.push_back(point);
+    }
+    return whole(std::move(picked), known.stop);
+  }
+
+ private:
+  /// The algorithm, which is the first decision where there are several, changes last.
+  void advance(const Space& space) {
+    const size_t first = space.algorithms() > 1 ? 1 : 0;
+    for (size_t d = first; d < next_.choices.size(); ++d)
+      if (space.concerns(d, next_) && counts_on(space, d)) return;
+    done_ = first == 0 || !counts_on(space, 0);
+  }
+  /// Takes the next value of the decision; false after the last one, when it is the first again.
+  bool counts_on(const Space& space, size_t d) {
+    int& choice = next_.choices[d];
+    if (++choice < static_cast<int>(space.decisions()[d].values.size())) return true;
+    choice = 0;
+    return false;
+  }
+  Point next_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+bool is_in_doubt(const Space& space, size_t algorithm) {
+  const double allowed = std::min(dsl::error_of_fast, space.problem().most_error);
+  return space.expected_error(algorithm) > share_of_expected_error * allowed;
+}
+
+const std::vector<SearchInfo>& searches() {
+  static const std::vector<SearchInfo> table = {
+      {"blind", "children of the best points, chosen by chance"},
+      {"evolution", "children of the best points, chosen by the cost model (the default)"},
+      {"grid", "counts through the space"},
+      {"random", "uniform samples"},
+      {"spread", "points that the cost model prefers, and points of all predicted speeds"}};
+  return table;
+}
+
+Result<std::unique_ptr<Search>> make_search(std::string_view name) {
+  if (name == "evolution") return std::make_unique<Evolution>(pool_per_pick);
+  if (name == "blind") return std::make_unique<Blind>();
+  if (name == "random") return std::make_unique<RandomSearch>();
+  if (name == "grid") return std::make_unique<Grid>();
+  if (name == "spread") return std::make_unique<Spread>();
+  std::vector<std::string> names;
+  for (const SearchInfo& info : searches()) names.emplace_back(info.name);
+  return fail(ErrorCode::Usage,
+              fmt::format("[search] '{}' is no search: use one of {}", name, join(names, ", ")));
+}
+
+}  // namespace tw::tuner
