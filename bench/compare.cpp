@@ -140,11 +140,12 @@ Result<std::unique_ptr<Contender>> make_our_contender(const runtime::Artifact& a
 Status compare_into(Row& row, const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress) {
-  TW_TRY(const Found found, options.schedule.empty()
-                                ? find_kernel(item.workload, options.target, options.tuning,
-                                              options.search, store, environment, on_progress)
-                                : build_kernel(item.workload, options.target, options.schedule,
-                                               options.tuning.threads, environment));
+  TW_TRY(const Found found,
+         options.schedule.empty()
+             ? find_kernel(tuned_workload(item, options), options.target, options.tuning,
+                           options.search, store, environment, on_progress)
+             : build_kernel(item.workload, options.target, options.schedule, options.tuning.threads,
+                            environment));
   row.schedule = found.schedule;
   TW_TRY(const dsl::Arrays inputs, dsl::random_inputs(item.workload.compute, options.seed));
   const bool rotates = options.cache == CacheState::Cold && options.gpu == nullptr;
@@ -161,6 +162,13 @@ Status compare_into(Row& row, const Item& item, const CompareOptions& options,
 }
 
 }  // namespace
+
+dsl::Workload tuned_workload(const Item& item, const CompareOptions& options) {
+  dsl::Workload workload = item.workload;
+  if (options.cache != CacheState::Hot && !options.target.is_gpu())
+    workload.state = dsl::CacheState::NetworkMemory;
+  return workload;
+}
 
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                           std::vector<std::unique_ptr<Contender>> forms,

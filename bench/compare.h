@@ -33,6 +33,10 @@ struct CompareOptions {
   uint64_t seed = 1;                 ///< seed of the input data
 };
 
+/// The workload given to the tuner. On processors that of CacheState::Cold and Network has its
+/// constants in memory (dsl::CacheState::NetworkMemory); on GPUs all are hot.
+dsl::Workload tuned_workload(const Item& item, const CompareOptions& options);
+
 /// Checks ours and every form of the peer, then times ours against the fastest form. Forms with
 /// wrong results are left out and named; fails if none is left.
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,

@@ -148,7 +148,12 @@ Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,
                           const tuner::OnProgress& on_progress) {
-  TW_TRY(const auto known, tuner::best_known(store, workload, target, options.threads));
+  TW_TRY(auto known, tuner::best_known(store, workload, target, options.threads));
+  if (!known && search == Search::No) {
+    dsl::Workload hot = workload;
+    hot.state = dsl::CacheState::Hot;
+    TW_TRY(known, tuner::best_known(store, hot, target, options.threads));
+  }
   if (!known && search == Search::No)
     return fail(ErrorCode::NoCandidate,
                 fmt::format("[bench] the database has no kernel of '{}' for {} threads: tune it "

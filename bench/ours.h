@@ -43,7 +43,8 @@ Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const tuner::Environment& environment);
 
 /// The best known kernel of the workload on this machine; `search` says when to search for one
-/// first. Fails with NoCandidate if there is none.
+/// first. Without a search, the kernel that was tuned with hot caches serves where none is known in
+/// the state of the workload. Fails with NoCandidate if there is none.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,
