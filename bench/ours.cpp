@@ -149,7 +149,7 @@ Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::Environment& environment,
                           const tuner::OnProgress& on_progress) {
   TW_TRY(auto known, tuner::best_known(store, workload, target, options.threads));
-  if (!known && search == Search::No) {
+  if (!known && search == Search::No && workload.state != dsl::CacheState::Hot) {
     dsl::Workload hot = workload;
     hot.state = dsl::CacheState::Hot;
     TW_TRY(known, tuner::best_known(store, hot, target, options.threads));

@@ -21,11 +21,8 @@ const Pretrained* model_for(const Target& target) {
   return !is_known || analytic_only > 0 || !shipped_model() ? nullptr : &*shipped_model();
 }
 
-/// The expected time in a row, in ns: the analytic one until expect() replaces it. Corrections may
-/// bring that of next to no work below zero.
-double time_ns(const std::vector<float>& row) {
-  return std::max(0.0, std::exp2(expected_time_of(row)) - 1);
-}
+/// Time in ns of one in features, log2(1 + ns). Corrections may bring next to no work below zero.
+double as_ns(double time) { return std::max(0.0, std::exp2(time) - 1); }
 
 }  // namespace
 
@@ -65,19 +62,16 @@ Result<std::vector<float>> features_with_expected_time(schedules::Program kernel
 
 Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
                            const Target& target, int threads) {
-  double added_ns = 0;
+  const bool is_known = problem.state != dsl::CacheState::NetworkMemory;
   schedules::Problem known = problem;
-  if (problem.state == dsl::CacheState::NetworkMemory) {
-    known.state = dsl::CacheState::NetworkL3;
-    TW_TRY(const std::vector<float> asked_row,
-           extract_features_of_call(kernel, problem, target, threads));
-    TW_TRY(const std::vector<float> known_row,
-           extract_features_of_call(kernel, known, target, threads));
-    added_ns = time_ns(asked_row) - time_ns(known_row);
-  }
-  TW_TRY(const std::vector<float> row,
-         features_with_expected_time(std::move(kernel), known, target, threads));
-  return std::max(0.0, time_ns(row) + added_ns);
+  if (!is_known) known.state = dsl::CacheState::NetworkL3;
+  TW_TRY(const std::vector<float> row, features_with_expected_time(kernel, known, target, threads));
+  const double known_ns = as_ns(expected_time_of(row));
+  if (is_known) return known_ns;
+  TW_TRY(const std::vector<float> asked,
+         extract_features_of_call(std::move(kernel), problem, target, threads));
+  const double added_ns = as_ns(analytic_time_of(asked)) - as_ns(analytic_time_of(row));
+  return std::max(0.0, known_ns + added_ns);
 }
 
 }  // namespace tw::cost_model

@@ -98,15 +98,15 @@ def includes(text):
 
 def check_include(table, folder, quote, target):
     """The fault of `target` in an #include of a source of `folder`, or None. `quote` is '"' or "<"."""
-    other, slash = folder_of(target, table), "/" in target
+    if {".", ".."} & set(target.split("/")):
+        return f'"{target}": {FULL_PATH}'
+    other = folder_of(target, table)
     if other not in table:
         if quote == "<":
             return None  # a library
-        if not slash or other.startswith("."):
+        if "/" not in target:
             return f'"{target}": {FULL_PATH}'
         return f'"{target}": \'{other}\' is not in tools/layers.txt'
-    if ".." in target.split("/"):
-        return f'"{target}": {FULL_PATH}'
     allowed = table[folder]
     if other == folder or allowed is None or other in allowed:
         return None

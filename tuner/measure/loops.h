@@ -38,8 +38,7 @@ struct Loops {
   /// Copies whole blocks by ordinary stores, as kernels do.
   void (*copy)(const std::byte* from, std::byte* to, size_t bytes) = nullptr;
   /// Dot products of vectors whose sums are independent of each other, by their factors: integers
-  /// of 8 bits, integers of 16 bits, bf16. Null where the target has none, or is not
-  /// x86-64.
+  /// of 8 bits, integers of 16 bits, bf16. Null where the target has none, or is not x86-64.
   void (*byte_dots)() = nullptr;
   void (*word_dots)() = nullptr;
   void (*bf16_dots)() = nullptr;

@@ -136,8 +136,11 @@ MeasuredRatios measured_ratios(const std::vector<OperatorGroup>& groups,
   MeasuredRatios ratios;
   for (size_t group = 0; group < groups.size(); ++group) {
     std::vector<double>&own = ratios.own.emplace_back(), &hot = ratios.hot.emplace_back();
-    for (const KernelChoice& kernel : kernels[group])
-      if (is_of_predicted_algorithm(kernel, kernel.schedule)) add_ratios(kernel, model, own, hot);
+    for (const KernelChoice& kernel : kernels[group]) {
+      const bool is_measured = kernel.measured_ns > 0 || kernel.hot_measured_ns > 0;
+      if (is_measured && is_of_predicted_algorithm(kernel, kernel.schedule))
+        add_ratios(kernel, model, own, hot);
+    }
     if (own.empty()) continue;
     for (std::vector<double>* to : {&ratios.all, &ratios.by_operator[groups[group].workload.op]})
       to->insert(to->end(), own.begin(), own.end());
