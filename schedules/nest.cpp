@@ -110,6 +110,11 @@ void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>
   });
 }
 
+bool uses_axis(const dsl::Read& read, const std::string& axis) {
+  return std::any_of(read.indices.begin(), read.indices.end(),
+                     [&](const Expr& index) { return dsl::uses_var(index, axis); });
+}
+
 bool reads(const StageNest& stage, const std::string& tensor) {
   bool found = false;
   const auto visit = [&](const dsl::Read& r) { found |= r.tensor == tensor; };

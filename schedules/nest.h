@@ -118,6 +118,8 @@ Status apply(Nest& nest, const Step& step);
 
 /// Calls `visit` with every read of a tensor in the expression, those inside of indices too.
 void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit);
+/// True if an index of the read uses the axis.
+bool uses_axis(const dsl::Read& read, const std::string& axis);
 
 /// True if the stage or its epilogue reads the tensor.
 bool reads(const StageNest& stage, const std::string& tensor);

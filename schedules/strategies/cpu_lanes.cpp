@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reduction along contiguous elements on a CPU: the lanes of a few vectors hold partial results
-// (rfactor), which are reduced in the end.
+// (rfactor), which are reduced in the end. Results that share an operand, as those of a product of
+// a matrix and a vector share the vector, may be computed a few at a time.
 
 #include <algorithm>
 
+#include "base/integer.h"
 #include "schedules/nest.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategy.h"
@@ -18,6 +20,7 @@ constexpr int64_t most_unrolled = 64;
 struct CpuLanes {
   int64_t vectors = 1;  ///< of partial results
   int64_t tasks = 1;    ///< outermost loops that are parallel
+  int64_t rows = 1;     ///< results that are computed together
   // Derived from these:
   int64_t width = 1;    ///< elements of a vector
   int64_t partial = 1;  ///< number of partial results
@@ -28,6 +31,8 @@ class CpuLanesStage : public Configured<CpuLanes> {
   CpuLanesStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
     add_knob("lanes", {1, 2, 4}, &CpuLanes::vectors);
     add_knob("tasks", {1, 2, 3}, &CpuLanes::tasks);
+    row_axis_ = shared_along();
+    if (!row_axis_.empty()) add_optional_knob("rows", {1, 2, 4}, &CpuLanes::rows);
   }
 
  private:
@@ -36,16 +41,47 @@ class CpuLanesStage : public Configured<CpuLanes> {
     config.partial = std::min(config.vectors * config.width, length_);
   }
 
+  /// The partial results of all rows fit the registers, beside a vector of each factor.
+  bool fits(const CpuLanes& config) const override {
+    if (config.rows == 1) return true;
+    const int64_t accumulators = config.rows * ceil_div(config.partial, config.width);
+    return config.rows <= extent_of(stage_, row_axis_) &&
+           accumulators <= compute_.target.machine.core.vector_registers - 2;
+  }
+
+  /// Rows load the factor that they share once.
+  double prior(const CpuLanes& config, bool /*placed*/) const override {
+    return static_cast<double>(config.rows - 1);
+  }
+
+  /// The last axis with several results, if one of the tensors that are reduced does not depend on
+  /// it; else empty.
+  std::string shared_along() const {
+    const auto axis = std::find_if(stage_.axes.rbegin(), stage_.axes.rend(),
+                                   [](const auto& a) { return a.extent > 1; });
+    if (axis == stage_.axes.rend()) return {};
+    bool is_shared = false;
+    for_each_read(stage_.body, [&](const dsl::Read& read) {
+      is_shared |= uses_axis(read, plan_.lane_axis) && !uses_axis(read, axis->name);
+    });
+    return is_shared ? axis->name : std::string();
+  }
+
   Site append_steps(const CpuLanes& config, const Site* inside, Construction& c) const override {
     const std::string& name = plan_.name;
-    const Loops outer = names_of(stage_.axes);
+    Loops outer = names_of(stage_.axes);
     const bool splits = length_ > config.width && (!outer.empty() || !inside);
     if (splits) {  // rfactor comes before all other steps of the stage
       c.uses(config.vectors);
       c.schedule.add(Rfactor{name, plan_.lane_axis, config.partial});
     }
     compute_at(c, name, inside);
-    if (splits) append_partial_results(config, outer, c);
+    if (splits) {
+      const Loops row = split_rows(config, name, outer, c);
+      const bool is_apart = !row.empty() && row_axis_ != stage_.axes.back().name;
+      if (is_apart) c.schedule.add(Reorder{name, concat({outer, row})});
+      append_partial_results(config, outer.empty() ? std::string() : outer.back(), c);
+    }
     if (outer.empty()) return inside ? Site{} : site_of(c, name);
     if (stores_another_type(compute_, name)) c.schedule.add(CacheWrite{name, outer.back()});
     if (inside) return {};
@@ -54,14 +90,33 @@ class CpuLanesStage : public Configured<CpuLanes> {
     return site_of(c, name);
   }
 
-  /// Vectors of partial results for each element, in registers. Those of a reduction to a single
-  /// number have no loop to be computed in: they are a stage before it.
-  void append_partial_results(const CpuLanes& config, const Loops& outer, Construction& c) const {
+  /// Splits the loop over the results that share a factor into tiles of the configuration's rows.
+  /// Leaves the loop over tiles in `outer` and returns the loop within a tile; empty if results are
+  /// computed one by one.
+  Loops split_rows(const CpuLanes& config, const std::string& stage, Loops& outer,
+                   Construction& c) const {
+    if (row_axis_.empty()) return {};
+    c.uses(config.rows);
+    // Inside another stage the extent is that of what this needs.
+    const int64_t rows = std::min(config.rows, c.extent(stage, row_axis_));
+    if (rows == 1) return {};
+    std::string row = row_axis_;
+    std::replace(outer.begin(), outer.end(), row_axis_, split_off(c, stage, row, rows));
+    return {row};
+  }
+
+  /// Vectors of partial results, in registers, for the results of an iteration of the loop `at`.
+  /// Those of a reduction to a single number have no loop to be computed in: they are a stage
+  /// before it.
+  void append_partial_results(const CpuLanes& config, const std::string& at,
+                              Construction& c) const {
     const std::string partial = plan_.name + ".rf";
-    if (!outer.empty()) c.schedule.add(ComputeAt{partial, plan_.name, outer.back()});
+    if (!at.empty()) c.schedule.add(ComputeAt{partial, plan_.name, at});
+    Loops outer = names_of(stage_.axes);
+    Loops unrolled = split_rows(config, partial, outer, c);
     std::string lane = plan_.lane_axis + "_rf";
-    Loops unrolled;
-    if (config.partial > config.width) unrolled = {split_off(c, partial, lane, config.width)};
+    if (config.partial > config.width)
+      unrolled.push_back(split_off(c, partial, lane, config.width));
     c.schedule.add(Reorder{partial, concat({outer, names_of(stage_.reduction), unrolled, {lane}})});
     if (!outer.empty()) c.schedule.add(CacheWrite{partial, outer.back()});
     c.schedule.add(Vectorize{partial, lane});
@@ -70,6 +125,7 @@ class CpuLanesStage : public Configured<CpuLanes> {
   }
 
   const int64_t length_ = extent_of(stage_, plan_.lane_axis);
+  std::string row_axis_;  ///< along which results share a factor; empty if they share none
 };
 
 }  // namespace

@@ -89,6 +89,19 @@ bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, cons
          extent_of(stage, stage_plan.main_reduction) % depth == 0;
 }
 
+bool exceeds_l2(const ComputePlan& plan, const dsl::Read& read) {
+  const double elements = dsl::elements_of(plan.compute.shape_of(read.tensor));
+  return elements * size_bytes(read.type) > static_cast<double>(plan.target.machine.l2_bytes());
+}
+
+/// True if an index of the read is the axis itself.
+bool is_along(const dsl::Read& read, const std::string& axis) {
+  return std::any_of(read.indices.begin(), read.indices.end(), [&](const Expr& index) {
+    const dsl::Var* v = index.as<dsl::Var>();
+    return v && v->name == axis;
+  });
+}
+
 /// The constant larger than L2 that the stage reads along the vector axis, each element for several
 /// results, and whose layout follows the tile; empty if there is none.
 std::string streamed_weights(const ComputePlan& plan, const Stage& stage,
@@ -97,20 +110,28 @@ std::string streamed_weights(const ComputePlan& plan, const Stage& stage,
   for_each_read(stage.body, [&](const dsl::Read& read) {
     const dsl::Input* input = plan.compute.find_input(read.tensor);
     if (!input || !input->constant || plan.layouts.contains(read.tensor)) return;
-    const bool is_along = std::any_of(read.indices.begin(), read.indices.end(), [&](const Expr& e) {
-      const dsl::Var* v = e.as<dsl::Var>();
-      return v && v->name == vector_axis;
-    });
     const bool is_reused = std::any_of(stage.axes.begin(), stage.axes.end(), [&](const Axis& axis) {
-      return axis.extent > 1 &&
-             std::none_of(read.indices.begin(), read.indices.end(),
-                          [&](const Expr& e) { return dsl::uses_var(e, axis.name); });
+      return axis.extent > 1 && !uses_axis(read, axis.name);
     });
-    int64_t bytes = size_bytes(input->type);
-    for (const int64_t extent : plan.compute.shape_of(read.tensor)) bytes *= extent;
-    if (is_along && is_reused && bytes > plan.target.machine.l2_bytes()) weights = read.tensor;
+    if (is_along(read, vector_axis) && is_reused && exceeds_l2(plan, read)) weights = read.tensor;
   });
   return weights;
+}
+
+/// True if the stage reads a tensor that is larger than L2 and uses each of its elements once, as a
+/// product with a vector does.
+bool streams_operand(const ComputePlan& plan, const Stage& stage) {
+  const auto moves_along = [](const dsl::Read& read, const std::vector<Axis>& axes) {
+    return std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) {
+      return axis.extent == 1 || is_along(read, axis.name);
+    });
+  };
+  bool streams = false;
+  for_each_read(stage.body, [&](const dsl::Read& read) {
+    streams |= moves_along(read, stage.axes) && moves_along(read, stage.reduction) &&
+               exceeds_l2(plan, read);
+  });
+  return streams;
 }
 
 /// The steps of one configuration.
@@ -394,12 +415,14 @@ class CpuTileStage : public Configured<CpuTile> {
 
   /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2. Only 0 where
   /// the result has another type than the sum: between groups, partial sums lie in the result's
-  /// array, which cannot hold them.
+  /// array, which cannot hold them. 1 where an operand is streamed: with blocks of 4, four whole
+  /// rows of it are read side by side.
   std::vector<int64_t> group_sizes() const {
     if (stores_another_type(compute_, plan_.name)) return {0};
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
     const int64_t least = std::min<int64_t>(4, extent);
     std::vector<int64_t> sizes = {0};
+    if (streams_operand(compute_, stage_)) sizes.push_back(1);
     for (int64_t n = 2; n <= few_blocks || (n * least < extent && is_panel(n * least, 1)); n *= 2)
       sizes.push_back(n);
     return sizes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "tests/schedules/agreement.h"
 #include "tests/schedules/strategies/configurations.h"
 
 namespace tw::schedules {
@@ -61,6 +62,90 @@ vectorize peak.rf j_rf.1
 unroll peak.rf j_rf.0
 unroll peak j_rf
 )");
+}
+
+/// A product of rows of a matrix, which stays as its caller keeps it.
+dsl::Workload rows_of_product(const std::string& sizes) {
+  return dsl::parse_workload("dense " + sizes + " f32 fast {b=NK}").value();
+}
+
+Space space_of_rows(const dsl::Workload& workload) {
+  return Space::derive(problem_of(workload), *parse_target("x86-64-v3")).value();
+}
+
+TEST(CpuLanes, ComputeResultsThatShareAFactorTogether) {
+  EXPECT_EQ(steps_of(space_of_rows(rows_of_product("m=1 n=64 k=1000")),
+                     "out: cpu_lanes lanes=2 tasks=2 rows=4"),
+            R"(set_layout b NK
+rfactor out k 16
+split out n 4
+compute_at out.rf out n.0
+split out.rf n 4
+split out.rf k_rf 8
+reorder out.rf m n.0 k n.1 k_rf.0 k_rf.1
+cache_write out.rf n.0
+vectorize out.rf k_rf.1
+unroll out.rf n.1
+unroll out.rf k_rf.0
+unroll out k_rf
+parallel out m
+parallel out n.0
+)");
+  const Space few = space_of_rows(rows_of_product("m=1 n=2 k=1000"));
+  EXPECT_TRUE(allows(few, "out: cpu_lanes lanes=2 tasks=1 rows=2"));
+  EXPECT_FALSE(allows(few, "out: cpu_lanes lanes=2 tasks=1 rows=4"));
+  // 16 sums and two factors exceed the 16 registers.
+  const Space many = space_of_rows(rows_of_product("m=1 n=64 k=1000"));
+  EXPECT_FALSE(allows(many, "out: cpu_lanes lanes=4 tasks=1 rows=4"));
+  // The rows of a sum share nothing.
+  const Space sums = space_of_workload("reduce_sum rows=64 cols=1000 f32 fast", "x86-64-v3");
+  EXPECT_FALSE(allows(sums, "out: cpu_lanes lanes=2 tasks=1 rows=2"));
+  EXPECT_TRUE(allows(sums, "out: cpu_lanes lanes=2 tasks=1"));
+}
+
+/// The configurations with 1, 2 and 4 rows compute what the problem means.
+void expect_right_rows(const dsl::Compute& compute, const Space& space, const std::string& before,
+                       const std::string& after = "") {
+  for (const char* rows : {"", " rows=2", " rows=4"}) {
+    const auto point = space.parse(before + rows + after);
+    ASSERT_TRUE(point && space.allowed(*point)) << before << rows << after;
+    const auto program = space.schedule(*point).program();
+    ASSERT_TRUE(program) << program.error().message;
+    EXPECT_EQ(disagreement(compute, *program, 5), std::nullopt) << before << rows << after;
+  }
+}
+
+TEST(CpuLanes, ComputeTheLastRowsToo) {
+  for (const char* sizes : {"m=1 n=7 k=37", "m=3 n=4 k=40", "m=2 n=9 k=24 relu=1"}) {
+    const dsl::Workload workload = rows_of_product(sizes);
+    const std::string stage = workload.compute.stages.front().name;
+    expect_right_rows(workload.compute, space_of_rows(workload),
+                      stage + ": cpu_lanes lanes=2 tasks=2");
+  }
+}
+
+TEST(CpuLanes, ComputeRowsWithinAnotherStageAndOfAnotherType) {
+  Random random(3);
+  for (const char* expression :
+       {"input a: f32[2, 40]; input b: f32[7, 40]; input c: f32[2, 7]; "
+        "t: f32[i=2, n=7] = sum(k=40) a[i, k] * b[n, k]; out: f32[i=2, n=7] = t[i, n] * c[i, n]",
+        "input a: i8[3, 40]; input b: i8[6, 40]; "
+        "t: i32[i=3, n=6] = sum(k=40) i32(a[i, k]) * i32(b[n, k]); "
+        "out: i8[i=3, n=6] = i8(t[i, n])"}) {
+    const auto compute = dsl::parse_compute(expression);
+    ASSERT_TRUE(compute) << compute.error().message;
+    const auto workload = dsl::with_layouts(dsl::workload(*compute).value(), {{"b", "AB"}});
+    ASSERT_TRUE(workload) << workload.error().message;
+    const Space space = space_of_rows(*workload);
+    for (int i = 0; i < 60; ++i) {
+      const Point point = space.sample(random);
+      const std::string text = space.to_string(point);
+      if (!space.allowed(point)) continue;
+      const auto program = space.schedule(point).program();
+      ASSERT_TRUE(program) << text << program.error().message;
+      EXPECT_EQ(disagreement(*compute, *program, 5), std::nullopt) << text;
+    }
+  }
 }
 
 // Hundreds of copies would take LLVM long.

@@ -146,6 +146,32 @@ parallel out m.0
 )");
 }
 
+// A plain matrix larger than L2, each element of which is used once: four of its rows are read side
+// by side, from end to end.
+TEST(CpuTile, RowsOfAStreamedMatrixAreReadSideBySide) {
+  const char* one =
+      "out: cpu_tile vector=0 vectors=4 tile.n=1 block=4 unroll=4 kblock=1 "
+      "outer_order=1 tasks=1 layout.in=0 layout.out=0";
+  const auto space_of_product = [](const char* key) {
+    const auto workload = dsl::parse_workload(key);
+    return Space::derive(problem_of(workload.value()), *parse_target("x86-64-v4")).value();
+  };
+  EXPECT_EQ(steps_of(space_of_product("dense m=1 n=4096 k=512 f32 fast {b=KN}"), one),
+            R"(split out n 64
+split out n.1 16
+split out k 4
+split out k.0 1
+reorder out m k.0.0 n.0 k.0.1 k.1 n.1.0 n.1.1
+cache_write out n.0
+vectorize out n.1.1
+unroll out n.1.0
+unroll out k.1
+parallel out m
+)");
+  EXPECT_FALSE(allows(space_of_product("dense m=8 n=4096 k=512 f32 fast {b=KN}"), one));
+  EXPECT_FALSE(allows(space_of_product("dense m=1 n=256 k=512 f32 fast {b=KN}"), one));
+}
+
 TEST(CpuTile, WeightsLieInTheOrderOfTheLoops) {
   const Space space = space_of_workload("dense m=64 n=64 k=64 f32 fast", "x86-64-v3");
   const auto steps = [&](const std::string& kblock) {
