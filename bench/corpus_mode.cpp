@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -176,10 +177,20 @@ Result<std::string> record(const Gathering& gathering, const Item& item) {
   return text.str();
 }
 
+/// The state of the caches that the workload of a kind with this number is recorded in. Without
+/// constants the states of networks are one.
+dsl::CacheState state_of(const dsl::Workload& workload, int64_t number) {
+  if (number % 3 == 0) return dsl::CacheState::Hot;
+  const bool has_constants = std::ranges::any_of(
+      workload.compute.inputs, [](const dsl::Input& input) { return input.constant; });
+  return has_constants && number % 3 == 2 ? dsl::CacheState::NetworkMemory
+                                          : dsl::CacheState::NetworkL3;
+}
+
 /// The workload of a kind with this number, in the caches that it is recorded in.
 Result<Item> numbered_item(const Kind& kind, uint64_t seed, int64_t number) {
   TW_TRY(Item item, draw_item(kind, seed, number));
-  if (number % 2 == 1) item.workload.state = dsl::CacheState::NetworkL3;
+  item.workload.state = state_of(item.workload, number);
   return item;
 }
 

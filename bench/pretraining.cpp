@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "cost_model/features.h"
+#include "dsl/workload.h"
 #include "tools/report.h"
 
 namespace tw::bench {
@@ -74,11 +75,20 @@ std::string kind_of(const Recording& recording) {
   return recording.name.substr(0, recording.name.rfind('_'));
 }
 
+/// The workload without the state of its caches: recordings of it in several states are left out
+/// together.
+std::string shape_of(const Recording& recording) {
+  auto workload = dsl::parse_workload(recording.workload);
+  if (!workload) return recording.workload;
+  workload->state = dsl::CacheState::Hot;
+  return workload->text();
+}
+
 /// The name of the part of the corpus that a recording is left out with.
 std::string part_of(const Recording& recording, LeftOut left_out) {
   switch (left_out) {
     case LeftOut::Workloads:
-      return std::to_string(short_hash_number(recording.workload) % folds);
+      return std::to_string(short_hash_number(shape_of(recording)) % folds);
     case LeftOut::Kinds:
       return kind_of(recording);
     case LeftOut::Targets:

@@ -13,7 +13,8 @@ namespace tw::cost_model {
 namespace {
 
 // Ports, latencies, bandwidths and the clock are the machine's. What stands here describes the code
-// that the compiler makes of a block, and what threads cost.
+// that the compiler makes of a block, what threads cost, and numbers that the machine does not have
+// and that were measured on one core for all.
 
 // A polynomial of about 20 operations, with the range reduction.
 constexpr double call_operations = 24;
@@ -48,14 +49,18 @@ constexpr double divider_cycles = 5;
 constexpr double waiting_instructions = 160;
 
 // Transfers between caches overlap with computing less well than ports do with each other: loads
-// wait for them. Of 0.15, 0.3, 0.5, 0.7 and 1, this orders the recorded trials of Zen 4 best (mean
-// rank correlation 0.821, 0.831, 0.833, 0.829, 0.819).
+// wait for them. Of 0.15, 0.3, 0.5, 0.7 and 1, this orders the recorded trials of Zen 4 best, few
+// of which read memory (mean rank correlation 0.821, 0.831, 0.833, 0.829, 0.819).
 constexpr double transfer_overlap_loss = 0.5;
 
 // The latency of L3, for which loads of lines wait that nothing fetched ahead (46 cycles on a Zen
 // 3). A product of 1500 x 384 x 1536 that read 256 bytes of each row at a time took 28 to 37 ms
 // there, and 19 where it read whole rows.
 constexpr double l3_latency_cycles = 45;
+
+// Bytes that memory sends a core in a nanosecond where a stretch begins, as far as its bandwidth
+// allows it: the lines that a core waits for at once, in the latency of memory. 9 to 11 on a Zen 4.
+constexpr double begun_bytes_per_ns = 10;
 
 /// Sums that are under way at a time: where sums are finished after few iterations, the core
 /// executes the next sums while it waits for the last updates.
@@ -106,10 +111,36 @@ double transfer_cycles(const PhaseFacts& phase, const Machine& machine, size_t l
   return rate > 0 ? phase.traffic[level - 1] / rate : 0;  // a level that is not there
 }
 
+double read_from_memory(const PhaseFacts& phase) { return phase.traffic[2] - phase.written_back; }
+
+/// The share of what L2 fetches that comes from L3. The rest comes from memory, and passes by L3.
+double share_from_l3(const PhaseFacts& phase) {
+  return phase.traffic[1] > 0 ? std::max(0.0, 1 - read_from_memory(phase) / phase.traffic[1]) : 1;
+}
+
+/// The share of the lines that a phase reads which come from memory. Where it is 1, as in a product
+/// with a vector, lines arrive evenly while the core computes. Where it is small, as in a product
+/// that reads each tile of its weights again and again, they come in bursts, and the core waits.
+double streamed_share(const PhaseFacts& phase) {
+  return phase.traffic[0] > 0 ? std::min(1.0, read_from_memory(phase) / phase.traffic[0]) : 0;
+}
+
 /// The share of what comes from memory that is requested long before it is read, so that no load
 /// waits for it as long as memory keeps up.
 double prefetched_share(const PhaseFacts& phase) {
   return phase.traffic[2] > 0 ? std::min(1.0, phase.prefetched / phase.traffic[2]) : 0;
+}
+
+/// Cycles until the last thread has what a phase fetches from memory. Each thread waits for the
+/// beginnings of its own stretches; all together get at most what the cores read that fill memory.
+double memory_cycles(const PhaseFacts& phase, const Machine& machine, double threads) {
+  const double share = std::clamp(std::min(threads, phase.tasks), 1.0,
+                                  std::max(1.0, machine.cores_that_fill_memory));
+  const double whole = phase.traffic[2] / machine.memory_bytes_per_cycle;
+  const double begun = std::min(phase.begun, phase.traffic[2]) * (1 - prefetched_share(phase));
+  const double latency = begun / begun_bytes_per_ns * machine.core.clock_ghz;
+  const double rest = (phase.traffic[2] - begun) / machine.memory_bytes_per_cycle;
+  return std::max(whole / share, parallel(latency + rest, phase.tasks, threads));
 }
 
 /// Time to start the tasks and, where there are several threads, to wake them and to meet again.
@@ -126,21 +157,24 @@ void add_phase(const PhaseFacts& phase, const Machine& machine, double threads,
   Spent compute;
   compute.add(phase_compute_cycles(phase, machine.core), ns(1));
   const double l2 = ns(transfer_cycles(phase, machine, 1));
-  const double l3 = ns(transfer_cycles(phase, machine, 2) + phase.waits[1] * l3_latency_cycles);
-  const double sharing = std::clamp(std::min(threads, phase.tasks), 1.0,
-                                    std::max(1.0, machine.cores_that_fill_memory));
-  const double memory = phase.traffic[2] / machine.memory_bytes_per_cycle / sharing * cycle_ns;
+  const double all_l3 = ns(transfer_cycles(phase, machine, 2) + phase.waits[1] * l3_latency_cycles);
+  const double l3 = all_l3 * share_from_l3(phase);
+  const double memory = memory_cycles(phase, machine, threads) * cycle_ns;
   const double dispatch = dispatch_ns(phase.tasks, threads);
   cost.compute_ns += compute.total();
   cost.l2_ns += l2;
   cost.l3_ns += l3;
   cost.memory_ns += memory;
   cost.dispatch_ns += dispatch;
+  const auto from_caches = [&](double from_l3) {
+    return at_once({compute, spent_on(Resource::L2, l2), spent_on(Resource::L3, from_l3)},
+                   transfer_overlap_loss);
+  };
   const Spent exposed =
-      at_once({compute, spent_on(Resource::L2, l2), spent_on(Resource::L3, l3),
-               spent_on(Resource::Memory, memory * (1 - prefetched_share(phase)))},
-              transfer_overlap_loss);
-  cost.spent.add(longest({exposed, spent_on(Resource::Memory, memory)}));
+      at_once({from_caches(l3), spent_on(Resource::Memory, memory * (1 - prefetched_share(phase)))},
+              transfer_overlap_loss * (1 - streamed_share(phase)));
+  // Memory takes at least as long as L3 would for the same bytes.
+  cost.spent.add(longest({exposed, spent_on(Resource::Memory, memory), from_caches(all_l3)}));
   cost.spent.add(spent_on(Resource::Dispatch, dispatch));
 }
 

@@ -62,16 +62,9 @@ Result<std::vector<float>> features_with_expected_time(schedules::Program kernel
 
 Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
                            const Target& target, int threads) {
-  const bool is_known = problem.state != dsl::CacheState::NetworkMemory;
-  schedules::Problem known = problem;
-  if (!is_known) known.state = dsl::CacheState::NetworkL3;
-  TW_TRY(const std::vector<float> row, features_with_expected_time(kernel, known, target, threads));
-  const double known_ns = as_ns(expected_time_of(row));
-  if (is_known) return known_ns;
-  TW_TRY(const std::vector<float> asked,
-         extract_features_of_call(std::move(kernel), problem, target, threads));
-  const double added_ns = as_ns(analytic_time_of(asked)) - as_ns(analytic_time_of(row));
-  return std::max(0.0, known_ns + added_ns);
+  TW_TRY(const std::vector<float> row,
+         features_with_expected_time(std::move(kernel), problem, target, threads));
+  return as_ns(expected_time_of(row));
 }
 
 }  // namespace tw::cost_model

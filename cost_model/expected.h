@@ -51,9 +51,7 @@ Result<std::vector<float>> features_with_expected_time(schedules::Program kernel
                                                        const schedules::Problem& problem,
                                                        const Target& target, int threads);
 
-/// The expected time in ns of a call of a kernel of the problem. No kernel of the corpus reads its
-/// constants from memory (CacheState::NetworkMemory): that adds what the analytic model says to the
-/// time with constants in L3. Fails as extract_features().
+/// The expected time in ns of a call of a kernel of the problem. Fails as extract_features().
 Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
                            const Target& target, int threads);
 

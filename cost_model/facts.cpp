@@ -42,6 +42,15 @@ constexpr double light_share = 0.25;
 // Lines at the beginning of a stretch of memory until a prefetcher follows it, how many stretches
 // one follows at a time, and how many loads a core waits for at once.
 constexpr double lines_until_trained = 4, most_followed = 16, most_side_by_side = 10;
+// Prefetchers ask memory for few lines ahead where a stretch begins, and for more as it goes on. A
+// Zen 4 read whole arrays at 28 GB/s, stretches of 256 bytes to 8 KiB that do not continue each
+// other at 9 to 11, of 16 KiB at 14 and of 32 KiB at 20.
+constexpr double bytes_until_far_ahead = 8 << 10;
+// Lines that a core may take of one stretch before it turns to the next, where prefetchers are to
+// follow several stretches. A Zen 4 that only read 2 to 16 of them in turns lost a tenth with 512
+// bytes at a time, a third with 1 KiB and nearly half with 4 KiB. Kernels give prefetchers more
+// time: a product by weights of 4 bits lost a tenth with 2 KiB.
+constexpr double most_lines_in_turns = 32;
 
 /// The probability that a Poisson variable of this mean is `count` or more.
 double at_least(int count, double mean) {
@@ -91,7 +100,11 @@ struct Use {
   double body_aliased = 0;         // largest Footprint::aliased_bytes of one iteration
   Traffic direct{};                // bytes that one iteration fetches into each cache
   Traffic waits{};                 // loads of one iteration that nothing fetched ahead, in sequence
-  AllOrigins origins = {};         // of the accesses in the loop
+  double begun = 0;                // bytes of one iteration at the beginnings of stretches
+  // Iterations of an inner loop leave gaps within a page, which later ones fill: the first reads
+  // the lines 0, 4 and 8, the second 1, 5 and 9.
+  bool is_scattered = false;
+  AllOrigins origins = {};  // of the accesses in the loop
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
@@ -142,6 +155,7 @@ struct Sums {
 struct Fetched {
   size_t buffer;
   Traffic once{}, again{}, waits{};
+  double begun = 0;
   bool is_stored = false;  // the phase stores to the buffer
 };
 
@@ -883,6 +897,7 @@ class PhaseWalk {
       for (double& direct : use.direct) direct = std::max(direct, body.bytes * weight);
       if (access.is_store) continue;
       for (double& waits : use.waits) waits = std::max(waits, waits_of(body) * weight);
+      use.begun = std::max(use.begun, begun_of(body) * weight);
     }
   }
 
@@ -898,20 +913,50 @@ class PhaseWalk {
     return std::max(1.0, body.runs / most_side_by_side) * untrained(body);
   }
 
-  /// The waits of all iterations of a loop that fetches `fetched` of the bytes that its iterations
-  /// touch. Where each iteration goes on along the stretches of the one before, and these are few
-  /// enough to be followed, only their beginnings are waited for.
-  static double waits_of(const Node& node, const Use& use, size_t cache, double fetched) {
+  /// Bytes at the beginnings of stretches, for which memory is slow.
+  double begun_of(const Footprint& footprint) const {
+    const double run = std::min(footprint.lines_a_run * lines_.bytes, bytes_until_far_ahead);
+    return std::min(footprint.bytes, footprint.runs * run);
+  }
+
+  /// True if each iteration of a loop goes on along the stretches of the one before, and these are
+  /// few enough to be followed.
+  static bool goes_on(const Use& use) {
+    return use.body.runs <= most_followed && use.loop.runs <= use.body.runs &&
+           use.loop.bytes > use.body.bytes;
+  }
+
+  /// The share that a loop fetches, of the bytes that it would fetch if iterations shared nothing.
+  static double share_of(const Node& node, const Use& use, size_t cache, double fetched) {
     const double anew = node.trips * use.direct[cache];
-    const double share = anew > 0 ? fetched / anew : 0;
-    const bool is_side_by_side =
-        use.body.runs <= most_followed && use.waits[cache] <= waits_of(use.body);
-    const bool goes_on =
-        is_side_by_side && use.loop.runs <= use.body.runs && use.loop.bytes > use.body.bytes;
-    const double each = use.waits[cache] * share;
-    if (!goes_on) return node.trips * each;
+    return anew > 0 ? fetched / anew : 0;
+  }
+
+  /// The waits of all iterations of a loop that fetches `fetched` of the bytes that its iterations
+  /// touch. Where the loop goes on, only the beginnings of its stretches are waited for.
+  static double waits_of(const Node& node, const Use& use, size_t cache, double fetched) {
+    const double each = use.waits[cache] * share_of(node, use, cache, fetched);
+    if (!goes_on(use) || use.waits[cache] > waits_of(use.body)) return node.trips * each;
     return std::min(node.trips * each,
                     use.waits[cache] * untrained(use.loop) / untrained(use.body));
+  }
+
+  /// True if prefetchers follow the stretches of a loop's iterations as the loop goes on along
+  /// them: one that is read from end to end, or a few in different pages.
+  bool is_followed(const Use& use) const {
+    if (use.is_scattered || use.begun > begun_of(use.body) || !goes_on(use)) return false;
+    return use.body.runs <= 1 ||
+           (use.body.distance >= page_bytes && use.body.lines_a_run <= most_lines_in_turns);
+  }
+
+  /// Bytes that all iterations of a loop fetch from memory at the beginnings of stretches.
+  double begun_of(const Node& node, const Use& use, double fetched) const {
+    const double all = node.trips * use.begun * share_of(node, use, cache_levels - 1, fetched);
+    if (!is_followed(use)) return all;
+    // Four whole rows of a matrix are one stretch of memory, but a core that reads them side by
+    // side begins four.
+    const double runs = std::max(use.loop.runs, use.body.runs);
+    return std::min(all, runs * std::min(use.loop.bytes / runs, bytes_until_far_ahead));
   }
 
   static double total_footprint(const Node& node) {
@@ -937,6 +982,7 @@ class PhaseWalk {
           const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
           const double fetched = is_aliased ? anew : once + lost * (anew - once);
           add_traffic(node, use.buffer, c, fetched, waits_of(node, use, c, fetched));
+          if (c + 1 == cache_levels) add_begun(node, use, begun_of(node, use, fetched));
         }
       }
     }
@@ -972,6 +1018,17 @@ class PhaseWalk {
     Use& use = use_of(parent, buffer);
     use.direct[cache] += node.entries_per_iteration * bytes;
     use.waits[cache] += node.entries_per_iteration * waits;
+  }
+
+  void add_begun(const Node& node, const Use& use, double bytes) {
+    if (node.parent < 0) {
+      fetched_of(use.buffer).begun = bytes;
+      return;
+    }
+    Use& outer = use_of(nodes_[static_cast<size_t>(node.parent)], use.buffer);
+    outer.begun += node.entries_per_iteration * bytes;
+    const bool fills_gaps = use.loop.runs < use.body.runs && use.body.distance < page_bytes;
+    outer.is_scattered |= use.is_scattered || fills_gaps;
   }
 
   Fetched& fetched_of(size_t buffer) {
@@ -1102,9 +1159,14 @@ class CallSequence {
         const double moved =
             fetched.once[cache] * cold + fetched.again[cache] * std::max(cold, lost);
         traffic[cache] += moved;
-        if (bytes > 0) facts.waits[cache] += fetched.waits[cache] * moved / bytes;
+        const double share = bytes > 0 ? moved / bytes : 0;
+        facts.waits[cache] += fetched.waits[cache] * share;
+        if (cache + 1 == cache_levels) facts.begun += fetched.begun * share;
         // Lines that were stored to are written back. Memory reads or writes, caches do both.
-        if (fetched.is_stored && cache + 1 == cache_levels) traffic[cache] += bytes * lost;
+        if (fetched.is_stored && cache + 1 == cache_levels) {
+          traffic[cache] += bytes * lost;
+          facts.written_back += bytes * lost;
+        }
       }
   }
 

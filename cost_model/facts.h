@@ -95,6 +95,10 @@ struct PhaseFacts {
   Traffic traffic{};
   /// Loads into each cache that nothing fetched ahead, one after another.
   Traffic waits{};
+  double written_back = 0;  ///< of the traffic of L3, bytes that are written to memory
+  /// Bytes from memory at the beginnings of stretches, until the prefetchers of the hardware are
+  /// far ahead.
+  double begun = 0;
   double prefetched = 0;  ///< bytes of the lines that are requested ahead of their use
   double footprint = 0;   ///< bytes that the phase touches
   double task_footprint = 0;

@@ -23,7 +23,7 @@ std::vector<tuner::Recording> recordings_of(const Truth& truth) {
   Random random(1);
   const std::vector<const Kind*> kinds = choose_kinds("dense,rows,elementwise").value();
   for (const Kind* kind : kinds)
-    for (int64_t number = 0; number < 6; ++number) {
+    for (int64_t number = 0; number < 12; ++number) {
       const Item item = draw_item(*kind, 1, number).value();
       const auto space = schedules::Space::derive(item.workload.compute, target);
       tuner::Recording recording{item.name, item.workload.text(), target, {}, 0};
@@ -56,7 +56,7 @@ TEST(Pretraining, WhatTheAnalyticModelIsWrongAboutIsLearnedFromOtherWorkloads) {
   ASSERT_TRUE(rows) << rows.error().message;
   for (const LeftOut left_out : {LeftOut::Workloads, LeftOut::Kinds}) {
     const Judged& all = row_of_all(*rows, left_out);
-    EXPECT_EQ(all.recordings, 18);
+    EXPECT_EQ(all.recordings, 36);
     EXPECT_GT(all.pretrained.first, all.analytic.first);
     EXPECT_LT(all.pretrained.factor, all.analytic.factor);
   }

@@ -57,8 +57,9 @@ TEST(Analytic, APrefetchTakesALoadPort) {
 TEST(Analytic, WhatIsPrefetchedFromMemoryIsNotWaitedFor) {
   const Machine machine = avx512().machine;
   KernelFacts facts = extract_facts(requesting(0), avx512()).value();
-  const double hot = analytic_cost(facts, machine, 1).total_ns;
   PhaseFacts& phase = facts.phases[0];
+  phase.traffic = {1e7, 0, 0};
+  const double hot = analytic_cost(facts, machine, 1).total_ns;
   phase.traffic[2] = 1e6;
   const double waiting = analytic_cost(facts, machine, 1).total_ns;
   phase.prefetched = 5e5;
@@ -70,6 +71,72 @@ TEST(Analytic, WhatIsPrefetchedFromMemoryIsNotWaitedFor) {
   // No kernel is faster than memory.
   phase.traffic[2] = phase.prefetched = 1e9;
   EXPECT_GE(analytic_cost(facts, machine, 1).total_ns, analytic_cost(facts, machine, 1).memory_ns);
+}
+
+// The time of memory beside computing: where all that is read comes from memory, no more of it
+// shows than of L3 otherwise; where almost nothing does, half of it.
+TEST(Analytic, WhatIsReadOnceFromMemoryIsHiddenBehindComputing) {
+  const Machine machine = avx512().machine;
+  KernelFacts facts = extract_facts(requesting(0), avx512()).value();
+  PhaseFacts& phase = facts.phases[0];
+  phase.waits = {};
+  const auto total_ns = [&](double into_l1, double into_l2, double from_memory) {
+    phase.traffic = {into_l1, into_l2, from_memory};
+    return analytic_cost(facts, machine, 1).total_ns;
+  };
+  const double n = 1e4, computing = total_ns(0, 0, 0);
+  const double memory = n / machine.memory_bytes_per_cycle / machine.core.clock_ghz;
+  ASSERT_GT(computing, 2 * memory);
+  EXPECT_NEAR(total_ns(n, n, n), total_ns(n, n, 0), 1e-3 * memory);
+  const double from_memory = total_ns(100 * n, n, n), without = total_ns(100 * n, 0, 0);
+  EXPECT_NEAR(from_memory - without, 0.495 * memory, 1e-3 * memory);
+  // Bytes that are written to memory are not read from there.
+  phase.written_back = n;
+  EXPECT_NEAR(total_ns(100 * n, 0, n) - without, 0.5 * memory, 1e-3 * memory);
+}
+
+TEST(Analytic, WhatComesFromMemoryPassesByL3) {
+  const Machine machine = avx512().machine;
+  KernelFacts facts;
+  facts.phases = {PhaseFacts{}};
+  PhaseFacts& phase = facts.phases[0];
+  phase.waits[1] = 1000;
+  const auto l3_ns = [&](double into_l2, double from_memory) {
+    phase.traffic = {into_l2, into_l2, from_memory};
+    return analytic_cost(facts, machine, 1).l3_ns;
+  };
+  const double all = l3_ns(1e6, 0);
+  EXPECT_GT(all, 1e6 / machine.caches[2].bytes_per_cycle / machine.core.clock_ghz);
+  EXPECT_NEAR(l3_ns(1e6, 4e5), 0.6 * all, 1e-6 * all);
+  EXPECT_EQ(l3_ns(1e6, 1e6), 0);
+  phase.written_back = 1e6;
+  EXPECT_NEAR(l3_ns(1e6, 1e6), all, 1e-6 * all);
+}
+
+TEST(Analytic, BeginningsOfStretchesAreReadSlowly) {
+  Machine machine = avx512().machine;
+  machine.core.clock_ghz = 4;
+  machine.memory_bytes_per_cycle = 7.5;  // 30 GB/s
+  machine.cores_that_fill_memory = 2;
+  KernelFacts facts;
+  facts.phases = {PhaseFacts{}};
+  PhaseFacts& phase = facts.phases[0];
+  phase.tasks = 8;
+  phase.traffic = {3e6, 3e6, 3e6};
+  const auto memory_us = [&](int threads) {
+    return analytic_cost(facts, machine, threads).memory_ns / 1000;
+  };
+  EXPECT_NEAR(memory_us(1), 100, 1e-6);
+  EXPECT_NEAR(memory_us(4), 50, 1e-6);
+  phase.begun = 1.5e6;
+  EXPECT_NEAR(memory_us(1), 50 + 150, 1e-6);
+  EXPECT_NEAR(memory_us(2), 100, 1e-6);  // threads wait at the same time
+  EXPECT_NEAR(memory_us(8), 50, 1e-6);   // and no number of them exceeds what memory has
+  phase.prefetched = 3e6;                // requests of the kernel itself do not wait
+  EXPECT_NEAR(memory_us(1), 100, 1e-6);
+  machine.memory_bytes_per_cycle = 2;  // 8 GB/s, which need no prefetcher
+  phase.prefetched = 0;
+  EXPECT_NEAR(memory_us(1), 375, 1e-6);
 }
 
 TEST(Analytic, SmallTilesWaitForTheirSums) {

@@ -54,30 +54,29 @@ struct Product {
 };
 
 TEST(Expected, TimesOfSchedulesAreThoseOfTheirFeatures) {
-  const Product product;
-  std::vector<float> row =
-      extract_features_of_call(product.program(), product.problem, product.target, 1).value();
-  std::vector<float>* const rows[] = {&row};
-  expect(rows, product.target);
-  EXPECT_EQ(
-      features_with_expected_time(product.program(), product.problem, product.target, 1).value(),
-      row);
-  EXPECT_NEAR(product.ns(), std::exp2(expected_time_of(row)) - 1, 1e-9);
+  Product product;
+  for (const dsl::CacheState state :
+       {dsl::CacheState::Hot, dsl::CacheState::NetworkL3, dsl::CacheState::NetworkMemory}) {
+    product.problem.state = state;
+    std::vector<float> row =
+        extract_features_of_call(product.program(), product.problem, product.target, 1).value();
+    std::vector<float>* const rows[] = {&row};
+    expect(rows, product.target);
+    EXPECT_EQ(
+        features_with_expected_time(product.program(), product.problem, product.target, 1).value(),
+        row);
+    EXPECT_NEAR(product.ns(), std::exp2(expected_time_of(row)) - 1, 1e-9);
+  }
   EXPECT_EQ(expected_ns(product.program(), product.problem, product.target, 0).error().code,
             ErrorCode::Usage);
 }
 
-TEST(Expected, ConstantsFromMemoryAddWhatTheAnalyticModelSays) {
+TEST(Expected, ConstantsFromMemoryTakeLonger) {
   Product product;
   product.problem.state = dsl::CacheState::NetworkL3;
-  const auto analytic = [&] {
-    return analytic_cost_ns(product.program(), product.target, 1, product.problem.state).value();
-  };
-  const double from_l3 = product.ns(), analytic_from_l3 = analytic();
+  const double from_l3 = product.ns();
   product.problem.state = dsl::CacheState::NetworkMemory;
-  const double added = analytic() - analytic_from_l3;
-  EXPECT_GT(added, 1e-3 * from_l3);
-  EXPECT_NEAR(product.ns() - from_l3, added, 0.01 * added);
+  EXPECT_GT(product.ns(), 1.01 * from_l3);
 }
 
 TEST(Expected, WithoutTheTreesTheyAreTheAnalyticModels) {

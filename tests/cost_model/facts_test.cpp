@@ -218,6 +218,51 @@ TEST(Facts, StretchesThatArePagesApartAreWaitedFor) {
   EXPECT_NEAR(rows, 2 * 300 * 4, 0.1 * rows);
 }
 
+/// The share of the weights of a product with a vector, rows of 64 KiB, that memory sends at the
+/// beginnings of stretches.
+double begun_share(const std::string& steps) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[512]; weight b: f32[512, 16384]; "
+      "out: f32[n=16384] = sum(k=512) a[k] * b[k, n]");
+  const auto schedule = schedules::parse_schedule(*compute, "tw1; " + steps);
+  EXPECT_TRUE(schedule) << schedule.error().message;
+  if (!schedule) return -1;
+  const auto facts = extract_facts(*schedule->program(), *parse_target("x86-64-v4"),
+                                   dsl::CacheState::NetworkMemory);
+  return facts->phases.at(0).begun / (512 * 16384 * 4);
+}
+
+// Prefetchers follow a matrix that is read from end to end, and a few of its rows side by side.
+// They are not yet far ahead of short pieces of rows, and lose many rows.
+TEST(Facts, StretchesThatGoOnAreFollowed) {
+  const std::string packed =
+      "set_layout b BA64b; split out n 64; split out n.1 16; reorder out n.0 k n.1.0 n.1.1; "
+      "cache_write out n.0; vectorize out n.1.1; unroll out n.1.0";
+  EXPECT_LT(begun_share(packed), 0.01);
+  const auto rows = [](int count, const char* order) {
+    return begun_share(
+        fmt::format("split out n 64; split out n.1 16; split out k {}; "
+                    "reorder out {} k.1 n.1.0 n.1.1; cache_write out n.0; vectorize out n.1.1; "
+                    "unroll out n.1.0; unroll out k.1",
+                    count, order));
+  };
+  EXPECT_NEAR(rows(4, "n.0 k.0"), 1, 0.02);  // 256 bytes of each row at a time
+  EXPECT_NEAR(rows(4, "k.0 n.0"), 8. / 64, 0.02);
+  EXPECT_NEAR(rows(32, "k.0 n.0"), 1, 0.02);
+}
+
+// An iteration that leaves gaps within a page, which later ones fill, is not followed.
+TEST(Facts, StretchesWhoseGapsAreFilledLaterAreNotFollowed) {
+  const auto in_order = [](const char* order) {
+    return begun_share(
+        fmt::format("set_layout b BA16b; split out n 16; split out k 64; split out k.1 4; "
+                    "reorder out n.0 {} n.1; cache_write out n.0; vectorize out n.1",
+                    order));
+  };
+  EXPECT_LT(in_order("k.0 k.1.0 k.1.1"), 0.01);
+  EXPECT_NEAR(in_order("k.0 k.1.1 k.1.0"), 1, 0.02);
+}
+
 // Between the operators of a network nothing of the output stays in L1 and L2, and of the constants
 // nothing in the levels before the one that they come from. The activation is just written.
 TEST(Facts, InANetworkConstantsAndOutputsAreFetchedAnew) {
