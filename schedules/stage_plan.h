@@ -82,7 +82,7 @@ struct ComputePlan {
   Schedule prologue;
   std::vector<StagePlan> stages;  ///< consumers first; without prepared and nested ones
   dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
-  std::string algorithm;                         ///< its name; empty: direct
+  std::string algorithm = {};                    ///< its name; empty: direct
   double expected_error = 0;                     ///< of the algorithm (Rewritten::expected_error)
 
   const dsl::Stage& stage(const StagePlan& plan) const;

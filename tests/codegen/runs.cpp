@@ -133,7 +133,7 @@ Result<Storage> run_c(const Program& program, const Storage& given) {
   TW_TRY(const Storage inputs, with_prepared(program, given, run_c));
   TW_TRY(const std::string source, emit_c(program, "k"));
   const Folder folder;
-  const auto path = [&](const char* name) { return folder.path + "/" + name; };
+  const auto path = [&](const char* file) { return folder.path + "/" + file; };
   std::ofstream(path("k.c")) << source << main_for(program);
   TW_TRY(
       const std::string compiled,
@@ -157,7 +157,7 @@ Result<Storage> run_arm(const Program& program, const Storage& given, const std:
   TW_TRY(const CompiledObjects compiled, compile_cpu({&named, 1}, target));
   TW_RETURN_IF_ERROR(compiled.programs[0]);
   const Folder folder;
-  const auto path = [&](const char* name) { return folder.path + "/" + name; };
+  const auto path = [&](const char* file) { return folder.path + "/" + file; };
   std::ofstream(path("k.o"), std::ios::binary) << compiled.object;
   std::ofstream main(path("main.c"));
   main << "#include <stdint.h>\n";
