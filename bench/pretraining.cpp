@@ -146,13 +146,15 @@ Result<std::vector<Judged>> judge_pretraining(const std::vector<Recording>& reco
   std::vector<Judged> rows;
   for (const LeftOut left_out :
        {LeftOut::Workloads, LeftOut::Kinds, LeftOut::Targets, LeftOut::Machines}) {
+    std::map<const Recording*, std::string> part_with;
     std::set<std::string> parts;
-    for (const Recording& recording : recordings) parts.insert(part_of(recording, left_out));
+    for (const Recording& recording : recordings)
+      parts.insert(part_with[&recording] = part_of(recording, left_out));
     if (parts.size() < 2) continue;
     std::map<std::string, Sums> by_kind;
     for (const std::string& part : parts) {
       const auto is_left_out = [&](const Recording& recording) {
-        return part_of(recording, left_out) == part;
+        return part_with.at(&recording) == part;
       };
       TW_TRY(const Pretrained model, train_on(recordings, std::not_fn(is_left_out)));
       for (const Recording& recording : recordings)

@@ -897,7 +897,7 @@ class PhaseWalk {
       for (double& direct : use.direct) direct = std::max(direct, body.bytes * weight);
       if (access.is_store) continue;
       for (double& waits : use.waits) waits = std::max(waits, waits_of(body) * weight);
-      use.begun = std::max(use.begun, begun_of(body) * weight);
+      use.begun = std::max(use.begun, begun_of(body.bytes, body.runs) * weight);
     }
   }
 
@@ -913,10 +913,9 @@ class PhaseWalk {
     return std::max(1.0, body.runs / most_side_by_side) * untrained(body);
   }
 
-  /// Bytes at the beginnings of stretches, for which memory is slow.
-  double begun_of(const Footprint& footprint) const {
-    const double run = std::min(footprint.lines_a_run * lines_.bytes, bytes_until_far_ahead);
-    return std::min(footprint.bytes, footprint.runs * run);
+  /// Bytes at the beginnings of stretches of `bytes` in all, where memory is slow.
+  static double begun_of(double bytes, double runs) {
+    return std::min(bytes, runs * bytes_until_far_ahead);
   }
 
   /// True if each iteration of a loop goes on along the stretches of the one before, and these are
@@ -943,20 +942,21 @@ class PhaseWalk {
 
   /// True if prefetchers follow the stretches of a loop's iterations as the loop goes on along
   /// them: one that is read from end to end, or a few in different pages.
-  bool is_followed(const Use& use) const {
-    if (use.is_scattered || use.begun > begun_of(use.body) || !goes_on(use)) return false;
-    return use.body.runs <= 1 ||
-           (use.body.distance >= page_bytes && use.body.lines_a_run <= most_lines_in_turns);
+  static bool is_followed(const Use& use) {
+    const Footprint& body = use.body;
+    if (use.is_scattered || use.begun > begun_of(body.bytes, body.runs) || !goes_on(use))
+      return false;
+    return body.runs <= 1 ||
+           (body.distance >= page_bytes && body.lines_a_run <= most_lines_in_turns);
   }
 
   /// Bytes that all iterations of a loop fetch from memory at the beginnings of stretches.
-  double begun_of(const Node& node, const Use& use, double fetched) const {
+  static double begun_of(const Node& node, const Use& use, double fetched) {
     const double all = node.trips * use.begun * share_of(node, use, cache_levels - 1, fetched);
     if (!is_followed(use)) return all;
     // Four whole rows of a matrix are one stretch of memory, but a core that reads them side by
     // side begins four.
-    const double runs = std::max(use.loop.runs, use.body.runs);
-    return std::min(all, runs * std::min(use.loop.bytes / runs, bytes_until_far_ahead));
+    return std::min(all, begun_of(use.loop.bytes, std::max(use.loop.runs, use.body.runs)));
   }
 
   static double total_footprint(const Node& node) {
@@ -1161,12 +1161,12 @@ class CallSequence {
         traffic[cache] += moved;
         const double share = bytes > 0 ? moved / bytes : 0;
         facts.waits[cache] += fetched.waits[cache] * share;
-        if (cache + 1 == cache_levels) facts.begun += fetched.begun * share;
+        if (cache + 1 < cache_levels) continue;
+        facts.begun += fetched.begun * share;
         // Lines that were stored to are written back. Memory reads or writes, caches do both.
-        if (fetched.is_stored && cache + 1 == cache_levels) {
-          traffic[cache] += bytes * lost;
-          facts.written_back += bytes * lost;
-        }
+        const double written_back = fetched.is_stored ? bytes * lost : 0;
+        traffic[cache] += written_back;
+        facts.written_back += written_back;
       }
   }
 

@@ -42,12 +42,7 @@ std::optional<PackedRead> packed_read(const Expr& factor, const std::string& axi
 /// The reads of the stage that use the axis, in conditions as well.
 int64_t reads_along(const Stage& stage, const std::string& axis) {
   int64_t reads = 0;
-  for_each_read(stage.body, [&](const dsl::Read& read) {
-    const bool uses_axis =
-        std::any_of(read.indices.begin(), read.indices.end(),
-                    [&](const Expr& index) { return dsl::uses_var(index, axis); });
-    reads += uses_axis ? 1 : 0;
-  });
+  for_each_read(stage.body, [&](const dsl::Read& read) { reads += uses_axis(read, axis) ? 1 : 0; });
   return reads;
 }
 

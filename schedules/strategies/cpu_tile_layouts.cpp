@@ -59,9 +59,7 @@ class LayoutChoice {
     if (!is_prepared && !(input && (is_root_ || is_only_reader_of(read.tensor)))) return;
     const bool is_constant = is_prepared || input->constant;
     const std::vector<std::string> axes = axes_of(read);
-    const bool uses_vector =
-        std::any_of(read.indices.begin(), read.indices.end(),
-                    [&](const Expr& e) { return dsl::uses_var(e, vector_.axis); });
+    const bool uses_vector = uses_axis(read, vector_.axis);
     const bool must_pack = std::find(vector_.packed.begin(), vector_.packed.end(), read.tensor) !=
                            vector_.packed.end();
     if (uses_vector && (must_pack || is_constant)) {
