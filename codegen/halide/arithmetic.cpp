@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/halide/arithmetic.h"
+
+#include "base/result.h"
+#include "codegen/halide/float_bits.h"
+#include "codegen/halide/functions.h"
+
+namespace tw::codegen::halide {
+namespace {
+
+/// Division of integers, rounded towards minus infinity, by any number: 0 where that is 0. Halide's
+/// has remainders that are never negative, and traps on the least number over -1.
+HExpr floor_division(BinaryOp op, const HExpr& a, const HExpr& b) {
+  const Halide::Type type = a.type();
+  const HExpr zero = hi::make_zero(type), one = hi::make_one(type);
+  const HExpr by_zero = b == zero;
+  HExpr inverts = hi::const_false();
+  if (type.is_int()) inverts = b == hi::make_const(type, -1);
+  const HExpr divisor = Halide::select(by_zero || inverts, one, b);
+  const HExpr rest = Halide::mod_round_to_zero(a, divisor);
+  const HExpr rounds = rest != zero && ((rest < zero) != (divisor < zero));
+  if (op == BinaryOp::Mod) return Halide::select(rounds, rest + divisor, rest);
+  const HExpr quotient = Halide::div_round_to_zero(a, divisor);
+  const Halide::Type modular = type.with_code(halide_type_uint);
+  const HExpr negated = Halide::cast(type, hi::make_zero(modular) - Halide::cast(modular, a));
+  return Halide::select(by_zero, zero, inverts, negated, rounds, quotient - one, quotient);
+}
+
+bool divides_as_halide(const HExpr& divisor) {
+  return divisor.type().is_float() || hi::is_positive_const(divisor);
+}
+
+/// Counts are reduced modulo the bits: Halide shifts to the other side by a negative count, and
+/// leaves large counts undefined.
+HExpr shifted(BinaryOp op, const HExpr& a, const HExpr& b) {
+  const Halide::Type modular = a.type().with_code(halide_type_uint);
+  const Halide::Type counts = b.type().with_code(halide_type_uint);
+  const HExpr count = Halide::cast(counts, b) & hi::make_const(counts, counts.bits() - 1);
+  if (op == BinaryOp::Shr) return a >> count;
+  return Halide::cast(a.type(), Halide::cast(modular, a) << count);
+}
+
+}  // namespace
+
+HExpr arithmetic(BinaryOp op, const HExpr& a, const HExpr& b) {
+  switch (op) {
+    case BinaryOp::Add:
+      return a + b;
+    case BinaryOp::Sub:
+      return a - b;
+    case BinaryOp::Mul:
+      return a * b;
+    case BinaryOp::Div:
+      return divides_as_halide(b) ? a / b : floor_division(op, a, b);
+    case BinaryOp::Mod:
+      return divides_as_halide(b) ? a % b : floor_division(op, a, b);
+    case BinaryOp::Pow:
+      return is_double(a) ? pow_f64(a, b) : pow_f32(a, b);
+    case BinaryOp::Min:
+      return hi::Min::make(a, b);
+    case BinaryOp::Max:
+      return hi::Max::make(a, b);
+    case BinaryOp::Lt:
+      return a < b;
+    case BinaryOp::Le:
+      return a <= b;
+    case BinaryOp::Eq:
+      return a == b;
+    case BinaryOp::Ne:
+      return a != b;
+    case BinaryOp::And:
+      return a && b;
+    case BinaryOp::Or:
+      return a || b;
+    case BinaryOp::Shl:
+    case BinaryOp::Shr:
+      return shifted(op, a, b);
+    case BinaryOp::BitAnd:
+      return a & b;
+    case BinaryOp::BitOr:
+      return a | b;
+    case BinaryOp::BitXor:
+      return a ^ b;
+  }
+  TW_CHECK(false);
+}
+
+/// Halide leaves signed overflow of 32 and 64 bits undefined; unsigned arithmetic wraps.
+HExpr wrapping(BinaryOp op, const HExpr& a, const HExpr& b) {
+  const Halide::Type type = a.type();
+  const bool can_wrap = op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul;
+  if (!can_wrap || !type.is_int() || type.bits() < 32) return arithmetic(op, a, b);
+  const Halide::Type modular = type.with_code(halide_type_uint);
+  return Halide::cast(type, arithmetic(op, Halide::cast(modular, a), Halide::cast(modular, b)));
+}
+
+HExpr arithmetic(UnaryOp op, const HExpr& a) {
+  switch (op) {
+    case UnaryOp::Neg:
+      return wrapping(BinaryOp::Sub, hi::make_zero(a.type()), a);
+    case UnaryOp::Not:
+      return !a;
+    case UnaryOp::Abs:
+      return Halide::cast(a.type(), Halide::abs(a));
+    case UnaryOp::Exp:
+      return is_double(a) ? exp_f64(a) : hi::halide_exp(a);
+    case UnaryOp::Log:
+      return is_double(a) ? log_f64(a) : hi::halide_log(a);
+    case UnaryOp::Sqrt:
+      return Halide::sqrt(a);
+    case UnaryOp::Tanh:
+      return is_double(a) ? tanh_f64(a) : tanh_f32(a);
+    case UnaryOp::Erf:
+      return is_double(a) ? erf_f64(a) : erf_f32(a);
+    case UnaryOp::Floor:
+      return Halide::floor(a);
+    case UnaryOp::Sin:
+      return is_double(a) ? sin_f64(a, 0) : sin_f32(a, 0);
+    case UnaryOp::Cos:
+      return is_double(a) ? sin_f64(a, 1) : sin_f32(a, 1);
+    case UnaryOp::Sigmoid:
+      return is_double(a) ? sigmoid_f64(a) : sigmoid_f32(a);
+    case UnaryOp::Round:
+      return Halide::round(a);
+  }
+  TW_CHECK(false);
+}
+
+HExpr combined(Combine combine, const HExpr& old, const HExpr& value) {
+  switch (combine) {
+    case Combine::None:
+      return value;
+    case Combine::Sum:
+      return wrapping(BinaryOp::Add, old, value);
+    case Combine::Prod:
+      return wrapping(BinaryOp::Mul, old, value);
+    case Combine::Min:
+      return hi::Min::make(old, value);
+    case Combine::Max:
+      return hi::Max::make(old, value);
+  }
+  TW_CHECK(false);
+}
+
+/// `x <= inf` as a comparison of bits: LLVM may assume that no float is NaN, and would fold it.
+HExpr is_number(const HExpr& x) {
+  const Halide::Type bits = x.type().with_code(halide_type_uint);
+  if (is_double(x)) return !is_nan_f64(x);
+  const HExpr magnitude = Halide::reinterpret(bits, x) & hi::make_const(bits, 0x7fffffff);
+  return magnitude <= hi::make_const(bits, 0x7f800000);
+}
+
+}  // namespace tw::codegen::halide

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/halide/conversions.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "codegen/halide/float_bits.h"
+
+namespace tw::codegen::halide {
+namespace {
+
+/// f64 with the first 14 bits of its significand, the last of which is 1 where bits are lost:
+/// rounding that by way of f32 to f16 or bf16 gives what rounding the number itself once would. No
+/// NaN becomes infinite.
+HExpr rounded_to_odd(const HExpr& x) {
+  constexpr uint64_t lost = (uint64_t{1} << 39) - 1;
+  const HExpr bits = bits_of(x);
+  const HExpr sticky = Halide::select((bits & word(lost)) != word(0), word(lost + 1), word(0));
+  return Halide::reinterpret(x.type(), (bits & word(~lost)) | sticky);
+}
+
+/// f32 to f16 by Halide's integer arithmetic, which makes an infinity of NaN.
+HExpr to_f16_with_nan(const HExpr& x) {
+  const Halide::Type half = Halide::Float(16), word = Halide::UInt(16);
+  const HExpr bits = Halide::reinterpret(word, Halide::cast(half, x));
+  const HExpr is_nan = is_nan_f32(Halide::reinterpret(Halide::UInt(32), x));
+  return Halide::reinterpret(half, Halide::select(is_nan, hi::make_const(word, 0x7e00), bits));
+}
+
+}  // namespace
+
+// The clamp keeps the conversion itself defined.
+HExpr truncated(Halide::Type type, const HExpr& a) {
+  const double top = std::ldexp(1.0, type.bits() - (type.is_int() ? 1 : 0));
+  const bool wide = a.type().bits() == 64;
+  const auto number = [&](double value) { return hi::make_const(a.type(), value); };
+  const HExpr low = number(type.is_int() ? -top : 0);
+  if (type.bits() < (wide ? 53 : 24))
+    return Halide::cast(type, hi::Max::make(hi::Min::make(a, number(top - 1)), low));
+  const double below_top =
+      wide ? std::nextafter(top, 0.0) : std::nextafter(static_cast<float>(top), 0.0f);
+  const HExpr inside = hi::Max::make(hi::Min::make(a, number(below_top)), low);
+  return Halide::select(a >= number(top), type.max(), Halide::cast(type, inside));
+}
+
+// Every NaN becomes one that survives rounding; that also keeps LLVM from joining this conversion
+// with the next one, to f16, for which it would call a function of the compiler's library.
+HExpr to_odd_f32(const HExpr& x) {
+  const Halide::Type narrow = Halide::Float(32), word = Halide::UInt(32);
+  const HExpr bits = Halide::reinterpret(word, Halide::cast(narrow, rounded_to_odd(x)));
+  const HExpr quiet = hi::make_const(word, 0x7fc00000);
+  return Halide::reinterpret(narrow, Halide::select(is_nan_f32(bits), quiet, bits));
+}
+
+HExpr to_value(DType type, const HExpr& stored) {
+  if (type == Bool) return stored != hi::make_zero(stored.type());
+  return Halide::cast(value_type(type), stored);
+}
+
+HExpr to_storage(DType type, const HExpr& value, bool has_f16) {
+  if (type == Float16 && !has_f16) return to_f16_with_nan(value);
+  return Halide::cast(storage_type(type), value);
+}
+
+}  // namespace tw::codegen::halide

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Literals of 64 bits, and tests of floats by their bits. LLVM may assume that no float is NaN or
+// infinite, and would fold comparisons of the floats themselves. Private to codegen/halide;
+// thread-safe.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "codegen/halide/ir.h"
+
+namespace tw::codegen::halide {
+
+inline const Halide::Type word64 = Halide::UInt(64);
+
+inline HExpr f64(double value) { return hi::make_const(Halide::Float(64), value); }
+inline HExpr word(uint64_t value) { return hi::make_const(word64, value); }
+
+inline bool is_double(const HExpr& x) { return x.type().bits() == 64; }
+
+// ---- floats of 64 bits ----------------------------------------------------------------------
+
+inline HExpr bits_of(const HExpr& x) { return Halide::reinterpret(word64, x); }
+inline HExpr magnitude_bits(const HExpr& x) { return bits_of(x) & word(~uint64_t{0} >> 1); }
+inline HExpr is_nan_f64(const HExpr& x) {
+  return magnitude_bits(x) > word(std::bit_cast<uint64_t>(HUGE_VAL));
+}
+
+// ---- floats of 32 bits ----------------------------------------------------------------------
+
+/// Takes the bits of the float.
+inline HExpr is_nan_f32(const HExpr& bits) {
+  return (bits & hi::make_const(bits.type(), 0x7fffffff)) > hi::make_const(bits.type(), 0x7f800000);
+}
+
+}  // namespace tw::codegen::halide

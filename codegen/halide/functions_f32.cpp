@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+#include "codegen/halide/float_bits.h"
+#include "codegen/halide/functions.h"
+
+namespace tw::codegen::halide {
+namespace {
+
+/// log2(x) in double with an error of 2^-40, for x >= 0 that is a normal number of double. Of 0 it
+/// is so small, and of infinity so large, that every product with an f32 leaves the exponents.
+HExpr log2_f64(const HExpr& x) {
+  const Halide::Type word = Halide::UInt(64);
+  const HExpr one = hi::make_const(word, uint64_t{0x3ff} << 52);
+  const HExpr bits = Halide::reinterpret(word, x);
+  // x = mantissa * 2^(biased - 1023) with the mantissa in [sqrt(1/2), sqrt(2)).
+  const uint64_t half_root = std::bit_cast<uint64_t>(std::numbers::sqrt2 / 2);
+  const HExpr biased = (bits + (one - hi::make_const(word, half_root))) >> 52;
+  const HExpr mantissa = Halide::reinterpret(x.type(), bits + one - (biased << 52));
+  const HExpr exponent = Halide::cast(x.type(), Halide::cast(index32, biased) - 1023);
+  const HExpr s = (mantissa - f64(1)) / (mantissa + f64(1));
+  std::vector<double> series;  // log(mantissa) = 2 (s + s^3 / 3 + s^5 / 5 + ...)
+  for (int k = 13; k > 0; k -= 2) series.push_back(2 / (k * std::numbers::ln2));
+  const HExpr sum = exponent + polynomial(s * s, series) * s;
+  // A comparison of bits: LLVM may assume that no float is infinite.
+  const HExpr infinity = hi::make_const(word, std::bit_cast<uint64_t>(HUGE_VAL));
+  return Halide::select(bits == hi::make_zero(word), f64(-1e200), bits == infinity, f64(1e200),
+                        sum);
+}
+
+/// 2^x in double with an error of 2^-32; 0 and numbers beyond f32 outside of the exponents.
+HExpr exp2_f64(const HExpr& x) {
+  const HExpr inside = hi::Max::make(hi::Min::make(x, f64(1023)), f64(-1022));
+  const HExpr whole = Halide::round(inside);
+  std::vector<double> series = {1};  // exp(ln2 (inside - whole)), to the 8th power
+  for (int k = 1; k <= 8; ++k)
+    series.insert(series.begin(), series.front() * std::numbers::ln2 / k);
+  const HExpr exponent = Halide::cast(Halide::UInt(64), Halide::cast(index32, whole) + 1023) << 52;
+  return polynomial(inside - whole, series) * Halide::reinterpret(x.type(), exponent);
+}
+
+}  // namespace
+
+HExpr polynomial(const HExpr& x, const std::vector<double>& coefficients) {
+  HExpr sum = hi::make_const(x.type(), coefficients[0]);
+  for (size_t i = 1; i < coefficients.size(); ++i)
+    sum = sum * x + hi::make_const(x.type(), coefficients[i]);
+  return sum;
+}
+
+/// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
+HExpr tanh_f32(const HExpr& x) {
+  const HExpr z = x * x;
+  const HExpr polynomial =
+      ((((-5.70498872745e-3f * z + 2.06390887954e-2f) * z - 5.37397155531e-2f) * z +
+        1.33314422036e-1f) *
+           z -
+       3.33332819422e-1f) *
+          z * x +
+      x;
+  const HExpr magnitude = Halide::min(Halide::abs(x), 10.0f);  // tanh(10) rounds to 1
+  const HExpr large = 1.0f - 2.0f / (hi::halide_exp(magnitude * 2.0f) + 1.0f);
+  return Halide::select(Halide::abs(x) < 0.625f, polynomial,
+                        Halide::select(x < 0.0f, -large, large));
+}
+
+HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
+
+/// The argument is bounded so that exp() stays finite: 1 + exp(88) is 1.7e38.
+HExpr sigmoid_f32(const HExpr& x) {
+  return 1.0f / (1.0f + hi::halide_exp(hi::Min::make(-x, 88.0f)));
+}
+
+/// sin(x + quarters * pi / 2). The nearest multiple of pi / 2 is taken off in double, which leaves
+/// an error of |x| * 2^-52 in [-pi / 4, pi / 4]; there, Cephes' polynomials of sinf and cosf.
+/// Beyond 2^52 nothing is left of the argument, and the result is some number in [-1, 1].
+HExpr sin_f32(const HExpr& x, int quarters) {
+  const HExpr wide = Halide::cast(Halide::Float(64), x);
+  const HExpr multiple = Halide::round(wide * f64(2 * std::numbers::inv_pi));
+  const HExpr rest = Halide::cast(Halide::Float(32), wide - multiple * f64(std::numbers::pi / 2));
+  const HExpr r = hi::Max::make(hi::Min::make(rest, 1.0f), -1.0f), z = r * r;
+  const HExpr sine =
+      polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1}) * z * r + r;
+  const HExpr cosine =
+      polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2, -0.5, 1});
+  const HExpr turned = multiple + f64(quarters);
+  const HExpr quadrant = Halide::cast(index32, turned - f64(4) * Halide::floor(turned * f64(0.25)));
+  const HExpr value = Halide::select((quadrant & 1) == 0, sine, cosine);
+  return Halide::select((quadrant & 2) == 0, value, -value);
+}
+
+/// A negative base has powers with whole exponents only. NaN is chosen among bits, as LLVM may
+/// assume that a chosen float is a number.
+HExpr pow_f32(const HExpr& x, const HExpr& y) {
+  const Halide::Type wide = Halide::Float(64), word = Halide::UInt(32);
+  const HExpr magnitude =
+      Halide::cast(Halide::Float(32),
+                   exp2_f64(Halide::cast(wide, y) * log2_f64(Halide::cast(wide, Halide::abs(x)))));
+  const HExpr half = y * 0.5f;
+  const HExpr is_odd = Halide::floor(half) != half, is_broken = Halide::floor(y) != y;
+  const HExpr of_whole = Halide::select(x < 0.0f && is_odd, -magnitude, magnitude);
+  const HExpr nan = hi::make_const(word, 0x7fc00000);
+  return Halide::reinterpret(
+      Halide::Float(32),
+      Halide::select(x < 0.0f && is_broken, nan, Halide::reinterpret(word, of_whole)));
+}
+
+}  // namespace tw::codegen::halide

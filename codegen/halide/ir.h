@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Names of the two languages that are used in this folder, programs and Halide's IR, and the types
+// of Halide for elements and values. Halide::Internal is no stable interface; the wheel's version
+// is pinned. Private to codegen/halide; thread-safe.
+
+#include <Halide.h>
+
+#include <string>
+
+#include "base/dtype.h"
+#include "schedules/affine.h"
+#include "schedules/program.h"
+
+namespace tw::codegen::halide {
+
+using dsl::BinaryOp;
+using dsl::UnaryOp;
+using schedules::Affine;
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Barrier;
+using schedules::Block;
+using schedules::Buffer;
+using schedules::Combine;
+using schedules::Commit;
+using schedules::Expr;
+using schedules::If;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Phase;
+using schedules::PrefetchLines;
+using schedules::Program;
+using schedules::Stmt;
+using schedules::Wait;
+using HExpr = Halide::Expr;
+using HStmt = Halide::Internal::Stmt;
+namespace hi = Halide::Internal;
+
+inline const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
+
+/// The type of elements in memory. Bool is a byte.
+Halide::Type storage_type(DType type);
+
+/// The type in which values are computed.
+Halide::Type value_type(DType type);
+
+/// A pointer that is a parameter of the function, or bound at its top.
+HExpr handle_variable(const std::string& name);
+
+}  // namespace tw::codegen::halide

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/halide/literals.h"
+
+#include <cmath>
+#include <optional>
+
+namespace tw::codegen::halide {
+namespace {
+
+/// The value in the type that values of `type` are computed in.
+double computed(DType type, double value) {
+  return type == Float64 ? value : static_cast<float>(value);
+}
+
+bool is_normal(DType type, double value) {
+  return value == 0 ||
+         (type == Float64 ? std::isnormal(value) : std::isnormal(static_cast<float>(value)));
+}
+
+double gathered(const Expr& expr);
+
+/// The literals of a product or a quotient together; nullopt where they are no normal number.
+std::optional<double> gathered_by(const dsl::Binary& b) {
+  const double x = gathered(b.a), y = gathered(b.b);
+  const double together = b.op == BinaryOp::Mul ? x * y : x / y;
+  const DType type = b.a.type();
+  const bool may_invert = b.op == BinaryOp::Mul || is_normal(type, 1 / y);
+  if (!may_invert || !is_normal(type, together)) return std::nullopt;
+  return together;
+}
+
+/// The product of the literals that may be gathered from an expression.
+double gathered(const Expr& expr) {
+  if (const auto* c = expr.as<dsl::Const>()) return c->float_value;
+  if (const auto* u = expr.as<dsl::Unary>()) return u->op == UnaryOp::Neg ? gathered(u->a) : 1;
+  const auto* b = expr.as<dsl::Binary>();
+  if (!b || (b->op != BinaryOp::Mul && b->op != BinaryOp::Div)) return 1;
+  return gathered_by(*b).value_or(1);
+}
+
+/// The sum of the magnitudes of what is added in an expression, literals and literal factors of the
+/// terms: no order of them exceeds it.
+double magnitude(const Expr& expr) {
+  if (const auto* u = expr.as<dsl::Unary>(); u && u->op == UnaryOp::Neg) return magnitude(u->a);
+  const auto* b = expr.as<dsl::Binary>();
+  if (b && (b->op == BinaryOp::Add || b->op == BinaryOp::Sub))
+    return magnitude(b->a) + magnitude(b->b);
+  return std::fabs(gathered(expr));
+}
+
+/// LLVM gathers literals from operands that are kept apart too, so all sums above are as well.
+bool may_gather_terms(const dsl::Binary& b) {
+  return std::isfinite(computed(b.a.type(), magnitude(b.a) + magnitude(b.b)));
+}
+
+/// True if the expression can be an infinite literal for some operands, as an attention mask can:
+/// select(k <= j, 0, -inf).
+bool may_be_infinite_literal(const Expr& expr) {
+  if (const auto* c = expr.as<dsl::Const>()) return is_float(c->type) && std::isinf(c->float_value);
+  if (const auto* s = expr.as<dsl::Select>())
+    return may_be_infinite_literal(s->a) || may_be_infinite_literal(s->b);
+  if (const auto* c = expr.as<dsl::Cast>())
+    return is_float(expr.type()) && may_be_infinite_literal(c->a);
+  const auto* u = expr.as<dsl::Unary>();
+  return u && u->op == UnaryOp::Neg && may_be_infinite_literal(u->a);
+}
+
+bool compares(BinaryOp op) {
+  return op == BinaryOp::Eq || op == BinaryOp::Lt || op == BinaryOp::Le;
+}
+
+/// The operation without LLVM's assumption that no float is infinite, under which a literal operand
+/// that is infinite is undefined: LLVM makes x of x + select(c, 0, -inf).
+std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::Add:
+      return hi::Call::strict_add;
+    case BinaryOp::Sub:
+      return hi::Call::strict_sub;
+    case BinaryOp::Mul:
+      return hi::Call::strict_mul;
+    case BinaryOp::Div:
+      return hi::Call::strict_div;
+    case BinaryOp::Eq:
+      return hi::Call::strict_eq;
+    case BinaryOp::Lt:
+      return hi::Call::strict_lt;
+    case BinaryOp::Le:
+      return hi::Call::strict_le;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The operation that keeps what it is declared to be where its literals must not be gathered;
+/// nullopt where they may.
+std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b) {
+  if (!is_float(b.a.type())) return std::nullopt;
+  if (may_be_infinite_literal(b.a) || may_be_infinite_literal(b.b)) return strict_operation(b.op);
+  switch (b.op) {
+    case BinaryOp::Mul:
+      return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_mul);
+    case BinaryOp::Div:
+      return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_div);
+    case BinaryOp::Add:
+      return may_gather_terms(b) ? std::nullopt : std::optional(hi::Call::strict_add);
+    case BinaryOp::Sub:
+      return may_gather_terms(b) ? std::nullopt : std::optional(hi::Call::strict_sub);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b) {
+  const auto strict = operation_kept_apart(operation);
+  if (!strict) return {};
+  const Halide::Type type = compares(operation.op) ? Halide::Bool(a.type().lanes()) : a.type();
+  return hi::Call::make(type, *strict, {a, b}, hi::Call::PureIntrinsic);
+}
+
+}  // namespace tw::codegen::halide

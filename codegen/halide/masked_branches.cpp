@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/halide/masked_branches.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tw::codegen::halide {
+namespace {
+
+/// True if the reads of an expression can run under a mask: a read without a mask must be legal
+/// for lanes that do not take the branch, too.
+bool reads_can_be_masked(const PhaseScope& scope, const Expr& expr, bool anywhere) {
+  bool can = true;
+  dsl::for_each(expr, [&](const Expr& e) {
+    if (const auto* read = e.as<dsl::Read>())
+      can &= scope.uses_vector_variable(read->indices)
+                 ? anywhere || scope.is_dense(read->tensor, read->indices)
+                 : scope.is_always_inside(scope.access(read->tensor).buffer, read->indices);
+  });
+  return can;
+}
+
+bool is_covered(const PhaseScope& scope, const Masks& masks, const std::string& buffer,
+                const std::vector<Expr>& indices, bool is_store) {
+  const Access& access = scope.access(buffer);
+  return masks.cover(storage_type(access.buffer.type)) ||
+         ((!is_store || access.own) && scope.is_always_inside(access.buffer, indices));
+}
+
+}  // namespace
+
+bool can_be_masked(const PhaseScope& scope, const Block& body, bool anywhere) {
+  return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
+    return schedules::visit(
+        stmt,
+        [&](const If& branch) {
+          return reads_can_be_masked(scope, branch.condition, anywhere) &&
+                 can_be_masked(scope, *branch.body, anywhere);
+        },
+        [&](const Assign& assign) {
+          return scope.uses_vector_variable(assign.indices) &&
+                 (anywhere || scope.is_dense(assign.buffer, assign.indices)) &&
+                 reads_can_be_masked(scope, assign.value, anywhere);
+        },
+        always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
+  });
+}
+
+bool are_masks_cheap(const PhaseScope& scope, const Masks& masks, const Block& body) {
+  const auto are_covered = [&](const Expr& expr) {
+    bool covered = true;
+    dsl::for_each(expr, [&](const Expr& e) {
+      const auto* read = e.as<dsl::Read>();
+      covered &= !read || is_covered(scope, masks, read->tensor, read->indices, false);
+    });
+    return covered;
+  };
+  return can_be_masked(scope, body, false) &&
+         std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
+           return schedules::visit(
+               stmt,
+               [&](const If& branch) {
+                 return are_covered(branch.condition) &&
+                        are_masks_cheap(scope, masks, *branch.body);
+               },
+               [&](const Assign& assign) {
+                 return is_covered(scope, masks, assign.buffer, assign.indices, true) &&
+                        are_covered(assign.value);
+               },
+               always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
+         });
+}
+
+/// Inequalities of a lane's number hold for all lanes when they hold for the first and the last.
+std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition) {
+  const std::string* variable = scope.vector_variable(condition);
+  if (!variable) return std::nullopt;
+  const schedules::Constraints constraints = schedules::split_condition(condition);
+  Expr all = dsl::constant_int(Bool, 1);
+  for (const Expr& opaque : constraints.opaque) {
+    if (scope.uses_vector_variable(opaque)) return std::nullopt;
+    all = all && opaque;
+  }
+  for (Affine affine : constraints.affine) {
+    const Expr lane = dsl::var(*variable);
+    const int64_t step = affine.coefficient(lane);
+    const Range range = scope.ranges().of(lane);
+    affine.add(lane, -step);
+    if (scope.uses_vector_variable(schedules::to_expr(affine))) return std::nullopt;
+    affine.constant += step * (step > 0 ? range.low : range.high);
+    all = all && schedules::to_condition(affine);
+  }
+  return scope.simplify(all);
+}
+
+bool leaves_masked_lane(const PhaseScope& scope, const Masks& masks, const Loop& loop) {
+  const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
+  if (loop.kind != LoopKind::Vector || !begin || !end) return false;
+  const int64_t lanes = *end - *begin;
+  bool branches = false, leaves_one = false;
+  schedules::for_each(*loop.body, [&](const Stmt& stmt) {
+    branches |= stmt.as<If>() != nullptr;
+    schedules::for_each_access(stmt, [&](const schedules::BufferAccess& found) {
+      const Access* access = scope.find_access(found.buffer);
+      if (!access) return;
+      const int64_t native = masks.vector_bits / storage_type(access->buffer.type).bits();
+      leaves_one |= lanes > native && lanes % native == 1;
+    });
+  });
+  return branches && leaves_one;
+}
+
+bool leaves_one_lane(const PhaseScope& scope, const Masks& masks, DType type,
+                     const std::vector<Expr>& indices) {
+  const int64_t native = masks.vector_bits / storage_type(type).bits();
+  bool leaves = false;
+  for (const Expr& index : indices)
+    dsl::for_each(index, [&](const Expr& e) {
+      const auto* v = e.as<dsl::Var>();
+      if (!v || scope.variable(v->name).kind != LoopKind::Vector) return;
+      const Range range = scope.ranges().of(e);
+      const int64_t lanes = range.high - range.low + 1;
+      leaves |= lanes > native && lanes % native == 1;
+    });
+  return leaves;
+}
+
+}  // namespace tw::codegen::halide

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/halide/passes.h"
+
+namespace tw::codegen::halide {
+namespace {
+
+/// A call with this name wraps a value that is kept: the simplifier does not change calls.
+const char* const kept_name = "tw_kept";
+
+struct DropKept : hi::IRMutator {
+  using hi::IRMutator::visit;
+  HExpr visit(const hi::Call* call) override {
+    return call->name == kept_name ? mutate(call->args[0]) : hi::IRMutator::visit(call);
+  }
+};
+
+/// Accesses whose first lanes are outside of the buffer, and masked off, start at a variable:
+/// Halide 21 takes a constant for an offset into the buffer and asserts that it is not negative.
+struct NameNegativeStarts : hi::IRMutator {
+  using hi::IRMutator::visit;
+  HExpr visit(const hi::Load* load) override {
+    const auto* ramp = negative_start(load->index);
+    if (!ramp) return hi::IRMutator::visit(load);
+    return hi::Let::make(name, ramp->base,
+                         hi::Load::make(load->type, load->name, from_variable(*ramp), load->image,
+                                        load->param, mutate(load->predicate), load->alignment));
+  }
+  HStmt visit(const hi::Store* store) override {
+    const auto* ramp = negative_start(store->index);
+    if (!ramp) return hi::IRMutator::visit(store);
+    return hi::LetStmt::make(
+        name, ramp->base,
+        hi::Store::make(store->name, mutate(store->value), from_variable(*ramp), store->param,
+                        mutate(store->predicate), store->alignment));
+  }
+
+ private:
+  static constexpr const char* name = "start";
+
+  static const hi::Ramp* negative_start(const HExpr& index) {
+    const auto* ramp = index.as<hi::Ramp>();
+    return ramp && hi::is_negative_const(ramp->base) ? ramp : nullptr;
+  }
+  static HExpr from_variable(const hi::Ramp& ramp) {
+    return hi::Ramp::make(hi::Variable::make(ramp.base.type(), name), ramp.stride, ramp.lanes);
+  }
+};
+
+}  // namespace
+
+HExpr kept(const HExpr& value) {
+  return hi::Call::make(value.type(), kept_name, {value}, hi::Call::PureExtern);
+}
+
+HStmt run_passes(HStmt body) {
+  // Vectorized before it is unrolled: once a statement instead of once a copy.
+  body = hi::vectorize_loops(body, {});
+  body = hi::unroll_loops(body);
+  body = hi::simplify(body);
+  body = hi::flatten_nested_ramps(body);
+  body = hi::find_intrinsics(body);
+  // Indices are not lifted: a ramp that a load and a store share would become a variable, and
+  // Halide no longer sees that such an access is contiguous.
+  body = hi::common_subexpression_elimination(DropKept().mutate(body));
+  return NameNegativeStarts().mutate(body);
+}
+
+}  // namespace tw::codegen::halide

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/halide/arithmetic.h"
+#include "codegen/halide/conversions.h"
+#include "codegen/halide/literals.h"
+#include "codegen/halide/phase_translator.h"
+
+namespace tw::codegen::halide {
+namespace {
+
+HExpr literal(const dsl::Const& c) {
+  if (c.type == Bool) return hi::make_bool(c.int_value != 0);
+  if (!is_float(c.type)) return hi::make_const(value_type(c.type), c.int_value);
+  return hi::make_const(value_type(c.type), c.float_value);
+}
+
+/// A concatenation of many tensors is a tree of selects, of which all lanes take the same side
+/// unless it is along the vector's axis. Computing all sides would load from each tensor for each
+/// vector; a single select is cheaper than a jump.
+bool is_branch(const dsl::Select& s, const HExpr& condition) {
+  const auto is_tree = [](const Expr& side) { return side.as<dsl::Select>() != nullptr; };
+  return condition.type().is_scalar() && (is_tree(s.a) || is_tree(s.b));
+}
+
+/// Only one side is computed. Its loads keep their masks all the same, because the elimination of
+/// common subexpressions may move them in front of the branch.
+HExpr branch_between(const HExpr& condition, const HExpr& a, const HExpr& b) {
+  const int lanes = std::max(a.type().lanes(), b.type().lanes());
+  const auto as_vector = [&](const HExpr& side) {
+    return side.type().lanes() == lanes ? side : hi::Broadcast::make(side, lanes);
+  };
+  return hi::Call::make(a.type().with_lanes(lanes), hi::Call::if_then_else,
+                        {condition, as_vector(a), as_vector(b)}, hi::Call::PureIntrinsic);
+}
+
+}  // namespace
+
+HExpr PhaseTranslator::value(const Expr& expr) {
+  if (expr.type() == Int64) return Halide::cast(index64, integer(expr, scope_.width(expr)));
+  return dsl::visit(
+      expr, [&](const dsl::Const& c) { return literal(c); },
+      [&](const dsl::Var&) { return HExpr(); },  // none: variables are Int64
+      [&](const dsl::Read& r) { return to_value(r.type, read(r)); },
+      [&](const dsl::Unary& u) { return arithmetic(u.op, value(u.a)); },
+      [&](const dsl::Binary& b) { return binary(b); },
+      [&](const dsl::Cast& c) { return converted(c); },
+      [&](const dsl::Select& s) { return selected(s); });
+}
+
+HExpr PhaseTranslator::integer(const Expr& expr, Halide::Type type) {
+  return dsl::visit(
+      expr, [&](const dsl::Const& c) { return hi::make_const(type, c.int_value); },
+      [&](const dsl::Var& v) { return Halide::cast(type, scope_.variable(v.name).value); },
+      [&](const dsl::Read& r) { return Halide::cast(type, read(r)); },
+      [&](const dsl::Cast& c) {
+        return is_float(c.a.type()) ? truncated(type, value(c.a)) : Halide::cast(type, value(c.a));
+      },
+      [&](const dsl::Unary& u) {
+        const HExpr a = integer(u.a, type);
+        return u.op == UnaryOp::Neg ? -a : Halide::cast(type, Halide::abs(a));
+      },
+      [&](const dsl::Select& s) {
+        const HExpr condition = value(s.condition);
+        return Halide::select(condition, Halide::cast(type, guarded(condition, s.a)),
+                              Halide::cast(type, guarded(!condition, s.b)));
+      },
+      [&](const dsl::Binary& b) {
+        const HExpr x = integer(b.a, type), y = integer(b.b, type);
+        return type == index64 && scope_.ranges().may_overflow(b.op, b.a, b.b)
+                   ? wrapping(b.op, x, y)
+                   : arithmetic(b.op, x, y);
+      });
+}
+
+HExpr PhaseTranslator::both(const HExpr& outer, const HExpr& condition) {
+  return outer.defined() ? outer && condition : condition;
+}
+
+HExpr PhaseTranslator::guarded(const HExpr& condition, const Expr& expr) {
+  const HExpr outer = guard_;
+  guard_ = both(outer, condition);
+  const HExpr result = value(expr);
+  guard_ = outer;
+  return result;
+}
+
+HExpr PhaseTranslator::selected(const dsl::Select& s) {
+  const HExpr condition = value(s.condition);
+  const HExpr a = guarded(condition, s.a), b = guarded(!condition, s.b);
+  return is_branch(s, condition) ? branch_between(condition, a, b)
+                                 : Halide::select(condition, a, b);
+}
+
+HExpr PhaseTranslator::binary(const dsl::Binary& b) {
+  const Ranges& ranges = scope_.ranges();
+  if (b.a.type() == Int64) {  // a comparison: both sides as narrow as they fit
+    const Halide::Type type =
+        ranges.all_fit_int32(b.a) && ranges.all_fit_int32(b.b) ? index32 : index64;
+    return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
+  }
+  const HExpr a = value(b.a);
+  if (const auto* limit = b.b.as<dsl::Const>();
+      b.op == BinaryOp::Le && limit && limit->float_value == HUGE_VAL)
+    return is_number(a);
+  if (b.op == BinaryOp::And) return a && guarded(a, b.b);
+  if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
+  const HExpr c = value(b.b);
+  if (const HExpr apart = kept_apart(b, a, c); apart.defined()) return apart;
+  const bool wraps = !is_float(b.a.type()) && ranges.may_overflow(b.op, b.a, b.b);
+  return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
+}
+
+HExpr PhaseTranslator::converted(const dsl::Cast& c) {
+  const DType from = c.a.type();
+  const HExpr a = from == Int64 ? integer(c.a, scope_.width(c.a)) : value(c.a);
+  if (c.type == Bool) return a != hi::make_zero(a.type());
+  if (c.type == Float16 || c.type == BFloat16) {  // rounded here, computed on in 32 bits
+    const HExpr in_32_bits = from == Float64 ? to_odd_f32(a) : Halide::cast(Halide::Float(32), a);
+    return Halide::cast(Halide::Float(32), to_storage(c.type, in_32_bits, masks_.has_f16));
+  }
+  if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
+  return Halide::cast(value_type(c.type), a);
+}
+
+}  // namespace tw::codegen::halide
