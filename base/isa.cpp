@@ -2,9 +2,13 @@
 #include "base/isa.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/text.h"
 
@@ -84,6 +88,17 @@ Status check_max_isa() {
               fmt::format("[isa] {}: '{}' is no instruction set: use {}, or unset it{}",
                           max_isa_variable, name, join(isa_names(), ", "),
                           guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+}
+
+Status request_tile_registers() {
+#if defined(__x86_64__)
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  if (syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[isa] the system refuses tile registers: {}", std::strerror(errno)));
+#else
+  return fail(ErrorCode::Environment, "[isa] only x86-64 has the tile registers of AMX");
+#endif
 }
 
 std::string cause_of_missing(const std::vector<std::string>& features) {

@@ -36,6 +36,11 @@ std::optional<std::string> max_isa();
 /// they start, and the runtime when a session is opened.
 Status check_max_isa();
 
+/// Asks the system for the tile registers of Intel AMX, for all threads of the process: Linux keeps
+/// them from a process that did not ask, whose first tile instruction would be a SIGILL. May be
+/// called again, by any thread. Environment: it refuses them, or is not x86-64.
+Status request_tile_registers();
+
 /// "TILEWRIGHT_MAX_ISA=avx2 allows no more" where the limit excludes one of these features of a
 /// target; else empty.
 std::string cause_of_missing(const std::vector<std::string>& features);

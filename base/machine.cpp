@@ -22,6 +22,7 @@ struct Ports {
   int vector_bytes;
   double fma, loads, stores;
   double word_dots = 0, bf16_dots = 0;  // 0: as many as multiply-adds
+  double tile_dots = 0;                 // 0: as many as multiply-adds
 };
 
 /// Models of a processor family, first to last.
@@ -48,8 +49,9 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 // Intel's optimization reference manual, Arm's software optimization guides of Neoverse N1 and V1.
 // SSE has no multiply-add: of 16 bytes on x86-64 it is a multiplication and an addition. Zen 2 and
 // Haswell multiply integers on one port. `vdpbf16ps` takes two cycles of an Intel core, as measured
-// on a Granite Rapids. Zen 4, and the Zen 5 of laptops, execute an operation of 512 bits as two
-// halves; the Zen 5 of servers and desktops has paths of 512 bits throughout.
+// on a Granite Rapids; a full tile of AMX takes 16 there. Zen 4, and the Zen 5 of laptops, execute
+// an operation of 512 bits as two halves; the Zen 5 of servers and desktops has paths of 512 bits
+// throughout.
 //
 // Bytes per cycle are what one core sustains by reading. L2 is about 0.85 of the width of its bus
 // (32 bytes of Zen 2 to 4 and Neoverse N1, 64 of the others), as Chips and Cheese measure it; L3
@@ -88,7 +90,7 @@ const std::vector<CpuRow>& cpu_rows() {
        {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1, 2}},
        {{{48 * KiB, 12, 64, 1, 128}, {1280 * KiB, 20, 64, 1, 48}, {48 * MiB, 12, 64, 32, 8}}}, 4.2, 12},
       {"Sapphire Rapids", intel, 6, {{0x8f, 0x8f}, {0xcf, 0xcf}}, 3.2, 4, 7, 6,
-       {{64, 2, 2, 1, 2, 0.5}, {32, 2, 3, 2}, {16, 1.5, 3, 2, 2}},
+       {{64, 2, 2, 1, 2, 0.5, 16}, {32, 2, 3, 2}, {16, 1.5, 3, 2, 2}},
        {{{48 * KiB, 12, 64, 1, 128}, {2 * MiB, 16, 64, 1, 50}, {105 * MiB, 15, 64, 56, 9}}}, 4.2, 18},
       {"Alder Lake P", intel, 6, {{0x97, 0x97}, {0x9a, 0x9a}}, 4.8, 4, 7, 6,
        {{32, 2, 3, 2}, {16, 1.5, 3, 2, 2}},
@@ -111,12 +113,18 @@ Ports ports_for(const CpuRow& row, int vector_bytes) {
     if (ports.vector_bytes == vector_bytes) return ports;
   Ports ports = row.ports.front();
   const double passes = vector_bytes * 1.0 / ports.vector_bytes;
-  return {vector_bytes,          ports.fma / passes,       ports.loads / passes,
-          ports.stores / passes, ports.word_dots / passes, ports.bf16_dots / passes};
+  return {vector_bytes,
+          ports.fma / passes,
+          ports.loads / passes,
+          ports.stores / passes,
+          ports.word_dots / passes,
+          ports.bf16_dots / passes,
+          ports.tile_dots / passes};
 }
 
 Machine machine_of(const CpuRow& row, VectorSizes vectors) {
   const Ports ports = ports_for(row, vectors.bytes);
+  const auto rate_of = [&](double rate) { return rate > 0 ? rate : ports.fma; };
   Machine machine;
   machine.name = row.name;
   machine.origin = MachineOrigin::Table;
@@ -126,8 +134,10 @@ Machine machine_of(const CpuRow& row, VectorSizes vectors) {
                   .fma_per_cycle = ports.fma,
                   .fma_latency_cycles = row.fma_latency_cycles,
                   .byte_dots_per_cycle = ports.fma,
-                  .word_dots_per_cycle = ports.word_dots > 0 ? ports.word_dots : ports.fma,
-                  .bf16_dots_per_cycle = ports.bf16_dots > 0 ? ports.bf16_dots : ports.fma,
+                  .word_dots_per_cycle = rate_of(ports.word_dots),
+                  .bf16_dots_per_cycle = rate_of(ports.bf16_dots),
+                  .byte_tile_dots_per_cycle = rate_of(ports.tile_dots),
+                  .bf16_tile_dots_per_cycle = rate_of(ports.tile_dots),
                   .loads_per_cycle = ports.loads,
                   .stores_per_cycle = ports.stores,
                   .instructions_per_cycle = row.instructions_per_cycle,
@@ -253,7 +263,8 @@ Machine machine_of(const GpuRow& row, std::string_view name) {
 
 constexpr std::string_view gpu_prefix = "gpu.";
 constexpr const char* dot_rates[] = {"core.byte_dots_per_cycle", "core.word_dots_per_cycle",
-                                     "core.bf16_dots_per_cycle"};
+                                     "core.bf16_dots_per_cycle", "core.byte_tile_dots_per_cycle",
+                                     "core.bf16_tile_dots_per_cycle"};
 
 /// Calls visit(name, member) for each number of the machine, those of its GPU included if it has
 /// one.
@@ -270,6 +281,8 @@ void for_each_field(MachineType& m, Visit&& visit) {
   visit("core.byte_dots_per_cycle", m.core.byte_dots_per_cycle);
   visit("core.word_dots_per_cycle", m.core.word_dots_per_cycle);
   visit("core.bf16_dots_per_cycle", m.core.bf16_dots_per_cycle);
+  visit("core.byte_tile_dots_per_cycle", m.core.byte_tile_dots_per_cycle);
+  visit("core.bf16_tile_dots_per_cycle", m.core.bf16_tile_dots_per_cycle);
   visit("core.loads_per_cycle", m.core.loads_per_cycle);
   visit("core.stores_per_cycle", m.core.stores_per_cycle);
   visit("core.instructions_per_cycle", m.core.instructions_per_cycle);
@@ -376,9 +389,12 @@ bool is_plausible(const Core& core) {
   return within(core.vector_bytes, 8, 1024) && within(core.vector_registers, 8, 1024) &&
          within(core.clock_ghz, 0.1, 20) && within(core.fma_per_cycle, 0.05, 32) &&
          within(core.byte_dots_per_cycle, 0.05, 32) && within(core.word_dots_per_cycle, 0.05, 32) &&
-         within(core.bf16_dots_per_cycle, 0.05, 32) && within(core.fma_latency_cycles, 1, 64) &&
-         within(core.loads_per_cycle, 0.05, 32) && within(core.stores_per_cycle, 0.05, 32) &&
-         within(core.instructions_per_cycle, 0.2, 64) && within(core.store_forward_cycles, 1, 100);
+         within(core.bf16_dots_per_cycle, 0.05, 32) &&
+         within(core.byte_tile_dots_per_cycle, 0.05, 256) &&
+         within(core.bf16_tile_dots_per_cycle, 0.05, 256) &&
+         within(core.fma_latency_cycles, 1, 64) && within(core.loads_per_cycle, 0.05, 32) &&
+         within(core.stores_per_cycle, 0.05, 32) && within(core.instructions_per_cycle, 0.2, 64) &&
+         within(core.store_forward_cycles, 1, 100);
 }
 
 /// A CPU must also say how fast the level is.

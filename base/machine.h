@@ -60,6 +60,9 @@ struct Core {
   /// multiplied as they are, integers of 16 bits, bf16. A core without such an instruction has the
   /// rate of its multiply-adds here.
   double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
+  /// Dot products that the core computes as parts of tiles (schedules/core_tiles.h), by the
+  /// factors. A core without tiles has the rate of its multiply-adds here.
+  double byte_tile_dots_per_cycle = 2, bf16_tile_dots_per_cycle = 2;
   double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;

@@ -72,8 +72,12 @@ std::vector<std::string> usable_features(Architecture architecture) {
 /// The target's machine where nothing names one.
 Machine generic_machine(const Target& target) {
   const VectorSizes vectors = vector_sizes(target);
-  return target.architecture == Architecture::Arm64 ? generic_arm_64(vectors)
-                                                    : generic_x86_64(vectors);
+  if (target.architecture == Architecture::Arm64) return generic_arm_64(vectors);
+  Machine machine = generic_x86_64(vectors);
+  // A full tile takes 16 cycles of every processor that has tiles.
+  if (target.has("amx_tile"))
+    machine.core.byte_tile_dots_per_cycle = machine.core.bf16_tile_dots_per_cycle = 16;
+  return machine;
 }
 
 /// /proc/cpuinfo as far as the first processor; empty where it cannot be read.

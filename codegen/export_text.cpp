@@ -383,12 +383,24 @@ std::string compiler_name(const std::string& feature) {
   return name;
 }
 
+// Linux keeps tile registers from a process that did not ask for them: arch_prctl, request
+// permission for component 18 of the registers' state.
+constexpr const char* tile_registers =
+    "long syscall(long number, ...);\n"
+    "static int has_tile_registers(void) {\n"
+    "  static int has = -1;\n"
+    "  if (has < 0) has = syscall(158, 0x1023, 18) == 0;\n"
+    "  return has;\n"
+    "}\n";
+
 std::string feature_check(const Target& target) {
   std::vector<std::string> conditions;
   if (target.architecture == Architecture::X86_64)
     for (const std::string& feature : target.features)
       conditions.push_back(fmt::format("__builtin_cpu_supports(\"{}\")", compiler_name(feature)));
-  return fmt::format("static int runs_here(void) {{\n  return {};\n}}\n",
+  if (target.has("amx_tile")) conditions.push_back("has_tile_registers()");
+  return fmt::format("{}static int runs_here(void) {{\n  return {};\n}}\n",
+                     target.has("amx_tile") ? tile_registers : "",
                      conditions.empty() ? "1" : join(conditions, " &&\n         "));
 }
 

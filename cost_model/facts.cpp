@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cost_model/operations.h"
+#include "schedules/core_tiles.h"
 #include "schedules/dot_products.h"
 
 namespace tw::cost_model {
@@ -34,6 +35,9 @@ constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system cho
 constexpr double division_of_doubles = 1.6;
 // Latency of a shuffle and an addition after it, in additions.
 constexpr double shuffled_updates = 1.5;
+// Cycles from the beginning of a tile's products to its sums (Intel 64 and IA-32 Architectures
+// Optimization Reference Manual, "Intel AMX").
+constexpr double core_tile_latency_cycles = 52;
 // The addition behind a dot product, and the widening of a factor, take this share of the time of a
 // multiplication. Cores multiply on two ports, and add integers on these and one or two others.
 // Chosen for quantized networks on a Zen 3, whose predictions stay above their measured times.
@@ -170,7 +174,10 @@ double capacity_of(const Machine& machine, size_t cache) {
 class PhaseWalk {
  public:
   PhaseWalk(const Program& program, const Target& target, KernelFacts& kernel)
-      : target_(target), machine_(target.machine), kernel_(kernel) {
+      : target_(target),
+        machine_(target.machine),
+        has_core_tiles_(schedules::has_core_tiles(target)),
+        kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
       if (!argument.only_prepares)
         known_.push_back({&argument.buffer, argument.is_output, argument.constant});
@@ -202,8 +209,27 @@ class PhaseWalk {
   // ---- the walk ----
 
   Status visit(const Block& body) {
-    for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(visit(stmt));
+    for (size_t i = 0; i < body.size(); ++i) {
+      const bool begins = i + 1 < body.size() && begins_tiles(body[i], body[i + 1]);
+      if (begins) ++i;
+      const bool are_tiles =
+          begins || (has_core_tiles_ && !tile_sums_ && schedules::sums_of_tiles(body[i], target_));
+      if (are_tiles) tile_sums_ = {levels_.size(), begins};
+      TW_RETURN_IF_ERROR(visit(body[i]));
+      if (are_tiles) tile_sums_.reset();
+    }
     return {};
+  }
+
+  /// True if the statement sets the sums of the next one to 0, which are in tile registers there.
+  bool begins_tiles(const Stmt& stmt, const Stmt& next) const {
+    const bool may_begin = has_core_tiles_ && !tile_sums_;
+    const std::string* sums = may_begin ? schedules::sums_of_tiles(next, target_) : nullptr;
+    if (!sums) return false;
+    const auto found = std::find_if(live_.rbegin(), live_.rend(), [&](size_t buffer) {
+      return known_[buffer].buffer->name == *sums;
+    });
+    return found != live_.rend() && schedules::sets_to_zero(stmt, *known_[*found].buffer);
   }
 
   Status visit(const Stmt& stmt) {
@@ -223,6 +249,7 @@ class PhaseWalk {
 
   Status visit_loop(const Loop& loop) {
     if (const auto dot = schedules::dot_product(loop)) return visit_dot_product(*dot);
+    if (loop.tile && schedules::has_core_tile(*loop.tile, target_)) return visit_core_tile(loop);
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
     const int outer_node = node_;
     const double outer_weight = weight_;
@@ -247,9 +274,6 @@ class PhaseWalk {
     TW_TRY(const size_t target, find(dot.sum->buffer, dot.sum->indices.size()));
     const schedules::DotInstruction* instruction = schedules::find_dot_instruction(
         target_, dot, known_[target].buffer->type, *dsl::as_int(dot.depth->end));
-    const auto enter = [&](const Loop& loop, LoopKind kind) {
-      levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, kind));
-    };
     if (instruction) {
       enter(*dot.lanes, LoopKind::Vector);
       TW_TRY(const bool is_one, has_neighbours(dot));
@@ -262,6 +286,75 @@ class PhaseWalk {
     TW_RETURN_IF_ERROR(visit_assign(*dot.sum));
     levels_.resize(levels_.size() - 2);
     return {};
+  }
+
+  /// A tile of a core is one instruction, which takes the time of many multiply-adds. Its sums are
+  /// in memory before and after the loops that continue them.
+  Status visit_core_tile(const Loop& loop) {
+    TW_TRY(const schedules::CoreNest nest, schedules::core_nest(loop));
+    TW_TRY(const size_t target, find(nest.sum->buffer, nest.sum->indices.size()));
+    const Core& core = machine_.core;
+    const auto rows = static_cast<double>(nest.rows());
+    const double dots = rows * schedules::most_core_extent;  // fewer groups take as long
+    const double multiply_adds =
+        dots / schedules::dots_per_cycle(*nest.tile, core) * core.fma_per_cycle;
+    BlockFacts& block = current_block();
+    const size_t outer = levels_.size();
+
+    enter(*nest.column, LoopKind::Vector);
+    const Site tile = make_site(*nest.sum, *known_[target].buffer);
+    const Access sums = make_access(*known_[target].buffer, nest.sum->indices, levels_);
+    block.instructions.fma += tile.weight;
+    block.instructions.slow_dots += (multiply_adds - 1) * tile.weight;
+    block.statements += tile.copies;
+    add_chains(block, tile, sums, target, core_tile_latency_cycles / core.fma_latency_cycles);
+    // Sums are loaded and stored where the loops begin and end that compute nothing but tiles.
+    const double moved = rows * tile.weight / iterations_of_sums(sums, tile_sums_->outside);
+    block.instructions.stores += moved;
+    if (!tile_sums_->begin_with_zero) block.instructions.vector_loads += moved;
+    levels_.resize(outer);
+
+    enter(*nest.row, LoopKind::Unrolled);
+    enter(*nest.column, LoopKind::Vector);
+    Access stored = make_access(*known_[target].buffer, nest.sum->indices, levels_);
+    stored.is_store = true;
+    touch(stored, target);
+    levels_.resize(outer);
+
+    enter(*nest.row, LoopKind::Unrolled);
+    enter(*nest.group, LoopKind::Unrolled);
+    enter(*nest.column, LoopKind::Vector);
+    describe(block, make_site(*nest.sum, *known_[target].buffer), *known_[target].buffer);
+    enter(*nest.term, LoopKind::Vector);
+    Operations multiply_add;
+    multiply_add.fma = 1;
+    multiply_add.flops = 2;
+    add_flops(block, make_site(*nest.sum, *known_[target].buffer), multiply_add);
+    levels_.resize(outer);
+
+    TW_RETURN_IF_ERROR(add_tile_load(block, nest, *nest.by_row, *nest.row, *nest.group));
+    return add_tile_load(block, nest, *nest.by_column, *nest.group, *nest.column);
+  }
+
+  /// The load of a tile whose rows are those of one loop, and whose neighbours are the iterations
+  /// of the other, and groups of terms.
+  Status add_tile_load(BlockFacts& block, const schedules::CoreNest& nest, const dsl::Read& read,
+                       const Loop& rows, const Loop& neighbours) {
+    TW_TRY(const size_t buffer, find(read.tensor, read.indices.size()));
+    const size_t outer = levels_.size();
+    enter(rows, LoopKind::Unrolled);
+    enter(neighbours, LoopKind::Vector);
+    enter(*nest.term, LoopKind::Vector);
+    const Access access = make_access(*known_[buffer].buffer, read.indices, levels_);
+    mark_vectorized(buffer, access);
+    add_load(block, make_site(*nest.sum, *known_[buffer].buffer), access, buffer, true);
+    touch(access, buffer);
+    levels_.resize(outer);
+    return {};
+  }
+
+  void enter(const Loop& loop, LoopKind kind) {
+    levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, kind));
   }
 
   Status visit_if(const If& branch) {
@@ -800,14 +893,16 @@ class PhaseWalk {
 
   /// Statements that update the same element wait for each other, whether they are copies of one or
   /// of several, as the taps of a window are where padding cuts some of them.
-  void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target) {
+  /// An update takes as long as `latency` multiply-adds.
+  void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target,
+                  double latency = 1) {
     if (site.assign->combine == dsl::Combine::None) return;
     Sums& sums = sums_of(*current().block, target);
     sums.updates += site.copies;
     add_origin(access, sums.origins);
     const auto runs = [&](size_t level) { return is_unrolled(level, site); };
     sums.targets = std::max(sums.targets, distinct_elements(access, levels_, runs, sums.origins));
-    note_chains(block, sums.targets * site.registers, sums.updates / sums.targets,
+    note_chains(block, sums.targets * site.registers, latency * sums.updates / sums.targets,
                 !varies_in_innermost_loop(access), iterations_of_sums(access));
   }
 
@@ -822,13 +917,15 @@ class PhaseWalk {
     block.sum_iterations = iterations;
   }
 
-  /// Iterations of the serial loops that update the same elements, from the innermost loop outward.
-  double iterations_of_sums(const Access& access) const {
+  /// Iterations of the serial loops that update the same elements, from the innermost loop outward,
+  /// without the first `outside` of all loops.
+  double iterations_of_sums(const Access& access, size_t outside = 0) const {
     double iterations = 1;
     for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
       const Node& node = nodes_[static_cast<size_t>(n)];
-      const bool continues =
-          node.parent >= 0 && !node.is_task_axis && !access.depends_on(node.first_inner_level - 1);
+      const bool continues = node.parent >= 0 && !node.is_task_axis &&
+                             node.first_inner_level > outside &&
+                             !access.depends_on(node.first_inner_level - 1);
       if (!continues) break;
       iterations *= node.trips;
     }
@@ -1116,6 +1213,13 @@ class PhaseWalk {
 
   const Target& target_;
   const Machine& machine_;
+  const bool has_core_tiles_;
+  /// A statement that computes nothing but tiles of a core, whose sums are in registers meanwhile.
+  struct TileSums {
+    size_t outside;  ///< number of the loops around it
+    bool begin_with_zero;
+  };
+  std::optional<TileSums> tile_sums_;  ///< the statement around
   const CacheLines lines_ = lines_of(machine_.caches[0]);
   KernelFacts& kernel_;
   PhaseFacts phase_;

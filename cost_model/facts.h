@@ -31,9 +31,9 @@ inline constexpr double most_scheduled_statements = 400;
 
 /// Instructions of one kind of arithmetic or memory access.
 struct Instructions {
-  double fma = 0;  ///< multiply and add in one, and dot products
-  /// Time that dot products take beyond that of as many multiply-adds, in multiply-adds; negative
-  /// where they take less.
+  double fma = 0;  ///< multiply and add in one, dot products, and tiles of a core
+  /// Time that dot products and tiles take beyond that of as many multiply-adds, in multiply-adds;
+  /// negative where they take less.
   double slow_dots = 0;
   double arithmetic = 0;  ///< other adds, multiplies, comparisons, casts, selects
   double calls = 0;       ///< exp, tanh, ...

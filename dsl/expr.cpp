@@ -569,6 +569,11 @@ bool uses_var(const Expr& expr, const std::string& name) {
   return uses_var(expr, name, variable_bit(name));
 }
 
+bool uses_var(const std::vector<Expr>& exprs, const std::string& name) {
+  const uint64_t bit = variable_bit(name);
+  return std::ranges::any_of(exprs, [&](const Expr& expr) { return uses_var(expr, name, bit); });
+}
+
 bool reads_tensors(const Expr& expr) {
   bool reads = false;
   for_each(expr, [&](const Expr& e) { reads = reads || e.as<Read>(); });

@@ -282,6 +282,8 @@ void for_each(const Expr& expr, const See& see) {
 }
 
 bool uses_var(const Expr& expr, const std::string& name);
+/// True if any of the expressions does.
+bool uses_var(const std::vector<Expr>& exprs, const std::string& name);
 /// True if the value of the expression depends on elements of tensors.
 bool reads_tensors(const Expr& expr);
 

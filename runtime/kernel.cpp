@@ -2,16 +2,14 @@
 #include "runtime/kernel.h"
 
 #include <fmt/format.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <optional>
 
 #include "base/integer.h"
+#include "base/isa.h"
 
 namespace tw::runtime {
 namespace {
@@ -65,20 +63,13 @@ Result<std::vector<Phase>> bind_phases(const Library& library,
   return phases;
 }
 
-// Linux keeps AMX tiles from a process that did not ask for them: the first tile instruction would
-// be a SIGILL. The permission holds for all threads.
-Status allow_tiles([[maybe_unused]] const std::string& target) {
-#if defined(__x86_64__)
-  constexpr long request_permission = 0x1023, tile_data = 18;
-  if (target.find("amx_tile") != std::string::npos &&
-      syscall(SYS_arch_prctl, request_permission, tile_data) != 0)
-    return fail(
-        ErrorCode::Environment,
-        fmt::format("[kernel] the system refuses AMX tiles to this process: {}; compile for a "
-                    "target without amx_tile",
-                    std::strerror(errno)));
-#endif
-  return {};
+/// Gets the registers of the target's instructions from the system.
+Status request_registers(const std::string& target) {
+  if (target.find("amx_tile") == std::string::npos) return {};
+  const Status allowed = request_tile_registers();
+  if (allowed) return {};
+  return fail(allowed.error().code,
+              fmt::format("{}; compile for a target without amx_tile", allowed.error().message));
 }
 
 bool is_aligned(const void* data, int64_t bytes) {
@@ -229,7 +220,7 @@ struct Kernel::State {
 Result<Kernel> Kernel::load(Artifact artifact, const KernelOptions& options) {
   TW_RETURN_IF_ERROR(check_info(artifact.info));
   TW_RETURN_IF_ERROR(check_target(artifact.info.target, options.machine));
-  TW_RETURN_IF_ERROR(allow_tiles(artifact.info.target));
+  TW_RETURN_IF_ERROR(request_registers(artifact.info.target));
   TW_TRY(Library library, Library::load(artifact.object, options.library));
   TW_TRY(std::vector<Phase> phases, bind_phases(library, artifact.info.phases));
   std::map<std::string, std::vector<Phase>> packs;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "schedules/core_tiles.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/tensor_tiles.h"
@@ -66,11 +67,6 @@ const Loop* only_vector(const Block& body) {
   return loop && loop->kind == LoopKind::Vector ? loop : nullptr;
 }
 
-bool uses(const std::vector<Expr>& indices, const std::string& variable) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return dsl::uses_var(index, variable); });
-}
-
 /// True if the variable alone is one of the indices.
 bool is_index(const std::vector<Expr>& indices, const std::string& variable) {
   return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
@@ -125,10 +121,12 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
   if (!binary || binary->op != dsl::BinaryOp::Mul) return std::nullopt;
   const auto a = factor_of(binary->a), b = factor_of(binary->b);
   if (!a || !b) return std::nullopt;
-  const bool is_first_own = uses(a->read->indices, lane);
+  const bool is_first_own = dsl::uses_var(a->read->indices, lane);
   const std::optional<Factor>&shared = is_first_own ? b : a, &own = is_first_own ? a : b;
-  if (uses(shared->read->indices, lane) || !uses(own->read->indices, lane)) return std::nullopt;
-  if (!uses(shared->read->indices, term) || !uses(own->read->indices, term)) return std::nullopt;
+  if (dsl::uses_var(shared->read->indices, lane) || !dsl::uses_var(own->read->indices, lane))
+    return std::nullopt;
+  if (!dsl::uses_var(shared->read->indices, term) || !dsl::uses_var(own->read->indices, term))
+    return std::nullopt;
   const std::optional<Digit>& digit = own->digit;
   if (shared->digit) return std::nullopt;
   if (digit && (dsl::uses_var(digit->shift, lane) || dsl::uses_var(digit->shift, term)))
@@ -175,6 +173,9 @@ double dot_speed(const Target& target, const dsl::Compute& compute) {
     for (const dsl::Axis& terms : stage.reduction)
       for (const StageDot& dot : dots_along(target, stage, terms.name))
         most = std::max(most, dot.instruction->speed(target.machine.core));
+  for (const dsl::Stage& stage : compute.stages)
+    if (const TensorTile* tile = core_tile_for(target, stage))
+      most = std::max(most, speed_of(*tile, target.machine.core));
   return most;
 }
 
@@ -186,10 +187,16 @@ bool multiplies(const Target& target, DType type) {
              has_tile(tile, limits.gpu_architecture, limits.architecture_specific);
     });
   }
-  return std::ranges::any_of(rows, [&](const DotInstruction& row) {
-    return has_all(target, row) && row.accumulates && row.shared == type &&
-           row.own == (is_float(type) ? type : Int8) && row.speed(target.machine.core) > 1;
-  });
+  const Core& core = target.machine.core;
+  // Tiles multiply i8 by i8, too. Products of i8 that have no tiles would lose u8's dot products.
+  const bool has_tiles =
+      type != Int8 && std::ranges::any_of(tensor_tiles(), [&](const TensorTile& tile) {
+        return has_core_tile(tile, target) && takes(tile, type) && speed_of(tile, core) > 1;
+      });
+  return has_tiles || std::ranges::any_of(rows, [&](const DotInstruction& row) {
+           return has_all(target, row) && row.accumulates && row.shared == type &&
+                  row.own == (is_float(type) ? type : Int8) && row.speed(core) > 1;
+         });
 }
 
 std::optional<DotProduct> dot_product(const Loop& loop) {
@@ -198,8 +205,8 @@ std::optional<DotProduct> dot_product(const Loop& loop) {
   const int64_t products = dsl::as_int(depth->end).value_or(0);
   if (products < 2 || products > most_dot_depth) return std::nullopt;
   const Assign* sum = depth->body->size() == 1 ? depth->body->front().as<Assign>() : nullptr;
-  if (!sum || sum->combine != dsl::Combine::Sum || !uses(sum->indices, loop.variable) ||
-      uses(sum->indices, depth->variable))
+  if (!sum || sum->combine != dsl::Combine::Sum || !dsl::uses_var(sum->indices, loop.variable) ||
+      dsl::uses_var(sum->indices, depth->variable))
     return std::nullopt;
   auto factors = dot_factors(sum->value, loop.variable, depth->variable);
   if (!factors) return std::nullopt;

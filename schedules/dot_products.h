@@ -93,12 +93,13 @@ std::vector<StageDot> dots_along(const Target& target, const dsl::Stage& stage,
 Expr unpadded(const Expr& product);
 
 /// The number of terms of a sum that the target adds in the time of a multiply-add of a vector, by
-/// its fastest dot product for a stage of the compute; 1 without such an instruction.
+/// its fastest dot product, or tile of a core, for a stage of the compute; 1 without such an
+/// instruction.
 double dot_speed(const Target& target, const dsl::Compute& compute);
 
-/// True if the target multiplies data of this type as they are, by tensor tiles or by dot products
-/// that accumulate and are faster than multiply-adds of f32: floats of 16 bits with others of the
-/// type, integers of 8 bits with those of i8.
+/// True if the target multiplies data of this type as they are, by tensor tiles, or by dot products
+/// or tiles of a core that accumulate and are faster than multiply-adds of f32: floats of 16 bits
+/// with others of the type, integers of 8 bits with those of i8.
 bool multiplies(const Target& target, DType type);
 
 /// The parts of a dot product. Points into the program.

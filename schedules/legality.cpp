@@ -9,6 +9,7 @@
 
 #include "base/integer.h"
 #include "schedules/bounds.h"
+#include "schedules/core_tiles.h"
 #include "schedules/dot_products.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
@@ -273,6 +274,7 @@ Status check_legal(const Program& program, const Limits& limits) {
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
     TW_RETURN_IF_ERROR(check_tensor_tiles(phase, limits));
+    TW_RETURN_IF_ERROR(check_core_tiles(program, phase));
     TW_RETURN_IF_ERROR(check_tma_copies(program, phase, limits));
     TW_RETURN_IF_ERROR(check_specialised(phase, limits));
     if (unrolled_statements(*phase.body) > limits.unrolled_statements)

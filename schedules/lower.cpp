@@ -13,6 +13,7 @@
 #include "schedules/prefetch.h"
 #include "schedules/prepared.h"
 #include "schedules/simplify.h"
+#include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
 namespace tw::schedules {
@@ -360,11 +361,14 @@ class Emitter {
 
   /// Loop `i` of the stage as it stands where accumulators are initialised or written: there the
   /// loops of a tensor tile are unrolled, and the innermost one is a vector of a lane's neighbours.
+  /// Rows of a core's tile are in memory then, and their loop stays.
   static NestLoop init_or_write_loop(const StageNest& s, size_t i) {
     NestLoop l = s.loops[i];
     const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
                                           s.loops.end(), [](const auto& o) { return o.reduction; });
-    if (l.kind == LoopKind::Tensor) l.kind = is_innermost ? LoopKind::Vector : LoopKind::Unrolled;
+    const bool is_of_core = l.tile && l.tile->is_of_core();
+    if (l.kind == LoopKind::Tensor)
+      l.kind = is_innermost ? LoopKind::Vector : is_of_core ? LoopKind::Serial : LoopKind::Unrolled;
     l.tile = nullptr;
     return l;
   }

@@ -68,7 +68,7 @@ bool sums_products_of(const Stage& stage, const TensorTile& tile) {
   const std::vector<Expr> factors = operands_of(stage);
   return factors.size() == 2 && stage.type == tile.accumulator &&
          std::all_of(factors.begin(), factors.end(),
-                     [&](const Expr& factor) { return unwidened(factor).type() == tile.operand; });
+                     [&](const Expr& factor) { return takes(tile, unwidened(factor).type()); });
 }
 
 Bounds bounds_of_loops(const StageNest& stage) {

@@ -15,6 +15,9 @@
 namespace tw::schedules {
 namespace {
 
+// Halide's back end has the tiles of AMX for processors that have all that Sapphire Rapids has.
+constexpr std::string_view amx[] = {"amx_bf16", "amx_int8", "amx_tile", "avx512_fp16", "avx_vnni"};
+
 // A tf32 has the exponent of an f32 and 10 bits after the point. Split into two of them, big and
 // small, an f32 loses at most its last three bits: big*big + big*small + small*big is about as
 // exact as f32 (arXiv 2203.03341).
@@ -30,6 +33,9 @@ constexpr TensorTile rows[] = {
     {"wgmma_m64k16_f16", Float16, Float32, 16, 1, 90, 0, true},
     {"wgmma_m64k16_bf16", BFloat16, Float32, 16, 1, 90, 0, true},
     {"wgmma_m64k32_s8", Int8, Int32, 32, 1, 90, 0, true},
+    // Each factor is signed or not. The instructions of bf16 take subnormal factors as 0.
+    {"amx_m16n16k64_i8", Int8, Int32, 64, 1, 0, 0, false, amx},
+    {"amx_m16n16k32_bf16", BFloat16, Float32, 32, 1, 0, 0, false, amx},
 };
 
 tl::unexpected<Error> illegal_tile(const std::string& why, const Stmt& stmt) {
@@ -44,11 +50,6 @@ const Loop* only_loop(const Block& body) {
 bool runs_to(const Loop* loop, int64_t extent) {
   return loop && loop->kind == LoopKind::Tensor && dsl::is_int(loop->begin, 0) &&
          dsl::is_int(loop->end, extent);
-}
-
-bool uses(const std::vector<Expr>& indices, const std::string& variable) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return dsl::uses_var(index, variable); });
 }
 
 int64_t iterations(const Loop& loop) { return *dsl::as_int(loop.end); }
@@ -133,6 +134,11 @@ class TileChecker {
   Status check_tile(const Loop& loop, const Stmt& stmt) {
     if (!loop.tile) return illegal_tile("a loop of a tensor tile stands outside of one", stmt);
     const TensorTile& tile = *loop.tile;
+    if (tile.is_of_core())
+      return threads_ || limits_.gpu_architecture > 0
+                 ? illegal_tile(fmt::format("{} is computed by one thread of a CPU", tile.name),
+                                stmt)
+                 : Status{};
     if (limits_.gpu_architecture > 0 &&
         !has_tile(tile, limits_.gpu_architecture, limits_.architecture_specific))
       return illegal_tile(
@@ -186,7 +192,7 @@ class TileChecker {
           stmt);
     // Registers have no addresses, so a loop that indexes them must be unrolled.
     for (const std::string& variable : rolled_)
-      if (uses(at, variable))
+      if (dsl::uses_var(at, variable))
         return illegal_tile(
             fmt::format("the sums of {} are registers, but the loop over '{}' around it, "
                         "which indexes them, is not unrolled",
@@ -347,7 +353,12 @@ const TensorTile* find_tensor_tile(std::string_view name) {
   return row == std::end(rows) ? nullptr : row;
 }
 
+bool takes(const TensorTile& tile, DType factor) {
+  return factor == tile.operand || (tile.is_of_core() && tile.operand == Int8 && factor == UInt8);
+}
+
 bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a) {
+  if (tile.is_of_core()) return false;
   return tile.is_of_warpgroup ? architecture == tile.least_architecture && is_variant_a
                               : architecture >= tile.least_architecture;
 }
@@ -413,7 +424,7 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
         fmt::format("the factors of {} are elements of memory, of {} summed as {}", tile.name,
                     tw::to_string(tile.operand), tw::to_string(tile.accumulator)),
         whole);
-  if (uses(sum->indices, depth->variable))
+  if (dsl::uses_var(sum->indices, depth->variable))
     return illegal_tile(
         fmt::format("{} sums over '{}', which indexes the result", tile.name, depth->variable),
         whole);
@@ -441,13 +452,15 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
                   columns ? threads.loops[count - 3]->variable : "",
                   column_groups};
   const auto is_by_row = [&](const dsl::Read& read) {
-    return !uses(read.indices, column->variable) && !uses(read.indices, nest.lane_column) &&
-           !(columns && uses(read.indices, columns->variable)) &&
-           !(column_groups && uses(read.indices, column_groups->variable));
+    return !dsl::uses_var(read.indices, column->variable) &&
+           !dsl::uses_var(read.indices, nest.lane_column) &&
+           !(columns && dsl::uses_var(read.indices, columns->variable)) &&
+           !(column_groups && dsl::uses_var(read.indices, column_groups->variable));
   };
   const auto is_by_column = [&](const dsl::Read& read) {
-    return !uses(read.indices, loop.variable) && !uses(read.indices, nest.lane_row) &&
-           !(columns && uses(read.indices, nest.warp));
+    return !dsl::uses_var(read.indices, loop.variable) &&
+           !dsl::uses_var(read.indices, nest.lane_row) &&
+           !(columns && dsl::uses_var(read.indices, nest.warp));
   };
   if (is_by_row(*a) && is_by_column(*b)) return nest;
   std::swap(nest.by_row, nest.by_column);

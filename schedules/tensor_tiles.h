@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tensor tiles: products of small matrices that the 32 threads of a warp compute together, by one
-// instruction of a GPU's tensor cores (PTX: mma.sync), or the 128 of a warpgroup (wgmma). The
-// meaning of a tile is that of its loops, and targets without the instruction run the loops: each
-// lane sums its own four elements of 16 rows and 8 columns.
+// instruction of a GPU's tensor cores (PTX: mma.sync), or the 128 of a warpgroup (wgmma). One
+// thread of a CPU computes a tile alone (core_tiles.h). The meaning of a tile is that of its loops,
+// and targets without the instruction run the loops: each lane of a warp sums its own four elements
+// of 16 rows and 8 columns.
 //
 //   thread ... thread r in 0..8                  # the innermost two: lane = 4 r + c
 //     thread c in 0..4
@@ -55,11 +56,16 @@ namespace tw::schedules {
 struct TensorTile {
   std::string_view name;
   DType operand, accumulator;
-  int64_t depth;                 ///< number of terms of a sum: the extent of the loop over k
+  int64_t depth;  ///< terms of a sum: the extent of the loop over k; of a core's, of all its groups
   int instructions;              ///< number of instructions for one tile
   int least_architecture;        ///< 80: sm_80
   double input_error;            ///< relative error of rounding a factor
   bool is_of_warpgroup = false;  ///< wgmma: only on that architecture, in its variant "a"
+  /// Features of the CPUs whose cores have the instruction; empty for those of GPUs.
+  std::span<const std::string_view> features = {};
+
+  bool is_of_core() const { return !features.empty(); }
+  bool is_of_warp() const { return !is_of_core() && !is_of_warpgroup; }
 };
 
 inline constexpr int64_t tile_rows = 16, tile_columns = 8;
@@ -77,11 +83,15 @@ std::span<const TensorTile> tensor_tiles();
 /// The tile of that name; null if there is none.
 const TensorTile* find_tensor_tile(std::string_view name);
 
-/// Multiply-adds a cycle and multiprocessor of products that the tile computes, all of its
-/// instructions counted. The rate of tensor cores halves with each doubling of the operand's size.
+/// True if a factor may have the type.
+bool takes(const TensorTile& tile, DType factor);
+
+/// Requires a tile of a GPU. Multiply-adds a cycle and multiprocessor of products that it computes,
+/// all of its instructions counted. The rate of tensor cores halves with each doubling of the
+/// operand's size.
 double multiply_adds(const TensorTile& tile, const Gpu& gpu);
 
-/// True if a target has the tile's instruction. Architecture 90 in its variant "a" is sm_90a.
+/// True if a GPU has the tile's instruction. Architecture 90 in its variant "a" is sm_90a.
 bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a);
 /// True if the warpgroup instruction exists with that number of columns.
 bool has_columns(const TensorTile& tile, int64_t columns);

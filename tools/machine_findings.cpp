@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "schedules/core_tiles.h"
 #include "schedules/dot_products.h"
 #include "tools/report.h"
 #include "tuner/host_machine.h"
@@ -32,6 +33,17 @@ Finding dot_products(const Target& host, const Core& core) {
   for (const schedules::DotInstruction* row : schedules::dot_instructions(host))
     rates.push_back(fmt::format("{} {}", format_double(core.*row->per_cycle), row->name));
   return {"dot products", rates.empty() ? "none" : fmt::format("per cycle {}", join(rates, ", "))};
+}
+
+/// A tile is 16 * 16 dot products of vectors.
+Finding core_tiles(const Target& host, const Core& core) {
+  std::vector<std::string> rates;
+  for (const schedules::TensorTile& tile : schedules::tensor_tiles())
+    if (schedules::has_core_tile(tile, host))
+      rates.push_back(
+          fmt::format("{} of {}", format_double(schedules::dots_per_cycle(tile, core)), tile.name));
+  return {"tiles",
+          rates.empty() ? "none" : fmt::format("dot products per cycle {}", join(rates, ", "))};
 }
 
 Finding caches(const Machine& machine) {
@@ -91,6 +103,7 @@ std::vector<Finding> machine_findings(const Target& host, db::Store* store,
   return {{"microarchitecture", describe(machine)},
           core(machine.core),
           dot_products(host, machine.core),
+          core_tiles(host, machine.core),
           caches(machine),
           memory(machine),
           std::move(origin)};

@@ -19,7 +19,7 @@ namespace tw::tools {
 
 struct Roofline {
   double latency_ns = 0, flops = 0;
-  double peak_gflops = 0;  ///< of the machine, by its dot products if they apply; 0: unknown
+  double peak_gflops = 0;  ///< of the machine, by its dot products or tiles if they apply; 0: unknown
   /// The steps by which the kernel computes by other operations than those that `flops` counts, as
   /// schedules::algorithm_text(); empty: it does not.
   std::string algorithm = {};

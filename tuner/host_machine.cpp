@@ -3,12 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tuner {
+namespace {
+
+constexpr std::string_view byte_tile_rate = "core.byte_tile_dots_per_cycle";
+
+}  // namespace
 
 Target with_machine(Target target, tw::Machine machine) {
   target.device = device_text(target);
@@ -19,6 +25,9 @@ Target with_machine(Target target, tw::Machine machine) {
 std::optional<tw::Machine> known_machine(db::Store& store, const Target& target) {
   const auto newest = store.newest_calibration(target.to_string(), device_text(target));
   if (!newest || !*newest) return std::nullopt;
+  // Older programs did not measure tiles.
+  if (target.has("amx_tile") && (*newest)->machine.find(byte_tile_rate) == std::string::npos)
+    return std::nullopt;
   Result<tw::Machine> machine = parse_machine((*newest)->machine);
   return machine ? std::optional(std::move(*machine)) : std::nullopt;
 }

@@ -2,8 +2,8 @@
 #pragma once
 // Translates a phase of a program, statement by statement, to Halide's IR. Each file has one
 // subject: phase_statements.cpp loops and branches, phase_dots.cpp dot products of the processor,
-// phase_memory.cpp buffers and their elements, phase_expressions.cpp values. Private to
-// codegen/halide. Not thread-safe.
+// phase_tiles.cpp tiles of its cores, phase_memory.cpp buffers and their elements,
+// phase_expressions.cpp values. Private to codegen/halide. Not thread-safe.
 //
 //   Loop Serial, Unrolled, Vector    For Serial; Unrolled, then unroll_loops; Vectorized
 //   Allocate                         Allocate on the stack, in registers once unrolled
@@ -12,6 +12,7 @@
 //   phase                            LoweredFunc(buffers, scratch, task), pointers bound at its top
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "codegen/halide/fallbacks.h"
 #include "codegen/halide/phase_scope.h"
 #include "codegen/halide/target.h"
+#include "schedules/core_tiles.h"
 #include "schedules/dot_products.h"
 
 namespace tw::codegen::halide {
@@ -70,6 +72,27 @@ class PhaseTranslator {
   HExpr neighbours(const DotProduct& dot, const std::string& buffer,
                    const std::vector<Expr>& indices, int count);
 
+  // ---- tiles of a core (phase_tiles.cpp) ----------------------------------------------------
+  /// The tile registers of the sums of a buffer, one after the other, as names of allocations.
+  struct TileSums {
+    int elements;  ///< of a tile in memory
+    std::vector<std::string> registers;
+  };
+  /// The buffer in which `next` sums by tiles, if `stmt` sets it to 0 before; else nullptr.
+  const std::string* zeroed_sums(const Stmt& stmt, const Stmt& next) const;
+  /// A statement in which only tiles are computed. Their sums are in registers while it runs. They
+  /// begin as they are in memory, or with 0, and go back to memory at the end.
+  HStmt translate_tiles(const Stmt& stmt, const std::string& buffer, bool begins_with_zero);
+  /// A tile of translate_tiles().
+  HStmt translate_tile(const Loop& loop);
+  bool has_tiles(const Loop& loop) const;
+  /// The copies of an unrolled loop with tiles in it: which register a tile is in must be known
+  /// before Halide unrolls.
+  HStmt translate_copies(const Loop& loop);
+  /// A factor of a tile: `rows` of groups of terms, so many elements apart.
+  HExpr tile_of(const dsl::Read& factor, const schedules::CoreNest& nest, int64_t rows,
+                int64_t row_groups, int64_t stride);
+
   // ---- memory (phase_memory.cpp) ------------------------------------------------------------
   HStmt translate_allocate(const Allocate& allocate);
   HStmt translate_assign(const Assign& assign);
@@ -111,6 +134,7 @@ class PhaseTranslator {
   const Fallbacks fallbacks_;
   PhaseScope scope_;
   std::vector<Body> bodies_;
+  std::optional<TileSums> tile_sums_;  ///< within translate_tiles()
   HExpr mask_;   ///< conjunction of the masked branches around; undefined: none
   HExpr guard_;  ///< mask_ and the select conditions around; undefined: none
 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The configuration of a reduction by a register tile on a CPU (cpu_tile.cpp), which the choice of
-// layouts reads too (cpu_tile_layouts.cpp). Plain values; thread-safe.
+// The configuration of a reduction by a register tile on a CPU, whose registers are vectors
+// (cpu_tile.cpp) or tiles of the core (cpu_core_tile.cpp); its layouts (cpu_tile_layouts.cpp) and
+// its steps (cpu_tile_steps.cpp). Plain values and free functions; thread-safe.
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "schedules/construction.h"
+#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 
@@ -29,11 +32,20 @@ struct CpuTile {
   /// Neighbours along the main reduction that each lane multiplies and sums at once
   /// (dot_products.h); 1: no dot products.
   int64_t dot = 1;
+  /// The tile of the core (core_tiles.h) that is one register of the tile; null: a vector is.
+  const TensorTile* core = nullptr;
+  int64_t row = 0;        ///< tiles of a core: the plan's tile axis that its rows lie along
+  int64_t rows = 1;       ///< of a core's tile
+  int64_t row_tiles = 1;  ///< tiles of a core, along its rows
+  int64_t groups = 1;     ///< of a core's tile, along the main reduction
   // Derived from these:
   const VectorAxis* axis = nullptr;
   int64_t lanes = 1;         ///< elements of a vector register
   int64_t accumulators = 1;  ///< vector registers that hold the tile
   int64_t unrolled = 1;      ///< multiply-accumulates of an accumulator in the unrolled body
+
+  /// Neighbours along the main reduction that one instruction sums.
+  int64_t depth() const { return dot * groups; }
 };
 
 /// The layouts that a tile begins with: arguments and results follow its loops. The vector axis
@@ -42,5 +54,18 @@ struct CpuTile {
 /// one (not `is_root`) chooses those of prepared operands, and of inputs that it alone reads.
 void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width,
                     bool is_root);
+
+/// Appends the steps of the configuration. A stage that is computed inside of another one (not
+/// `is_root`) has no tasks of its own.
+void append_tile_steps(Construction& c, const StagePlan& plan, const CpuTile& config, bool is_root);
+
+/// The constant larger than L2 that the stage reads along the vector axis, each element for several
+/// results, and whose layout follows the tile; empty if there is none.
+std::string streamed_weights(const ComputePlan& plan, const dsl::Stage& stage,
+                             const std::string& vector_axis);
+/// True if the tensor of the read is larger than L2.
+bool exceeds_l2(const ComputePlan& plan, const dsl::Read& read);
+/// True if an index of the read is the axis itself.
+bool is_along(const dsl::Read& read, const std::string& axis);
 
 }  // namespace tw::schedules

@@ -219,10 +219,13 @@ TEST(Machine, TextParsesBack) {
 TEST(Machine, RatesOfDotProductsMayBeAbsentFromText) {
   Machine machine = named("Sapphire Rapids", avx512);
   EXPECT_LT(machine.core.bf16_dots_per_cycle, machine.core.fma_per_cycle);
+  EXPECT_GT(machine.core.byte_tile_dots_per_cycle, machine.core.fma_per_cycle);
   std::string text = to_string(machine);
   const size_t from = text.find("core.byte_dots"), to = text.find("core.loads");
   text.erase(from, to - from);
   machine.core.bf16_dots_per_cycle = machine.core.fma_per_cycle;
+  machine.core.byte_tile_dots_per_cycle = machine.core.fma_per_cycle;
+  machine.core.bf16_tile_dots_per_cycle = machine.core.fma_per_cycle;
   EXPECT_EQ(parse_machine(text).value(), machine);
 }
 

@@ -70,21 +70,6 @@ Program dot_products(
                  tile({assign("c", {row, column}, dsl::read("acc", own, wide))})})});
 }
 
-/// The least and the largest values of integers.
-Storage extreme_inputs(const Program& program) {
-  Storage inputs;
-  for (const schedules::Argument& argument : program.arguments) {
-    if (argument.is_output) continue;
-    const DType type = argument.buffer.type;
-    std::vector<std::byte>& bytes = inputs[argument.buffer.name];
-    bytes.resize(static_cast<size_t>(argument.buffer.bytes()));
-    const IntegerLimits limits = integer_limits(type);
-    for (int64_t i = 0; i < argument.buffer.elements(); ++i)
-      store_int(type, bytes.data(), i, i % 3 == 1 ? limits.largest : limits.least);
-  }
-  return inputs;
-}
-
 TEST(Agreement, DotProducts) {
   for (const DType a : {Int8, UInt8, Int16, UInt16, Int32})
     for (const DType b : {Int8, UInt8, Int16})

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <numeric>
 
+#include "base/isa.h"
+#include "base/text.h"
 #include "codegen/command.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
@@ -152,6 +154,26 @@ TEST_F(Export, TheObjectExportsItsFunctionsAndNeedsNoOtherLibraryThanC) {
   ASSERT_TRUE(loaded);
   for (size_t at = 0; (at = loaded->find("NEEDED", at)) != std::string::npos; ++at)
     EXPECT_EQ(loaded->substr(at, 30), "NEEDED               libc.so.6");
+}
+
+TEST_F(Export, KernelsForTilesOfACoreRunWhereTheirRegistersAre) {
+  const auto workload = dsl::parse_workload("matmul m=5 n=7 k=3 f32 fast");
+  const Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  const auto schedule = schedules::default_schedule(*workload, target);
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  ExportOptions options;
+  options.name = "product";
+  const auto exported = export_kernel(workload->key(), schedule->to_string(), target, options);
+  ASSERT_TRUE(exported) << exported.error().message;
+  const Status written = write_exported(path("libproduct.so"), *exported);
+  ASSERT_TRUE(written) << written.error().message;
+  auto* product = symbol<int32_t(float*, float*, float*)>("libproduct.so", "product");
+  ASSERT_NE(product, nullptr);
+  std::vector<float> a(15, 1), b(21, 1), c(35, 0);
+  constexpr int32_t lacks_features = 5;
+  const bool runs = host_target().has("amx_tile") && request_tile_registers();
+  EXPECT_EQ(product(a.data(), b.data(), c.data()), runs ? 0 : lacks_features);
+  EXPECT_EQ(c[0], runs ? 3 : 0);
 }
 
 TEST_F(Export, ArraysInOtherLayoutsArePackedInTheCallersMemory) {

@@ -368,7 +368,7 @@ TEST(Nvrtc, CompilesReductionsOfWarps) {
 std::vector<schedules::TensorTile> tiles_of_warps() {
   std::vector<schedules::TensorTile> tiles;
   std::ranges::copy_if(schedules::tensor_tiles(), std::back_inserter(tiles),
-                       [](const auto& tile) { return !tile.is_of_warpgroup; });
+                       [](const auto& tile) { return tile.is_of_warp(); });
   return tiles;
 }
 

@@ -184,6 +184,20 @@ std::vector<Target> runnable_targets() {
   return targets;
 }
 
+Storage extreme_inputs(const Program& program) {
+  Storage inputs;
+  for (const schedules::Argument& argument : program.arguments) {
+    if (argument.is_output) continue;
+    const DType type = argument.buffer.type;
+    std::vector<std::byte>& bytes = inputs[argument.buffer.name];
+    bytes.resize(static_cast<size_t>(argument.buffer.bytes()));
+    const IntegerLimits limits = integer_limits(type);
+    for (int64_t i = 0; i < argument.buffer.elements(); ++i)
+      store_int(type, bytes.data(), i, i % 3 == 1 ? limits.largest : limits.least);
+  }
+  return inputs;
+}
+
 Result<Storage> run_object(const Program& program, const Storage& given, const Target& target) {
   TW_TRY(const Storage inputs,
          with_prepared(program, given, [&](const Program& preparation, const Storage& constants) {

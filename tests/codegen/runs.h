@@ -22,6 +22,8 @@ using schedules::Storage;
 Storage integer_inputs(const Program& program, uint64_t seed);
 /// Reals in [-2, 2); whole numbers for integer types.
 Storage real_inputs(const Program& program, uint64_t seed);
+/// The least and the largest values of integers.
+Storage extreme_inputs(const Program& program);
 
 Result<Storage> run_c(const Program& program, const Storage& inputs);
 Result<Storage> run_object(const Program& program, const Storage& inputs,

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/isa.h"
+#include "base/text.h"
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
 #include "tests/cost_model/programs.h"
@@ -627,6 +629,39 @@ KernelFacts facts_of_text(const std::string& compute, const std::string& steps,
   const auto schedule =
       schedules::read_schedule(dsl::parse_compute(compute).value(), "tw1\n" + steps, "test");
   return facts_of(schedule.value().program().value(), target);
+}
+
+// Two tiles share the factor of the columns. Sums begin as zeros in their registers, and are stored
+// once.
+TEST(Facts, TilesOfACoreAreInstructions) {
+  const std::string compute =
+      "input a: u8[32, 128]; weight b: i8[128, 48]; "
+      "c: i32[m=32, n=48] = sum(k=128) i32(a[m, k]) * i32(b[k, n])";
+  const std::string steps =
+      "set_layout b BA16b4a\nsplit c n 16\nsplit c m 16\nsplit c k 4\nsplit c k.0 16\n"
+      "reorder c n.0 k.0.0 m.0 m.1 n.1 k.0.1 k.1\ncache_write c n.0 local\n"
+      "tensorize c m.1 amx_m16n16k64_i8\nunroll c m.0\n";
+  Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  Core& core = target.machine.core;
+  core.fma_per_cycle = 2;
+  core.fma_latency_cycles = 4;
+  core.byte_tile_dots_per_cycle = 16;
+  const KernelFacts facts = facts_of_text(compute, steps, target);
+  const double tiles = 3 * 2 * 2, rows = 3 * 32;
+  EXPECT_DOUBLE_EQ(facts.flops, 2 * 32 * 48 * 128);
+  EXPECT_DOUBLE_EQ(facts.useful_flops, facts.flops);
+  EXPECT_DOUBLE_EQ(facts.instructions.fma, tiles);
+  EXPECT_DOUBLE_EQ(facts.instructions.slow_dots, tiles * (16 * 2 - 1)) << "16 cycles each";
+  EXPECT_DOUBLE_EQ(facts.instructions.vector_loads, tiles * 16 + tiles / 2 * 16 + rows);
+  EXPECT_DOUBLE_EQ(facts.instructions.stores, 2 * rows);
+  ASSERT_EQ(facts.phases[0].blocks.size(), 2u) << "no block sets the sums to 0";
+  const BlockFacts& block = facts.phases[0].blocks[0];
+  EXPECT_EQ(block.statements, 2);
+  EXPECT_EQ(block.accumulators, 2);
+  EXPECT_EQ(block.chain, 52.0 / 4);
+  EXPECT_TRUE(block.loop_reduces);
+  const KernelFacts loops = facts_of_text(compute, steps, parse_target("x86-64-v4").value());
+  EXPECT_DOUBLE_EQ(loops.instructions.fma, 32 * 48 * 128) << "one by one";
 }
 
 // Rows share a vector of digits, and two digits share a load.

@@ -87,13 +87,18 @@ Schedule warpgroup(const TensorTile& tile, const Group& g = {}) {
 const TensorTile& tf32() { return *find_tensor_tile("mma_m16n8k8_3xtf32"); }
 
 TEST(TensorTiles, AreFoundByTheirNames) {
-  EXPECT_EQ(tensor_tiles().size(), 9u);
+  EXPECT_EQ(tensor_tiles().size(), 11u);
   for (const TensorTile& tile : tensor_tiles()) {
     EXPECT_EQ(find_tensor_tile(tile.name), &tile);
     if (tile.is_of_warpgroup) {
       EXPECT_NE(tile.name.find(fmt::format("m{}k{}_", warpgroup_rows, tile.depth)),
                 std::string_view::npos);
       EXPECT_EQ(tile.depth * size_bytes(tile.operand), 32);
+      continue;
+    }
+    if (tile.is_of_core()) {
+      EXPECT_NE(tile.name.find(fmt::format("m16n16k{}_", tile.depth)), std::string_view::npos);
+      EXPECT_EQ(tile.depth * size_bytes(tile.operand), 64);
       continue;
     }
     EXPECT_NE(tile.name.find(fmt::format("m{}n{}k{}_", tile_rows, tile_columns, tile.depth)),
@@ -106,6 +111,7 @@ TEST(TensorTiles, AreFoundByTheirNames) {
 
 TEST(TensorTiles, ComputeWhatTheirLoopsMean) {
   for (const TensorTile& tile : tensor_tiles()) {
+    if (tile.is_of_core()) continue;
     const Schedule schedule = tile.is_of_warpgroup ? warpgroup(tile) : tiled(tile);
     const auto program = schedule.program();
     ASSERT_TRUE(program) << program.error().message;
@@ -150,7 +156,8 @@ TEST(TensorTiles, StepsSayWhatDoesNotFit) {
   EXPECT_EQ(with(2, 2, 8, "m.1", "mma_m16n8k8"),
             "[tensorize] there is no tile 'mma_m16n8k8': they are mma_m16n8k8_tf32, "
             "mma_m16n8k8_3xtf32, mma_m16n8k16_f16, mma_m16n8k16_bf16, mma_m16n8k32_s8, "
-            "wgmma_m64k8_tf32, wgmma_m64k16_f16, wgmma_m64k16_bf16, wgmma_m64k32_s8");
+            "wgmma_m64k8_tf32, wgmma_m64k16_f16, wgmma_m64k16_bf16, wgmma_m64k32_s8, "
+            "amx_m16n16k64_i8, amx_m16n16k32_bf16");
   EXPECT_EQ(with(2, 2, 8, "n.1", "mma_m16n8k8_tf32"),
             "[tensorize] 'n.1' is to be the third loop from within");
   EXPECT_EQ(with(4, 2, 8, "m.1", "mma_m16n8k8_tf32"),
@@ -314,8 +321,8 @@ TEST(Warpgroups, AreOfOneArchitecture) {
   EXPECT_EQ(on("sm_80"), "[tensorize] wgmma_m64k16_bf16 is of sm_90a alone, the target is sm_80");
   EXPECT_EQ(on("sm_120"), "[tensorize] wgmma_m64k16_bf16 is of sm_90a alone, the target is sm_120");
   for (const TensorTile& tile : tensor_tiles()) {
-    EXPECT_EQ(has_tile(tile, 90, false), !tile.is_of_warpgroup);
-    EXPECT_EQ(has_tile(tile, 100, true), !tile.is_of_warpgroup);
+    EXPECT_EQ(has_tile(tile, 90, false), tile.is_of_warp());
+    EXPECT_EQ(has_tile(tile, 100, true), tile.is_of_warp());
     EXPECT_FALSE(has_tile(tile, 75, false));
   }
 }

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/isa.h"
+#include "base/text.h"
 #include "db/store.h"
 
 namespace tw::tools {
@@ -57,17 +59,25 @@ TEST_F(MachineFindings, ACalibrationThatNothingKeepsIsNotBegun) {
   EXPECT_THAT(calibration_of(nullptr, calibrated).text, HasSubstr("no database"));
 }
 
+std::string text_of(const Target& target, const std::string& name) {
+  const std::vector<Finding> all = machine_findings(target, nullptr, {});
+  return std::ranges::find(all, name, &Finding::name)->text;
+}
+
 TEST_F(MachineFindings, DotProductsHaveTheirRates) {
-  const auto text_of = [](const Target& target) {
-    const std::vector<Finding> all = machine_findings(target, nullptr, {});
-    return std::find_if(all.begin(), all.end(),
-                        [](const Finding& finding) { return finding.name == "dot products"; })
-        ->text;
-  };
   Target target = parse_target("x86-64-v3").value();
   target.machine.core.word_dots_per_cycle = 1.5;
-  EXPECT_EQ(text_of(target), "per cycle 1.5 vpmaddubsw, 1.5 vpmaddwd");
-  EXPECT_EQ(text_of(parse_target("arm-64-linux").value()), "none");
+  EXPECT_EQ(text_of(target, "dot products"), "per cycle 1.5 vpmaddubsw, 1.5 vpmaddwd");
+  EXPECT_EQ(text_of(parse_target("arm-64-linux").value(), "dot products"), "none");
+}
+
+TEST_F(MachineFindings, TilesHaveTheirRates) {
+  Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  target.machine.core.byte_tile_dots_per_cycle = 16;
+  target.machine.core.bf16_tile_dots_per_cycle = 12;
+  EXPECT_EQ(text_of(target, "tiles"),
+            "dot products per cycle 16 of amx_m16n16k64_i8, 12 of amx_m16n16k32_bf16");
+  EXPECT_EQ(text_of(parse_target("x86-64-v4").value(), "tiles"), "none");
 }
 
 TEST(RoundTripFinding, ABusyMachineIsNoFailure) {

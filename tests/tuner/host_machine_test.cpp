@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "base/isa.h"
+#include "base/text.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/workers/device.h"
 
@@ -69,6 +71,22 @@ TEST_F(HostMachineTest, AnUnknownOneIsMeasuredOnceAndThenKnown) {
   ASSERT_EQ(stored.size(), 1u);
   EXPECT_EQ(stored[0].program_version, "1.2.3");
   EXPECT_EQ(stored[0].created_ms, test_measurer.now_ms);
+}
+
+TEST_F(HostMachineTest, ACalibrationWithoutTilesIsNotOfAProcessorThatHasThem) {
+  Target target = *parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-"));
+  const auto known_after = [&](std::string text) {
+    db::Calibration calibration;
+    calibration.target = target.to_string();
+    calibration.device = device_text(target);
+    calibration.machine = std::move(text);
+    EXPECT_TRUE(store_.add_calibration(std::move(calibration)));
+    return known_machine(store_, target).has_value();
+  };
+  const std::string text = to_string(measured_machine());
+  const size_t from = text.find("core.byte_tile_dots"), to = text.find("core.loads");
+  EXPECT_FALSE(known_after(std::string(text).erase(from, to - from)));
+  EXPECT_TRUE(known_after(text));
 }
 
 TEST_F(HostMachineTest, TheDeviceIsWhatTheSystemReportsNotWhatWasMeasured) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "runtime/thread_pool.h"
 #include "tuner/measure/loops.h"
@@ -135,9 +136,12 @@ Status measure_core(Calibrator& calibrator, Core& core) {
   TW_TRY(core.fma_per_cycle, per_cycle(Probe::MultiplyAdd));
   TW_TRY(const double latency, calibrator.cycles(Probe::DependentMultiplyAdd));
   core.fma_latency_cycles = settled(latency);
-  for (const auto& [probe, rate] : {std::pair(Probe::ByteDot, &Core::byte_dots_per_cycle),
-                                    std::pair(Probe::WordDot, &Core::word_dots_per_cycle),
-                                    std::pair(Probe::Bf16Dot, &Core::bf16_dots_per_cycle)}) {
+  for (const auto& [probe, rate] :
+       {std::pair(Probe::ByteDot, &Core::byte_dots_per_cycle),
+        std::pair(Probe::WordDot, &Core::word_dots_per_cycle),
+        std::pair(Probe::Bf16Dot, &Core::bf16_dots_per_cycle),
+        std::pair(Probe::ByteTileDot, &Core::byte_tile_dots_per_cycle),
+        std::pair(Probe::Bf16TileDot, &Core::bf16_tile_dots_per_cycle)}) {
     core.*rate = core.fma_per_cycle;
     if (calibrator.has(probe)) {
       TW_TRY(core.*rate, per_cycle(probe));
@@ -279,6 +283,10 @@ class ProcessorBench final : public Bench {
         return loops_.word_dots != nullptr;
       case Probe::Bf16Dot:
         return loops_.bf16_dots != nullptr;
+      case Probe::ByteTileDot:
+        return loops_.byte_tiles && request_tile_registers();
+      case Probe::Bf16TileDot:
+        return loops_.bf16_tiles && request_tile_registers();
       default:
         return true;
     }
@@ -350,6 +358,10 @@ class ProcessorBench final : public Bench {
         return {loops_.word_dots, loops_.dots};
       case Probe::Bf16Dot:
         return {loops_.bf16_dots, loops_.dots};
+      case Probe::ByteTileDot:
+        return {loops_.byte_tiles, loops_.tile_dots};
+      case Probe::Bf16TileDot:
+        return {loops_.bf16_tiles, loops_.tile_dots};
       case Probe::Load:
         return {[this] { loops_.load(window_); }, loops_.window_accesses};
       case Probe::Store:

@@ -32,6 +32,8 @@ enum class Probe {
   ByteDot,               ///< independent dot products of integers of 8 bits
   WordDot,               ///< the same of integers of 16 bits
   Bf16Dot,               ///< the same of bf16
+  ByteTileDot,           ///< dot products of integers of 8 bits, as parts of tiles of the core
+  Bf16TileDot,           ///< the same of bf16
   Load,                  ///< from L1
   Store,                 ///< to L1
   Instruction,           ///< a mix of several kinds
@@ -41,8 +43,9 @@ enum class Probe {
 class Bench {
  public:
   virtual ~Bench() = default;
-  /// True if the processor has instructions for the operation. It has those of all operations but
-  /// dot products.
+  /// True if the processor has instructions for the operation, and the system allows them: it is
+  /// asked for tile registers. There are instructions for all operations but dot products and
+  /// tiles.
   virtual bool has(Probe probe) const = 0;
   /// Time of one operation in ns, measured over some 10 us. Requires: it has(probe).
   virtual double operation_ns(Probe probe) = 0;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int iterations = 1024;
 constexpr int dot_chains = 12;
+constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
 
 /// Independent chains hide the latency: 4 cycles times 2 ports need 8; more than the registers
 /// spill. The multiplier keeps the values near 1, away from denormals and infinity.
@@ -115,6 +116,28 @@ TW_DOT_LOOP(word_dots_512, TW_AVX512_WITH("avx512bw"), __m512i, __m512i, TW_WORD
 TW_DOT_LOOP(bf16_dots_512, TW_AVX512_WITH("avx512bf16"), __m512, __m512bh, TW_BF16_512)
 TW_DOT_LOOP(word_dots_256, TW_AVX2, __m256i, __m256i, TW_WORDS_256)
 TW_DOT_LOOP(word_dots_128, , __m128i, __m128i, TW_WORDS_128)
+
+/// The configuration of eight tile registers of 16 rows of 64 bytes.
+struct alignas(64) FullTiles {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr FullTiles full_tiles;
+
+/// Six sums hide the latency of 52 cycles. Registers are 0 when they have been configured.
+#define TW_TILE_LOOP(name, instruction)                                                          \
+  void name() {                                                                                  \
+    __asm__ volatile("ldtilecfg %0" : : "m"(full_tiles));                                        \
+    for (int i = 0; i < tile_iterations; ++i)                                                    \
+      __asm__ volatile(instruction                                                               \
+                       " %tmm7, %tmm6, %tmm0\n" instruction " %tmm7, %tmm6, %tmm1\n" instruction \
+                       " %tmm7, %tmm6, %tmm2\n" instruction " %tmm7, %tmm6, %tmm3\n" instruction \
+                       " %tmm7, %tmm6, %tmm4\n" instruction " %tmm7, %tmm6, %tmm5");             \
+    __asm__ volatile("tilerelease");                                                             \
+  }
+TW_TILE_LOOP(byte_tiles, "tdpbusd")
+TW_TILE_LOOP(bf16_tiles, "tdpbf16ps")
 #endif
 TW_LOOPS(baseline, , 16, 12)
 TW_READ_LOOP(read_baseline, , 16)
@@ -160,12 +183,15 @@ Loops plain_loops([[maybe_unused]] const Target& target) {
 Loops loops_for(const Target& target) {
   Loops loops = plain_loops(target);
   loops.dots = static_cast<double>(iterations) * dot_chains;
+  loops.tile_dots = static_cast<double>(tile_iterations) * tile_chains * dots_of_tile;
 #if defined(__x86_64__)
   if (loops.isa == "baseline") loops.word_dots = word_dots_128;
   if (loops.isa == "avx2") loops.word_dots = word_dots_256;
   if (loops.isa == "avx512" && target.has("avx512bw")) loops.word_dots = word_dots_512;
   if (loops.isa == "avx512" && target.has("avx512_vnni")) loops.byte_dots = byte_dots_512;
   if (loops.isa == "avx512" && target.has("avx512_bf16")) loops.bf16_dots = bf16_dots_512;
+  if (target.has("amx_tile") && target.has("amx_int8")) loops.byte_tiles = byte_tiles;
+  if (target.has("amx_tile") && target.has("amx_bf16")) loops.bf16_tiles = bf16_tiles;
 #endif
   return loops;
 }

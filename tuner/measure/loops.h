@@ -43,6 +43,11 @@ struct Loops {
   void (*word_dots)() = nullptr;
   void (*bf16_dots)() = nullptr;
   double dots = 0;  ///< of each of the three
+  /// Products of full tiles of the core by independent sums, by their factors. Null where the
+  /// target has none. Requires: the process may use the registers (base/isa.h).
+  void (*byte_tiles)() = nullptr;
+  void (*bf16_tiles)() = nullptr;
+  double tile_dots = 0;  ///< dot products of vectors of 64 bytes in each of the two
 };
 
 /// The versions with the widest vectors of the target. Calling them requires a processor that has

@@ -51,6 +51,8 @@ class SimulatedBench final : public Bench {
                                             {Probe::ByteDot, 1 / core.byte_dots_per_cycle},
                                             {Probe::WordDot, 1 / core.word_dots_per_cycle},
                                             {Probe::Bf16Dot, 1 / core.bf16_dots_per_cycle},
+                                            {Probe::ByteTileDot, 1 / core.byte_tile_dots_per_cycle},
+                                            {Probe::Bf16TileDot, 1 / core.bf16_tile_dots_per_cycle},
                                             {Probe::Load, 1 / core.loads_per_cycle},
                                             {Probe::Store, 1 / core.stores_per_cycle},
                                             {Probe::Instruction, 1 / core.instructions_per_cycle}};
@@ -101,6 +103,8 @@ tw::Machine strange_machine() {
   machine.core.byte_dots_per_cycle = 1.5;
   machine.core.word_dots_per_cycle = 2;
   machine.core.bf16_dots_per_cycle = 0.25;
+  machine.core.byte_tile_dots_per_cycle = 16;
+  machine.core.bf16_tile_dots_per_cycle = 12;
   machine.core.loads_per_cycle = 3;
   machine.core.stores_per_cycle = 0.5;
   machine.core.instructions_per_cycle = 8;
@@ -144,13 +148,17 @@ TEST(Calibration, FindsEveryNumberOfAProcessor) {
 }
 
 TEST(Calibration, ADotProductThatIsMissingHasTheRateOfMultiplyAdds) {
-  tw::Machine strange = strange_machine();
-  SimulatedBench bench(strange);
-  bench.missing_ = Probe::Bf16Dot;
-  const auto machine = calibrated(bench, as_reported(strange));
-  ASSERT_TRUE(machine) << machine.error().message;
-  strange.core.bf16_dots_per_cycle = strange.core.fma_per_cycle;
-  EXPECT_EQ(to_string(*machine), to_string(expected_of(strange)));
+  for (const auto& [probe, rate] :
+       {std::pair(Probe::Bf16Dot, &Core::bf16_dots_per_cycle),
+        std::pair(Probe::ByteTileDot, &Core::byte_tile_dots_per_cycle)}) {
+    tw::Machine strange = strange_machine();
+    SimulatedBench bench(strange);
+    bench.missing_ = probe;
+    const auto machine = calibrated(bench, as_reported(strange));
+    ASSERT_TRUE(machine) << machine.error().message;
+    strange.core.*rate = strange.core.fma_per_cycle;
+    EXPECT_EQ(to_string(*machine), to_string(expected_of(strange)));
+  }
 }
 
 TEST(Calibration, AClockThatMovesChangesNothingButTheClock) {
