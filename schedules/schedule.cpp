@@ -194,7 +194,7 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
 std::string algorithm_text(const std::vector<Step>& steps) { return text_of<Winograd>(steps); }
 
 std::string rewriting_text(const std::vector<Step>& steps) {
-  return text_of<Winograd, PackFactors>(steps);
+  return text_of<Winograd, PackFactors, PadFactors>(steps);
 }
 
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source) {
@@ -215,15 +215,16 @@ std::string rewriting_text(std::string_view schedule) {
 
 std::string algorithm_name(std::string_view schedule) {
   std::vector<std::string> tiles;
-  bool is_packed = false;
+  bool is_packed = false, is_padded = false;
   if (const auto steps = read_steps(schedule, "schedule"))
     for (const Step& step : *steps) {
       if (const auto* winograd = std::get_if<Winograd>(&step))
         tiles.push_back(std::to_string(winograd->tile));
       is_packed = is_packed || std::holds_alternative<PackFactors>(step);
+      is_padded = is_padded || std::holds_alternative<PadFactors>(step);
     }
   if (!tiles.empty()) return "winograd " + join(tiles, " x ");
-  return is_packed ? "packed" : "direct";
+  return is_packed ? "packed" : is_padded ? "padded" : "direct";
 }
 
 }  // namespace tw::schedules

@@ -114,6 +114,9 @@ class Schedule {
                         std::string type = {}) const {
     return then(PackFactors{std::move(stage), std::move(axis), multiple, std::move(type)});
   }
+  Schedule pad_factors(std::string stage, std::string axis) const {
+    return then(PadFactors{std::move(stage), std::move(axis)});
+  }
   Schedule prefetch(std::string stage, std::string tensor, std::string loop, std::string at) const {
     return then(Prefetch{std::move(stage), std::move(tensor), std::move(loop), std::move(at)});
   }

@@ -341,6 +341,17 @@ struct PackFactors {
                       optional("type", &PackFactors::type));
   }
 };
+/// Copies each factor of a sum of products that is 0 outside of a tensor: as `stage.tensor` with
+/// these zeros around the elements and the dimension of a reduction axis last, so that products
+/// need no condition (TVM: a stage `pad`). The factor must be an element of the tensor, and the
+/// condition no more than that its indices are within it. Must precede any other step on the stage.
+struct PadFactors {
+  static constexpr std::string_view name = "pad_factors";
+  std::string stage, axis;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &PadFactors::stage), field("axis", &PadFactors::axis));
+  }
+};
 /// Requests the cache lines of `tensor` that the next iteration of `loop` reads, while this one
 /// runs: each iteration of `at`, a loop inside of it, requests an equal share of them (Halide:
 /// prefetch, which requests all of them at once). One iteration of `loop` must read a contiguous
@@ -397,6 +408,7 @@ struct SetLayout {
   X(Rfactor, rfactor)            \
   X(Winograd, winograd)          \
   X(PackFactors, pack_factors)   \
+  X(PadFactors, pad_factors)     \
   X(Prefetch, prefetch)          \
   X(Prepare, prepare)            \
   X(SetLayout, set_layout)

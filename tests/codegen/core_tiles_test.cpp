@@ -182,6 +182,13 @@ TEST(CoreTiles, OfSearchSpacesAgree) {
       "input a: i8[2, 8, 9, 32]; weight w: i8[48, 32, 3, 3]; "
       "c: i32[b=2, y=6, x=7, k=48] = sum(e=32, r=3, s=3) "
       "i32(a[b, y + r, x + s, e]) * i32(w[k, e, r, s])",
+      "input a: u8[32, 6, 7]; weight w: i8[32, 32, 3, 3]; c: i32[k=32, y=6, x=7] = "
+      "sum(e=32, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && "
+      "x + s - 1 < 7, a[e, y + r - 1, x + s - 1], 0u8)) * i32(w[k, e, r, s])",
+      // Rows lie along the images, of which each tap of the window takes whole tiles or none.
+      "input a: i8[6, 5, 4, 16]; weight w: i8[16, 16, 3, 3]; c: i32[b=6, y=5, x=4, k=16] = "
+      "sum(e=16, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 5 && 0 <= x + s - 1 && "
+      "x + s - 1 < 4, a[b, y + r - 1, x + s - 1, e], 0i8)) * i32(w[k, e, r, s])",
       "input a: bf16[2, 10, 64]; input b: bf16[2, 12, 64]; "
       "c: f32[h=2, m=10, n=12] = sum(k=64) f32(a[h, m, k]) * f32(b[h, n, k])"};
   int tiles = 0;

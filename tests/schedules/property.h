@@ -107,12 +107,13 @@ inline void expect_substance(const Tally& tally) {
   // Tensor tiles, swizzles, bulk copies, persistent blocks, sliding windows, prepared stages and
   // Winograd's algorithm ask for more than steps at random make: they are in
   // random_tensor_product.h, random_bulk_product.h, store_at_test.cpp, random_constants.h and
-  // winograd_test.cpp. Packed factors are in pack_factors_test.cpp.
+  // winograd_test.cpp. Packed factors are in pack_factors_test.cpp, padded ones in
+  // pad_factors_test.cpp.
   EXPECT_GE(tally.legal * 2, tally.steps) << tally.legal << " of " << tally.steps;
   EXPECT_LE(tally.unproved * 200, tally.legal);
   auto kinds = tally.kinds;
   kinds.erase("prepare");  // of a few computes at random
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Step> - 9);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Step> - 10);
   for (const auto& [kind, count] : kinds) EXPECT_GE(count * 100, tally.cases) << kind;
 }
 

@@ -42,6 +42,7 @@ const std::vector<std::string>& lines() {
                                                  "winograd out x 4",
                                                  "pack_factors out c 4",
                                                  "pack_factors out c 4 i16",
+                                                 "pad_factors out c",
                                                  "prefetch out w k.0 c.1",
                                                  "prepare out.u",
                                                  "set_layout w OIHW16i32o"};

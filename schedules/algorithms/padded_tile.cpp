@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies the padded factors of sums with their zeros, for tiles of a core, whose rows are whole: of
+// a padded convolution no other rows are.
+
+#include "schedules/algorithms.h"
+#include "schedules/core_tiles.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::Axis;
+using dsl::Compute;
+using dsl::Stage;
+
+// The least number of products for each element that is copied.
+constexpr double least_padded_products = 8;
+
+/// The schedule with the step on a stage; nullopt where it is illegal, or does not pay.
+std::optional<Schedule> padded(const Schedule& schedule, const Stage& stage, const Target& target) {
+  const TensorTile* tile = core_tile_for(target, stage);
+  if (!tile) return std::nullopt;
+  for (const Axis& axis : stage.reduction) {
+    if (axis.extent % (2 * group_terms(*tile)) != 0) continue;
+    Schedule next = schedule.pad_factors(stage.name, axis.name);
+    if (next.error()) continue;
+    double copied = 0;
+    for (const Stage& made : next.nest().compute.stages)
+      if (!schedule.nest().compute.find_stage(made.name)) copied += dsl::elements_of(made.shape());
+    if (dsl::evaluations_of(stage) >= least_padded_products * copied) return next;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Rewritten> padded_tile(const Compute& compute, const Target& target) {
+  if (!has_core_tiles(target)) return std::nullopt;
+  Schedule schedule(compute);
+  for (const Stage& stage : compute.stages)
+    if (auto next = padded(schedule, stage, target)) schedule = *std::move(next);
+  if (schedule.steps().empty()) return std::nullopt;
+  return Rewritten{.schedule = std::move(schedule), .needs_dots = true};
+}
+
+}  // namespace tw::schedules
