@@ -28,6 +28,7 @@ struct Rewritten {
   /// data and weights that are independent and of mean 0.
   double expected_error = 0;
   bool needs_dots = false;          ///< it pays only where a tile has dot products
+  bool needs_core_tiles = false;    ///< it pays only where there is a tile of a core
   std::string_view algorithm = {};  ///< its name, which apply_algorithms() sets
 };
 

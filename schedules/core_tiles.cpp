@@ -7,7 +7,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <utility>
 
 #include "schedules/affine.h"
 #include "schedules/nest.h"
@@ -101,10 +100,16 @@ class CoreTileChecker {
           fmt::format("'{}' takes the sums of {}, which stay in registers of a task: cache_write",
                       name, nest.tile->name),
           loop);
-    const auto shape = std::pair(nest.rows(), nest.columns());
-    const int64_t tiles = sums.elements() / (shape.first * shape.second);
-    if (tiles * shape.first * shape.second != sums.elements() || tiles > most_core_sums ||
-        shapes_.try_emplace(&sums, shape).first->second != shape)
+    // Each shape of a factor takes a register of its own.
+    const Shape shape = {nest.rows(), nest.columns(), nest.groups()};
+    if (shapes_.try_emplace(&sums, shape).first->second != shape)
+      return illegal_core_tile(
+          fmt::format("the tiles that sum in '{}' have one shape, and these are shorter than "
+                      "others, by the rest of a loop: let the sizes of tiles divide the extents",
+                      name),
+          loop);
+    const int64_t tiles = sums.elements() / (nest.rows() * nest.columns());
+    if (tiles * nest.rows() * nest.columns() != sums.elements() || tiles > most_core_sums)
       return illegal_core_tile(
           fmt::format("'{}' has {} sums, which are not 1 to {} tiles of {} rows and {} columns",
                       name, sums.elements(), most_core_sums, nest.rows(), nest.columns()),
@@ -148,8 +153,9 @@ class CoreTileChecker {
   Bounds bounds_;
   std::map<std::string, const Buffer*> buffers_;  ///< all buffers of the program
   std::vector<std::string> rolled_;               ///< variables of loops around, unrolled ones not
-  std::map<const Buffer*, std::pair<int64_t, int64_t>> shapes_;  ///< of tiles, by their sums
-  std::map<std::string, size_t> loops_around_;  ///< how many of these are around an allocation
+  using Shape = std::array<int64_t, 3>;           ///< rows, columns and groups of a tile
+  std::map<const Buffer*, Shape> shapes_;         ///< of tiles, by their sums
+  std::map<std::string, size_t> loops_around_;    ///< how many of these are around an allocation
 };
 
 }  // namespace
@@ -199,10 +205,10 @@ Result<CoreNest> core_nest(const Loop& loop) {
       is_counted(*loops[3], group_terms(tile)) && extent(*loops[3]) == group_terms(tile);
   if (!is_whole)
     return illegal_core_tile(
-        fmt::format("{} is loops of at most {} rows, {} columns and {} groups, and of {} terms, "
-                    "inside each other",
-                    tile.name, most_core_extent, most_core_extent, most_core_extent,
-                    group_terms(tile)),
+        fmt::format("{} is four loops with nothing else in them, of up to {} rows, columns and "
+                    "groups, and of {} terms: give the sums an accumulator by cache_write, and let "
+                    "the sizes of tiles divide the extents",
+                    tile.name, most_core_extent, group_terms(tile)),
         loop);
   const Block& body = *loops[3]->body;
   const Assign* sum = body.size() == 1 ? body.front().as<Assign>() : nullptr;

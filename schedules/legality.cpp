@@ -219,6 +219,7 @@ bool copies_asynchronously(const Target& target) {
 Limits limits_of(const Target& target) {
   Limits limits;
   if (!target.is_gpu()) return limits;
+  limits.is_gpu = true;
   limits.gpu_architecture = gpu_architecture(target);
   limits.architecture_specific = target.gpu.ends_with('a');
   limits.threads = target.machine.gpu->block_threads;

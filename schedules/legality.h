@@ -16,6 +16,7 @@ struct Limits {
   int64_t shared_bytes = 48 << 10;     ///< memory shared by the threads of a task
   int64_t thread_bytes = 4 << 10;      ///< memory of one thread, in registers or on its stack
   int gpu_architecture = 0;            ///< 80: sm_80; 0: no CUDA GPU, any tensor tile runs as loops
+  bool is_gpu = false;                 ///< of CUDA or OpenCL, where no tile of a core runs
   bool architecture_specific = false;  ///< sm_90a, which has more than sm_90
 };
 

@@ -158,6 +158,15 @@ tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem
                   target.to_string(), stage.name, dsl::print_layouts(problem.layouts)));
 }
 
+/// True if a stage of the plan can be computed by tiles of a core.
+bool offers_core_tiles(const ComputePlan& plan, std::span<const Strategy> strategies) {
+  const auto strategy = std::ranges::find(strategies, "cpu_core_tile", &Strategy::name);
+  return strategy != strategies.end() &&
+         std::ranges::any_of(plan.stages, [&](const StagePlan& stage) {
+           return strategy->match(plan, stage) != nullptr;
+         });
+}
+
 }  // namespace
 
 Status Space::State::add(ComputePlan plan, const Problem& problem,
@@ -256,7 +265,8 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
     Result<ComputePlan> plan = plan_stages(problem, target, stop, &one);
     TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
     // An algorithm that cannot be planned or scheduled is left out: there are the others.
-    if (plan && (!one.needs_dots || has_dot_tiles(*plan)))
+    if (plan && (!one.needs_dots || has_dot_tiles(*plan)) &&
+        (!one.needs_core_tiles || offers_core_tiles(*plan, strategies)))
       (void)state->add(std::move(*plan), problem, strategies);
   }
   return Space(std::move(state));

@@ -135,7 +135,7 @@ class TileChecker {
     if (!loop.tile) return illegal_tile("a loop of a tensor tile stands outside of one", stmt);
     const TensorTile& tile = *loop.tile;
     if (tile.is_of_core())
-      return threads_ || limits_.gpu_architecture > 0
+      return threads_ || limits_.is_gpu
                  ? illegal_tile(fmt::format("{} is computed by one thread of a CPU", tile.name),
                                 stmt)
                  : Status{};

@@ -39,7 +39,7 @@ std::optional<Rewritten> padded_tile(const Compute& compute, const Target& targe
   for (const Stage& stage : compute.stages)
     if (auto next = padded(schedule, stage, target)) schedule = *std::move(next);
   if (schedule.steps().empty()) return std::nullopt;
-  return Rewritten{.schedule = std::move(schedule), .needs_dots = true};
+  return Rewritten{.schedule = std::move(schedule), .needs_core_tiles = true};
 }
 
 }  // namespace tw::schedules

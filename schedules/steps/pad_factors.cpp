@@ -75,6 +75,8 @@ Status apply(Nest& nest, const PadFactors& s) {
   if (!is_fresh(nest, *stage))
     return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   Stage padded = stage->stage;
+  if (std::ranges::find(padded.reduction, s.axis, &Axis::name) == padded.reduction.end())
+    return illegal(s.name, fmt::format("'{}' does not reduce over '{}'", s.stage, s.axis));
   const dsl::Binary* product = padded.body.as<dsl::Binary>();
   if (padded.combine != Combine::Sum || !product || product->op != dsl::BinaryOp::Mul)
     return illegal(s.name, fmt::format("'{}' is no sum of products", s.stage));

@@ -18,13 +18,13 @@ Status check_core_loops(const StageNest& stage, size_t first, const TensorTile& 
     const NestLoop& loop = stage.loops[first + i];
     const bool is_term = i == 3;
     if (loop.reduction == (i >= 2) &&
-        (is_term ? loop.extent == group_terms(tile) : loop.extent <= most_core_extent))
+        (is_term ? loop.extent == group_terms(tile)
+                 : loop.extent >= 2 && loop.extent <= most_core_extent))
       continue;
-    return illegal(s.name,
-                   fmt::format("'{}' is loops of at most {} rows and {} columns, and of at most {} "
-                               "groups of {} terms that reduce, not '{}' of {}",
-                               tile.name, most_core_extent, most_core_extent, most_core_extent,
-                               group_terms(tile), loop.name, loop.extent));
+    return illegal(s.name, fmt::format("'{}' is loops of 2 to {} rows and columns, and of as many "
+                                       "groups of {} terms that reduce, not '{}' of {}",
+                                       tile.name, most_core_extent, group_terms(tile), loop.name,
+                                       loop.extent));
   }
   return {};
 }

@@ -84,6 +84,7 @@ TEST(CoreTiles, AreInstructions) {
   EXPECT_EQ(count_of(code, "tileloadd"), 4u) << "each factor is loaded once a block";
   EXPECT_EQ(count_of(code, "tilestored"), 4u) << "sums stay in their registers";
   EXPECT_THAT(code, Not(HasSubstr("vpdp")));
+  EXPECT_EQ(count_spills(code, Architecture::X86_64), 0);
   EXPECT_THAT(code_of(TiledProduct{.a = "i8"}.program()), HasSubstr("tdpbssd"));
   EXPECT_THAT(code_of(TiledProduct{.b = "u8"}.program()), HasSubstr("tdpbuud"));
   EXPECT_THAT(code_of(TiledProduct{.a = "i8", .b = "u8"}.program()), HasSubstr("tdpbsud"));

@@ -164,8 +164,8 @@ TEST(CoreTiles, HaveOneForm) {
   EXPECT_THAT(with(" m.1 amx", " n.1 amx"),
               HasSubstr("'n.1' is to be the fourth loop from within"));
   EXPECT_THAT(with("split c k.0 16", "split c k.0 32"),
-              HasSubstr("'amx_m16n16k64_i8' is loops of at most 16 rows and 16 columns, and of at "
-                        "most 16 groups of 4 terms that reduce, not 'k.0.1' of 32"));
+              HasSubstr("'amx_m16n16k64_i8' is loops of 2 to 16 rows and columns, and of as many "
+                        "groups of 4 terms that reduce, not 'k.0.1' of 32"));
   EXPECT_THAT(with("m.0 m.1 n.1 k.0.1 k.1", "m.0 m.1 k.0.1 n.1 k.1"),
               HasSubstr("not 'k.0.1' of 16"));
   EXPECT_THAT(with("m16n16k64_i8", "m16n16k32_bf16"), HasSubstr("not 'k.1' of 4"));
@@ -209,6 +209,16 @@ TEST(CoreTiles, HaveNoTails) {
               HasSubstr("the tiles of amx_m16n16k64_i8 are to follow each other in 'c.acc'"));
 }
 
+// 11 groups are one block of 8 and one of 3.
+TEST(CoreTiles, HaveOneShape) {
+  EXPECT_THAT(error_of_tile("input a: u8[16, 44]; weight b: i8[44, 16]; "
+                            "c: i32[m=16, n=16] = sum(k=44) i32(a[m, k]) * i32(b[k, n])",
+                            "tw1\nset_layout b AB4a\nsplit c m 8\nsplit c k 4\nsplit c k.0 8\n"
+                            "reorder c m.0 k.0.0 m.1 n k.0.1 k.1\ncache_write c m.0 local\n"
+                            "tensorize c m.1 amx_m16n16k64_i8\n"),
+              HasSubstr("the tiles that sum in 'c.acc' have one shape"));
+}
+
 TEST(CoreTiles, PointsAreFoundBack) {
   const auto space = Space::derive({.compute = dsl::parse_compute(tiled_product).value()}, amx());
   ASSERT_TRUE(space) << space.error().message;
@@ -229,8 +239,9 @@ TEST(CoreTiles, PointsAreFoundBack) {
 TEST(CoreTiles, AreOfThreadsNowhere) {
   const auto program = program_of(tiled_product, tile_steps);
   ASSERT_TRUE(program) << program.error().message;
-  EXPECT_THAT(check_legal(*program, limits_of(parse_target("cuda:sm_90a").value())).error().message,
-              HasSubstr("amx_m16n16k64_i8 is computed by one thread of a CPU"));
+  for (const char* gpu : {"cuda:sm_90a", "opencl"})
+    EXPECT_THAT(check_legal(*program, limits_of(parse_target(gpu).value())).error().message,
+                HasSubstr("amx_m16n16k64_i8 is computed by one thread of a CPU"));
 }
 
 /// The strategies of a stage that configurations of the space have, in 200 samples; each computes

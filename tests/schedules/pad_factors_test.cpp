@@ -87,6 +87,8 @@ TEST(PadFactors, NeedsAConditionThatIsOfThePadding) {
               HasSubstr("more than that the indices are within it"));
   EXPECT_THAT(refusal_to_pad(row_of("0 <= x + s - 1 && x + s - 1 < 6"), "s"),
               HasSubstr("no element for which 's' is an index"));
+  EXPECT_THAT(refusal_to_pad(row_of("0 <= x + s - 1 && x + s - 1 < 6"), "x"),
+              HasSubstr("'out' does not reduce over 'x'"));
   EXPECT_THAT(refusal_to_pad("input in: i8[8, 6]; weight w: i8[5, 8]; out: i32[k=5, x=6] = "
                              "sum(c=8) i32(in[c, x]) * i32(w[k, c])"),
               HasSubstr("no factor of 'out' is padded"));
