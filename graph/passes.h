@@ -38,8 +38,8 @@ struct PassOptions {
   /// Products of f32 read floats of this type of 16 bits where the target gains by that; nullopt:
   /// they read f32.
   std::optional<DType> precision = std::nullopt;
-  /// Types of which the target has dot products, or tensor tiles: floats of 16 bits, and integers of 8 bits with
-  /// weights of i8. Factors of other types are converted first.
+  /// Types of which the target has dot products, or tensor tiles: floats of 16 bits, and integers
+  /// of 8 bits with weights of i8. Factors of other types are converted first.
   std::set<DType> multiplied = {};
   /// For operators on constants that the interpreter would take long for. Without it, or where it
   /// fails, it is the interpreter that computes them, or they stay operators.

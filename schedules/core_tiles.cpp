@@ -22,6 +22,23 @@ tl::unexpected<Error> illegal_core_tile(const std::string& why, const Loop& loop
 
 int64_t extent(const Loop& loop) { return *dsl::as_int(loop.end); }
 
+/// Loops of which each contains the next one and nothing else, and what the last one contains; null
+/// where that is no single assignment.
+struct PerfectNest {
+  std::vector<const Loop*> loops;
+  const Assign* assign = nullptr;
+};
+PerfectNest perfect_nest(const Loop& outermost) {
+  PerfectNest nest;
+  for (const Loop* loop = &outermost; loop;) {
+    nest.loops.push_back(loop);
+    const Stmt* inner = loop->body->size() == 1 ? &loop->body->front() : nullptr;
+    nest.assign = inner ? inner->as<Assign>() : nullptr;
+    loop = inner ? inner->as<Loop>() : nullptr;
+  }
+  return nest;
+}
+
 /// True if the loop runs from 0 to a literal of at most `most`.
 bool is_counted(const Loop& loop, int64_t most) {
   return loop.kind == LoopKind::Tensor && dsl::is_int(loop.begin, 0) &&
@@ -195,9 +212,7 @@ int64_t CoreNest::groups() const { return extent(*group); }
 
 Result<CoreNest> core_nest(const Loop& loop) {
   const TensorTile& tile = *loop.tile;
-  std::vector<const Loop*> loops = {&loop};
-  while (loops.back()->body->size() == 1 && loops.back()->body->front().as<Loop>())
-    loops.push_back(loops.back()->body->front().as<Loop>());
+  const auto [loops, sum] = perfect_nest(loop);
   const bool is_whole =
       loops.size() == 4 &&
       std::all_of(loops.begin(), loops.end() - 1,
@@ -210,8 +225,6 @@ Result<CoreNest> core_nest(const Loop& loop) {
                     "the sizes of tiles divide the extents",
                     tile.name, most_core_extent, group_terms(tile)),
         loop);
-  const Block& body = *loops[3]->body;
-  const Assign* sum = body.size() == 1 ? body.front().as<Assign>() : nullptr;
   const dsl::Binary* product = sum ? sum->value.as<dsl::Binary>() : nullptr;
   if (!product || sum->combine != Combine::Sum || product->op != dsl::BinaryOp::Mul)
     return illegal_core_tile(
@@ -224,8 +237,8 @@ Result<CoreNest> core_nest(const Loop& loop) {
                     tile.operand == Int8 ? "i8 or u8" : tw::to_string(tile.operand),
                     tw::to_string(tile.accumulator)),
         loop);
-  const auto uses = [&](const std::vector<Expr>& indices, size_t loop) {
-    return dsl::uses_var(indices, loops[loop]->variable);
+  const auto uses = [&nest_loops = loops](const std::vector<Expr>& indices, size_t i) {
+    return dsl::uses_var(indices, nest_loops[i]->variable);
   };
   if (uses(a->indices, 1)) std::swap(a, b);
   if (uses(a->indices, 1) || uses(b->indices, 0) || uses(sum->indices, 2) || uses(sum->indices, 3))
@@ -269,12 +282,7 @@ std::vector<Expr> first_of_tile(const CoreNest& nest, const std::vector<Expr>& i
 const std::string* sums_of_tiles(const Stmt& stmt, const Target& target) {
   const Loop* loop = stmt.as<Loop>();
   if (loop && loop->tile && has_core_tile(*loop->tile, target)) {
-    const Stmt* inner = &stmt;
-    while (const Loop* l = inner->as<Loop>()) {
-      if (l->body->size() != 1) return nullptr;
-      inner = &l->body->front();
-    }
-    const Assign* sum = inner->as<Assign>();
+    const Assign* sum = perfect_nest(*loop).assign;
     return sum ? &sum->buffer : nullptr;
   }
   const If* branch = stmt.as<If>();
@@ -290,14 +298,9 @@ const std::string* sums_of_tiles(const Stmt& stmt, const Target& target) {
 }
 
 bool sets_to_zero(const Stmt& stmt, const Buffer& buffer) {
-  std::vector<const Loop*> loops;
-  const Stmt* inner = &stmt;
-  for (const Loop* loop = inner->as<Loop>(); loop; loop = inner->as<Loop>()) {
-    if (loop->body->size() != 1) return false;
-    loops.push_back(loop);
-    inner = &loop->body->front();
-  }
-  const Assign* assign = inner->as<Assign>();
+  const Loop* outermost = stmt.as<Loop>();
+  if (!outermost) return false;
+  const auto [loops, assign] = perfect_nest(*outermost);
   if (!assign || assign->buffer != buffer.name || assign->combine != Combine::None ||
       assign->guard || !dsl::is_zero_bytes(assign->value) || assign->indices.size() != loops.size())
     return false;

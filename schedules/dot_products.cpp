@@ -169,13 +169,13 @@ Expr unpadded(const Expr& product) {
 
 double dot_speed(const Target& target, const dsl::Compute& compute) {
   double most = 1;
-  for (const dsl::Stage& stage : compute.stages)
+  for (const dsl::Stage& stage : compute.stages) {
     for (const dsl::Axis& terms : stage.reduction)
       for (const StageDot& dot : dots_along(target, stage, terms.name))
         most = std::max(most, dot.instruction->speed(target.machine.core));
-  for (const dsl::Stage& stage : compute.stages)
     if (const TensorTile* tile = core_tile_for(target, stage))
       most = std::max(most, speed_of(*tile, target.machine.core));
+  }
   return most;
 }
 

@@ -97,12 +97,12 @@ struct LoopPipeline {
   friend bool operator==(const LoopPipeline&, const LoopPipeline&) = default;
 };
 
-/// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
-/// All but Serial loops have literal bounds, Thread loops from 0. Nested Tensor loops are a tile
-/// that the threads of a warp compute together (tensor_tiles.h), or one of a core (core_tiles.h). A
-/// Reduce loop stands outside /// of thread loops, and around one combining Assign to one element:
-/// the threads of a warp may share the iterations and combine their partial results in any order.
-/// Nested Bulk loops are a box that one TMA copy moves (tma_copies.h).
+/// Runs body for variable = begin, ..., end - 1; not at all when end <= begin. All but Serial loops
+/// have literal bounds, Thread loops from 0. Nested Tensor loops are a tile that the threads of a
+/// warp compute together (tensor_tiles.h), or one of a core (core_tiles.h). A Reduce loop stands
+/// outside of thread loops, and around one combining Assign to one element: the threads of a warp
+/// may share the iterations and combine their partial results in any order. Nested Bulk loops are a
+/// box that one TMA copy moves (tma_copies.h).
 struct Loop {
   std::string variable;
   Expr begin, end;

@@ -13,6 +13,7 @@ PhaseTranslator::PhaseTranslator(const Program& program, const Phase& phase, con
     : program_(program),
       phase_(phase),
       target_(target),
+      has_core_tiles_(schedules::has_core_tiles(target)),
       masks_(masks_of(target)),
       fallbacks_(fallbacks) {}
 
@@ -72,8 +73,10 @@ HStmt PhaseTranslator::with_pointers(HStmt body) const {
 HStmt PhaseTranslator::statements(const Block& block) {
   std::vector<HStmt> result;
   for (size_t i = 0; i < block.size(); ++i) {
-    const std::string* sums = i + 1 < block.size() ? zeroed_sums(block[i], block[i + 1]) : nullptr;
-    result.push_back(sums ? translate_tiles(block[++i], *sums, true) : statement(block[i]));
+    const bool begins_tiles = i + 1 < block.size() && zeroes_sums(block[i], block[i + 1]);
+    if (begins_tiles) ++i;
+    const std::string* sums = sums_of_tiles(block[i]);
+    result.push_back(sums ? translate_tiles(block[i], *sums, begins_tiles) : statement(block[i]));
   }
   return result.empty() ? hi::Evaluate::make(0) : hi::Block::make(result);
 }
@@ -94,8 +97,6 @@ HStmt PhaseTranslator::statement(const Stmt& stmt) {
 HStmt PhaseTranslator::translate_loop(const Loop& loop) {
   if (const auto dot = schedules::dot_product(loop)) return translate_dot_product(*dot);
   if (tile_sums_ && loop.tile) return translate_tile(loop);
-  if (const std::string* sums = schedules::sums_of_tiles({loop}, target_); sums && !tile_sums_)
-    return translate_tiles({loop}, *sums, false);
   if (loop.kind == LoopKind::Unrolled && has_tiles(loop)) return translate_copies(loop);
   auto [begin, end] = loop_bounds(loop.begin, loop.end);
   // Threads of a task run one after the other, and warp operations run as their loops.

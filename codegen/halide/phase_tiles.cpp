@@ -43,13 +43,17 @@ CoreNest first_tile(const Stmt& stmt) {
 
 }  // namespace
 
-const std::string* PhaseTranslator::zeroed_sums(const Stmt& stmt, const Stmt& next) const {
-  const std::string* sums = tile_sums_ ? nullptr : schedules::sums_of_tiles(next, target_);
-  if (!sums) return nullptr;
+const std::string* PhaseTranslator::sums_of_tiles(const Stmt& stmt) const {
+  return has_core_tiles_ && !tile_sums_ ? schedules::sums_of_tiles(stmt, target_) : nullptr;
+}
+
+bool PhaseTranslator::zeroes_sums(const Stmt& stmt, const Stmt& next) const {
+  const std::string* sums = sums_of_tiles(next);
+  if (!sums) return false;
   // Rows in memory may be longer than those of tiles (whole_vectors.h).
   Buffer buffer = scope_.access(*sums).buffer;
   buffer.extents.back() = first_tile(next).columns();
-  return schedules::sets_to_zero(stmt, buffer) ? sums : nullptr;
+  return schedules::sets_to_zero(stmt, buffer);
 }
 
 HStmt PhaseTranslator::translate_tiles(const Stmt& stmt, const std::string& buffer,
@@ -90,6 +94,7 @@ HStmt PhaseTranslator::translate_tiles(const Stmt& stmt, const std::string& buff
 }
 
 bool PhaseTranslator::has_tiles(const Loop& loop) const {
+  if (!has_core_tiles_) return false;
   bool has = false;
   schedules::for_each(*loop.body, [&](const Stmt& stmt) {
     const Loop* inner = stmt.as<Loop>();

@@ -78,8 +78,11 @@ class PhaseTranslator {
     int elements;  ///< of a tile in memory
     std::vector<std::string> registers;
   };
-  /// The buffer in which `next` sums by tiles, if `stmt` sets it to 0 before; else nullptr.
-  const std::string* zeroed_sums(const Stmt& stmt, const Stmt& next) const;
+  /// The buffer in which a statement sums that computes nothing but tiles; nullptr for others, and
+  /// within such a statement.
+  const std::string* sums_of_tiles(const Stmt& stmt) const;
+  /// True if `next` computes nothing but tiles, and `stmt` sets their sums to 0 before.
+  bool zeroes_sums(const Stmt& stmt, const Stmt& next) const;
   /// A statement in which only tiles are computed. Their sums are in registers while it runs. They
   /// begin as they are in memory, or with 0, and go back to memory at the end.
   HStmt translate_tiles(const Stmt& stmt, const std::string& buffer, bool begins_with_zero);
@@ -130,6 +133,7 @@ class PhaseTranslator {
   const Program& program_;
   const Phase& phase_;
   const Target& target_;
+  const bool has_core_tiles_;
   const Masks masks_;
   const Fallbacks fallbacks_;
   PhaseScope scope_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/steps/factors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
-
-#include "schedules/dot_products.h"
 
 namespace tw::schedules {
 
@@ -22,17 +22,21 @@ std::vector<T> with_last(const std::vector<T>& dimensions, size_t last) {
   return order;
 }
 
-/// The element of a factor, which may be widened, and 0 where a condition fails.
-Expr element_of(const Expr& factor) {
-  if (const dsl::Cast* cast = factor.as<dsl::Cast>()) return element_of(cast->a);
-  const dsl::Select* guard = factor.as<dsl::Select>();
-  return guard && dsl::is_zero_bytes(guard->b) ? element_of(guard->a) : factor;
-}
-
 }  // namespace
 
+Result<StageNest*> fresh_stage_along(Nest& nest, std::string_view step, const std::string& stage,
+                                     const std::string& axis) {
+  TW_TRY(StageNest * found, stage_of(nest, step, stage));
+  TW_RETURN_IF_ERROR(check_no_scan(*found, step));
+  if (!is_fresh(nest, *found)) return illegal(step, fmt::format("'{}' has steps already", stage));
+  if (std::ranges::find(found->stage.reduction, axis, &Axis::name) == found->stage.reduction.end())
+    return illegal(step, fmt::format("'{}' does not reduce over '{}'", stage, axis));
+  return found;
+}
+
 std::optional<CopiedFactor> factor_along(const Expr& factor, const std::string& axis) {
-  const Expr element = element_of(factor);
+  Expr element = factor;
+  while (const dsl::Cast* cast = element.as<dsl::Cast>()) element = cast->a;
   const dsl::Read* read = element.as<dsl::Read>();
   if (!read) return std::nullopt;
   std::optional<CopiedFactor> found;
@@ -74,9 +78,7 @@ Expr of_copy(const Expr& factor, const CopiedFactor& of, const Stage& copy) {
     return dsl::cast(cast->type, of_copy(cast->a, of, copy));
   if (const dsl::Select* guard = factor.as<dsl::Select>()) {
     const Expr value = of_copy(guard->a, of, copy);
-    return of.replaces_condition
-               ? value
-               : dsl::select(guard->condition, value, identity(Combine::Sum, value.type()));
+    return dsl::select(guard->condition, value, identity(Combine::Sum, value.type()));
   }
   const dsl::Read* read = factor.as<dsl::Read>();
   TW_CHECK(read && read->tensor == of.read.tensor, "a factor is an element, widened or padded");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schedules/steps/editing.h"
@@ -20,13 +21,15 @@ struct CopiedFactor {
   DType type = {};              ///< of the copy
   std::vector<int64_t> before;  ///< the number of zeros before the elements
   std::vector<int64_t> shape;   ///< of the copy, with the zeros before and after
-  /// The copy has the zeros that the factor has instead of an element, so that it needs no
-  /// condition.
-  bool replaces_condition = false;
 };
 
-/// The factor without its copy's type and zeros, if it is an element, widened or padded, and the
-/// axis alone is the index of one dimension, which is the last one of the copy, and of no other.
+/// The stage, if no step was applied to it and it reduces over the axis; else an error that says
+/// so.
+Result<StageNest*> fresh_stage_along(Nest& nest, std::string_view step, const std::string& stage,
+                                     const std::string& axis);
+
+/// The factor without its copy's type and zeros, if it is an element, maybe widened, and the axis
+/// alone is the index of one dimension, which is the last one of the copy, and of no other.
 std::optional<CopiedFactor> factor_along(const Expr& factor, const std::string& axis);
 /// The stage that copies the factor: its name is that of the reader, a dot, and the tensor. The
 /// axes are named after the letters of the dimensions.

@@ -73,15 +73,9 @@ Status check_size(const PackFactors& s, const Stage& stage) {
 }  // namespace
 
 Status apply(Nest& nest, const PackFactors& s) {
-  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  TW_RETURN_IF_ERROR(check_no_scan(*stage, s.name));
-  if (!is_fresh(nest, *stage))
-    return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  TW_TRY(StageNest * stage, fresh_stage_along(nest, s.name, s.stage, s.axis));
   Stage packed = stage->stage;
-  const auto axis = std::find_if(packed.reduction.begin(), packed.reduction.end(),
-                                 [&](const Axis& a) { return a.name == s.axis; });
-  if (axis == packed.reduction.end())
-    return illegal(s.name, fmt::format("'{}' does not reduce over '{}'", s.stage, s.axis));
+  Axis& axis = *std::ranges::find(packed.reduction, s.axis, &Axis::name);
   if (s.multiple < 1 || s.multiple > most_dot_depth)
     return illegal(s.name,
                    fmt::format("the multiple is from 1 to {}, not {}", most_dot_depth, s.multiple));
@@ -94,10 +88,10 @@ Status apply(Nest& nest, const PackFactors& s) {
     return illegal(s.name, fmt::format("'{}' is no sum of products of elements of two tensors, for "
                                        "which '{}' is an index",
                                        s.stage, s.axis));
-  const int64_t extent = axis->extent;
-  axis->extent = round_up(extent, s.multiple);
+  const int64_t extent = axis.extent;
+  axis.extent = round_up(extent, s.multiple);
   TW_RETURN_IF_ERROR(check_size(s, packed));
-  const bool is_padded = axis->extent != extent;
+  const bool is_padded = axis.extent != extent;
   const dsl::Binary product = *packed.body.as<dsl::Binary>();
   std::vector<Expr> factors = {product.a, product.b};
   std::vector<Stage> copies;
@@ -108,7 +102,7 @@ Status apply(Nest& nest, const PackFactors& s) {
     if (!is_padded && of.type == of.read.type) continue;
     of.before.assign(of.read.indices.size(), 0);
     of.shape = nest.compute.shape_of(of.read.tensor);
-    of.shape[of.last] = axis->extent;
+    of.shape[of.last] = axis.extent;
     const Stage& copy = copies.emplace_back(copy_of_factor(nest.compute, packed, of));
     TW_RETURN_IF_ERROR(check_size(s, copy));
     const DType before = factors[i].type();

@@ -70,22 +70,19 @@ bool set_zeros(CopiedFactor& of, const std::vector<int64_t>& shape, const Bounds
 }  // namespace
 
 Status apply(Nest& nest, const PadFactors& s) {
-  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  TW_RETURN_IF_ERROR(check_no_scan(*stage, s.name));
-  if (!is_fresh(nest, *stage))
-    return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  TW_TRY(StageNest * stage, fresh_stage_along(nest, s.name, s.stage, s.axis));
   Stage padded = stage->stage;
-  if (std::ranges::find(padded.reduction, s.axis, &Axis::name) == padded.reduction.end())
-    return illegal(s.name, fmt::format("'{}' does not reduce over '{}'", s.stage, s.axis));
   const dsl::Binary* product = padded.body.as<dsl::Binary>();
   if (padded.combine != Combine::Sum || !product || product->op != dsl::BinaryOp::Mul)
     return illegal(s.name, fmt::format("'{}' is no sum of products", s.stage));
+  const dsl::Binary inside = *unpadded(padded.body).as<dsl::Binary>();
   std::vector<Expr> factors = {product->a, product->b};
+  const std::vector<Expr> elements = {inside.a, inside.b};
   std::vector<Stage> copies;
-  for (Expr& factor : factors) {
-    const auto condition = condition_of(factor);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const auto condition = condition_of(factors[i]);
     if (!condition) continue;
-    auto of = factor_along(factor, s.axis);
+    auto of = factor_along(elements[i], s.axis);
     if (!of)
       return illegal(s.name, fmt::format("a padded factor of '{}' is no element for which '{}' is "
                                          "an index",
@@ -96,12 +93,11 @@ Status apply(Nest& nest, const PadFactors& s) {
       return illegal(s.name, fmt::format("'{}' reads '{}' under a condition that is more than that "
                                          "the indices are within it: {}",
                                          s.stage, of->read.tensor, dsl::to_string(*condition)));
-    of->replaces_condition = true;
     const Stage& copy = copies.emplace_back(copy_of_factor(nest.compute, padded, *of));
     TW_RETURN_IF_ERROR(check_iterations(of->shape, s.name, copy.name));
     if (nest.compute.find_stage(copy.name))
       return illegal(s.name, fmt::format("'{}' exists already", copy.name));
-    factor = of_copy(factor, *of, copy);
+    factors[i] = of_copy(elements[i], *of, copy);
   }
   if (copies.empty()) return illegal(s.name, fmt::format("no factor of '{}' is padded", s.stage));
   padded.body = factors[0] * factors[1];

@@ -128,6 +128,28 @@ double settled(double value) {
   return std::abs(value - half) <= 0.06 * half ? half : rounded(value);
 }
 
+/// Dot products that some targets have: their loop, its operations, and the rate that it measures.
+struct DotProbe {
+  Probe probe;
+  void (*Loops::*loop)();
+  double Loops::*operations;
+  double Core::*rate;
+  bool needs_tile_registers = false;
+};
+constexpr DotProbe dot_probes[] = {
+    {Probe::ByteDot, &Loops::byte_dots, &Loops::dots, &Core::byte_dots_per_cycle},
+    {Probe::WordDot, &Loops::word_dots, &Loops::dots, &Core::word_dots_per_cycle},
+    {Probe::Bf16Dot, &Loops::bf16_dots, &Loops::dots, &Core::bf16_dots_per_cycle},
+    {Probe::ByteTileDot, &Loops::byte_tiles, &Loops::tile_dots, &Core::byte_tile_dots_per_cycle,
+     true},
+    {Probe::Bf16TileDot, &Loops::bf16_tiles, &Loops::tile_dots, &Core::bf16_tile_dots_per_cycle,
+     true},
+};
+const DotProbe* find_dot_probe(Probe probe) {
+  const auto* found = std::ranges::find(dot_probes, probe, &DotProbe::probe);
+  return found == std::end(dot_probes) ? nullptr : found;
+}
+
 Status measure_core(Calibrator& calibrator, Core& core) {
   const auto per_cycle = [&](Probe probe) -> Result<double> {
     TW_TRY(const double cycles, calibrator.cycles(probe));
@@ -136,15 +158,10 @@ Status measure_core(Calibrator& calibrator, Core& core) {
   TW_TRY(core.fma_per_cycle, per_cycle(Probe::MultiplyAdd));
   TW_TRY(const double latency, calibrator.cycles(Probe::DependentMultiplyAdd));
   core.fma_latency_cycles = settled(latency);
-  for (const auto& [probe, rate] :
-       {std::pair(Probe::ByteDot, &Core::byte_dots_per_cycle),
-        std::pair(Probe::WordDot, &Core::word_dots_per_cycle),
-        std::pair(Probe::Bf16Dot, &Core::bf16_dots_per_cycle),
-        std::pair(Probe::ByteTileDot, &Core::byte_tile_dots_per_cycle),
-        std::pair(Probe::Bf16TileDot, &Core::bf16_tile_dots_per_cycle)}) {
-    core.*rate = core.fma_per_cycle;
-    if (calibrator.has(probe)) {
-      TW_TRY(core.*rate, per_cycle(probe));
+  for (const DotProbe& dot : dot_probes) {
+    core.*dot.rate = core.fma_per_cycle;
+    if (calibrator.has(dot.probe)) {
+      TW_TRY(core.*dot.rate, per_cycle(dot.probe));
     }
   }
   TW_TRY(core.loads_per_cycle, per_cycle(Probe::Load));
@@ -276,20 +293,9 @@ class ProcessorBench final : public Bench {
       : loops_(loops_for(target)), clock_(std::move(clock)) {}
 
   bool has(Probe probe) const override {
-    switch (probe) {
-      case Probe::ByteDot:
-        return loops_.byte_dots != nullptr;
-      case Probe::WordDot:
-        return loops_.word_dots != nullptr;
-      case Probe::Bf16Dot:
-        return loops_.bf16_dots != nullptr;
-      case Probe::ByteTileDot:
-        return loops_.byte_tiles && request_tile_registers();
-      case Probe::Bf16TileDot:
-        return loops_.bf16_tiles && request_tile_registers();
-      default:
-        return true;
-    }
+    const DotProbe* dot = find_dot_probe(probe);
+    if (!dot) return true;
+    return loops_.*dot->loop && (!dot->needs_tile_registers || request_tile_registers());
   }
 
   double operation_ns(Probe probe) override {
@@ -345,6 +351,8 @@ class ProcessorBench final : public Bench {
   };
 
   LoopCall loop_of(Probe probe) {
+    if (const DotProbe* dot = find_dot_probe(probe))
+      return {loops_.*dot->loop, loops_.*dot->operations};
     switch (probe) {
       case Probe::Addition:
         return {addition_chain, chained_additions};
@@ -352,22 +360,14 @@ class ProcessorBench final : public Bench {
         return {[this] { loops_.fma(&seed_); }, loops_.fmas};
       case Probe::DependentMultiplyAdd:
         return {[this] { loops_.fma_chain(&seed_); }, loops_.chained_fmas};
-      case Probe::ByteDot:
-        return {loops_.byte_dots, loops_.dots};
-      case Probe::WordDot:
-        return {loops_.word_dots, loops_.dots};
-      case Probe::Bf16Dot:
-        return {loops_.bf16_dots, loops_.dots};
-      case Probe::ByteTileDot:
-        return {loops_.byte_tiles, loops_.tile_dots};
-      case Probe::Bf16TileDot:
-        return {loops_.bf16_tiles, loops_.tile_dots};
       case Probe::Load:
         return {[this] { loops_.load(window_); }, loops_.window_accesses};
       case Probe::Store:
         return {[this] { loops_.store(window_); }, loops_.window_accesses};
       case Probe::Instruction:
         return {[this] { instruction_mix(window_); }, mixed_instructions};
+      default:
+        break;
     }
     return {};
   }
