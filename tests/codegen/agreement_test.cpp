@@ -7,13 +7,12 @@
 #include <functional>
 #include <stdexcept>
 
-#include "base/isa.h"
-#include "base/text.h"
 #include "codegen/cpu_codegen.h"
 #include "codegen/inspect.h"
 #include "schedules/legality.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
+#include "tests/isa_targets.h"
 #include "tests/schedules/random_bulk_product.h"
 
 namespace tw::codegen {
@@ -134,7 +133,7 @@ TEST(Agreement, DotProductsAreInstructions) {
   const std::string avx2 = instructions("x86-64-v3", UInt8, Int8, 2);
   EXPECT_THAT(avx2, HasSubstr("vpmaddwd"));
   EXPECT_THAT(avx2, Not(HasSubstr("vpmulld")));
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_THAT(instructions(zen4, UInt8, Int8, 4), HasSubstr("vpdpbusd"));
   EXPECT_THAT(instructions(zen4, Int8, Int8, 2), HasSubstr("vpdpwssd"));
   const std::string floats = instructions(zen4, BFloat16, BFloat16, 2);
@@ -145,7 +144,7 @@ TEST(Agreement, DotProductsAreInstructions) {
 
 TEST(Agreement, DotProductsOfSapphireRapidsAreInstructions) {
   using testing::HasSubstr;
-  const std::string target = "x86-64-linux-" + join(*features_of_isa("amx"), "-");
+  const std::string target = target_text_of_isa("amx");
   EXPECT_THAT(instructions_of(dot_products(UInt8, Int8, 4, 16), target), HasSubstr("vpdpbusd"));
   EXPECT_THAT(instructions_of(dot_products(BFloat16, BFloat16, 2, 16), target),
               HasSubstr("vdpbf16ps"));
@@ -160,7 +159,7 @@ TEST(Agreement, DotProductsOfDigitsAreInstructions) {
     EXPECT_THAT(code, HasSubstr("pmaddwd")) << target;
     EXPECT_THAT(code, Not(HasSubstr("pmulld"))) << target;
   }
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_THAT(instructions_of(program, zen4), HasSubstr("vpdpbusd"));
   EXPECT_THAT(instructions_of(program, "arm-64-linux-asimddp"), HasSubstr("sdot"));
   // Three turns of `g` shift by more bits than an element has.

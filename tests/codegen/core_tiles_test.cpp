@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "base/isa.h"
-#include "base/text.h"
 #include "codegen/compile.h"
 #include "codegen/inspect.h"
 #include "dsl/parse.h"
@@ -18,6 +17,7 @@
 #include "schedules/space.h"
 #include "tests/codegen/amx_emulator.h"
 #include "tests/codegen/runs.h"
+#include "tests/isa_targets.h"
 
 namespace tw::codegen {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 using testing::HasSubstr, testing::Not;
 
 Target sapphire_rapids() {
-  Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  Target target = parse_target(target_text_of_isa("amx")).value();
   target.machine = machine_by_name("Sapphire Rapids", {64, 32, true}).value();
   return target;
 }
@@ -100,6 +100,15 @@ bool runs_the_rest() {
   });
 }
 
+/// Tests that run kernels for Sapphire Rapids.
+class RunCoreTiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+    (void)request_tile_registers();  // without them the processor's own tiles are emulated
+  }
+};
+
 /// Runs the object code, by instructions where the processor has them, and compares it with the
 /// program's meaning. Where they are emulated, expects some, and gives their number.
 int expect_tiles_agree(const Program& program, const Storage& inputs, double tolerance = 0) {
@@ -114,8 +123,7 @@ int expect_tiles_agree(const Program& program, const Storage& inputs, double tol
   return products;
 }
 
-TEST(CoreTiles, ComputeWhatTheirLoopsMean) {
-  if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+TEST_F(RunCoreTiles, ComputeWhatTheirLoopsMean) {
   for (const char* a : {"u8", "i8"})
     for (const char* b : {"u8", "i8"}) {
       const Program program = TiledProduct{.a = a, .b = b}.program();
@@ -125,8 +133,7 @@ TEST(CoreTiles, ComputeWhatTheirLoopsMean) {
     }
 }
 
-TEST(CoreTiles, MayBeParts) {
-  if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+TEST_F(RunCoreTiles, MayBeParts) {
   for (const TiledProduct& product :
        {TiledProduct{.rows = 14, .columns = 12, .groups = 5},
         TiledProduct{.row_tiles = 3, .column_tiles = 2, .rows = 3, .columns = 2, .groups = 2},
@@ -136,8 +143,7 @@ TEST(CoreTiles, MayBeParts) {
   }
 }
 
-TEST(CoreTiles, SumFloats) {
-  if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+TEST_F(RunCoreTiles, SumFloats) {
   for (const int64_t groups : {16, 3}) {
     TiledProduct product = bf16_product();
     product.groups = groups;
@@ -147,8 +153,7 @@ TEST(CoreTiles, SumFloats) {
   }
 }
 
-TEST(CoreTiles, ContinueSumsFromMemory) {
-  if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+TEST_F(RunCoreTiles, ContinueSumsFromMemory) {
   const Program program =
       TiledProduct{.more = "reorder c k.0.0 n.0 m.0 m.1.0 n.1.0 m.1.1 n.1.1 k.0.1 k.1\n"}.program();
   EXPECT_THAT(code_of(program), Not(HasSubstr("tilezero")));
@@ -156,8 +161,7 @@ TEST(CoreTiles, ContinueSumsFromMemory) {
 }
 
 // The loop that numbers the tiles contains a stage, so each tile has its sums in registers alone.
-TEST(CoreTiles, MayBeComputedBesideStages) {
-  if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+TEST_F(RunCoreTiles, MayBeComputedBesideStages) {
   const auto compute = dsl::parse_compute(
       "input a: u8[32, 64]; weight b: i8[64, 16]; p: u8[m=32, k=64] = a[m, k]; "
       "c: i32[m=32, n=16] = sum(k=64) i32(p[m, k]) * i32(b[k, n])");
@@ -172,8 +176,7 @@ TEST(CoreTiles, MayBeComputedBesideStages) {
   expect_tiles_agree(*program, extreme_inputs(*program));
 }
 
-TEST(CoreTiles, OfSearchSpacesAgree) {
-  if (!runs_the_rest()) GTEST_SKIP() << "[SKIP] the processor has no AVX-512 of Zen 4";
+TEST_F(RunCoreTiles, OfSearchSpacesAgree) {
   const std::string requantized =
       "out: u8[{}] = u8(min(max(round(f32(c[{}]) * 0.125) + 3.0, 0.0), 255.0))";
   const std::vector<std::string> texts = {

@@ -14,12 +14,12 @@
 #include <numeric>
 
 #include "base/isa.h"
-#include "base/text.h"
 #include "codegen/command.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/default_schedule.h"
 #include "tests/codegen/kernels.h"
+#include "tests/isa_targets.h"
 
 namespace tw::codegen {
 namespace {
@@ -158,7 +158,7 @@ TEST_F(Export, TheObjectExportsItsFunctionsAndNeedsNoOtherLibraryThanC) {
 
 TEST_F(Export, KernelsForTilesOfACoreRunWhereTheirRegistersAre) {
   const auto workload = dsl::parse_workload("matmul m=5 n=7 k=3 f32 fast");
-  const Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  const Target target = parse_target(target_text_of_isa("amx")).value();
   const auto schedule = schedules::default_schedule(*workload, target);
   ASSERT_TRUE(schedule) << schedule.error().message;
   ExportOptions options;

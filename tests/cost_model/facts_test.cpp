@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/isa.h"
-#include "base/text.h"
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
 #include "tests/cost_model/programs.h"
+#include "tests/isa_targets.h"
 
 namespace tw::cost_model {
 namespace {
@@ -641,7 +640,7 @@ TEST(Facts, TilesOfACoreAreInstructions) {
       "set_layout b BA16b4a\nsplit c n 16\nsplit c m 16\nsplit c k 4\nsplit c k.0 16\n"
       "reorder c n.0 k.0.0 m.0 m.1 n.1 k.0.1 k.1\ncache_write c n.0 local\n"
       "tensorize c m.1 amx_m16n16k64_i8\nunroll c m.0\n";
-  Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  Target target = parse_target(target_text_of_isa("amx")).value();
   Core& core = target.machine.core;
   core.fma_per_cycle = 2;
   core.fma_latency_cycles = 4;

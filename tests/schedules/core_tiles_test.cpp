@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/isa.h"
-#include "base/text.h"
 #include "dsl/parse.h"
 #include "schedules/dot_products.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {
@@ -22,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Target amx() { return parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value(); }
+Target amx() { return parse_target(target_text_of_isa("amx")).value(); }
 
 const std::string tiled_product =
     "input a: u8[32, 128]; weight b: i8[128, 48]; "
@@ -62,7 +61,7 @@ TEST(CoreTiles, DependOnTypesAndTargets) {
   EXPECT_EQ(tile_of(amx(), "bf16", "bf16", "f32"), "amx_m16n16k32_bf16");
   EXPECT_EQ(tile_of(amx(), "bf16", "f16", "f32"), "");
   EXPECT_EQ(tile_of(amx(), "i16", "i8", "i32"), "");
-  const std::string fp16 = "x86-64-linux-" + join(*features_of_isa("avx512_fp16"), "-");
+  const std::string fp16 = target_text_of_isa("avx512_fp16");
   EXPECT_EQ(tile_of(parse_target(fp16).value(), "u8", "i8", "i32"), "");
   EXPECT_EQ(tile_of(parse_target("cuda:sm_90a").value(), "i8", "i8", "i32"), "");
   EXPECT_TRUE(has_core_tiles(amx()));

@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/isa.h"
-#include "base/text.h"
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {
@@ -50,7 +49,7 @@ TEST(DotInstructions, DependOnTypesAndTargets) {
   EXPECT_EQ(instruction("x86-64-v3", Int16, UInt8, 2), "vpmaddwd");
   EXPECT_EQ(instruction("x86-64-v3", UInt16, Int8, 2), "");
   EXPECT_EQ(instruction("x86-64-v3", UInt8, Int8, 4), "");
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_EQ(instruction(zen4, UInt8, Int8, 4), "vpdpbusd");
   EXPECT_EQ(instruction(zen4, Int8, UInt8, 4), "vpdpbusd");
   EXPECT_EQ(instruction(zen4, Int8, Int8, 4), "");
@@ -63,7 +62,7 @@ TEST(DotInstructions, DependOnTypesAndTargets) {
 }
 
 TEST(DotInstructions, MultiplyFloatsOf16BitsOfOneType) {
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_EQ(instruction(zen4, BFloat16, BFloat16, 2, {}, Float32), "vdpbf16ps");
   EXPECT_EQ(instruction(zen4, BFloat16, BFloat16, 4, {}, Float32), "");
   EXPECT_EQ(instruction(zen4, BFloat16, BFloat16, 2, {}, Float64), "");
@@ -75,8 +74,7 @@ TEST(DotInstructions, MultiplyFloatsOf16BitsOfOneType) {
 
 /// Zen 4's instructions on a core whose rates relative to multiply-adds are these.
 Target with_rates(double bytes, double words, double bf16) {
-  Target target =
-      parse_target("x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-")).value();
+  Target target = parse_target(target_text_of_isa("avx512_bf16")).value();
   Core& core = target.machine.core;
   core.byte_dots_per_cycle = bytes * core.fma_per_cycle;
   core.word_dots_per_cycle = words * core.fma_per_cycle;
@@ -104,7 +102,7 @@ TEST(DotInstructions, AreAsFastAsTheCoreStartsThem) {
 }
 
 TEST(DotInstructions, MultiplySomeTypesAsTheyAre) {
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   const auto multiplied = [](const std::string& target) {
     std::vector<DType> types;
     for (const DType type : {UInt8, Int8, Float16, BFloat16})
@@ -122,7 +120,7 @@ TEST(DotInstructions, SumPairsOfDigitsIn16Bits) {
   EXPECT_EQ(instruction("x86-64-v3", Int8, UInt8, 4, Digit{0, 128}), "");
   EXPECT_EQ(instruction("x86-64-v3", UInt8, UInt8, 4, Digit{0, 15}), "");
   EXPECT_EQ(instruction("x86-64-v3", Int16, UInt8, 2, Digit{4, 15}), "vpmaddwd");
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_EQ(instruction(zen4, Int8, UInt8, 4, Digit{4, 15}), "vpdpbusd");
   EXPECT_EQ(instruction("arm-64-linux-asimddp", Int8, UInt8, 4, Digit{4, 15}), "sdot");
 }
@@ -211,7 +209,7 @@ TEST(DotProducts, AreOfferedWhereTheTargetHasThem) {
              "sum(e=8, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && "
              "x + s - 1 < 6, a[e, y + r - 1, x + s - 1], 0i16)) * i32(b[k, e, r, s])",
              "x86-64-v3"));
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   const std::string padded =
       "input a: bf16[8, 6]; weight b: bf16[16, 8, 3]; c: f32[k=16, x=6] = sum(e=8, s=3) "
       "f32(select(0 <= x + s - 1 && x + s - 1 < 6, a[e, x + s - 1], 0bf16)) * f32(b[k, e, s])";

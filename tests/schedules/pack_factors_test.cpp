@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/isa.h"
 #include "base/text.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/algorithms.h"
 #include "schedules/dot_products.h"
 #include "schedules/space.h"
+#include "tests/isa_targets.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_schedule.h"
 
@@ -20,9 +20,7 @@ dsl::Compute conv_of_bytes(const std::string& shape) {
 }
 const char* const stem = "n=1 c=3 h=9 w=10 k=5 r=3 s=3 stride=2 pad=1";
 
-Target with_vnni() {
-  return parse_target("x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-")).value();
-}
+Target with_vnni() { return parse_target(target_text_of_isa("avx512_bf16")).value(); }
 
 void expect_equal(const Schedule& schedule) {
   const auto program = schedule.program();

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "base/isa.h"
 #include "base/text.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/algorithms.h"
 #include "schedules/space.h"
+#include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {
@@ -102,7 +102,7 @@ TEST(PadFactors, NeedsAConditionThatIsOfThePadding) {
 
 /// Names of the algorithms that match.
 std::vector<std::string> matching(const std::string& text, const std::string& isa) {
-  const Target target = parse_target("x86-64-linux-" + join(*features_of_isa(isa), "-")).value();
+  const Target target = parse_target(target_text_of_isa(isa)).value();
   std::vector<std::string> names;
   for (const Rewritten& rewritten : apply_algorithms(dsl::parse_compute(text).value(), target))
     names.emplace_back(rewritten.algorithm);

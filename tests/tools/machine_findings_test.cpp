@@ -9,9 +9,8 @@
 #include <filesystem>
 #include <string>
 
-#include "base/isa.h"
-#include "base/text.h"
 #include "db/store.h"
+#include "tests/isa_targets.h"
 
 namespace tw::tools {
 namespace {
@@ -72,7 +71,7 @@ TEST_F(MachineFindings, DotProductsHaveTheirRates) {
 }
 
 TEST_F(MachineFindings, TilesHaveTheirRates) {
-  Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  Target target = parse_target(target_text_of_isa("amx")).value();
   target.machine.core.byte_tile_dots_per_cycle = 16;
   target.machine.core.bf16_tile_dots_per_cycle = 12;
   EXPECT_EQ(text_of(target, "tiles"),

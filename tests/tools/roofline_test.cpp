@@ -6,8 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/isa.h"
-#include "base/text.h"
+#include "tests/isa_targets.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tools {
@@ -64,7 +63,7 @@ TEST(Roofline, ThePeakOfIntegersIsThatOfDotProducts) {
   const std::string halves =
       "input a: bf16[6, 16]; weight b: bf16[16, 24]; "
       "c: f32[m=6, n=24] = sum(k=16) f32(a[m, k]) * f32(b[k, n])";
-  const std::string zen4 = "x86-64-linux-" + join(*features_of_isa("avx512_bf16"), "-");
+  const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_EQ(peak(bytes, "x86-64-v3"), 200);   // vpmaddwd
   EXPECT_EQ(peak(digits, "x86-64-v3"), 200);  // vpmaddubsw and vpmaddwd
   EXPECT_EQ(peak(halves, "x86-64-v3"), 100);

@@ -5,8 +5,7 @@
 
 #include <functional>
 
-#include "base/isa.h"
-#include "base/text.h"
+#include "tests/isa_targets.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/workers/device.h"
 
@@ -74,7 +73,7 @@ TEST_F(HostMachineTest, AnUnknownOneIsMeasuredOnceAndThenKnown) {
 }
 
 TEST_F(HostMachineTest, ACalibrationWithoutTilesIsNotOfAProcessorThatHasThem) {
-  Target target = *parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-"));
+  Target target = *parse_target(target_text_of_isa("amx"));
   const auto known_after = [&](std::string text) {
     db::Calibration calibration;
     calibration.target = target.to_string();

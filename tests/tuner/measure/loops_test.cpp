@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/isa.h"
-#include "base/text.h"
 #include "tests/codegen/amx_emulator.h"
+#include "tests/isa_targets.h"
 
 namespace tw::tuner {
 namespace {
@@ -17,7 +16,7 @@ TEST(Loops, OfTilesAreThereWhereTilesAre) {
 }
 
 TEST(Loops, OfTilesMultiplyWholeTiles) {
-  const Target target = parse_target("x86-64-linux-" + join(*features_of_isa("amx"), "-")).value();
+  const Target target = parse_target(target_text_of_isa("amx")).value();
   const Loops loops = loops_for(target);
   if (host_target().has("amx_tile") || host_target().architecture != Architecture::X86_64)
     GTEST_SKIP() << "[SKIP] the processor executes tiles itself, or none";
