@@ -28,11 +28,14 @@ class Tune : public testing::Test {
   Result<Tuned> run(const TuneOptions& options, const Environment& environment = test_environment(),
                     const OnProgress& on_progress = {}) {
     auto store = open_store(folder_ / "t.db");
-    return tune(workload_, host_target(), options, store, environment, on_progress);
+    return tune(workload_, target_, options, store, environment, on_progress);
   }
 
-  /// Workers that find `ld` where `body` is; it acts up once folder_/broken exists.
+  /// Workers that find `ld` where `body` is; it acts up once folder_/broken exists. The target gets
+  /// one core, so that no candidate is built beside the measurement of the reference, before the
+  /// linker breaks.
   Environment with_linker(const std::string& body) {
+    target_.machine.cores = 1;
     folder_.script("ld", "if [ -e " + (folder_ / "broken") + " ]; then\n" + body +
                              "\nfi\nPATH=/usr/local/bin:/usr/bin:/bin exec ld \"$@\"");
     return test_environment({folder_.script(
@@ -48,6 +51,7 @@ class Tune : public testing::Test {
 
   Folder folder_;
   dsl::Workload workload_ = workload_of(small);
+  Target target_ = host_target();
 };
 
 // The test cannot control whether this machine is quiet enough to be calibrated. If it is not, the
