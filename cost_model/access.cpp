@@ -201,13 +201,13 @@ Footprint footprint(const Access& access, std::span<const Extent> extents, Cache
   double sets = 1;           // different first sets of those stretches
   int64_t step = 0;          // bytes that divide all their distances
   double row = 1;            // elements that one step of the dimension moves by
-  bool whole_rows = true;    // all inner dimensions are touched from end to end
+  bool whole_rows = true;    // all inner dimensions are touched, but for less than a line
   for (size_t d = extents.size(); d > 0; --d) {
     const Extent& e = extents[d - 1];
-    const bool dense = e.span * run * size <= e.distinct * std::max(run * size, lines.bytes);
+    const bool dense = e.span * row * size <= e.distinct * std::max(row * size, lines.bytes);
     if (whole_rows && dense) {
-      run *= e.span;
-      whole_rows = e.span >= extent_of(access, d - 1);
+      run += row * (e.span - 1);
+      whole_rows = (extent_of(access, d - 1) - e.span) * row * size < lines.bytes;
     } else {
       runs *= e.distinct;
       whole_rows = false;

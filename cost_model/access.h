@@ -163,8 +163,8 @@ struct Footprint {
   /// of each used set, times the bytes of a way. More bytes than the cache has mean that the lines
   /// evict each other. 0: the lines spread over the sets evenly.
   double aliased_bytes = 0;
-  /// Stretches of memory without a gap, the lines of each, and bytes that divide all their
-  /// distances.
+  /// Stretches of memory without a gap of a line or more, the lines of each, and bytes that divide
+  /// all their distances.
   double runs = 1, lines_a_run = 1, distance = 0;
 };
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);

@@ -50,6 +50,9 @@ constexpr double lines_until_trained = 4, most_followed = 16, most_side_by_side 
 // Zen 4 read whole arrays at 28 GB/s, stretches of 256 bytes to 8 KiB that do not continue each
 // other at 9 to 11, of 16 KiB at 14 and of 32 KiB at 20.
 constexpr double bytes_until_far_ahead = 8 << 10;
+// Nothing is fetched ahead of such short stretches: a Zen 4 read stretches of one or two lines at 5
+// to 6 GB/s.
+constexpr double bytes_without_prefetch = 128;
 // Lines that a core may take of one stretch before it turns to the next, where prefetchers are to
 // follow several stretches. A Zen 4 that only read 2 to 16 of them in turns lost a tenth with 512
 // bytes at a time, a third with 1 KiB and nearly half with 4 KiB. Kernels give prefetchers more
@@ -97,6 +100,12 @@ struct Known {
   std::optional<std::vector<std::string>> storing_loops = {};  // set where it is first asked for
 };
 
+/// Stretches of memory that inner loops read in turns.
+struct Turns {
+  double runs = 0;   ///< 0: no inner loop does
+  double lines = 0;  ///< read of one stretch before the next one's turn
+};
+
 /// Memory of one buffer that a loop touches.
 struct Use {
   size_t buffer = 0;
@@ -108,6 +117,7 @@ struct Use {
   // Iterations of an inner loop leave gaps within a page, which later ones fill: the first reads
   // the lines 0, 4 and 8, the second 1, 5 and 9.
   bool is_scattered = false;
+  Turns turns = {};
   AllOrigins origins = {};  // of the accesses in the loop
 };
 
@@ -1010,8 +1020,10 @@ class PhaseWalk {
     return std::max(1.0, body.runs / most_side_by_side) * untrained(body);
   }
 
-  /// Bytes at the beginnings of stretches of `bytes` in all, where memory is slow.
+  /// Bytes at the beginnings of stretches of `bytes` in all, where memory is slow. Those of
+  /// stretches so short that nothing fetches their lines ahead count twice.
   static double begun_of(double bytes, double runs) {
+    if (bytes <= runs * bytes_without_prefetch) return 2 * bytes;
     return std::min(bytes, runs * bytes_until_far_ahead);
   }
 
@@ -1044,7 +1056,14 @@ class PhaseWalk {
     if (use.is_scattered || use.begun > begun_of(body.bytes, body.runs) || !goes_on(use))
       return false;
     return body.runs <= 1 ||
-           (body.distance >= page_bytes && body.lines_a_run <= most_lines_in_turns);
+           (body.distance >= page_bytes && turns_of(use).lines <= most_lines_in_turns);
+  }
+
+  /// The turns in which the stretches of one iteration are read: an inner loop that goes on along
+  /// all of them changes between them more often than the iteration as a whole.
+  static Turns turns_of(const Use& use) {
+    if (use.turns.runs >= use.body.runs) return use.turns;
+    return {use.body.runs, use.body.lines_a_run};
   }
 
   /// Bytes that all iterations of a loop fetch from memory at the beginnings of stretches.
@@ -1126,6 +1145,12 @@ class PhaseWalk {
     outer.begun += node.entries_per_iteration * bytes;
     const bool fills_gaps = use.loop.runs < use.body.runs && use.body.distance < page_bytes;
     outer.is_scattered |= use.is_scattered || fills_gaps;
+    const bool goes_nowhere = use.loop.bytes <= use.body.bytes;
+    if (!goes_nowhere && !is_followed(use)) return;
+    const Turns turns = goes_nowhere ? use.turns : turns_of(use);
+    if (turns.runs <= 1) return;
+    outer.turns.runs = std::max(outer.turns.runs, turns.runs);
+    outer.turns.lines = std::max(outer.turns.lines, turns.lines);
   }
 
   Fetched& fetched_of(size_t buffer) {

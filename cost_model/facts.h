@@ -97,7 +97,7 @@ struct PhaseFacts {
   Traffic waits{};
   double written_back = 0;  ///< of the traffic of L3, bytes that are written to memory
   /// Bytes from memory at the beginnings of stretches, until the prefetchers of the hardware are
-  /// far ahead.
+  /// far ahead; twice those of stretches of up to 128 bytes, before which they fetch nothing.
   double begun = 0;
   double prefetched = 0;  ///< bytes of the lines that are requested ahead of their use
   double footprint = 0;   ///< bytes that the phase touches

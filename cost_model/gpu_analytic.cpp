@@ -33,6 +33,8 @@ constexpr double spill_accesses = 2;
 // Time that each further kernel of a graph adds, estimated. An empty kernel takes 0.6 us on an
 // H200; one that works also fills and drains the multiprocessors.
 constexpr double launch_ns = 1200;
+// The share of their time that units and transfers cost which are in use beside the busiest one.
+constexpr double gpu_overlap_loss = 0.15;
 
 /// Cycles of a multiprocessor for one execution of a section by all warps of a block.
 struct Pipes {
@@ -77,10 +79,11 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
   // No thread waits while TMA writes to shared memory: waiting() has the time until it has.
   const double written = s.warps * s.tma_cycles;
-  const Spent pipes = at_once({spent_on(Resource::Arithmetic, p.arithmetic / parts),
-                               spent_on(Resource::Issue, p.issue / parts),
-                               spent_on(Resource::Loads, p.memory - written)});
-  const double busy = std::max(pipes.total(), chain) + usual_overlap_loss * written;
+  const Spent pipes = at_once(
+      {spent_on(Resource::Arithmetic, p.arithmetic / parts),
+       spent_on(Resource::Issue, p.issue / parts), spent_on(Resource::Loads, p.memory - written)},
+      gpu_overlap_loss);
+  const double busy = std::max(pipes.total(), chain) + gpu_overlap_loss * written;
   // With producer warps, warpgroups do not meet at barriers, so one computes while another waits.
   const bool overlaps = has_producers && s.warps > schedules::warpgroup_warps;
   const double drain = overlaps ? 0 : s.drains * gpu.tensor_latency_cycles;
@@ -103,16 +106,16 @@ double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
 }  // namespace
 
 Spent GpuPhaseCost::spent_computing() const {
-  const Spent pipes =
-      at_once({spent_on(Resource::Arithmetic, arithmetic), spent_on(Resource::Issue, issue),
-               spent_on(Resource::Loads, shared)});
+  const Spent pipes = at_once({spent_on(Resource::Arithmetic, arithmetic),
+                               spent_on(Resource::Issue, issue), spent_on(Resource::Loads, shared)},
+                              gpu_overlap_loss);
   return longest({pipes, spent_on(Resource::Latency, latency)});
 }
 
 Spent GpuPhaseCost::spent() const {
   // L2 and DRAM transfer the same bytes at the same time, so the slower of the two counts.
   const Spent transfers = longest({spent_on(Resource::L2, l2), spent_on(Resource::Memory, dram)});
-  Spent phase = at_once({spent_computing(), transfers});
+  Spent phase = at_once({spent_computing(), transfers}, gpu_overlap_loss);
   phase.add(spent_on(Resource::Dispatch, launch));
   return phase;
 }

@@ -27,9 +27,6 @@ enum class Resource {
 };
 inline constexpr size_t resource_count = 12;
 
-/// The share of their time that resources cost which are in use beside the busiest one.
-inline constexpr double usual_overlap_loss = 0.15;
-
 /// A time as the sum of what resources contribute to it. A resource in use beside a busier one
 /// contributes a share of its own time.
 struct Spent {
@@ -53,9 +50,9 @@ inline Spent spent_on(Resource resource, double time) {
   return spent;
 }
 
-/// The time of what is done at once: the longest, and a share of the others, as overlap is
-/// imperfect.
-inline Spent at_once(std::initializer_list<Spent> all, double overlap_loss = usual_overlap_loss) {
+/// The time of what is done at once: the longest, and the share `overlap_loss` of the others, as
+/// overlap is imperfect.
+inline Spent at_once(std::initializer_list<Spent> all, double overlap_loss) {
   const Spent* longest = std::max_element(
       all.begin(), all.end(), [](const Spent& a, const Spent& b) { return a.total() < b.total(); });
   Spent spent = *longest;

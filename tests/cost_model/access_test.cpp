@@ -65,12 +65,21 @@ TEST(Access, FootprintsAreWholeCacheLines) {
   EXPECT_EQ(footprint(all, levels, only({y, x, v}), x86).bytes, 56 * 14 * 64);
 }
 
+// Rows that are touched but for less than a line are one stretch, which ends with the last element.
+TEST(Access, RowsWithGapsOfLessThanALineAreOneStretch) {
+  const Access one = image_at(var("y"), var("x"), 0);
+  EXPECT_EQ(footprint(one, levels, only({x}), x86).runs, 1);  // 60 bytes between pixels
+  EXPECT_EQ(footprint(one, levels, only({}), x86).lines_a_run, 1);
+  EXPECT_EQ(footprint(one, levels, only({x}), {.bytes = 32, .way_bytes = 4096}).runs, 14);
+}
+
 TEST(Access, LinesAreTheMachines) {
   const CacheLevel neoverse = machine_by_name("Neoverse N1", {}).value().caches[0];
   EXPECT_EQ(lines_of(neoverse).sets(), 256);
   EXPECT_EQ(lines_of(neoverse).way_bytes, 16384);
   const Access one = image_at(var("y"), var("x"), 0);
-  EXPECT_EQ(footprint(one, levels, only({x}), {.bytes = 128, .way_bytes = 4096}).bytes, 14 * 128);
+  // Each line of 128 bytes has two pixels of 16 channels.
+  EXPECT_EQ(footprint(one, levels, only({x}), {.bytes = 128, .way_bytes = 4096}).bytes, 7 * 128);
 }
 
 // Rows of 7 floats share lines when whole rows are touched.

@@ -74,7 +74,7 @@ TEST(Analytic, WhatIsPrefetchedFromMemoryIsNotWaitedFor) {
 }
 
 // The time of memory beside computing: where all that is read comes from memory, no more of it
-// shows than of L3 otherwise; where almost nothing does, half of it.
+// shows than of L3 otherwise; where almost nothing does, a quarter of it.
 TEST(Analytic, WhatIsReadOnceFromMemoryIsHiddenBehindComputing) {
   const Machine machine = avx512().machine;
   KernelFacts facts = extract_facts(requesting(0), avx512()).value();
@@ -89,10 +89,10 @@ TEST(Analytic, WhatIsReadOnceFromMemoryIsHiddenBehindComputing) {
   ASSERT_GT(computing, 2 * memory);
   EXPECT_NEAR(total_ns(n, n, n), total_ns(n, n, 0), 1e-3 * memory);
   const double from_memory = total_ns(100 * n, n, n), without = total_ns(100 * n, 0, 0);
-  EXPECT_NEAR(from_memory - without, 0.495 * memory, 1e-3 * memory);
+  EXPECT_NEAR(from_memory - without, 0.2475 * memory, 1e-3 * memory);
   // Bytes that are written to memory are not read from there.
   phase.written_back = n;
-  EXPECT_NEAR(total_ns(100 * n, 0, n) - without, 0.5 * memory, 1e-3 * memory);
+  EXPECT_NEAR(total_ns(100 * n, 0, n) - without, 0.25 * memory, 1e-3 * memory);
 }
 
 TEST(Analytic, WhatComesFromMemoryPassesByL3) {
@@ -132,7 +132,10 @@ TEST(Analytic, BeginningsOfStretchesAreReadSlowly) {
   EXPECT_NEAR(memory_us(1), 50 + 150, 1e-6);
   EXPECT_NEAR(memory_us(2), 100, 1e-6);  // threads wait at the same time
   EXPECT_NEAR(memory_us(8), 50, 1e-6);   // and no number of them exceeds what memory has
-  phase.prefetched = 3e6;                // requests of the kernel itself do not wait
+  phase.begun = 6e6;                     // stretches of a line each, which count twice
+  EXPECT_NEAR(memory_us(1), 600, 1e-6);
+  phase.begun = 1.5e6;
+  phase.prefetched = 3e6;  // requests of the kernel itself do not wait
   EXPECT_NEAR(memory_us(1), 100, 1e-6);
   machine.memory_bytes_per_cycle = 2;  // 8 GB/s, which need no prefetcher
   phase.prefetched = 0;
@@ -257,13 +260,25 @@ TEST(Analytic, FewRegistersPreferSmallTiles) {
 }
 
 TEST(Analytic, OneLoadPortPrefersTilesThatLoadLess) {
-  Core two = avx512().machine.core;
+  Core two = avx2().machine.core;
   two.loads_per_cycle = 2;
   Core one = two;
   one.loads_per_cycle = 1;
   // 7 x 1 loads 8 vectors for 7 multiply-adds; 7 x 2 loads 9 for 14, and spills two sums.
   EXPECT_LT(tile_cycles(7, 1, 0, two), tile_cycles(7, 2, 2, two));
   EXPECT_GT(tile_cycles(7, 1, 0, one), tile_cycles(7, 2, 2, one));
+}
+
+TEST(Analytic, ACoreThatLoadsLargeRegistersInHalvesLoadsTwoElements) {
+  BlockFacts block;
+  block.instructions.broadcast_loads = 8;
+  Core core = avx512().machine.core;
+  core.loads_per_cycle = 1;
+  EXPECT_EQ(block_cost(block, core).loads, 4);
+  core.vector_bytes = 32;
+  EXPECT_EQ(block_cost(block, core).loads, 8);
+  core.loads_per_cycle = 2;
+  EXPECT_EQ(block_cost(block, core).loads, 4);
 }
 
 // Each update of a sum that is spilled waits for the store of the one before.
@@ -295,7 +310,7 @@ TEST(Analytic, ARegisterThatTakesTwoTurnsIsNoFaster) {
 }
 
 TEST(Analytic, ItsTimeIsTheSumOfWhatResourcesContribute) {
-  const auto facts = extract_facts(conv({.pixels = 7, .vectors = 1}), avx2());
+  const auto facts = extract_facts(conv({.pixels = 6, .vectors = 2}), avx2());
   ASSERT_TRUE(facts);
   const AnalyticCost cost = analytic_cost(*facts, avx2().machine, 1);
   EXPECT_NEAR(cost.spent.total(), cost.total_ns, 1e-6 * cost.total_ns);
