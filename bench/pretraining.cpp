@@ -13,9 +13,11 @@
 #include <set>
 
 #include "base/hash.h"
+#include "cost_model/cost_model.h"
 #include "cost_model/features.h"
 #include "dsl/workload.h"
 #include "tools/report.h"
+#include "tuner/search/diversity.h"
 
 namespace tw::bench {
 namespace {
@@ -29,22 +31,28 @@ constexpr size_t few = 4;
 
 /// Judgement of one recording: natural logarithms, which are summed.
 struct Logs {
-  double first = 0, four = 0, factor = 0;
+  double first = 0, four = 0, diverse = 0, factor = 0;
 };
 
 /// `times`: log2 ns that a model expects of the trials.
 Logs logs_of(const Recording& recording, const std::vector<double>& times) {
   std::vector<size_t> order(times.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) {
-    return cost_model::ordering_time(cost_model::analytic_time_of(recording.trials[i].features),
-                                     times[i]);
-  });
-  const auto speed = [&](size_t i) { return recording.trials[order[i]].throughput; };
-  double best_of_few = 0;
-  for (size_t i = 0; i < std::min(few, order.size()); ++i)
-    best_of_few = std::max(best_of_few, speed(i));
-  Logs logs{std::log(speed(0) / recording.best), std::log(best_of_few / recording.best), 0};
+  std::vector<tuner::BatchCandidate> candidates;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const std::vector<float>& features = recording.trials[i].features;
+    const double time = cost_model::ordering_time(cost_model::analytic_time_of(features), times[i]);
+    candidates.push_back({-cost_model::score_of_doubling * time, features});
+  }
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates[i].score; });
+  order.resize(std::min(few, order.size()));
+  const auto best_of = [&](const std::vector<size_t>& picks) {
+    double best = 0;
+    for (const size_t i : picks) best = std::max(best, recording.trials[i].throughput);
+    return std::log(best / recording.best);
+  };
+  Logs logs{best_of({order[0]}), best_of(order),
+            best_of(tuner::choose_diverse(candidates, {}, few)), 0};
   for (size_t i = 0; i < times.size(); ++i)
     logs.factor +=
         std::abs(times[i] * std::numbers::ln2 + std::log(recording.trials[i].throughput)) /
@@ -62,12 +70,14 @@ struct Sum {
     ++count;
     total.first += logs.first;
     total.four += logs.four;
+    total.diverse += logs.diverse;
     total.factor += logs.factor;
     least = std::min(least, logs.first);
   }
   Picks picks() const {
     const auto mean = [&](double sum) { return std::exp(sum / static_cast<double>(count)); };
-    return {mean(total.first), std::exp(least), mean(total.four), mean(total.factor)};
+    return {mean(total.first), std::exp(least), mean(total.four), mean(total.diverse),
+            mean(total.factor)};
   }
 };
 
@@ -169,8 +179,11 @@ Result<std::vector<Judged>> judge_pretraining(const std::vector<Recording>& reco
 
 nlohmann::json as_json(const std::vector<Judged>& rows) {
   const auto picks = [](const Picks& p) {
-    return nlohmann::json{
-        {"first", p.first}, {"least", p.least}, {"four", p.four}, {"factor", p.factor}};
+    return nlohmann::json{{"first", p.first},
+                          {"least", p.least},
+                          {"four", p.four},
+                          {"diverse", p.diverse},
+                          {"factor", p.factor}};
   };
   nlohmann::json all = nlohmann::json::array();
   for (const Judged& row : rows)
@@ -183,16 +196,17 @@ nlohmann::json as_json(const std::vector<Judged>& rows) {
 }
 
 std::string as_table(const std::vector<Judged>& rows) {
-  tools::Table table{{"left out", "kind", "recordings", "first pick", "pretrained", "least",
-                      "pretrained", "best of 4", "pretrained", "off by", "pretrained"},
-                     {}};
+  tools::Table table{
+      {"left out", "kind", "recordings", "first pick", "pretrained", "least", "pretrained",
+       "best of 4", "pretrained", "that differ", "pretrained", "off by", "pretrained"},
+      {}};
   const auto shown = [](double value) { return fmt::format("{:.3f}", value); };
   for (const Judged& row : rows) {
     const Picks &a = row.analytic, &p = row.pretrained;
     table.rows.push_back({std::string(to_string(row.left_out)), row.kind.empty() ? "all" : row.kind,
                           std::to_string(row.recordings), shown(a.first), shown(p.first),
                           shown(a.least), shown(p.least), shown(a.four), shown(p.four),
-                          shown(a.factor), shown(p.factor)});
+                          shown(a.diverse), shown(p.diverse), shown(a.factor), shown(p.factor)});
   }
   return tools::as_text(table);
 }

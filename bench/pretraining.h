@@ -27,10 +27,11 @@ std::string_view to_string(LeftOut left_out);  ///< "workloads", "kinds", ...
 /// The order in which a search by a model puts the trials of recordings before it has measured one
 /// (cost_model::ordering_time_of); geometric means over these.
 struct Picks {
-  double first = 1;   ///< speed of the trial that it puts first, of the fastest one
-  double least = 1;   ///< the lowest of these speeds
-  double four = 1;    ///< speed of the best of the four that it puts first
-  double factor = 1;  ///< by which its times differ from the measured ones
+  double first = 1;    ///< speed of the trial that it puts first, of the fastest one
+  double least = 1;    ///< the lowest of these speeds
+  double four = 1;     ///< speed of the best of the four that it puts first
+  double diverse = 1;  ///< the same of four that differ (tuner/search/diversity.h)
+  double factor = 1;   ///< by which its times differ from the measured ones
 };
 
 struct Judged {

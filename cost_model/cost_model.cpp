@@ -24,10 +24,6 @@ constexpr std::string_view file_kind = "tilewright-cost-model";
 constexpr int file_version = 4;
 constexpr size_t least_groups = 3;  // to hold whole groups out
 constexpr size_t thoroughly_judged = 1000;
-// Log-odds of the ranker for a factor of two in the time that it begins with. On 1,500 trials of 29
-// odd convolutions, with a model of other layers, values of 2 to 4 put the first pick at 0.90 to
-// 0.92 of the best, and 0 puts it at 0.84. With trials of the layer itself, 2 is also best.
-constexpr double margin_of_doubling = 2;
 // No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
 constexpr double least_validity = 1.0 / 16;
 // The scores of trees are multiplied by (n + trusted_trials) / (n + doubtful_trials), where n is
@@ -72,7 +68,7 @@ double best_throughput(const std::vector<const Sample*>& group) {
 
 /// The score by the prior, or by the fitted model: where trees begin.
 double margin_of(std::span<const float> features, const Fit* fit = nullptr) {
-  return -margin_of_doubling * (ordering_time_of(features) + (fit ? fit->correction(features) : 0));
+  return -score_of_doubling * (ordering_time_of(features) + (fit ? fit->correction(features) : 0));
 }
 
 Fit fit_of(const Groups& groups) {
@@ -432,7 +428,7 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
   if (source_ == Source::Prior) return scores;
   if (source_ == Source::Fitted) {
     for (size_t i = 0; i < rows.size(); ++i)
-      scores.spread[i] = margin_of_doubling * fit_.deviation(rows[i]);
+      scores.spread[i] = score_of_doubling * fit_.deviation(rows[i]);
     return scores;
   }
   const Matrix matrix = matrix_of(rows);
@@ -445,13 +441,13 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
 }
 
 /// Turns the score of each candidate into that of its throughput times the probability that it is
-/// valid. Scores are margins: a factor of two in throughput adds margin_of_doubling.
+/// valid. Scores are margins: a factor of two in throughput adds score_of_doubling.
 void CostModel::discount_failures(std::span<const std::vector<float>> rows,
                                   std::vector<double>& scores) const {
   if (!validity_) return;
   const std::vector<double> valid = predict_valid(rows);
   for (size_t i = 0; i < scores.size(); ++i)
-    scores[i] += margin_of_doubling * std::log2(std::max(valid[i], least_validity));
+    scores[i] += score_of_doubling * std::log2(std::max(valid[i], least_validity));
 }
 
 std::vector<double> CostModel::spread(const Matrix& rows) const {

@@ -17,7 +17,7 @@ namespace tw::tuner {
 namespace {
 
 // As many as a run's first batch, whose pool a single pick would not have.
-constexpr size_t batch = 8;
+constexpr size_t first_batch = 8;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   proposer.learn(std::move(known));
   proposer.begin(stop);
   const std::vector<schedules::Point> points = proposer.propose(
-      [&](const auto& pool) { return proposer.predict(pool, model, trusted); }, batch);
+      [&](const auto& pool) { return proposer.predict(pool, model, trusted); }, first_batch);
   const std::vector<Candidate> candidates = proposer.choose(points);
   if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
   return candidates.front().schedule;

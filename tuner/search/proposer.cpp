@@ -59,11 +59,14 @@ std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
     if (!candidates[i]) continue;
     rows.push_back(candidates[i]->features);
     places.push_back(i);
-    predicted_.insert_or_assign(points[i], std::move(*candidates[i]));
+    predicted_.try_emplace(points[i], std::move(*candidates[i]));
   }
   const cost_model::Scores scores = model.predict(rows, own);
-  for (size_t k = 0; k < rows.size(); ++k)
-    predictions[places[k]] = {scores.mean[k], scores.spread[k]};
+  for (size_t k = 0; k < rows.size(); ++k) {
+    Prediction& prediction = predictions[places[k]];
+    prediction = {scores.mean[k], scores.spread[k]};
+    prediction.features = predicted_.at(points[places[k]]).features;
+  }
   return predictions;
 }
 

@@ -47,7 +47,8 @@ class Proposer {
   /// Up to `count` points that the search thinks worth a trial, best first; none where it was
   /// stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
-  /// Predicts how fast the points are. `own` is the number of measured trials of the task.
+  /// Predicts how fast the points are. `own` is the number of measured trials of the task. The
+  /// features of the predictions are valid until begin().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
                                   const cost_model::CostModel& model, int64_t own);
   /// The candidates of these points, less those whose text or program was chosen before. Requires

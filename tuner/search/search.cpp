@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/text.h"
 #include "dsl/workload.h"
+#include "tuner/search/diversity.h"
 
 namespace tw::tuner {
 
@@ -28,6 +30,9 @@ constexpr size_t parents = 12;
 // GPU's space where all of some twenty decisions fit each other. Half of the first pool of these
 // are descendants of the samples that are rated best, in so many generations of so many points.
 constexpr size_t most_generations = 8, least_generation = 48;
+// Points, those that are rated best, from which each pick is chosen before any trial guides a
+// search.
+constexpr size_t shortlist_per_pick = 4;
 // Shares of a batch for points from a random pool, and for the points with the largest sum of mean
 // and standard deviation of the prediction (upper confidence bound).
 constexpr double random_share = 0.125, hopeful_share = 0.125;
@@ -45,6 +50,12 @@ struct Rated {
   Point point;
   Prediction prediction;
 };
+
+std::vector<Point> points_of(const std::vector<Rated>& rated) {
+  std::vector<Point> points;
+  for (const Rated& one : rated) points.push_back(one.point);
+  return points;
+}
 
 std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
   const std::vector<Prediction> predictions = score(points);
@@ -107,6 +118,37 @@ Algorithms judge_algorithms(const Space& space, const std::vector<Tried>& histor
   return algorithms;
 }
 
+/// The points, best first, each once.
+std::vector<Rated> distinct(std::vector<Rated> points) {
+  sort_by(cautious, points);
+  std::set<Point> seen;
+  std::erase_if(points, [&](const Rated& rated) { return !seen.insert(rated.point).second; });
+  return points;
+}
+
+/// The first points, at most `count`.
+std::vector<Rated> first_of(std::vector<Rated> points, size_t count) {
+  const size_t kept = std::min(points.size(), count);
+  points.erase(points.begin() + static_cast<std::ptrdiff_t>(kept), points.end());
+  return points;
+}
+
+using Features = std::vector<std::span<const float>>;
+
+/// Up to `count` of the points, in the order in which they are worth a trial after kernels with the
+/// features in `proposed` (diversity.h); the first ones where features are not known.
+std::vector<Rated> diversify(std::vector<Rated> points, const Features& proposed, size_t count) {
+  std::vector<BatchCandidate> candidates;
+  for (const Rated& rated : points)
+    if (!rated.prediction.features.empty())
+      candidates.push_back({cautious(rated.prediction), rated.prediction.features});
+  if (candidates.size() < points.size()) return first_of(std::move(points), count);
+  std::vector<Rated> chosen;
+  for (const size_t i : choose_diverse(candidates, proposed, count))
+    chosen.push_back(std::move(points[i]));
+  return chosen;
+}
+
 /// The points of a proposal.
 class Picked {
  public:
@@ -116,6 +158,10 @@ class Picked {
   /// Adds the best of those that are not there yet, up to a size of `count`.
   void add_best(std::vector<Rated> pool, Merit merit, size_t count) {
     sort_by(merit, pool);
+    add_first(std::move(pool), count);
+  }
+  /// Adds the first of those that are not there yet, up to a size of `count`.
+  void add_first(std::vector<Rated> pool, size_t count) {
     for (Rated& rated : pool) {
       if (picked_.size() >= count) return;
       const size_t algorithm = space_.algorithm_of(rated.point);
@@ -128,10 +174,9 @@ class Picked {
   }
   std::vector<Point> take(Merit best_first) && {
     sort_by(best_first, picked_);
-    std::vector<Point> points;
-    for (Rated& pick : picked_) points.push_back(std::move(pick.point));
-    return points;
+    return points_of(picked_);
   }
+  const std::vector<Rated>& picked() const { return picked_; }
 
  private:
   const Space& space_;
@@ -203,7 +248,6 @@ class Evolution : public Search {
                                    ? first_pool(space, known, score, size, random)
                                    : children(space, known, score, ranked, size, random);
     const auto part = [&](double share) {
-      if (history.empty()) return size_t{0};
       return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
     };
     const bool widens = is_stuck(history, count);
@@ -212,6 +256,10 @@ class Evolution : public Search {
     const std::vector<Rated> seeds = rate(known.seeds, score);
     picked.add_best(seeds, likely, count / 2);
     rated.insert(rated.end(), seeds.begin(), seeds.end());
+    if (history.empty()) {
+      add_diverse(distinct(std::move(rated)), count, picked);
+      return whole(in_order_of_trials(picked.picked()), known.stop);
+    }
     picked.add_best(rated, likely, asked - part(hopeful_share));
     picked.add_best(rated, hopeful, asked);
     picked.add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count);
@@ -220,6 +268,28 @@ class Evolution : public Search {
   }
 
  private:
+  Features proposed() const { return {proposed_.begin(), proposed_.end()}; }
+
+  /// Fills the batch with points that differ from those in it and from all that were proposed.
+  void add_diverse(std::vector<Rated> best, size_t count, Picked& picked) const {
+    Features before = proposed();
+    for (const Rated& seed : picked.picked())
+      if (!seed.prediction.features.empty()) before.push_back(seed.prediction.features);
+    // The seeds are among the best, and picked already.
+    picked.add_first(diversify(first_of(std::move(best), shortlist_per_pick * count), before,
+                               count + picked.picked().size()),
+                     count);
+  }
+
+  /// The points of a batch in the order in which they are worth a trial, which are then proposed.
+  std::vector<Point> in_order_of_trials(const std::vector<Rated>& picked) {
+    const std::vector<Rated> ordered = diversify(distinct(picked), proposed(), picked.size());
+    for (const Rated& one : ordered)
+      if (const auto& features = one.prediction.features; !features.empty())
+        proposed_.emplace_back(features.begin(), features.end());
+    return points_of(ordered);
+  }
+
   /// The first pool is larger: nothing has been measured yet that could stand in for it. Each stage
   /// of a chain has decisions of its own.
   static size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
@@ -308,6 +378,7 @@ class Evolution : public Search {
   }
 
   size_t pool_per_pick_;
+  std::vector<std::vector<float>> proposed_;  ///< features, before any trial guided the search
 };
 
 /// Evolution without a model: among its children, chance chooses.
@@ -342,8 +413,9 @@ class RandomSearch : public Search {
   }
 };
 
-/// Half of a proposal is the best half of evolution's, the rest has points of all predicted speeds.
-/// A model that learns from such trials knows slow points too, and where it ranks points too high.
+/// Half of a proposal is the first half of evolution's, the rest has points of all predicted
+/// speeds. A model that learns from such trials knows slow points too, and where it ranks points
+/// too high.
 class Spread : public Search {
  public:
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,

@@ -7,13 +7,15 @@
 // model's score. A share of each batch stays random so that a wrong model cannot starve the search
 // (Ansor, OSDI'20, section 5). Another share goes to the points with the highest upper confidence
 // bound of the score. Schedules that were fast for workloads like this one take half of the first
-// batch. Blind is evolution without the model: it chooses among the children at random. Random and
-// grid are baselines. Spread gathers trials for a model to learn from. Deterministic in the random
-// source.
+// batch. Before any trial guides the search, the kernels of a batch differ from each other and from
+// those proposed before (diversity.h). Blind is evolution without the model: it chooses among the
+// children at random. Random and grid are baselines. Spread gathers trials for a model to learn
+// from. Deterministic in the random source.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +47,9 @@ struct Prediction {
   Prediction(double score, double standard_deviation = 0)
       : mean(score), spread(standard_deviation) {}
   double mean, spread;
+  /// Features of the point's kernel; empty where the score does not tell them. They stay valid
+  /// until propose() returns.
+  std::span<const float> features = {};
 };
 using Score = std::function<std::vector<Prediction>(const std::vector<schedules::Point>&)>;
 

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "cost_model/features.h"
 #include "tests/tuner/tuning.h"
 
 namespace tw::tuner {
@@ -42,6 +44,17 @@ TEST_F(Proposing, BatchesAreNewAndDiffer) {
     }
   }
   EXPECT_GE(schedules.size(), 16u);
+}
+
+TEST_F(Proposing, FeaturesOfPredictionsOutliveLaterPredictions) {
+  proposer_.begin({});
+  const Point first = proposer_.space().default_point();
+  const Prediction prediction = predicted({first})[0];
+  ASSERT_EQ(prediction.features.size(), cost_model::feature_count());
+  const std::vector<float> before(prediction.features.begin(), prediction.features.end());
+  Random random(5);
+  for (int i = 0; i < 50; ++i) predicted({first, proposer_.space().sample(random)});
+  EXPECT_TRUE(std::ranges::equal(prediction.features, before));
 }
 
 TEST_F(Proposing, WhatTheDatabaseKnowsIsNotProposed) {

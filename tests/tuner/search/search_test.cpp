@@ -112,6 +112,39 @@ TEST_P(Searches, GiveUpWhereNothingIsNew) {
 
 INSTANTIATE_TEST_SUITE_P(All, Searches, testing::Values("evolution", "blind", "random", "grid"));
 
+// Points of a group have the same features. Of points that are predicted to be about as fast, the
+// first batch has one of each group where the features are told.
+TEST(Search, TheFirstBatchHasKernelsThatDiffer) {
+  const dsl::Workload workload =
+      workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
+  const Space space = Space::derive(workload.compute, parse_target("x86-64-v4").value());
+  const Landscape landscape(space, 7);
+  const std::vector<std::vector<float>> groups = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 1}, {1, 2}};
+  const auto group_of = [&](const Point& point) {
+    int sum = 0;
+    for (const int choice : point.choices) sum += choice;
+    return static_cast<size_t>(sum) % groups.size();
+  };
+  const auto groups_proposed = [&](bool tells_features) {
+    const Score score = [&](const std::vector<Point>& points) {
+      std::vector<Prediction> predictions;
+      for (const Point& point : points) {
+        predictions.emplace_back(1e-3 * landscape.throughput(point));
+        if (tells_features) predictions.back().features = groups[group_of(point)];
+      }
+      return predictions;
+    };
+    Random random(1);
+    std::set<size_t> seen;
+    const auto evolution = make_search("evolution").value();
+    for (const Point& point : evolution->propose(space, {{}, {}}, score, 6, random))
+      seen.insert(group_of(point));
+    return seen.size();
+  };
+  EXPECT_LE(groups_proposed(false), 4u);
+  EXPECT_EQ(groups_proposed(true), groups.size());
+}
+
 TEST(Search, SeedsDiffer) {
   const Space space = conv_space();
   const Landscape landscape(space, 7);
