@@ -63,7 +63,7 @@ struct Core {
   /// Dot products that the core computes as parts of tiles (schedules/core_tiles.h), by the
   /// factors. A core without tiles has the rate of its multiply-adds here.
   double byte_tile_dots_per_cycle = 2, bf16_tile_dots_per_cycle = 2;
-  double loads_per_cycle = 2;   ///< loads of whole registers that hit L1
+  double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;
   double store_forward_cycles = 8;  ///< latency from a vector store to the end of a load of it

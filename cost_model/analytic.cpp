@@ -50,8 +50,8 @@ constexpr double waiting_instructions = 160;
 
 // The share of their time that ports cost which are in use beside the busiest one, and that
 // transfers between caches cost beside computing. Chosen with one half of the workloads of
-// bench/corpus and judged with the other: 0.15 and 0.5 put its first picks at 0.858 of the best and
-// its times off by 1.39, these at 0.866 and 1.33.
+// bench/corpus. On the other half they put the first pick at 0.867 of the best, and times off by
+// 1.34.
 constexpr double port_overlap_loss = 0.1, transfer_overlap_loss = 0.25;
 
 // The latency of L3, for which loads of lines wait that nothing fetched ahead (46 cycles on a Zen
@@ -76,7 +76,8 @@ double spill_cycles(const Core& core) {
 }
 
 /// Accesses of single elements in a cycle. A core that loads fewer than two registers of 64 bytes
-/// in a cycle, as Zen 4 does, loads and stores them in halves.
+/// in a cycle loads and stores them in halves. A Zen 4 loaded two elements in a cycle and stored
+/// one, loaded one register or one element into all lanes of it, and stored half a register.
 double element_accesses_per_cycle(const Core& core) {
   const bool loads_halves = core.vector_bytes > 32 && core.loads_per_cycle < 2;
   return loads_halves ? 2 * core.loads_per_cycle : core.loads_per_cycle;
@@ -267,8 +268,9 @@ BlockCost block_cost(const BlockFacts& block, const Core& core) {
       (i.fma + i.slow_dots + i.arithmetic + i.calls * call_operations) / core.fma_per_cycle;
   cost.divider = i.divisions * divider_cycles;
   cost.loads =
-      (i.vector_loads + split_turns * i.split_accesses + i.prefetches) / core.loads_per_cycle +
-      i.broadcast_loads / element_accesses_per_cycle(core) + lane_loads * lane_cycles(core);
+      (i.vector_loads + i.broadcast_loads + split_turns * i.split_accesses + i.prefetches) /
+          core.loads_per_cycle +
+      lane_loads * lane_cycles(core);
   cost.stores = i.stores / core.stores_per_cycle + i.scattered_stores * lane_cycles(core);
   cost.issue = (i.total() + (block.in_loop ? loop_instructions : 0)) / core.instructions_per_cycle;
   cost.latency = waits ? block.chain * update / sums_at_once(block) : 0;

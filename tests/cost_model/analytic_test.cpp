@@ -260,7 +260,7 @@ TEST(Analytic, FewRegistersPreferSmallTiles) {
 }
 
 TEST(Analytic, OneLoadPortPrefersTilesThatLoadLess) {
-  Core two = avx2().machine.core;
+  Core two = avx512().machine.core;
   two.loads_per_cycle = 2;
   Core one = two;
   one.loads_per_cycle = 1;
@@ -270,15 +270,15 @@ TEST(Analytic, OneLoadPortPrefersTilesThatLoadLess) {
 }
 
 TEST(Analytic, ACoreThatLoadsLargeRegistersInHalvesLoadsTwoElements) {
-  BlockFacts block;
-  block.instructions.broadcast_loads = 8;
+  BlockFacts elements, broadcasts;
+  elements.instructions.strided_loads = 8;
+  broadcasts.instructions.broadcast_loads = 8;
   Core core = avx512().machine.core;
   core.loads_per_cycle = 1;
-  EXPECT_EQ(block_cost(block, core).loads, 4);
+  EXPECT_EQ(block_cost(elements, core).loads, 8);  // each takes a load and a shuffle
+  EXPECT_EQ(block_cost(broadcasts, core).loads, 8);
   core.vector_bytes = 32;
-  EXPECT_EQ(block_cost(block, core).loads, 8);
-  core.loads_per_cycle = 2;
-  EXPECT_EQ(block_cost(block, core).loads, 4);
+  EXPECT_EQ(block_cost(elements, core).loads, 16);
 }
 
 // Each update of a sum that is spilled waits for the store of the one before.
