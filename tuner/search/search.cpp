@@ -247,11 +247,6 @@ class Evolution : public Search {
     std::vector<Rated> rated = history.empty()
                                    ? first_pool(space, known, score, size, random)
                                    : children(space, known, score, ranked, size, random);
-    const auto part = [&](double share) {
-      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
-    };
-    const bool widens = is_stuck(history, count);
-    const size_t asked = count - part(widens ? widened_random_share : random_share);
     Picked picked(space, std::move(algorithms.in_doubt));
     const std::vector<Rated> seeds = rate(known.seeds, score);
     picked.add_best(seeds, likely, count / 2);
@@ -260,6 +255,11 @@ class Evolution : public Search {
       add_diverse(distinct(std::move(rated)), count, picked);
       return whole(in_order_of_trials(picked.picked()), known.stop);
     }
+    const auto part = [&](double share) {
+      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
+    };
+    const bool widens = is_stuck(history, count);
+    const size_t asked = count - part(widens ? widened_random_share : random_share);
     picked.add_best(rated, likely, asked - part(hopeful_share));
     picked.add_best(rated, hopeful, asked);
     picked.add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count);
