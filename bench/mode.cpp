@@ -34,6 +34,9 @@ Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::strin
     TW_TRY(std::vector<tuner::Recording> read, tuner::read_recordings(file));
     std::move(read.begin(), read.end(), std::back_inserter(recordings));
   }
+  // Each file numbers its recordings.
+  for (size_t i = 0; i < recordings.size(); ++i)
+    for (cost_model::Sample& trial : recordings[i].trials) trial.group = i;
   return recordings;
 }
 

@@ -42,7 +42,7 @@ Logs logs_of(const Recording& recording, const std::vector<double>& times) {
   for (size_t i = 0; i < times.size(); ++i) {
     const std::vector<float>& features = recording.trials[i].features;
     const double time = cost_model::ordering_time(cost_model::analytic_time_of(features), times[i]);
-    candidates.push_back({-cost_model::score_of_doubling * time, features});
+    candidates.push_back({-time, cost_model::ScaledFeatures(features)});
   }
   std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return candidates[i].score; });
   order.resize(std::min(few, order.size()));

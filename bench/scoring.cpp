@@ -21,7 +21,7 @@ namespace {
 using schedules::Point;
 using Rows = std::vector<std::vector<float>>;
 
-constexpr size_t refit_samples = 4000;
+constexpr size_t samples_of_model = cost_model::most_kernels;
 constexpr size_t staged_points = 200;  // points of a workload to time stage by stage
 
 double seconds_of(const tuner::Clock& clock, const std::function<void()>& work) {
@@ -68,7 +68,7 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
   row.features_us = each(features_s, programs.size());
 }
 
-/// Samples with a made-up throughput that trees can learn and that the analytic model does not
+/// Samples with a made-up throughput that can be learned and that the analytic model does not
 /// predict.
 std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of_items,
                                                 Random& random) {
@@ -78,7 +78,7 @@ std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of
   for (size_t i = 0; i < rows_of_items.size(); ++i)
     if (!rows_of_items[i].empty()) groups.push_back(i);
   std::vector<cost_model::Sample> samples;
-  while (!groups.empty() && samples.size() < refit_samples) {
+  while (!groups.empty() && samples.size() < samples_of_model) {
     cost_model::Sample sample;
     sample.group = groups[samples.size() % groups.size()];
     sample.features = random.pick(rows_of_items[sample.group]);
@@ -142,13 +142,17 @@ Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Targ
 
   cost_model::CostModel model;
   const auto samples = made_up_samples(rows_of_items, random);
-  Status learned;
-  report.refit_samples = static_cast<int64_t>(samples.size());
-  report.refit_s = seconds_of(clock, [&] { learned = model.update(samples); });
-  TW_RETURN_IF_ERROR(learned);
+  Status added;
+  report.samples = static_cast<int64_t>(samples.size());
+  report.learn_s = seconds_of(clock, [&] {
+    added = model.add(samples);
+    (void)model.for_group(0);
+  });
+  TW_RETURN_IF_ERROR(added);
   for (size_t i = 0; i < items.size(); ++i) {
     Scoring& row = report.rows[i];
-    const double predict_s = seconds_of(clock, [&] { (void)model.predict(rows_of_items[i], 0); });
+    const cost_model::WorkloadModel known = model.for_group(i);
+    const double predict_s = seconds_of(clock, [&] { (void)known.predict(rows_of_items[i]); });
     row.elapsed_s += predict_s;
     row.predict_us = 1e6 * predict_s / static_cast<double>(std::max<int64_t>(row.legal, 1));
   }
@@ -159,7 +163,7 @@ nlohmann::json as_json(const ScoringReport& report) {
   nlohmann::json json = {
       {"schema_version", results_schema_version}, {"threads", report.options.threads},
       {"points_per_s", report.per_second()},      {"legal_per_s", report.legal_per_second()},
-      {"refit_samples", report.refit_samples},    {"refit_s", report.refit_s},
+      {"learn_samples", report.samples},          {"learn_s", report.learn_s},
       {"scoring", nlohmann::json::array()}};
   for (const Scoring& r : report.rows)
     json["scoring"].push_back({{"name", r.name},
@@ -188,9 +192,9 @@ std::string as_table(const ScoringReport& report) {
          fmt::format("{:.1f}", r.features_us), fmt::format("{:.1f}", r.predict_us)});
   return tools::as_text(table) + fmt::format(
                                      "all: {:.0f} points/s, {:.0f} of them legal, on {} threads\n"
-                                     "refit with {} samples: {:.2f} s\n",
+                                     "corrections by {} trials: {:.3f} s\n",
                                      report.per_second(), report.legal_per_second(),
-                                     report.options.threads, report.refit_samples, report.refit_s);
+                                     report.options.threads, report.samples, report.learn_s);
 }
 
 }  // namespace tw::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner scores points, from the point to its prediction, and refits the cost
-// model. No kernel is built or run. Not thread-safe.
+// Measures how fast the tuner scores points, from the point to its prediction, and how long the
+// cost model takes to learn. No kernel is built or run. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -36,15 +36,15 @@ struct Scoring {
 struct ScoringReport {
   ScoringOptions options;
   std::vector<Scoring> rows;
-  int64_t refit_samples = 0;
-  double refit_s = 0;  ///< CostModel::update from scratch, cross-validation included
+  int64_t samples = 0;  ///< that the cost model has
+  double learn_s = 0;   ///< CostModel::add() of these and CostModel::for_group()
 
   double per_second() const;  ///< points of all rows per second
   double legal_per_second() const;
 };
 
 /// The cost model learns from made-up throughputs for the points' own features: the time of a
-/// prediction by trees does not depend on the labels.
+/// prediction does not depend on them.
 Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Target& target,
                                       const ScoringOptions& options, const tuner::Clock& clock);
 

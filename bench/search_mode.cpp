@@ -101,7 +101,7 @@ Result<int> run_replay(const Call& call) {
   for (int i = 0; i < replayed_seeds; ++i)
     replays.seeds.push_back(static_cast<uint64_t>(call.flags.seed + i));
   for (const tuner::Guide guide :
-       {tuner::Guide::Random, tuner::Guide::Analytic, tuner::Guide::Fitted, tuner::Guide::Learned,
+       {tuner::Guide::Random, tuner::Guide::Analytic, tuner::Guide::Learned,
         tuner::Guide::Pretrained, tuner::Guide::Corrected, tuner::Guide::Taught}) {
     TW_TRY(tuner::Replayed replayed,
            tuner::replay(replays.recordings, guide, replayed_trials, replays.seeds));

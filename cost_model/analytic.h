@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analytic model: a closed formula for the time of a program, from its facts
-// and the machine alone. It orders candidates before anything has been measured, and for as long as
-// held-out trials contradict neither it nor its fit (fit.h); its time is also a feature.
-// docs/cost_model.md derives the formula. The order of candidates is the aim; the nanoseconds are
-// within a factor of two. Pure functions.
+// The analytic model: a closed formula for the time of a program, from its facts and the machine
+// alone. All expected times begin with it, and its time is also a feature. docs/cost_model.md
+// derives the formula. The order of candidates is the aim; the nanoseconds are within a factor of
+// two. Pure functions.
 
 #include <string>
 #include <vector>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.h"
 #include "cost_model/xgboost.h"
@@ -41,21 +40,17 @@ std::string array_interface(const Matrix& rows) {
                      rows.columns());
 }
 
-Status check_sizes(const TrainingSet& data, const BoosterOptions& options) {
+Status check_sizes(const TrainingSet& data) {
   const size_t rows = data.rows.rows();
   if (data.labels.size() != rows || (!data.weights.empty() && data.weights.size() != rows))
     return nothing_to_learn(
         fmt::format("{} rows with {} labels and {} weights; give one of each a row", rows,
                     data.labels.size(), data.weights.size()));
-  const size_t grouped = std::accumulate(data.groups.begin(), data.groups.end(), size_t{0});
-  if (options.objective == Objective::Rank && grouped != rows)
-    return nothing_to_learn(
-        fmt::format("{} rows in groups that hold {}; each row is in one group", rows, grouped));
   return {};
 }
 
-Status check(const TrainingSet& data, const BoosterOptions& options) {
-  TW_RETURN_IF_ERROR(check_sizes(data, options));
+Status check(const TrainingSet& data) {
+  TW_RETURN_IF_ERROR(check_sizes(data));
   if (data.labels.size() < 2)
     return nothing_to_learn(fmt::format("{} rows given, at least 2 needed; measure more candidates",
                                         data.labels.size()));
@@ -73,8 +68,6 @@ Status check(const TrainingSet& data, const BoosterOptions& options) {
 
 std::string_view objective_name(Objective objective) {
   switch (objective) {
-    case Objective::Rank:
-      return "rank:pairwise";
     case Objective::Regression:
       return "reg:squarederror";
     case Objective::Probability:
@@ -96,20 +89,7 @@ std::vector<std::pair<std::string, std::string>> parameters(const BoosterOptions
           {"disable_default_eval_metric", "1"}};
 }
 
-/// Ranking weighs groups: XGBoost wants one weight for each.
-std::vector<float> group_weights(const TrainingSet& data) {
-  std::vector<float> weights;
-  if (data.weights.empty()) return weights;
-  auto row = data.weights.begin();
-  for (const unsigned size : data.groups) {
-    weights.push_back(std::accumulate(row, row + size, 0.0F) /
-                      static_cast<float>(std::max(1U, size)));
-    row += size;
-  }
-  return weights;
-}
-
-Result<MatrixHandle> make_matrix(const TrainingSet& data, Objective objective) {
+Result<MatrixHandle> make_matrix(const TrainingSet& data) {
   DMatrixHandle raw = nullptr;
   TW_RETURN_IF_ERROR(
       checked(xgboost()->XGDMatrixCreateFromDense(array_interface(data.rows).c_str(),
@@ -119,20 +99,10 @@ Result<MatrixHandle> make_matrix(const TrainingSet& data, Objective objective) {
   TW_RETURN_IF_ERROR(checked(
       xgboost()->XGDMatrixSetFloatInfo(raw, "label", data.labels.data(), data.labels.size()),
       "train cost model"));
-  if (!data.margins.empty())
-    TW_RETURN_IF_ERROR(checked(xgboost()->XGDMatrixSetFloatInfo(
-                                   raw, "base_margin", data.margins.data(), data.margins.size()),
-                               "train cost model"));
-  const bool ranks = objective == Objective::Rank;
-  if (ranks)
+  if (!data.weights.empty())
     TW_RETURN_IF_ERROR(checked(
-        xgboost()->XGDMatrixSetUIntInfo(raw, "group", data.groups.data(), data.groups.size()),
+        xgboost()->XGDMatrixSetFloatInfo(raw, "weight", data.weights.data(), data.weights.size()),
         "train cost model"));
-  const std::vector<float> weights = ranks ? group_weights(data) : data.weights;
-  if (!weights.empty())
-    TW_RETURN_IF_ERROR(
-        checked(xgboost()->XGDMatrixSetFloatInfo(raw, "weight", weights.data(), weights.size()),
-                "train cost model"));
   return matrix;
 }
 
@@ -146,9 +116,9 @@ void Matrix::append(std::span<const float> row) {
 void Booster::Free::operator()(void* handle) const { xgboost()->XGBoosterFree(handle); }
 
 Result<Booster> Booster::train(const TrainingSet& data, const BoosterOptions& options) {
-  TW_RETURN_IF_ERROR(check(data, options));
+  TW_RETURN_IF_ERROR(check(data));
   TW_RETURN_IF_ERROR(xgboost());
-  TW_TRY(const MatrixHandle matrix, make_matrix(data, options.objective));
+  TW_TRY(const MatrixHandle matrix, make_matrix(data));
   BoosterHandle raw = nullptr;
   const DMatrixHandle matrices[] = {matrix.get()};
   TW_RETURN_IF_ERROR(checked(xgboost()->XGBoosterCreate(matrices, 1, &raw), "train cost model"));

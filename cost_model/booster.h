@@ -16,11 +16,11 @@
 
 namespace tw::cost_model {
 
-/// Rank: the order within groups. Regression: the label itself. Probability: of the label being 1.
-enum class Objective { Rank, Regression, Probability };
+/// Regression: the label itself. Probability: of the label being 1.
+enum class Objective { Regression, Probability };
 
 struct BoosterOptions {
-  Objective objective = Objective::Rank;
+  Objective objective = Objective::Regression;
   int rounds = 80;
   int depth = 6;
   int bins = 32;
@@ -47,12 +47,8 @@ class Matrix {
 struct TrainingSet {
   explicit TrainingSet(size_t columns) : rows(columns) {}
   Matrix rows;
-  std::vector<float> labels;     ///< one a row
-  std::vector<float> weights;    ///< one a row, or empty; Rank takes the mean of a group
-  std::vector<unsigned> groups;  ///< sizes of consecutive groups of rows, for Rank
-  /// One a row, or empty: what is known before, to which the trees are added. predict() gives the
-  /// trees' part.
-  std::vector<float> margins;
+  std::vector<float> labels;   ///< one a row
+  std::vector<float> weights;  ///< one a row, or empty
 };
 
 class Booster {
@@ -65,7 +61,7 @@ class Booster {
   /// checks a hash first.
   static Result<Booster> from_bytes(std::string_view bytes);
 
-  /// One value a row: a margin for Rank, otherwise in the label's unit. All are finite.
+  /// One value a row, in the label's unit. All are finite.
   Result<std::vector<float>> predict(const Matrix& rows) const;
   Result<std::string> to_bytes() const;
   size_t columns() const { return columns_; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The numbers of a Program that its speed depends on, found in one walk over its loops. The
-// features of the learned model are a view of them, and the analytic model is a formula over them.
-// Plain values.
+// features that models learn from are a view of them, and the analytic model is a formula over
+// them. Plain values.
 //
 // Counts are per kernel call and of instructions as a vectorizing compiler would emit them: an
 // unrolled statement counts each copy, a vector of 16 floats counts two registers on AVX2 and one

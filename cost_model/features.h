@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Features: a Program on a Target with a number of threads, as a row of numbers for the learned
-// model. features.def is the table: from its rows follow the names, the documentation and the
+// Features: a Program on a Target with a number of threads, as a row of numbers that
+// models read. features.def is the table: from its rows follow the names, the documentation and the
 // order. Thread-safe.
 
 #include <cstddef>

@@ -13,10 +13,10 @@
 namespace tw::cost_model {
 
 struct ModelKind {
-  std::string_view name;  ///< a word, "tilewright-cost-model"
+  std::string_view name;  ///< a word, "tilewright-pretrained"
   int version = 1;        ///< of the content
   size_t columns = 0;     ///< numbers of a row that the model reads
-  std::string_view what;  ///< in messages: "cost model"
+  std::string_view what;  ///< in messages: "such model"
 };
 
 /// "name version features <version> <columns> <sha256 of the content>", a line end, the content.

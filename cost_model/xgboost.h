@@ -16,7 +16,6 @@ namespace tw::cost_model {
   X(XGBGetLastError)              \
   X(XGDMatrixCreateFromDense)     \
   X(XGDMatrixSetFloatInfo)        \
-  X(XGDMatrixSetUIntInfo)         \
   X(XGDMatrixFree)                \
   X(XGBoosterCreate)              \
   X(XGBoosterSetParam)            \

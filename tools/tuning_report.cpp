@@ -66,10 +66,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                                   ? ""
                                   : fmt::format(" ({})", show_counts(o.tuned.progress.trials)),
                               o.tuned.progress.known_trials));
-  if (!o.tuned.progress.model.empty())
-    row("model", o.tuned.progress.model_note.empty()
-                     ? o.tuned.progress.model
-                     : fmt::format("{}: {}", o.tuned.progress.model, o.tuned.progress.model_note));
+  if (!o.tuned.progress.model.empty()) row("model", o.tuned.progress.model);
   if (!o.tuned.progress.machine_note.empty()) row("machine", o.tuned.progress.machine_note);
   for (auto& fact : sandbox_facts(flags.place)) facts.push_back(std::move(fact));
   row("threads", std::to_string(best.threads));
@@ -173,7 +170,6 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["elapsed_s"] = o.tuned.progress.elapsed_s;
   json["working_s"] = o.tuned.progress.working_s;
   json["model"] = o.tuned.progress.model;
-  json["model_note"] = o.tuned.progress.model_note;
   json["machine_note"] = o.tuned.progress.machine_note;
   json["memory"] = memory_json(o.roofline);
   json["algorithm"] = algorithm_json(o.roofline);

@@ -35,9 +35,8 @@ constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
 // Number of points that a run with one task proposes without its own measurements, so that they
 // depend on its options and the database alone: every run with a seed begins with the same points.
-// Up to 64 trials the analytic model alone picks as well as a model that is fitted to the trials
-// (tests/tuner/search/replay_test.cpp).
-constexpr int64_t points_before_feedback = 64;
+// Two batches that differ say more of a space than children of a single one.
+constexpr int64_t points_before_feedback = 16;
 // Rate assumed before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
 // A plain nest runs at about 1 GFLOP/s. Where that takes more than this share of the task's part of
@@ -111,6 +110,7 @@ Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
            std::unique_ptr<Search> search)
     : spec_(spec),
       key_(spec.workload.key()),
+      group_(ranking_group(spec.workload, run.target)),
       run_(run),
       proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed) {
   progress_.name = spec.name;
@@ -130,14 +130,12 @@ void Task::report() {
   progress_.next_gain.reset();
   if (progress_.finishing.empty() && counts_.total() > 0 && left_s > 0 && !ended())
     progress_.next_gain = run_.expected_gain(std::min(left_s, minute_s));
-  const cost_model::CostModel& model = run_.learner.model();
-  progress_.model = model.source() == cost_model::Source::Prior
-                        ? cost_model::expectation_name(run_.target)
-                        : std::string(to_string(model.source()));
-  progress_.model_note = model.quality().note;
-  const cost_model::Quality& judged = model.quality().of(model.source());
-  if (judged.groups > 0)
-    progress_.model += fmt::format(", rank correlation {:.2f}", judged.spearman);
+  progress_.model = cost_model::expectation_name(run_.target);
+  const cost_model::LeaveOneOut& judged = model_.leave_one_out();
+  if (judged.before && judged.corrected)
+    progress_.model += fmt::format(", corrected by {}: rank correlation {:.2f} (without {:.2f})",
+                                   counted(static_cast<int64_t>(judged.trials), "trial"),
+                                   *judged.corrected, *judged.before);
   run_.report(progress_);
 }
 
@@ -206,16 +204,8 @@ void Task::learn_from_database(const StopToken& stop) {
   const bool is_of_other_host = best && *best && (*best)->host != run_.environment.host;
   finals_trials_ = (is_of_other_host ? 1 : 0) + (claim && *claim ? 1 : 0);
   progress_.known_trials = known.known;
-  trusted_trials_ = known.trusted();
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
-  if (!is_guided()) {
-    // The model of the run gets the same samples below, and notes those that it refuses.
-    model_at_start_.emplace();
-    if (!known.samples.empty()) (void)model_at_start_->update(known.samples);
-  }
-  // To learn trees takes tenths of a second, and a task of a network has a few of them: there they
-  // are learned when due.
-  run_.learner.learn(std::exchange(known.samples, {}), run_.tasks == 1, run_.environment.notes);
+  run_.learner.learn(std::exchange(known.samples, {}), run_.environment.notes);
   proposer_.learn(std::move(known));
 }
 
@@ -228,6 +218,14 @@ size_t Task::most_in_a_proposal(double per_second) const {
 }
 
 bool Task::is_guided() const { return run_.tasks > 1 || proposed_ >= points_before_feedback; }
+
+/// Takes the model of the run as it is, if it has learned since.
+void Task::renew_model() {
+  const size_t samples = run_.learner.samples();
+  if (model_samples_ == samples) return;
+  model_ = run_.learner.for_group(group_);
+  model_samples_ = samples;
+}
 
 std::vector<Point> Task::propose(const Score& predict) {
   if (!ahead_.empty()) return {};
@@ -245,6 +243,7 @@ std::vector<Point> Task::propose(const Score& predict) {
   if (most == 0) return {};
   const int64_t first = proposer_.has_first() ? 1 : 0;
   if (std::min(count, most) == first) return {};
+  if (is_guided() || !model_samples_) renew_model();
   std::vector<Point> points = proposer_.propose(predict, static_cast<size_t>(count - first));
   // Few trials are the first of many: they are chosen from as large a pool.
   if (std::ssize(points) > most - first)
@@ -253,9 +252,7 @@ std::vector<Point> Task::propose(const Score& predict) {
 }
 
 std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
-  if (!is_guided() && model_at_start_)
-    return proposer_.predict(points, *model_at_start_, trusted_trials_);
-  return proposer_.predict(points, run_.learner.model(), trusted_trials_ + counts_.total());
+  return proposer_.predict(points, model_);
 }
 
 /// The number of candidates that fit into the time that is left. A builder answers once all its
@@ -456,7 +453,7 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   cost_model::Sample sample;
   sample.features = candidate.features;
   sample.throughput = throughput_of(trial.latency_ns);
-  sample.group = ranking_group(trial);
+  sample.group = group_;
   sample.valid = is_timed;
   if (!candidate.features.empty()) fresh_samples_.push_back(std::move(sample));
   if (is_valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
@@ -468,9 +465,8 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 
 void Task::learn() {
   if (run_.interrupted()) return;
-  run_.learner.learn(std::exchange(fresh_samples_, {}), false, run_.environment.notes);
+  run_.learner.learn(std::exchange(fresh_samples_, {}), run_.environment.notes);
   if (!is_guided()) return;
-  model_at_start_.reset();
   for (const Tried& tried : std::exchange(fresh_points_, {}))
     proposer_.learn(tried.point, tried.throughput);
 }

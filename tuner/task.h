@@ -126,6 +126,7 @@ class Task {
     return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
   }
   bool is_guided() const;  ///< true once trials of this run guide its proposals
+  void renew_model();
   bool is_exact(const db::Record& trial) const {
     return is_exact_enough(workload(), trial, spec_.most_error);
   }
@@ -169,6 +170,7 @@ class Task {
 
   const TaskSpec& spec_;
   const std::string key_;  ///< of the workload
+  const size_t group_;     ///< ranking_group() of its trials
   TuningRun& run_;
   Proposer proposer_;
   std::string given_;  ///< canonical text of the spec's schedule; empty: it gives none
@@ -179,7 +181,6 @@ class Task {
   double reference_s_ = 0;   ///< time to build and check it
 
   bool recalled_ = false;                ///< the database has been asked
-  int64_t trusted_trials_ = 0;           ///< Experience::trusted()
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
   int64_t finals_trials_ = 0;            ///< trials that are kept for the finals
   int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed
@@ -194,8 +195,10 @@ class Task {
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed to the model yet
   std::vector<Tried> fresh_points_;                ///< not handed to the search yet
-  /// A model of what the database has, until trials of this run guide its proposals; then none.
-  std::optional<cost_model::CostModel> model_at_start_;
+  /// The model that orders candidates. Until trials of this run guide its proposals, it knows those
+  /// of the database alone; then it is that of the latest proposal.
+  cost_model::WorkloadModel model_;
+  std::optional<size_t> model_samples_;  ///< Learner::samples() when that was made
   GainCurve gain_;
   TrialCounts counts_;
   Progress progress_;

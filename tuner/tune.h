@@ -92,11 +92,11 @@ struct Progress {
   double peak_gflops = 0;  ///< peak of the machine on the kernel's threads, for the workload's type
   /// That the machine was calibrated for this run, or why not; empty where that was no question.
   std::string machine_note;
-  /// The model that orders candidates, "pretrained <name>", "analytic", "fitted" or "learned", and
-  /// how well it does on held-out trials: "fitted, rank correlation 0.81".
+  /// The model that orders candidates, "pretrained <name>" or "analytic", with the trials of the
+  /// workload that correct it, and how well it orders each of them without its measurement:
+  /// "analytic, corrected by 24 trials: rank correlation 0.81 (without 0.62)".
   std::string model;
-  std::string model_note;  ///< why it is not the learned one; empty: it is
-  double working_s = 0;    ///< time spent building, verifying or measuring
+  double working_s = 0;  ///< time spent building, verifying or measuring
   /// Share by which the next minute, or what is left of the budget, is expected to shorten the
   /// latency, or the sum of the tasks' (search/gain.h). Absent before the first trial and in the
   /// finals.

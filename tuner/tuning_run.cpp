@@ -45,23 +45,6 @@ int64_t Budget::when_left_ns(double seconds) const {
 
 double Budget::elapsed_s() const { return static_cast<double>(clock_() - started_ns_) * 1e-9; }
 
-void Learner::learn(const std::vector<cost_model::Sample>& samples, bool at_once, Notes* notes) {
-  if (samples.empty()) return;
-  if (const Status added = model_.add(samples); !added)
-    note(notes, NoteKind::SamplesRefused, added.error().message);
-  // Fits cost nothing, trees tenths of a second: they are learned as soon as they can be judged, at
-  // every doubling, then every 128 samples, then every quarter.
-  const size_t known = model_.quality().samples + model_.quality().failures;
-  const size_t due =
-      std::max(cost_model::CostModelOptions().least_samples,
-               std::min(2 * learned_at_, learned_at_ + std::max<size_t>(128, learned_at_ / 4)));
-  if (known < due && !at_once) return;
-  learned_at_ = known;
-  model_.learn();
-  if (const std::string& why = model_.quality().unjudged; !why.empty())
-    note(notes, NoteKind::NotJudged, why);
-}
-
 Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, db::Store& store,
                                                     const Environment& environment,
                                                     const OnProgress& on_progress,

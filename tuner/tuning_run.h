@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/stop.h"
-#include "cost_model/cost_model.h"
 #include "db/recorder.h"
+#include "tuner/search/learner.h"
 #include "tuner/tune.h"
 #include "tuner/workers/notes.h"
 #include "tuner/workers/workers.h"
@@ -46,22 +46,6 @@ class Budget {
   Clock clock_;
   int64_t started_ns_;
   double finals_s_ = 0, drain_s_ = 0;
-};
-
-/// The cost model of a run.
-class Learner {
- public:
-  const cost_model::CostModel& model() const { return model_; }
-  /// Adds samples and fits the model to them; learns trees when it is time, or at once.
-  /// Samples that the model refuses become a note; `notes` may be null.
-  void learn(const std::vector<cost_model::Sample>& samples, bool at_once, Notes* notes);
-  /// Hashes of the records that the model has learned from.
-  std::set<std::string>& records() { return records_; }
-
- private:
-  cost_model::CostModel model_ = cost_model::CostModel();
-  size_t learned_at_ = 0;  ///< number of samples when trees were learned last
-  std::set<std::string> records_;
 };
 
 struct TuningRun {

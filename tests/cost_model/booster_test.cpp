@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/random.h"
-#include "cost_model/quality.h"
+#include "cost_model/spearman.h"
 #include "cost_model/xgboost.h"
 
 namespace tw::cost_model {
@@ -15,26 +15,23 @@ namespace {
 
 constexpr size_t columns = 6;
 
-/// Groups of rows with label x0 - x1 * x1, plus what the group adds; other columns are noise.
-TrainingSet synthetic(size_t groups, size_t rows_a_group, uint64_t seed) {
+/// Rows with label x0 - x1 * x1; other columns are noise.
+TrainingSet synthetic(size_t rows, uint64_t seed) {
   Random random(seed);
   TrainingSet data(columns);
-  for (size_t g = 0; g < groups; ++g) {
-    for (size_t i = 0; i < rows_a_group; ++i) {
-      std::vector<float> row;
-      for (size_t c = 0; c < columns; ++c) row.push_back(static_cast<float>(random.unit()));
-      data.labels.push_back(row[0] - row[1] * row[1] + static_cast<float>(g));
-      data.rows.append(row);
-    }
-    data.groups.push_back(static_cast<unsigned>(rows_a_group));
+  for (size_t i = 0; i < rows; ++i) {
+    std::vector<float> row;
+    for (size_t c = 0; c < columns; ++c) row.push_back(static_cast<float>(random.unit()));
+    data.labels.push_back(row[0] - row[1] * row[1]);
+    data.rows.append(row);
   }
   return data;
 }
 
 double held_out_correlation(const BoosterOptions& options) {
-  const auto booster = Booster::train(synthetic(4, 100, 1), options);
+  const auto booster = Booster::train(synthetic(400, 1), options);
   EXPECT_TRUE(booster) << booster.error().message;
-  const TrainingSet test = synthetic(1, 100, 2);
+  const TrainingSet test = synthetic(100, 2);
   const auto scores = booster->predict(test.rows);
   EXPECT_TRUE(scores);
   const std::vector<double> a(scores->begin(), scores->end());
@@ -42,12 +39,12 @@ double held_out_correlation(const BoosterOptions& options) {
   return spearman(a, b).value_or(0);
 }
 
-TEST(Booster, LearnsAnOrderWithinGroups) {
-  EXPECT_GT(held_out_correlation({.objective = Objective::Rank}), 0.9);
+TEST(Booster, LearnsAnOrder) {
+  EXPECT_GT(held_out_correlation({.objective = Objective::Regression}), 0.9);
 }
 
 TEST(Booster, LearnsProbabilities) {
-  TrainingSet data = synthetic(1, 300, 3);
+  TrainingSet data = synthetic(300, 3);
   for (float& label : data.labels) label = label > 0.2F ? 1 : 0;
   const auto booster = Booster::train(data, {.objective = Objective::Probability});
   ASSERT_TRUE(booster) << booster.error().message;
@@ -73,7 +70,7 @@ TEST(Booster, LearnsValuesByWeight) {
 }
 
 TEST(Booster, BytesRoundTrip) {
-  const TrainingSet data = synthetic(2, 50, 4);
+  const TrainingSet data = synthetic(100, 4);
   const auto booster = Booster::train(data, {.rounds = 10});
   ASSERT_TRUE(booster);
   const auto bytes = booster->to_bytes();
@@ -86,27 +83,27 @@ TEST(Booster, BytesRoundTrip) {
 
 TEST(Booster, EqualSeedsGiveEqualBytes) {
   const BoosterOptions options{.rounds = 20, .seed = 7};
-  const auto a = Booster::train(synthetic(3, 60, 5), options)->to_bytes();
-  const auto b = Booster::train(synthetic(3, 60, 5), options)->to_bytes();
+  const auto a = Booster::train(synthetic(180, 5), options)->to_bytes();
+  const auto b = Booster::train(synthetic(180, 5), options)->to_bytes();
   ASSERT_TRUE(a && b);
   EXPECT_EQ(*a, *b);
 }
 
 TEST(Booster, NoRowsPredictNothing) {
-  const auto booster = Booster::train(synthetic(1, 20, 6), {.rounds = 2});
+  const auto booster = Booster::train(synthetic(20, 6), {.rounds = 2});
   ASSERT_TRUE(booster);
   EXPECT_TRUE(booster->predict(Matrix(columns))->empty());
 }
 
 TEST(Booster, RowsOfAnotherWidthAreRefused) {
-  const auto booster = Booster::train(synthetic(1, 20, 6), {.rounds = 2});
+  const auto booster = Booster::train(synthetic(20, 6), {.rounds = 2});
   ASSERT_TRUE(booster);
   Matrix narrow(columns - 1);
   narrow.append(std::vector<float>(columns - 1, 0));
   EXPECT_FALSE(booster->predict(narrow));
 }
 
-std::string refusal(const TrainingSet& data, Objective objective = Objective::Rank) {
+std::string refusal(const TrainingSet& data, Objective objective = Objective::Regression) {
   const auto booster = Booster::train(data, {.objective = objective, .rounds = 2});
   EXPECT_FALSE(booster);
   return booster ? "" : booster.error().message;
@@ -125,12 +122,12 @@ TEST(Booster, Fault44_WithoutTheLibraryTheErrorSaysWhatToInstall) {
 }
 
 TEST(Booster, Fault44_OneRowIsNothingToLearnFrom) {
-  EXPECT_NE(refusal(synthetic(1, 1, 1)).find("1 rows given, at least 2"), std::string::npos);
+  EXPECT_NE(refusal(synthetic(1, 1)).find("1 rows given, at least 2"), std::string::npos);
   EXPECT_NE(refusal(TrainingSet(columns)).find("0 rows given"), std::string::npos);
 }
 
 TEST(Booster, Fault44_EqualLabelsAreNothingToLearnFrom) {
-  TrainingSet data = synthetic(1, 20, 1);
+  TrainingSet data = synthetic(20, 1);
   data.labels.assign(20, 0.5F);
   EXPECT_NE(refusal(data).find("all 20 labels are 0.5"), std::string::npos);
 }
@@ -138,35 +135,32 @@ TEST(Booster, Fault44_EqualLabelsAreNothingToLearnFrom) {
 TEST(Booster, Fault44_ValuesThatAreNotFiniteAreRefused) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    TrainingSet label = synthetic(1, 20, 1);
+    TrainingSet label = synthetic(20, 1);
     label.labels[3] = bad;
     EXPECT_NE(refusal(label).find("NaN or infinite"), std::string::npos);
     TrainingSet feature(columns);
     feature.rows.append(std::vector<float>(columns, bad));
     feature.rows.append(std::vector<float>(columns, 0));
     feature.labels = {0, 1};
-    feature.groups = {2};
     EXPECT_NE(refusal(feature).find("NaN or infinite"), std::string::npos);
   }
 }
 
 // Trained on these, XGBoost would give a NaN for each row.
 TEST(Booster, Fault44_WeightsOfZeroAreRefused) {
-  TrainingSet data = synthetic(2, 20, 1);
+  TrainingSet data = synthetic(40, 1);
   data.weights.assign(40, 0);
   EXPECT_NE(refusal(data).find("no row has a positive weight"), std::string::npos);
 }
 
 TEST(Booster, Fault44_WhatXGBoostRefusesIsAnError) {
-  TrainingSet data = synthetic(1, 20, 1);
+  TrainingSet data = synthetic(20, 1);
   data.labels[0] = 2;  // no probability
   EXPECT_NE(refusal(data, Objective::Probability).find("XGBoost says"), std::string::npos);
 }
 
 TEST(Booster, SizesThatDoNotMatchAreRefused) {
-  TrainingSet data = synthetic(1, 20, 1);
-  data.groups = {19};
-  EXPECT_NE(refusal(data).find("groups that hold 19"), std::string::npos);
+  TrainingSet data = synthetic(20, 1);
   data.labels.pop_back();
   EXPECT_NE(refusal(data).find("20 rows with 19 labels"), std::string::npos);
 }

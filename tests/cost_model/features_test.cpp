@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <sstream>
 
+#include "cost_model/resources.h"
 #include "schedules/space.h"
 #include "tests/cost_model/gpu_programs.h"
 #include "tests/cost_model/programs.h"
@@ -212,6 +214,17 @@ TEST(Features, DocumentationListsTheTable) {
   EXPECT_NE(text.str().find(table), std::string::npos)
       << "docs/cost_model.md must contain this table:\n"
       << table;
+}
+
+TEST(Features, RowsOfProgramsSayWhatTheirTimeIsSpentOn) {
+  const auto row =
+      extract_features(testing::conv({.pixels = 14, .vectors = 2}), testing::avx512(), 1);
+  ASSERT_TRUE(row);
+  const auto spent = spent_of(*row);
+  ASSERT_EQ(spent.size(), resource_count + 1);
+  EXPECT_NEAR(std::accumulate(spent.begin(), spent.end() - 1, 0.0), 1, 1e-5);
+  EXPECT_GT(spent[static_cast<size_t>(Resource::Arithmetic)], 0.5);
+  EXPECT_GT(spent[static_cast<size_t>(Resource::Dispatch)], 0);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(Pretrained, TheSameTrialsGiveTheSameBytes) {
   EXPECT_EQ(model->name().size(), 16u);
 }
 
-TEST(Pretrained, BytesAreReadBackOrRefused) {
+TEST(Pretrained, Fault45_BytesAreReadBackOrRefused) {
   const Kernels kernels(1);
   const auto model = Pretrained::train(kernels.trials());
   ASSERT_TRUE(model);
@@ -103,6 +103,18 @@ TEST(Pretrained, BytesAreReadBackOrRefused) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::Invalid);
     EXPECT_THAT(refused.error().message, HasSubstr(why));
+  }
+}
+
+TEST(Pretrained, Fault45_AnyChangedOrMissingByteIsNoticed) {
+  const auto model = Pretrained::train(Kernels(1).trials());
+  ASSERT_TRUE(model);
+  const std::string& bytes = model->to_bytes();
+  for (size_t i = 0; i < bytes.size(); i += 1 + bytes.size() / 97) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 0x10);
+    EXPECT_FALSE(Pretrained::from_bytes(changed)) << "byte " << i;
+    EXPECT_FALSE(Pretrained::from_bytes(bytes.substr(0, i))) << i << " bytes";
   }
 }
 

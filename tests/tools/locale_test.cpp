@@ -43,7 +43,6 @@ std::vector<float> learned_predictions() {
     data.rows.append(row);
     rows.append(row);
   }
-  data.groups = {60};
   const auto booster = cost_model::Booster::train(data, {});
   return booster ? booster->predict(rows).value() : std::vector<float>();
 }

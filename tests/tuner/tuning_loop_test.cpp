@@ -204,7 +204,7 @@ TEST_F(TuningLoop, ALimitOfTrialsHoldsForTheFinalsToo) {
 // The machine decides how long kernels take and how many are built at a time. It decides neither
 // the space nor the first points.
 TEST_F(TuningLoop, Fault91_TheFirstPointsFollowFromTheSeedWhateverTheMachineDoes) {
-  constexpr size_t first = 64;
+  constexpr size_t first = 16;
   const auto tried = [&](double step, int64_t each_ns, const char* database) {
     work_.timed.clear();
     work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {

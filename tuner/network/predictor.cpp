@@ -47,10 +47,10 @@ class Ranking {
     std::erase_if(points, [&](const Point& point) { return !known_.insert(point).second; });
     const std::vector<Prediction> predictions = score_(points);
     for (size_t i = 0; i < points.size(); ++i)
-      if (std::isfinite(predictions[i].mean))
-        ranked_.push_back({predictions[i].mean, std::move(points[i])});
+      if (std::isfinite(predictions[i].score))
+        ranked_.push_back({predictions[i].score, std::move(points[i])});
     std::stable_sort(ranked_.begin(), ranked_.end(),
-                     [](const Ranked& a, const Ranked& b) { return a.mean > b.mean; });
+                     [](const Ranked& a, const Ranked& b) { return a.score > b.score; });
   }
   /// The best ones of other algorithms than the direct one.
   std::vector<Point> best_of_others(const Space& space, size_t most) const {
@@ -65,7 +65,7 @@ class Ranking {
 
  private:
   struct Ranked {
-    double mean = 0;
+    double score = 0;
     Point point;
   };
   const Score& score_;

@@ -26,7 +26,7 @@ struct Descent {
   size_t mutations = 0;  ///< tried where no single change is better
 };
 
-/// The best point by the score's mean of all that were looked at. Errors as check_not_stopped().
+/// The best point by score of all that were looked at. Errors as check_not_stopped().
 /// Requires: `given` is not empty.
 Result<schedules::Point> descend(const schedules::Space& space,
                                  const std::vector<schedules::Point>& given, const Score& score,

@@ -32,12 +32,6 @@ constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
 // ones in another.
 constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_states = 0.5;
 
-// Number of trials of the workload elsewhere (Experience::known_elsewhere) that count as one trial
-// of its own in the trust in the cost model. Measured on 76 standing workloads with AVX2: a model
-// that had learned from their AVX-512 trials picked trials at 0.938 of the best speed if 40 such
-// trials counted as 20, and at 0.933 if they counted as none; a model without them at 0.905.
-constexpr int64_t elsewhere_per_own = 2;
-
 /// True where no more schedules may be turned into points or samples.
 bool is_enough(const Question& q, const Experience& known) {
   return known.schedules >= q.most_schedules || q.stop.is_stopped();
@@ -79,19 +73,17 @@ std::vector<Known> judged(std::vector<db::Record> group) {
   return known;
 }
 
-/// Adds the sample of a record. `target` has the machine that measured it. True if there is a
-/// sample of the record, also from an earlier question.
-bool add_sample(const dsl::Workload& workload, const Known& known, const Target& target,
+/// Adds the sample of a record, if it has one. `target` has the machine that measured it.
+void add_sample(const dsl::Workload& workload, const Known& known, const Target& target,
                 const Question& q, Experience& out) {
-  if (db::is_listed(known.doubt)) return false;
+  if (db::is_listed(known.doubt)) return;
   const db::Record& record = known.record;
-  if (q.learned && !q.learned->insert(record.hash).second) return true;
+  if (q.learned && !q.learned->insert(record.hash).second) return;
   ++out.schedules;
   auto sample = sample_of(workload, record, target, q.threads);
-  if (!sample) return false;
+  if (!sample) return;
   sample->same_machine = is_here(q, record);
   out.samples.push_back(std::move(*sample));
-  return true;
 }
 
 /// True if the schedule is known to be right, and its latency is not in doubt.
@@ -130,8 +122,13 @@ bool settles(const Known& trial, const Question& q,
   return found.sessions.size() > 1 || found.hosts.contains(q.host);
 }
 
-db::Place place_of_run(const Question& q) {
-  return {q.workload->key(), q.target.to_string(), device_text(q.target), q.workload->asked()};
+db::Place place_of(const dsl::Workload& workload, const Target& target) {
+  return {workload.key(), target.to_string(), device_text(target), workload.asked()};
+}
+
+size_t group_of(const db::Place& place) {
+  return mix(std::hash<std::string>()(place.workload + place.layouts),
+             std::hash<std::string>()(place.target + place.device));
 }
 
 db::Filter trials_of(const dsl::Workload& workload, const Target& target, int threads) {
@@ -187,7 +184,6 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
 struct Neighbour {
   dsl::Workload workload;
   double distance;
-  bool is_same_workload;
   Target target;              ///< with the machine that measured
   std::vector<Known> trials;  ///< sorted by latency
 };
@@ -230,7 +226,7 @@ std::vector<db::Record> trials_at(db::Store& store, const db::Place& place, cons
     if (hashes.insert(record.hash).second) records.push_back(record);
     return !q.stop.is_stopped();
   };
-  if (place != place_of_run(q)) note_unread(q, store.for_each(filter, add));
+  if (place != place_of(*q.workload, q.target)) note_unread(q, store.for_each(filter, add));
   store.for_each_below(filter, add);
   std::ranges::sort(records, [](const db::Record& a, const db::Record& b) {
     return std::tie(a.latency_ns, a.hash) < std::tie(b.latency_ns, b.hash);
@@ -264,9 +260,8 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
     if (records.empty()) continue;
     auto target = is_here(q, records.front()) ? q.target : target_of(records.front());
     if (!target) continue;
-    result.push_back({std::move(next.workload), next.distance,
-                      next.place.workload == q.workload->key(), std::move(*target),
-                      judged(std::move(records))});
+    result.push_back(
+        {std::move(next.workload), next.distance, std::move(*target), judged(std::move(records))});
   }
   return result;
 }
@@ -276,9 +271,7 @@ void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) 
   const size_t count = std::min(neighbour.trials.size(), most_samples_each);
   for (size_t i = 0; i < count && !is_enough(q, out); ++i) {
     const Known& trial = neighbour.trials[i * neighbour.trials.size() / count];
-    if (add_sample(neighbour.workload, trial, neighbour.target, q, out) &&
-        neighbour.is_same_workload)
-      ++out.known_elsewhere;
+    add_sample(neighbour.workload, trial, neighbour.target, q, out);
   }
 }
 
@@ -298,8 +291,6 @@ void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
 }
 
 }  // namespace
-
-int64_t Experience::trusted() const { return known + known_elsewhere / elsewhere_per_own; }
 
 double distance(const dsl::Workload& a, const dsl::Workload& b) {
   if (a.op != b.op || a.attributes.empty() || a.dtype != b.dtype)
@@ -332,14 +323,13 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   cost_model::Sample sample;
   sample.features = std::move(*features);
   sample.throughput = throughput_of(record);
-  sample.group = ranking_group(record);
+  sample.group = group_of({record.workload, record.target, record.device, record.layouts});
   sample.valid = db::is_timed(record);
   return sample;
 }
 
-size_t ranking_group(const db::Record& record) {
-  return mix(std::hash<std::string>()(record.workload + record.layouts),
-             std::hash<std::string>()(record.target + record.device));
+size_t ranking_group(const dsl::Workload& workload, const Target& target) {
+  return group_of(place_of(workload, target));
 }
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
@@ -360,6 +350,7 @@ Experience warm_start(db::Store& store, const Question& question) {
   for (const Neighbour& neighbour : known) learn_from(neighbour, question, experience);
   for (size_t i = 0; i < std::min(known.size(), seeding_neighbours); ++i)
     seed_from(known[i], question, experience);
+  std::ranges::reverse(experience.samples);
   return experience;
 }
 

@@ -45,21 +45,16 @@ struct Experience {
   /// Number of schedules of this workload on this device that the database has, also of those that
   /// could not be timed undisturbed.
   int64_t known = 0;
-  /// Number of samples, also of earlier questions, of this workload on other devices or for other
-  /// instruction sets, under other layouts or in another state of the caches.
-  int64_t known_elsewhere = 0;
   std::set<std::string> tried;       ///< texts of those that need no other trial
   std::vector<Tried> parents;        ///< the fastest of them, as points
   std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
   /// Points that were fast for the nearest other workloads, or for this one on another device,
   /// under other layouts or in another state of the caches, nearest first.
   std::vector<schedules::Point> seeds;
+  /// Those that matter most come last: trials of the workload here after others, nearer workloads
+  /// after farther ones, and of one workload fast trials after slow ones.
   std::vector<cost_model::Sample> samples;
   size_t schedules = 0;  ///< number of schedules that were turned into points or samples
-
-  /// Number of trials of this workload on this device that the experience is worth to a model that
-  /// learned from the samples.
-  int64_t trusted() const;
 };
 
 /// Reads the experience. Records that cannot be read are left out and noted, as a damaged database
@@ -78,7 +73,7 @@ double distance(const dsl::Workload& a, const dsl::Workload& b);
 
 /// Group of trials whose latencies can be compared: those of one workload under the same layouts
 /// in the same state of the caches on one device for one instruction set.
-size_t ranking_group(const db::Record& record);
+size_t ranking_group(const dsl::Workload& workload, const Target& target);
 
 /// The model's sample of a record, which `target` measured, with its machine; nullopt where its
 /// schedule does not apply to the workload, or where it could not be timed undisturbed.

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/cost_model.h"
 #include "schedules/problem.h"
 #include "schedules/space.h"
 #include "tuner/search/experience.h"
+#include "tuner/search/learner.h"
 #include "tuner/search/proposer.h"
 #include "tuner/search/scoring.h"
 #include "tuner/search/search.h"
@@ -32,16 +32,15 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
   if (known.samples.empty() && known.seeds.empty())
     return predicted_schedule(problem, target, threads, stop);
-  cost_model::CostModel model;
-  if (const Status learned = model.update(known.samples); !learned)
-    note(notes, NoteKind::SamplesRefused, learned.error().message);
-  const int64_t trusted = known.trusted();
+  Learner learner;
+  learner.learn(known.samples, notes);
+  const cost_model::WorkloadModel model = learner.for_group(ranking_group(workload, target));
   TW_TRY(std::unique_ptr<Search> search, make_search("evolution"));
   Proposer proposer(std::move(space), std::move(search), threads, 1);
   proposer.learn(std::move(known));
   proposer.begin(stop);
   const std::vector<schedules::Point> points = proposer.propose(
-      [&](const auto& pool) { return proposer.predict(pool, model, trusted); }, first_batch);
+      [&](const auto& pool) { return proposer.predict(pool, model); }, first_batch);
   const std::vector<Candidate> candidates = proposer.choose(points);
   if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
   return candidates.front().schedule;

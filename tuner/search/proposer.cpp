@@ -47,7 +47,7 @@ std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
 }
 
 std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
-                                          const cost_model::CostModel& model, int64_t own) {
+                                          const cost_model::WorkloadModel& model) {
   std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
   // Nothing is timed meanwhile.
   auto candidates = candidates_of(
@@ -61,10 +61,10 @@ std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
     places.push_back(i);
     predicted_.try_emplace(points[i], std::move(*candidates[i]));
   }
-  const cost_model::Scores scores = model.predict(rows, own);
+  const std::vector<double> scores = model.predict(rows);
   for (size_t k = 0; k < rows.size(); ++k) {
     Prediction& prediction = predictions[places[k]];
-    prediction = {scores.mean[k], scores.spread[k]};
+    prediction.score = scores[k];
     prediction.features = predicted_.at(points[places[k]]).features;
   }
   return predictions;

@@ -5,7 +5,7 @@
 //
 //   proposer.begin(stop);
 //   const auto points = proposer.propose(
-//       [&](const auto& pool) { return proposer.predict(pool, model, own_trials); }, 8);
+//       [&](const auto& pool) { return proposer.predict(pool, model); }, 8);
 //   for (const Candidate& candidate : proposer.choose(points)) ...
 
 #include <cstdint>
@@ -47,10 +47,9 @@ class Proposer {
   /// Up to `count` points that the search thinks worth a trial, best first; none where it was
   /// stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
-  /// Predicts how fast the points are. `own` is the number of measured trials of the task. The
-  /// features of the predictions are valid until begin().
+  /// Predicts how fast the points are. The features of the predictions are valid until begin().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
-                                  const cost_model::CostModel& model, int64_t own);
+                                  const cost_model::WorkloadModel& model);
   /// The candidates of these points, less those whose text or program was chosen before. Requires
   /// that they were predicted since begin().
   std::vector<Candidate> choose(const std::vector<schedules::Point>& points);

@@ -20,6 +20,7 @@ namespace tw::tuner {
 
 using cost_model::CostModel;
 using cost_model::Sample;
+using cost_model::WorkloadModel;
 
 namespace {
 
@@ -98,11 +99,11 @@ Status read_line(const std::string& line, std::optional<Heading>& heading,
 }
 
 /// Indices of the best scores, best first.
-std::vector<size_t> best_scored(const std::vector<const Sample*>& trials, const CostModel& model,
-                                size_t own) {
+std::vector<size_t> best_scored(const std::vector<const Sample*>& trials,
+                                const WorkloadModel& model) {
   std::vector<std::vector<float>> rows;
   for (const Sample* trial : trials) rows.push_back(trial->features);
-  const std::vector<double> scores = model.predict(rows, static_cast<int64_t>(own)).mean;
+  const std::vector<double> scores = model.predict(rows);
   std::vector<size_t> order(trials.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -124,26 +125,12 @@ Recording as_the_analytic_model_expects(Recording recording) {
   return recording;
 }
 
-Result<std::vector<double>> replay_one(const Recording& recording, Guide guide, CostModel& teacher,
-                                       size_t count, uint64_t seed) {
+Result<std::vector<double>> replay_one(const Recording& recording, Guide guide,
+                                       const CostModel& teacher, size_t count, uint64_t seed) {
   Random random(seed);
-  CostModel pupil;
-  switch (guide) {
-    case Guide::Random:
-      return replay_random(recording, count, random);
-    case Guide::Analytic:
-      return replay_guided(recording, pupil, Lesson::None, count, random);
-    case Guide::Fitted:
-      return replay_guided(recording, pupil, Lesson::Fit, count, random);
-    case Guide::Learned:
-    case Guide::Corrected:
-      return replay_guided(recording, pupil, Lesson::Trees, count, random);
-    case Guide::Pretrained:
-      return replay_guided(recording, pupil, Lesson::None, count, random);
-    case Guide::Taught:
-      break;
-  }
-  return replay_guided(recording, teacher, Lesson::None, count, random);
+  if (guide == Guide::Random) return replay_random(recording, count, random);
+  const bool learns = guide == Guide::Learned || guide == Guide::Corrected;
+  return replay_guided(recording, teacher, learns, count, random);
 }
 
 }  // namespace
@@ -195,8 +182,6 @@ std::string_view to_string(Guide guide) {
       return "random";
     case Guide::Analytic:
       return "analytic";
-    case Guide::Fitted:
-      return "fitted";
     case Guide::Learned:
       return "learned";
     case Guide::Pretrained:
@@ -220,15 +205,16 @@ std::vector<double> replay_random(const Recording& recording, size_t count, Rand
   return best;
 }
 
-Result<std::vector<double>> replay_guided(const Recording& recording, CostModel& model,
-                                          Lesson lesson, size_t count, Random& random) {
+Result<std::vector<double>> replay_guided(const Recording& recording, CostModel model, bool learns,
+                                          size_t count, Random& random) {
   std::vector<const Sample*> left;
   for (const Sample& trial : recording.trials) left.push_back(&trial);
   random.shuffle(left);
+  const uint64_t group = recording.trials.front().group;
+  WorkloadModel known = model.for_group(group);
   std::vector<double> best;
-  size_t due = batch;
   while (best.size() < count && !left.empty()) {
-    std::vector<size_t> picked = best_scored(left, model, lesson == Lesson::None ? 0 : best.size());
+    std::vector<size_t> picked = best_scored(left, known);
     std::vector<Sample> fresh;
     for (const size_t i : picked) {
       fresh.push_back(*left[i]);
@@ -236,10 +222,9 @@ Result<std::vector<double>> replay_guided(const Recording& recording, CostModel&
     }
     std::sort(picked.rbegin(), picked.rend());
     for (const size_t i : picked) left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
-    if (lesson == Lesson::None) continue;
-    const bool learns_trees = lesson == Lesson::Trees && best.size() >= due;
-    TW_RETURN_IF_ERROR(learns_trees ? model.update(fresh) : model.add(fresh));
-    if (learns_trees) due *= 2;
+    if (!learns) continue;
+    TW_RETURN_IF_ERROR(model.add(fresh));
+    known = model.for_group(group);
   }
   best.resize(std::min(count, best.size()));
   return best;
@@ -248,10 +233,15 @@ Result<std::vector<double>> replay_guided(const Recording& recording, CostModel&
 Result<CostModel> taught_by_others(const std::vector<Recording>& recordings, size_t left_out) {
   CostModel model;
   std::vector<Sample> samples;
-  for (size_t i = 0; i < recordings.size(); ++i)
-    if (i != left_out)
-      samples.insert(samples.end(), recordings[i].trials.begin(), recordings[i].trials.end());
-  TW_RETURN_IF_ERROR(model.update(samples));
+  for (size_t i = 0; i < recordings.size(); ++i) {
+    if (i == left_out) continue;
+    for (Sample trial : recordings[i].trials) {
+      trial.same_machine =
+          recordings[i].target.machine.name == recordings[left_out].target.machine.name;
+      samples.push_back(std::move(trial));
+    }
+  }
+  TW_RETURN_IF_ERROR(model.add(samples));
   return model;
 }
 

@@ -50,30 +50,21 @@ void write_recording(std::ostream& out, const std::string& name, const dsl::Work
 /// Method by which a replayed search chooses its next trials.
 /// - Random: at random.
 /// - Analytic: by the analytic model.
-/// - Fitted: by the analytic model fitted to the trials of this recording, if the fit is better on
-///   held-out trials.
-/// - Learned: as Fitted, by a model that also learns trees from the trials.
+/// - Learned: by the analytic model, corrected by the trials of this recording so far.
 /// - Pretrained: by the expected times that the trials carry (cost_model/expected.h).
 /// - Corrected: as Learned, but from these expected times on.
-/// - Taught: as Pretrained, by a model that has learned from all other recordings besides, and from
-///   no trial of this one.
-enum class Guide { Random, Analytic, Fitted, Learned, Pretrained, Corrected, Taught };
+/// - Taught: as Pretrained, corrected by the trials of all other recordings, and by none of this
+///   one.
+enum class Guide { Random, Analytic, Learned, Pretrained, Corrected, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
 /// The best throughput after 1, 2, ... trials in random order, at most `count`.
 std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
 
-/// Training of the model during a replay.
-/// - None: no training.
-/// - Fit: the model is fitted to the trials after each batch.
-/// - Trees: as Fit, and the model learns trees at every doubling of the number of trials, as in a
-///   run of the tuner.
-enum class Lesson { None, Fit, Trees };
-
-/// As replay_random(), but the model chooses the trials, eight at a time. Ties of the score are
-/// broken at random.
-Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel& model,
-                                          Lesson lesson, size_t count, Random& random);
+/// As replay_random(), but the model chooses the trials, eight at a time. It learns from each batch
+/// if `learns`. Ties of the score are broken at random.
+Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel model,
+                                          bool learns, size_t count, Random& random);
 
 Result<cost_model::CostModel> taught_by_others(const std::vector<Recording>& recordings,
                                                size_t left_out);

@@ -97,14 +97,14 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
 Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
                           const StopToken& stop) {
   return [&space, kernel_threads, prior, stop](const std::vector<Point>& points) {
-    static const cost_model::CostModel model;
+    static const cost_model::WorkloadModel nothing_measured;
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
     const auto candidates = candidates_of(
         space, points, space.target(), {},
         {.kernel_threads = kernel_threads, .workers = 1, .stop = stop, .prior = prior});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
-        predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
+        predictions[i] = nothing_measured.predict({&candidates[i]->features, 1})[0];
     return predictions;
   };
 }

@@ -30,12 +30,12 @@ constexpr size_t parents = 12;
 // GPU's space where all of some twenty decisions fit each other. Half of the first pool of these
 // are descendants of the samples that are rated best, in so many generations of so many points.
 constexpr size_t most_generations = 8, least_generation = 48;
-// Points, those that are rated best, from which each pick is chosen before any trial guides a
-// search.
+// Points, those that are rated best, from which each pick is chosen.
 constexpr size_t shortlist_per_pick = 4;
-// Shares of a batch for points from a random pool, and for the points with the largest sum of mean
-// and standard deviation of the prediction (upper confidence bound).
-constexpr double random_share = 0.125, hopeful_share = 0.125;
+// Share of a batch for points from a random pool, once trials guide the search.
+constexpr double random_share = 0.125;
+// Kernels that a batch is to differ from: the latest that were proposed.
+constexpr size_t most_proposed = 128;
 // If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
 // model is wrong about it: half of the next batch is drawn at random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
@@ -61,7 +61,8 @@ std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
   const std::vector<Prediction> predictions = score(points);
   std::vector<Rated> rated;
   for (size_t i = 0; i < points.size(); ++i)
-    if (std::isfinite(predictions[i].mean)) rated.push_back({std::move(points[i]), predictions[i]});
+    if (std::isfinite(predictions[i].score))
+      rated.push_back({std::move(points[i]), predictions[i]});
   return rated;
 }
 
@@ -77,15 +78,9 @@ bool is_stuck(const std::vector<Tried>& history, size_t count) {
   return static_cast<double>(behind) > most_far_behind * static_cast<double>(count);
 }
 
-using Merit = double (*)(const Prediction&);
-double likely(const Prediction& prediction) { return prediction.mean; }
-double hopeful(const Prediction& prediction) { return prediction.mean + prediction.spread; }
-double cautious(const Prediction& prediction) { return prediction.mean - prediction.spread; }
-
-void sort_by(Merit merit, std::vector<Rated>& points) {
-  std::stable_sort(points.begin(), points.end(), [&](const Rated& a, const Rated& b) {
-    return merit(a.prediction) > merit(b.prediction);
-  });
+void sort_by_score(std::vector<Rated>& points) {
+  std::ranges::stable_sort(points, std::greater(),
+                           [](const Rated& rated) { return rated.prediction.score; });
 }
 
 /// Verdicts of the trials so far on each algorithm of a space.
@@ -120,7 +115,7 @@ Algorithms judge_algorithms(const Space& space, const std::vector<Tried>& histor
 
 /// The points, best first, each once.
 std::vector<Rated> distinct(std::vector<Rated> points) {
-  sort_by(cautious, points);
+  sort_by_score(points);
   std::set<Point> seen;
   std::erase_if(points, [&](const Rated& rated) { return !seen.insert(rated.point).second; });
   return points;
@@ -133,15 +128,15 @@ std::vector<Rated> first_of(std::vector<Rated> points, size_t count) {
   return points;
 }
 
-using Features = std::vector<std::span<const float>>;
+using Proposed = std::vector<cost_model::ScaledFeatures>;
 
-/// Up to `count` of the points, in the order in which they are worth a trial after kernels with the
-/// features in `proposed` (diversity.h); the first ones where features are not known.
-std::vector<Rated> diversify(std::vector<Rated> points, const Features& proposed, size_t count) {
+/// Up to `count` of the points, in the order in which they are worth a trial after the proposed
+/// kernels (diversity.h); the first ones where features are not known.
+std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed, size_t count) {
   std::vector<BatchCandidate> candidates;
-  for (const Rated& rated : points)
-    if (!rated.prediction.features.empty())
-      candidates.push_back({cautious(rated.prediction), rated.prediction.features});
+  for (const auto& [point, prediction] : points)
+    if (!prediction.features.empty())
+      candidates.push_back({prediction.score, cost_model::ScaledFeatures(prediction.features)});
   if (candidates.size() < points.size()) return first_of(std::move(points), count);
   std::vector<Rated> chosen;
   for (const size_t i : choose_diverse(candidates, proposed, count))
@@ -156,8 +151,8 @@ class Picked {
       : space_(space), in_doubt_(std::move(algorithms_in_doubt)) {}
 
   /// Adds the best of those that are not there yet, up to a size of `count`.
-  void add_best(std::vector<Rated> pool, Merit merit, size_t count) {
-    sort_by(merit, pool);
+  void add_best(std::vector<Rated> pool, size_t count) {
+    sort_by_score(pool);
     add_first(std::move(pool), count);
   }
   /// Adds the first of those that are not there yet, up to a size of `count`.
@@ -172,11 +167,19 @@ class Picked {
       if (std::ranges::none_of(picked_, excludes)) picked_.push_back(std::move(rated));
     }
   }
-  std::vector<Point> take(Merit best_first) && {
-    sort_by(best_first, picked_);
-    return points_of(picked_);
-  }
   const std::vector<Rated>& picked() const { return picked_; }
+  /// The points without those that may not be added, beyond the first one of an algorithm in doubt.
+  std::vector<Rated> eligible(std::vector<Rated> points) const {
+    std::vector<bool> has_one(in_doubt_.size(), false);
+    for (const Rated& rated : picked_) has_one[space_.algorithm_of(rated.point)] = true;
+    std::erase_if(points, [&](const Rated& rated) {
+      const size_t algorithm = space_.algorithm_of(rated.point);
+      const bool is_excess = in_doubt_[algorithm] && has_one[algorithm];
+      has_one[algorithm] = true;
+      return is_excess;
+    });
+    return points;
+  }
 
  private:
   const Space& space_;
@@ -206,7 +209,7 @@ Score legal_only(const Score& score) {
   return [&score](const std::vector<Point>& points) {
     std::vector<Prediction> predictions = score(points);
     for (Prediction& prediction : predictions)
-      if (std::isfinite(prediction.mean)) prediction = 0.0;
+      if (std::isfinite(prediction.score)) prediction = 0.0;
     return predictions;
   };
 }
@@ -249,44 +252,35 @@ class Evolution : public Search {
                                    : children(space, known, score, ranked, size, random);
     Picked picked(space, std::move(algorithms.in_doubt));
     const std::vector<Rated> seeds = rate(known.seeds, score);
-    picked.add_best(seeds, likely, count / 2);
+    picked.add_best(seeds, count / 2);
     rated.insert(rated.end(), seeds.begin(), seeds.end());
-    if (history.empty()) {
-      add_diverse(distinct(std::move(rated)), count, picked);
-      return whole(in_order_of_trials(picked.picked()), known.stop);
-    }
-    const auto part = [&](double share) {
-      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
-    };
-    const bool widens = is_stuck(history, count);
-    const size_t asked = count - part(widens ? widened_random_share : random_share);
-    picked.add_best(rated, likely, asked - part(hopeful_share));
-    picked.add_best(rated, hopeful, asked);
-    picked.add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count);
-    // A user who stops early has measured what is most likely to be good.
-    return whole(std::move(picked).take(cautious), known.stop);
+    const double share = is_stuck(history, count) ? widened_random_share : random_share;
+    const size_t samples =
+        history.empty() ? 0 : static_cast<size_t>(std::lround(static_cast<double>(count) * share));
+    add_diverse(distinct(std::move(rated)), count - samples, picked);
+    if (samples > 0) picked.add_best(rate(random_pool(space, random, 4 * samples), score), count);
+    return whole(in_order_of_trials(picked.picked()), known.stop);
   }
 
  private:
-  Features proposed() const { return {proposed_.begin(), proposed_.end()}; }
-
-  /// Fills the batch with points that differ from those in it and from all that were proposed.
+  /// Fills the batch with points that differ from those in it and from those that were proposed.
   void add_diverse(std::vector<Rated> best, size_t count, Picked& picked) const {
-    Features before = proposed();
+    Proposed before = proposed_;
     for (const Rated& seed : picked.picked())
-      if (!seed.prediction.features.empty()) before.push_back(seed.prediction.features);
+      if (!seed.prediction.features.empty()) before.emplace_back(seed.prediction.features);
     // The seeds are among the best, and picked already.
-    picked.add_first(diversify(first_of(std::move(best), shortlist_per_pick * count), before,
-                               count + picked.picked().size()),
-                     count);
+    best = first_of(picked.eligible(std::move(best)), shortlist_per_pick * count);
+    picked.add_first(diversify(std::move(best), before, count + picked.picked().size()), count);
   }
 
   /// The points of a batch in the order in which they are worth a trial, which are then proposed.
   std::vector<Point> in_order_of_trials(const std::vector<Rated>& picked) {
-    const std::vector<Rated> ordered = diversify(distinct(picked), proposed(), picked.size());
+    const std::vector<Rated> ordered = diversify(distinct(picked), proposed_, picked.size());
     for (const Rated& one : ordered)
       if (const auto& features = one.prediction.features; !features.empty())
-        proposed_.emplace_back(features.begin(), features.end());
+        proposed_.emplace_back(features);
+    if (proposed_.size() > most_proposed)
+      proposed_.erase(proposed_.begin(), proposed_.end() - most_proposed);
     return points_of(ordered);
   }
 
@@ -315,7 +309,7 @@ class Evolution : public Search {
     const size_t rest = size - first_samples;
     const size_t generations = std::clamp<size_t>(rest / least_generation, 1, most_generations);
     for (size_t i = 0; i < generations && rest > 0 && !known.stop.is_stopped(); ++i) {
-      sort_by(likely, rated);
+      sort_by_score(rated);
       const std::vector<Point> ranked = parents_of_generation(space, rated, i % 2 == 1);
       std::vector<Point> more;
       while (more.size() < rest / generations)
@@ -378,7 +372,7 @@ class Evolution : public Search {
   }
 
   size_t pool_per_pick_;
-  std::vector<std::vector<float>> proposed_;  ///< features, before any trial guided the search
+  Proposed proposed_;  ///< the latest, oldest first
 };
 
 /// Evolution without a model: among its children, chance chooses.
@@ -405,7 +399,7 @@ class RandomSearch : public Search {
       for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
       const std::vector<Prediction> predictions = score(pool);
       for (size_t i = 0; i < pool.size() && picked.size() < count; ++i)
-        if (std::isfinite(predictions[i].mean) &&
+        if (std::isfinite(predictions[i].score) &&
             std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
           picked.push_back(pool[i]);
     }
@@ -428,7 +422,7 @@ class Spread : public Search {
         without(space, judge_algorithms(space, known.history).left_alone, score_of_all);
     const size_t size = std::min(pool_per_pick * count, std::max(known.most_points, count));
     std::vector<Rated> pool = rate(random_pool(space, random, size), score);
-    sort_by(likely, pool);
+    sort_by_score(pool);
     const size_t others = count - preferred;
     // Squares, so that good points are drawn more often than bad ones.
     for (size_t i = 0; i < others && !pool.empty(); ++i) {
@@ -455,7 +449,7 @@ class Grid : public Search {
          steps < 20000 && picked.size() < count && !done_ && !known.stop.is_stopped(); ++steps) {
       const Point point = next_;
       advance(space);
-      if (space.allowed(point) && std::isfinite(score({point})[0].mean)) picked.push_back(point);
+      if (space.allowed(point) && std::isfinite(score({point})[0].score)) picked.push_back(point);
     }
     return whole(std::move(picked), known.stop);
   }

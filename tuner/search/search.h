@@ -4,13 +4,12 @@
 // a score.
 //
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
-// model's score. A share of each batch stays random so that a wrong model cannot starve the search
-// (Ansor, OSDI'20, section 5). Another share goes to the points with the highest upper confidence
-// bound of the score. Schedules that were fast for workloads like this one take half of the first
-// batch. Before any trial guides the search, the kernels of a batch differ from each other and from
-// those proposed before (diversity.h). Blind is evolution without the model: it chooses among the
-// children at random. Random and grid are baselines. Spread gathers trials for a model to learn
-// from. Deterministic in the random source.
+// model's score, and the kernels of a batch differ from each other and from those proposed before
+// (diversity.h). A share of each batch stays random so that a wrong model cannot starve the search
+// (Ansor, OSDI'20, section 5). Schedules that were fast for workloads like this one take half of
+// the first batch. Blind is evolution without the model: it chooses among the children at random.
+// Random and grid are baselines. Spread gathers trials for a model to learn from. Deterministic in
+// the random source.
 
 #include <cstdint>
 #include <functional>
@@ -41,12 +40,11 @@ struct Known {
   size_t most_points = SIZE_MAX;
 };
 
-/// Predicted speed of a point (higher is faster) and its standard deviation. A mean that is not
-/// finite marks a point that is illegal or was tried before.
+/// Predicted speed of a point. A score that is not finite marks a point that is illegal or was
+/// tried before.
 struct Prediction {
-  Prediction(double score, double standard_deviation = 0)
-      : mean(score), spread(standard_deviation) {}
-  double mean, spread;
+  Prediction(double score) : score(score) {}
+  double score;  ///< higher is faster
   /// Features of the point's kernel; empty where the score does not tell them. They stay valid
   /// until propose() returns.
   std::span<const float> features = {};

@@ -25,8 +25,7 @@ namespace tw::tuner {
   X(KnownUnusable, "known_unusable", "the best known kernel is of no use here")                   \
   X(WarmStartUnread, "warm_start_unread", "a part of what the database knows could not be read")  \
   X(SamplesRefused, "samples_refused", "the cost model refused samples, and learned the others")  \
-  X(NotJudged, "not_judged",                                                                      \
-    "the learned cost model could not be judged on a part of its samples")                        \
+  X(FailuresUnknown, "failures_unknown", "the cost model could not learn which candidates fail")  \
   X(PredictionIllegal, "prediction_illegal",                                                      \
     "the schedule that the cost model prefers is illegal, and the default one takes its place")   \
   X(CacheUnwritten, "cache_unwritten", "predictions are not kept for the next run")               \

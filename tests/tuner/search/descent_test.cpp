@@ -70,8 +70,8 @@ TEST(Descents, BeginASearchOnAGpu) {
   std::vector<Point> samples = {space.default_point()};
   for (int i = 0; i < 768; ++i) samples.push_back(space.sample(random));
   double best = -std::numeric_limits<double>::infinity();
-  for (const Prediction& prediction : score(samples)) best = std::max(best, prediction.mean);
-  EXPECT_GT(score({proposed.front()})[0].mean, best);
+  for (const Prediction& prediction : score(samples)) best = std::max(best, prediction.score);
+  EXPECT_GT(score({proposed.front()})[0].score, best);
 }
 
 TEST(Descents, GiveNothingWhenTheyAreStopped) {

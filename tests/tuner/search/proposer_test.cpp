@@ -22,11 +22,11 @@ class Proposing : public testing::Test {
     return proposer_.propose([this](const auto& points) { return predicted(points); }, count);
   }
   std::vector<Prediction> predicted(const std::vector<Point>& points) {
-    return proposer_.predict(points, model_, 0);
+    return proposer_.predict(points, model_);
   }
 
   dsl::Workload workload_ = workload_of(small);
-  cost_model::CostModel model_;
+  cost_model::WorkloadModel model_;
   Proposer proposer_{Space::derive(workload_.compute, host_target()),
                      make_search("evolution").value(), 1, 1};
 };
@@ -60,11 +60,11 @@ TEST_F(Proposing, FeaturesOfPredictionsOutliveLaterPredictions) {
 TEST_F(Proposing, WhatTheDatabaseKnowsIsNotProposed) {
   proposer_.begin({});
   const Point first = proposer_.space().default_point();
-  ASSERT_TRUE(std::isfinite(predicted({first})[0].mean));
+  ASSERT_TRUE(std::isfinite(predicted({first})[0].score));
   Experience known;
   known.tried = {proposer_.space().schedule(first).to_string()};
   proposer_.learn(std::move(known));
-  EXPECT_FALSE(std::isfinite(predicted({first})[0].mean));
+  EXPECT_FALSE(std::isfinite(predicted({first})[0].score));
 }
 
 TEST_F(Proposing, SeedsAreInTheFirstBatch) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "cost_model/features.h"
 #include "dsl/operators.h"
 #include "schedules/space.h"
 #include "tests/tuner/tuning.h"
@@ -119,7 +120,12 @@ TEST(Search, TheFirstBatchHasKernelsThatDiffer) {
       workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
   const Space space = Space::derive(workload.compute, parse_target("x86-64-v4").value());
   const Landscape landscape(space, 7);
-  const std::vector<std::vector<float>> groups = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 1}, {1, 2}};
+  std::vector<std::vector<float>> groups;
+  for (const auto& [some, others] : {std::pair(0, 0), std::pair(3, 0), std::pair(0, 3),
+                                     std::pair(3, 3), std::pair(6, 3), std::pair(3, 6)}) {
+    std::vector<float>& row = groups.emplace_back(cost_model::feature_count(), 0.0F);
+    for (size_t i = 0; i < 20; ++i) row[i] = static_cast<float>(i % 2 == 0 ? some : others);
+  }
   const auto group_of = [&](const Point& point) {
     int sum = 0;
     for (const int choice : point.choices) sum += choice;

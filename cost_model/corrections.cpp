@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/corrections.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numbers>
+
+#include "cost_model/features.h"
+#include "cost_model/spearman.h"
+#include "cost_model/square_matrix.h"
+
+namespace tw::cost_model {
+namespace {
+
+// Standard deviations of natural logarithms: of the factor that a resource costs more than thought,
+// and of the error that all kernels of a workload share. docs/cost_model.md says how well trials
+// are ordered with these.
+constexpr double factor_deviation = 0.1, group_deviation = 2;
+// The factor that scales corrections is found as if further trials had agreed with corrections of
+// this sum of squares, in natural logarithms.
+constexpr double prior_agreement = 0.2;
+constexpr size_t least_judged = 3;
+// Share of the similarity that counts between kernels of two groups.
+constexpr double alike_across_groups = 0.25;
+
+template <typename T>
+double dot(std::span<const T> a, std::span<const T> b) {
+  // Partial sums, as compilers do not reorder additions of floats.
+  std::array<double, 4> sums{};
+  size_t i = 0;
+  for (; i + sums.size() <= a.size(); i += sums.size())
+    for (size_t lane = 0; lane < sums.size(); ++lane)
+      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
+  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * b[i];
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+/// The lower triangle L of L Lᵀ = matrix, of which the lower triangle is read.
+SquareMatrix cholesky(SquareMatrix matrix) {
+  for (size_t i = 0; i < matrix.size; ++i) {
+    const std::span<double> row = matrix.row(i);
+    for (size_t j = 0; j <= i; ++j) {
+      const std::span<const double> other = matrix.row(j);
+      const double rest = row[j] - dot<double>(row.first(j), other.first(j));
+      row[j] = i == j ? std::sqrt(rest) : rest / other[j];
+    }
+  }
+  return matrix;
+}
+
+/// L⁻¹, lower triangular.
+SquareMatrix inverse_of(SquareMatrix lower) {
+  SquareMatrix inverse(lower.size);
+  for (size_t i = 0; i < lower.size; ++i) {
+    const std::span<const double> row = lower.row(i);
+    const std::span<double> result = inverse.row(i);
+    result[i] = 1;
+    for (size_t k = 0; k < i; ++k) {
+      const std::span<const double> done = inverse.row(k);
+      for (size_t j = 0; j <= k; ++j) result[j] -= row[k] * done[j];
+    }
+    for (size_t j = 0; j <= i; ++j) result[j] /= row[i];
+  }
+  return inverse;
+}
+
+/// The kernels that corrections for a group are learned from, those of the group first.
+std::vector<const MeasuredKernel*> chosen_from(std::span<const MeasuredKernel> kernels,
+                                               uint64_t group) {
+  std::vector<const MeasuredKernel*> chosen;
+  for (const bool own : {true, false})
+    for (size_t i = kernels.size(); i-- > 0 && chosen.size() < most_kernels;)
+      if ((kernels[i].group == group) == own) chosen.push_back(&kernels[i]);
+  return chosen;
+}
+
+/// ln(measured / expected time) of each kernel, less the mean of its group: throughputs may be
+/// in any unit, and corrections compare kernels of one group only.
+std::vector<double> errors_of(const std::vector<const MeasuredKernel*>& kernels) {
+  std::map<uint64_t, double> sums, counts;
+  std::vector<double> errors;
+  for (const MeasuredKernel* kernel : kernels) {
+    errors.push_back(-std::log(kernel->throughput) -
+                     ordering_time_of(kernel->features) * std::numbers::ln2);
+    sums[kernel->group] += errors.back();
+    ++counts[kernel->group];
+  }
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const uint64_t group = kernels[i]->group;
+    errors[i] -= sums[group] / counts[group];
+  }
+  return errors;
+}
+
+/// The measured kernels of the group, of which each is predicted by all others. Natural logarithms,
+/// and corrections and errors less the mean error of the others.
+struct LeftOut {
+  std::vector<double> times;  ///< ordering_time_of
+  std::vector<double> corrections, errors;
+};
+
+/// The factor from 0 to 1 that brings the corrections nearest to the errors.
+double shrinkage_of(const LeftOut& left_out) {
+  double agreed = prior_agreement, all = prior_agreement;
+  for (size_t i = 0; i < left_out.times.size(); ++i) {
+    agreed += left_out.corrections[i] * left_out.errors[i];
+    all += left_out.corrections[i] * left_out.corrections[i];
+  }
+  return std::clamp(agreed / all, 0.0, 1.0);
+}
+
+LeaveOneOut judge(const LeftOut& left_out, const std::vector<double>& measured, double shrinkage) {
+  LeaveOneOut judged{.trials = left_out.times.size()};
+  if (judged.trials < least_judged) return judged;
+  std::vector<double> corrected;
+  for (size_t i = 0; i < judged.trials; ++i)
+    corrected.push_back(left_out.times[i] + shrinkage * left_out.corrections[i]);
+  judged.before = spearman(left_out.times, measured);
+  judged.corrected = spearman(corrected, measured);
+  return judged;
+}
+
+std::vector<float> shares_of(std::span<const float> features) {
+  const std::span<const float> spent = spent_of(features);
+  return {spent.begin(), spent.end()};
+}
+
+}  // namespace
+
+double Corrections::covariance(const WeightedKernel& a, const WeightedKernel& b,
+                               bool is_same_group) {
+  const double alike = is_same_group ? 1 : alike_across_groups;
+  return error_deviation * error_deviation * alike * a.features.similarity(b.features) +
+         factor_deviation * factor_deviation * dot<float>(a.shares, b.shares);
+}
+
+Corrections::Corrections(std::span<const MeasuredKernel> kernels, uint64_t group) {
+  const std::vector<const MeasuredKernel*> chosen = chosen_from(kernels, group);
+  if (chosen.empty()) return;
+  for (const MeasuredKernel* kernel : chosen) {
+    kernels_.push_back(
+        {ScaledFeatures(kernel->features), shares_of(kernel->features), kernel->group == group});
+    // Costs of resources are shared only by kernels of the machine that is predicted for.
+    if (!kernel->same_machine) std::ranges::fill(kernels_.back().shares, 0.0F);
+  }
+  const std::vector<double> errors = errors_of(chosen);
+  const std::vector<double> precisions = weigh(chosen, errors);
+  LeftOut left_out;
+  std::vector<double> measured;
+  const auto own = static_cast<double>(std::ranges::count(
+      chosen, group, [](const MeasuredKernel* kernel) { return kernel->group; }));
+  for (size_t i = 0; static_cast<double>(i) < own; ++i) {
+    // The errors of a group add up to 0.
+    const double others = own > 1 ? -errors[i] / (own - 1) : 0;
+    left_out.times.push_back(ordering_time_of(chosen[i]->features) * std::numbers::ln2);
+    left_out.errors.push_back(errors[i] - others);
+    left_out.corrections.push_back(errors[i] - kernels_[i].weight / precisions[i] - others);
+    measured.push_back(-std::log(chosen[i]->throughput));
+  }
+  // A single trial of a workload has nothing to be compared with.
+  const double shrinkage = own > 1 ? shrinkage_of(left_out) : 1;
+  for (WeightedKernel& kernel : kernels_) kernel.weight *= shrinkage;
+  leave_one_out_ = judge(left_out, measured, shrinkage);
+}
+
+/// Sets the weights, covariance⁻¹ · errors, and returns the diagonal of covariance⁻¹.
+std::vector<double> Corrections::weigh(const std::vector<const MeasuredKernel*>& chosen,
+                                       const std::vector<double>& errors) {
+  SquareMatrix covariances(chosen.size());
+  for (size_t i = 0; i < chosen.size(); ++i)
+    for (size_t j = 0; j <= i; ++j) {
+      double& entry = covariances.row(i)[j];
+      const bool is_same_group = chosen[i]->group == chosen[j]->group;
+      entry = covariance(kernels_[i], kernels_[j], is_same_group);
+      if (is_same_group) entry += group_deviation * group_deviation;
+      if (i == j) entry += time_deviation * time_deviation;
+    }
+  SquareMatrix inverse_root = inverse_of(cholesky(std::move(covariances)));
+  std::vector<double> precisions(chosen.size(), 0.0);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const std::span<const double> row = inverse_root.row(i);
+    const double part = dot<double>(row, errors);
+    for (size_t j = 0; j <= i; ++j) {
+      kernels_[j].weight += row[j] * part;
+      precisions[j] += row[j] * row[j];
+    }
+  }
+  return precisions;
+}
+
+double Corrections::log2_factor(std::span<const float> features) const {
+  if (kernels_.empty()) return 0;
+  const WeightedKernel candidate{ScaledFeatures(features), shares_of(features)};
+  double factor = 0;
+  for (const WeightedKernel& kernel : kernels_)
+    factor += covariance(candidate, kernel, kernel.is_own) * kernel.weight;
+  return factor / std::numbers::ln2;
+}
+
+}  // namespace tw::cost_model

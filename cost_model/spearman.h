@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Spearman's rank correlation: how well scores order candidates that were measured. Pure.
+
+#include <optional>
+#include <span>
+
+namespace tw::cost_model {
+
+/// Correlation of ranks, ties sharing their mean rank: 1 for the same order, 0 for one by chance;
+/// nullopt when either side is constant or holds a NaN. Requires: equal sizes.
+std::optional<double> spearman(std::span<const double> a, std::span<const double> b);
+
+}  // namespace tw::cost_model
