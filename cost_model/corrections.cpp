@@ -9,7 +9,6 @@
 
 #include "cost_model/features.h"
 #include "cost_model/spearman.h"
-#include "cost_model/square_matrix.h"
 
 namespace tw::cost_model {
 namespace {
@@ -94,15 +93,53 @@ std::vector<double> errors_of(const std::vector<const MeasuredKernel*>& kernels)
   return errors;
 }
 
-/// The measured kernels of the group, of which each is predicted by all others. Natural logarithms,
+struct Solution {
+  std::vector<double> weights;     ///< covariances⁻¹ · errors
+  std::vector<double> precisions;  ///< the diagonal of covariances⁻¹
+};
+
+Solution solve(SquareMatrix covariances, std::span<const double> errors) {
+  const size_t count = covariances.size;
+  SquareMatrix inverse_root = inverse_of(cholesky(std::move(covariances)));
+  Solution solution{std::vector<double>(count, 0.0), std::vector<double>(count, 0.0)};
+  for (size_t i = 0; i < count; ++i) {
+    const std::span<const double> row = inverse_root.row(i);
+    const double part = dot<double>(row, errors);
+    for (size_t j = 0; j <= i; ++j) {
+      solution.weights[j] += row[j] * part;
+      solution.precisions[j] += row[j] * row[j];
+    }
+  }
+  return solution;
+}
+
+/// The measured kernels of one group, of which each is predicted by all others. Natural logarithms,
 /// and corrections and errors less the mean error of the others.
 struct LeftOut {
-  std::vector<double> times;  ///< ordering_time_of
+  std::vector<double> times, measured;  ///< ordering_time_of; measured, up to a constant
   std::vector<double> corrections, errors;
 };
 
-/// The factor from 0 to 1 that brings the corrections nearest to the errors.
+/// The first `count` kernels are all that are of their group.
+LeftOut leave_out(size_t count, const std::vector<const MeasuredKernel*>& kernels,
+                  const std::vector<double>& errors, const Solution& solution) {
+  LeftOut left_out;
+  for (size_t i = 0; i < count; ++i) {
+    // The errors of a group add up to 0.
+    const double others = -errors[i] / std::max(1.0, static_cast<double>(count) - 1);
+    left_out.times.push_back(ordering_time_of(kernels[i]->features) * std::numbers::ln2);
+    left_out.measured.push_back(-std::log(kernels[i]->throughput));
+    left_out.errors.push_back(errors[i] - others);
+    left_out.corrections.push_back(errors[i] - solution.weights[i] / solution.precisions[i] -
+                                   others);
+  }
+  return left_out;
+}
+
+/// The factor from 0 to 1 that brings the corrections nearest to the errors; 1 for a single trial,
+/// which has nothing to be compared with.
 double shrinkage_of(const LeftOut& left_out) {
+  if (left_out.times.size() < 2) return 1;
   double agreed = prior_agreement, all = prior_agreement;
   for (size_t i = 0; i < left_out.times.size(); ++i) {
     agreed += left_out.corrections[i] * left_out.errors[i];
@@ -111,14 +148,14 @@ double shrinkage_of(const LeftOut& left_out) {
   return std::clamp(agreed / all, 0.0, 1.0);
 }
 
-LeaveOneOut judge(const LeftOut& left_out, const std::vector<double>& measured, double shrinkage) {
+LeaveOneOut judge(const LeftOut& left_out, double shrinkage) {
   LeaveOneOut judged{.trials = left_out.times.size()};
   if (judged.trials < least_judged) return judged;
   std::vector<double> corrected;
   for (size_t i = 0; i < judged.trials; ++i)
     corrected.push_back(left_out.times[i] + shrinkage * left_out.corrections[i]);
-  judged.before = spearman(left_out.times, measured);
-  judged.corrected = spearman(corrected, measured);
+  judged.before = spearman(left_out.times, left_out.measured);
+  judged.corrected = spearman(corrected, left_out.measured);
   return judged;
 }
 
@@ -139,55 +176,33 @@ double Corrections::covariance(const WeightedKernel& a, const WeightedKernel& b,
 Corrections::Corrections(std::span<const MeasuredKernel> kernels, uint64_t group) {
   const std::vector<const MeasuredKernel*> chosen = chosen_from(kernels, group);
   if (chosen.empty()) return;
+  size_t own = 0;
   for (const MeasuredKernel* kernel : chosen) {
-    kernels_.push_back(
-        {ScaledFeatures(kernel->features), shares_of(kernel->features), kernel->group == group});
+    const bool is_own = kernel->group == group;
+    own += is_own ? 1 : 0;
+    kernels_.push_back({ScaledFeatures(kernel->features), shares_of(kernel->features), is_own});
     // Costs of resources are shared only by kernels of the machine that is predicted for.
     if (!kernel->same_machine) std::ranges::fill(kernels_.back().shares, 0.0F);
   }
   const std::vector<double> errors = errors_of(chosen);
-  const std::vector<double> precisions = weigh(chosen, errors);
-  LeftOut left_out;
-  std::vector<double> measured;
-  const auto own = static_cast<double>(std::ranges::count(
-      chosen, group, [](const MeasuredKernel* kernel) { return kernel->group; }));
-  for (size_t i = 0; static_cast<double>(i) < own; ++i) {
-    // The errors of a group add up to 0.
-    const double others = own > 1 ? -errors[i] / (own - 1) : 0;
-    left_out.times.push_back(ordering_time_of(chosen[i]->features) * std::numbers::ln2);
-    left_out.errors.push_back(errors[i] - others);
-    left_out.corrections.push_back(errors[i] - kernels_[i].weight / precisions[i] - others);
-    measured.push_back(-std::log(chosen[i]->throughput));
-  }
-  // A single trial of a workload has nothing to be compared with.
-  const double shrinkage = own > 1 ? shrinkage_of(left_out) : 1;
-  for (WeightedKernel& kernel : kernels_) kernel.weight *= shrinkage;
-  leave_one_out_ = judge(left_out, measured, shrinkage);
+  const Solution solution = solve(covariances_of(chosen), errors);
+  const LeftOut left_out = leave_out(own, chosen, errors, solution);
+  const double shrinkage = shrinkage_of(left_out);
+  for (size_t i = 0; i < chosen.size(); ++i) kernels_[i].weight = shrinkage * solution.weights[i];
+  leave_one_out_ = judge(left_out, shrinkage);
 }
 
-/// Sets the weights, covariance⁻¹ · errors, and returns the diagonal of covariance⁻¹.
-std::vector<double> Corrections::weigh(const std::vector<const MeasuredKernel*>& chosen,
-                                       const std::vector<double>& errors) {
+/// The covariances of the errors of the measured kernels; the lower triangle.
+SquareMatrix Corrections::covariances_of(const std::vector<const MeasuredKernel*>& chosen) const {
   SquareMatrix covariances(chosen.size());
   for (size_t i = 0; i < chosen.size(); ++i)
     for (size_t j = 0; j <= i; ++j) {
-      double& entry = covariances.row(i)[j];
       const bool is_same_group = chosen[i]->group == chosen[j]->group;
-      entry = covariance(kernels_[i], kernels_[j], is_same_group);
-      if (is_same_group) entry += group_deviation * group_deviation;
-      if (i == j) entry += time_deviation * time_deviation;
+      covariances.at(i, j) = covariance(kernels_[i], kernels_[j], is_same_group) +
+                             (is_same_group ? group_deviation * group_deviation : 0) +
+                             (i == j ? time_deviation * time_deviation : 0);
     }
-  SquareMatrix inverse_root = inverse_of(cholesky(std::move(covariances)));
-  std::vector<double> precisions(chosen.size(), 0.0);
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    const std::span<const double> row = inverse_root.row(i);
-    const double part = dot<double>(row, errors);
-    for (size_t j = 0; j <= i; ++j) {
-      kernels_[j].weight += row[j] * part;
-      precisions[j] += row[j] * row[j];
-    }
-  }
-  return precisions;
+  return covariances;
 }
 
 double Corrections::log2_factor(std::span<const float> features) const {

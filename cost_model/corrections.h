@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cost_model/similarity.h"
+#include "cost_model/square_matrix.h"
 
 namespace tw::cost_model {
 
@@ -62,8 +63,7 @@ class Corrections {
     double weight = 0;
   };
   static double covariance(const WeightedKernel& a, const WeightedKernel& b, bool is_same_group);
-  std::vector<double> weigh(const std::vector<const MeasuredKernel*>& chosen,
-                            const std::vector<double>& errors);
+  SquareMatrix covariances_of(const std::vector<const MeasuredKernel*>& chosen) const;
 
   std::vector<WeightedKernel> kernels_;
   LeaveOneOut leave_one_out_;
