@@ -4,174 +4,265 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
+#include <span>
 
 #include "db/rows.h"
 
 namespace tw::db {
 namespace {
 
-constexpr const char* group_condition =
-    "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ? AND device = ? AND "
-    "layouts = ?";
+// Timings of a group that are read by one statement; each further statement reads more of them.
+constexpr int64_t first_timings = 16, timings_growth = 16;
 
-// Reads the group from the first columns of a row.
-BestKey read_group(const Row& row) {
-  return {hex_of_bytes(row.blob(0)),
-          row.text(1),
-          row.integer(2),
-          row.integer(3),
-          row.text(4),
-          row.text(5)};
+std::string select_candidates(std::string_view condition) {
+  return fmt::format(
+      "SELECT seq, hash, status, latency_ns, flops, peak_gflops, bytes, peak_gb_per_s, texts, "
+      "schedule FROM trials WHERE {}",
+      condition);
 }
 
-constexpr const char* select_groups =
-    "SELECT DISTINCT workload_hash, target, threads, codegen_abi, device, layouts FROM trials";
-
-Result<std::vector<BestKey>> read_groups(Statement& statement) {
-  std::vector<BestKey> groups;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    groups.push_back(read_group(row));
-    return true;
-  }));
-  // The database's order of texts depends on its collation.
-  std::sort(groups.begin(), groups.end());
-  return groups;
+/// Adds the trial of a row, unless the row cannot be read.
+void add_candidate(const Row& row, std::vector<RankedTrial>& trials) {
+  const auto status = parse_trial_status(row.text(2));
+  Record record;
+  if (!status || !read_texts(row.blob(8), record)) return;
+  trials.push_back({.trial = row.integer(0),
+                    .hash = std::string(row.blob(1)),
+                    .schedule_hash = std::string(row.blob(9)),
+                    .status = *status,
+                    .latency_ns = row.real(3),
+                    .flops = row.real(4),
+                    .peak_gflops = row.real(5),
+                    .session = std::move(record.session),
+                    .host = std::move(record.host),
+                    .bytes = row.real(6),
+                    .peak_gb_per_s = row.real(7),
+                    .toolchain = std::move(record.toolchain)});
 }
 
-void bind_group(Statement& statement, const BestKey& group) {
-  statement.bind_blob(bytes_of_hex(group.workload_hash)).bind(std::string_view(group.target));
-  statement.bind(group.threads).bind(group.codegen_abi);
-  statement.bind(std::string_view(group.device)).bind(std::string_view(group.layouts));
-}
+/// The trials of a group with status Ok, by indexes.
+class TrialsInTable final : public TrialSource {
+ public:
+  TrialsInTable(Connection& connection, int64_t group) : connection_(connection), group_(group) {}
 
-struct BestRow {
-  BestKey group;
-  int64_t trial;
-  double latency_ns;
-  double efficiency;
-  auto operator<=>(const BestRow&) const = default;
+  TrialStatus status() const override { return TrialStatus::Ok; }
+
+  Result<std::vector<TimingSession>> sessions() override {
+    TW_TRY(Statement select,
+           Statement::prepare(connection_,
+                              "SELECT id, session, host, peak_gflops, least_cost FROM sessions "
+                              "WHERE group_id = ? AND least_cost > 0"));
+    std::vector<TimingSession> sessions;
+    TW_RETURN_IF_ERROR(select.bind(group_).each([&](const Row& row) {
+      sessions.push_back({row.text(1), row.text(2), row.real(3), row.real(4)});
+      names_[row.integer(0)] = row.text(1);
+      ids_[row.text(1)] = row.integer(0);
+      return true;
+    }));
+    return sessions;
+  }
+
+  Result<std::vector<RankedTrial>> trials_of(const std::string& schedule) override {
+    TW_TRY(Statement select,
+           Statement::prepare(connection_, select_candidates("group_id = ? AND schedule = ?")));
+    std::vector<RankedTrial> trials;
+    select.bind(group_).bind_blob(schedule);
+    TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+      add_candidate(row, trials);
+      return true;
+    }));
+    return trials;
+  }
+
+  Result<std::vector<std::string>> shared_by(const std::string& session) override {
+    TW_TRY(Statement select,
+           Statement::prepare(connection_, "SELECT schedule FROM shared WHERE session_id = ?"));
+    std::vector<std::string> schedules;
+    TW_RETURN_IF_ERROR(select.bind(ids_[session]).each([&](const Row& row) {
+      schedules.emplace_back(row.blob(0));
+      return true;
+    }));
+    return schedules;
+  }
+
+  Status by_cost(double least_cost, double least_peak,
+                 const std::function<Result<bool>(const Timing&)>& visit) override {
+    int64_t seen = 0;
+    for (int64_t limit = first_timings;; limit *= timings_growth) {
+      TW_TRY(const std::vector<OwnedTiming> timings,
+             read_timings(least_cost, least_peak, limit, seen));
+      for (const OwnedTiming& timing : timings) {
+        TW_TRY(const bool goes_on, visit({timing.schedule, names_[timing.session], timing.cost}));
+        if (!goes_on) return {};
+      }
+      if (std::ssize(timings) < limit) return {};
+      seen += limit;
+    }
+  }
+
+ private:
+  struct OwnedTiming {
+    double cost;
+    int64_t session;
+    std::string schedule;
+  };
+
+  Result<std::vector<OwnedTiming>> read_timings(double least_cost, double least_peak, int64_t limit,
+                                                int64_t offset) {
+    TW_TRY(Statement select,
+           Statement::prepare(connection_,
+                              "SELECT cost, session_id, schedule FROM trials WHERE group_id = ? "
+                              "AND cost > 0 AND cost >= ? AND peak_gflops >= ? ORDER BY cost LIMIT "
+                              "? OFFSET ?"));
+    select.bind(group_).bind(least_cost).bind(least_peak).bind(limit).bind(offset);
+    std::vector<OwnedTiming> timings;
+    TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+      timings.push_back({row.real(0), row.integer(1), std::string(row.blob(2))});
+      return true;
+    }));
+    return timings;
+  }
+
+  Connection& connection_;
+  int64_t group_;
+  std::map<int64_t, std::string> names_;  ///< of sessions
+  std::map<std::string, int64_t> ids_;
 };
 
-Result<std::optional<BestRow>> best_row_of(Connection& connection, const BestKey& group) {
-  TW_TRY(const std::vector<RankedTrial> candidates, candidates_of(connection, group));
-  const auto best = best_of(candidates);
-  if (!best) return std::optional<BestRow>();
-  return std::optional<BestRow>(
-      {group, candidates[best->index].trial, best->latency_ns, best->efficiency});
+/// A row of the table.
+struct BestRow {
+  int64_t trial = 0;
+  double latency_ns = 0;
+  double efficiency = 0;
+  friend bool operator==(const BestRow&, const BestRow&) = default;
+};
+
+/// The row by the rule itself, from all trials of the group.
+std::optional<BestRow> best_row_of(const std::vector<RankedTrial>& group) {
+  const auto best = best_of(group);
+  if (!best) return std::nullopt;
+  return BestRow{group[best->index].trial, best->latency_ns, best->efficiency};
 }
 
-Result<std::set<BestRow>> stored_best(Connection& connection) {
-  TW_TRY(Statement statement,
+Result<std::optional<BestRow>> best_row_of(Connection& connection, int64_t group) {
+  TrialsInTable trials(connection, group);
+  TW_TRY(const std::optional<BestTrial> best, best_trial_of(trials));
+  if (best) return std::optional(BestRow{best->trial.trial, best->latency_ns, best->efficiency});
+  TW_TRY(const std::vector<RankedTrial> all, candidates_of(connection, group));
+  return best_row_of(all);
+}
+
+Result<std::optional<BestRow>> stored_row_of(Connection& connection, int64_t group) {
+  TW_TRY(Statement select,
          Statement::prepare(connection,
-                            "SELECT workload_hash, target, threads, codegen_abi, device, "
-                            "layouts, trial, latency_ns, efficiency FROM best"));
-  std::set<BestRow> rows;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    rows.insert({read_group(row), row.integer(6), row.real(7), row.real(8)});
+                            "SELECT trial, latency_ns, efficiency FROM best WHERE group_id = ?"));
+  std::optional<BestRow> found;
+  TW_RETURN_IF_ERROR(select.bind(group).one([&](const Row& row) {
+    found = {row.integer(0), row.real(1), row.real(2)};
+  }));
+  return found;
+}
+
+/// The number of sessions of a group whose row says something else than the trials do.
+Result<int64_t> count_wrong_sessions(Connection& connection, int64_t group,
+                                     std::span<const RankedTrial> trials) {
+  TrialsInTable table(connection, group);
+  TW_TRY(std::vector<TimingSession> stored, table.sessions());
+  std::ranges::sort(stored, {}, &TimingSession::name);
+  const std::vector<TimingSession> expected = timing_sessions(trials);
+  if (stored.size() != expected.size()) return 1;
+  int64_t wrong = 0;
+  for (size_t i = 0; i < stored.size(); ++i)
+    // The table may know less of the hosts: a session that has lost trials keeps what it says.
+    wrong += stored[i].name != expected[i].name ||
+             stored[i].peak_gflops != expected[i].peak_gflops ||
+             stored[i].least_cost != expected[i].least_cost ||
+             (!stored[i].host.empty() && stored[i].host != expected[i].host);
+  return wrong;
+}
+
+Result<std::vector<int64_t>> ids_of_groups(Connection& connection) {
+  std::vector<int64_t> ids;
+  TW_TRY(Statement select, Statement::prepare(connection, "SELECT id FROM groups ORDER BY id"));
+  TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+    ids.push_back(row.integer(0));
     return true;
   }));
-  return rows;
-}
-
-Result<std::set<BestRow>> recomputed_best(Connection& connection) {
-  TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
-  std::set<BestRow> rows;
-  for (const BestKey& group : groups) {
-    TW_TRY(std::optional<BestRow> best, best_row_of(connection, group));
-    if (best) rows.insert(std::move(*best));
-  }
-  return rows;
+  return ids;
 }
 
 }  // namespace
 
-Result<std::vector<BestKey>> groups_of(Connection& connection) {
-  TW_TRY(Statement statement, Statement::prepare(connection, select_groups));
-  return read_groups(statement);
+std::string create_best_sql(const Dialect& d) {
+  return fmt::format(
+      "CREATE TABLE best(group_id {0} NOT NULL PRIMARY KEY, trial {0} NOT NULL, latency_ns {1} NOT "
+      "NULL, efficiency {1} NOT NULL){2}",
+      d.integer, d.real, d.keyed_table_end);
 }
 
-Result<std::vector<BestKey>> groups_of(Connection& connection, const std::string& workload_hash,
-                                       const std::string& layouts) {
-  TW_TRY(Statement statement,
-         Statement::prepare(
-             connection, fmt::format("{} WHERE workload_hash = ? AND layouts = ?", select_groups)));
-  statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts));
-  return read_groups(statement);
-}
-
-BestKey best_key_of(const Record& record) {
-  return {record.workload_hash, record.target, record.threads,
-          record.codegen_abi,   record.device, record.layouts};
-}
-
-Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const BestKey& group) {
-  TW_TRY(Statement statement,
-         Statement::prepare(
-             connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
-                                     "peak_gflops, session, host, bytes, peak_gb_per_s, toolchain "
-                                     "FROM trials WHERE {}",
-                                     group_condition)));
-  bind_group(statement, group);
+Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t group) {
+  TW_TRY(Statement statement, Statement::prepare(connection, select_candidates("group_id = ?")));
   std::vector<RankedTrial> candidates;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    const auto status = parse_trial_status(row.text(3));
-    if (status)
-      candidates.push_back({row.integer(0), std::string(row.blob(1)), std::string(row.blob(2)),
-                            *status, row.real(4), row.real(5), row.real(6), row.text(7),
-                            row.text(8), row.real(9), row.real(10), row.text(11)});
+  TW_RETURN_IF_ERROR(statement.bind(group).each([&](const Row& row) {
+    add_candidate(row, candidates);
     return true;
   }));
   return candidates;
 }
 
-Result<JudgedGroup> judged_group(Connection& connection, const BestKey& key) {
+Result<JudgedGroup> judged_group(Connection& connection, int64_t id) {
   JudgedGroup group;
-  TW_TRY(group.trials, candidates_of(connection, key));
+  TW_TRY(group.trials, candidates_of(connection, id));
   // The same order in every database with these trials.
   std::ranges::sort(group.trials, {}, &RankedTrial::hash);
   group.judgements = judge(group.trials);
   return group;
 }
 
-Status refresh_best(Connection& connection, const BestKey& group) {
+Status refresh_best(Connection& connection, int64_t group) {
   TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
   if (!best) {
-    TW_TRY(Statement remove, Statement::prepare(connection, fmt::format("DELETE FROM best WHERE {}",
-                                                                        group_condition)));
-    bind_group(remove, group);
-    return remove.run();
+    TW_TRY(Statement remove, Statement::prepare(connection, "DELETE FROM best WHERE group_id = ?"));
+    return remove.bind(group).run();
   }
-  TW_TRY(Statement update,
-         Statement::prepare(connection, fmt::format("UPDATE best SET trial = ?, latency_ns = ?, "
-                                                    "efficiency = ? WHERE {}",
-                                                    group_condition)));
-  update.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
-  bind_group(update, group);
-  TW_RETURN_IF_ERROR(update.run());
-  if (connection.changes() > 0) return {};
   TW_TRY(Statement insert,
-         Statement::prepare(connection, "INSERT INTO best VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  bind_group(insert, group);
-  insert.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
+         Statement::prepare(connection,
+                            "INSERT INTO best(group_id, trial, latency_ns, efficiency) VALUES(?, "
+                            "?, ?, ?) ON CONFLICT(group_id) DO UPDATE SET trial = excluded.trial, "
+                            "latency_ns = excluded.latency_ns, efficiency = excluded.efficiency"));
+  insert.bind(group).bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
   return insert.run();
 }
 
-Status refresh_all_best(Connection& connection) {
-  TW_RETURN_IF_ERROR(connection.execute("DELETE FROM best"));
-  TW_TRY(const std::vector<BestKey> groups, groups_of(connection));
-  for (const BestKey& group : groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
-  return {};
+Status refresh_group(Connection& connection, int64_t group) {
+  TW_RETURN_IF_ERROR(recount_group(connection, group));
+  return refresh_best(connection, group);
 }
 
-Result<int64_t> count_wrong_best(Connection& connection) {
-  TW_TRY(const std::set<BestRow> stored, stored_best(connection));
-  TW_TRY(const std::set<BestRow> computed, recomputed_best(connection));
-  int64_t wrong = 0;
-  for (const BestRow& row : stored) wrong += !computed.contains(row);
-  for (const BestRow& row : computed) wrong += !stored.contains(row);
-  return wrong;
+Status refresh_all(Connection& connection) {
+  TW_RETURN_IF_ERROR(connection.execute("DELETE FROM best"));
+  TW_TRY(const std::vector<int64_t> groups, ids_of_groups(connection));
+  for (const int64_t group : groups) TW_RETURN_IF_ERROR(refresh_group(connection, group));
+  return recount_statuses(connection);
+}
+
+Result<int64_t> count_wrong_rows(Connection& connection) {
+  TW_TRY(int64_t wrong, count_wrong_counts(connection));
+  TW_TRY(const std::vector<int64_t> groups, ids_of_groups(connection));
+  int64_t stored_rows = 0;
+  for (const int64_t group : groups) {
+    TW_TRY(const std::optional<BestRow> stored, stored_row_of(connection, group));
+    TW_TRY(const std::vector<RankedTrial> trials, candidates_of(connection, group));
+    const std::optional<BestRow> computed = best_row_of(trials);
+    stored_rows += stored.has_value();
+    if (stored != computed) wrong += stored.has_value() + computed.has_value();
+    TW_TRY(const int64_t sessions, count_wrong_sessions(connection, group, trials));
+    wrong += sessions;
+  }
+  TW_TRY(const int64_t all_rows, connection.integer("SELECT count(*) FROM best"));
+  return wrong + all_rows - stored_rows;
 }
 
 }  // namespace tw::db

@@ -9,19 +9,17 @@
 namespace tw::db {
 
 struct Dialect {
-  std::string_view row_number;  ///< type of a primary key that the engine counts up
-  std::string_view integer;     ///< 64 bits
-  std::string_view real;        ///< IEEE double
-  std::string_view text;        ///< UTF-8, compared byte by byte
-  std::string_view any_text;    ///< the bytes of a line that may be no UTF-8
+  std::string_view row_number;   ///< type and constraint of a primary key that the engine counts up
+  std::string_view key_integer;  ///< type of a primary key of 64 bits that a writer sets
+  std::string_view integer;      ///< 64 bits
+  std::string_view real;         ///< IEEE double
+  std::string_view text;         ///< UTF-8, compared byte by byte
+  std::string_view any_text;     ///< the bytes of a line that may be no UTF-8
   std::string_view blob;
   std::string_view table_end;        ///< after the columns of a table whose rows are long
   std::string_view keyed_table_end;  ///< after those of a table that is stored by its primary key
-  std::string_view group_columns;    ///< index over the columns that name a group of trials
-  std::string_view op_index;         ///< columns of the index over operators
-  std::string_view op_condition;     ///< finds an operator's records by it, and perhaps some more
-  std::string_view best_key;         ///< constraint of the table `best`, with its comma; or nothing
-  std::string_view best_index;       ///< columns of an index over `best`; empty: the key serves
+  std::string_view op_index;         ///< the operator as it stands in an index
+  std::string_view op_condition;     ///< finds an operator's groups by it, and perhaps some more
   std::string_view calibration_key;  ///< primary key of the calibrations
   /// True if Connection::prepare_copy() writes many rows by one request. An INSERT for each row
   /// would wait for the server's answer each time.

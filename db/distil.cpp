@@ -68,19 +68,19 @@ auto shipped_order(const Record& r) {
 
 Result<std::vector<Record>> Store::distilled(const DistilRules& rules) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::vector<BestKey> keys, groups_of(state_->connection));
-  std::map<BestKey, Winners> by_class;
+  std::map<GroupKey, Winners> by_class;
   TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
-  for (const BestKey& key : keys) {
-    if (key.codegen_abi != rules.codegen_abi) continue;
-    TW_TRY(std::vector<RankedTrial> group, candidates_of(state_->connection, key));
-    Winners winners = winners_of(std::move(group), key.device, rules.keep);
-    if (winners.rows.empty()) continue;
-    BestKey of_class = key;
+  TW_RETURN_IF_ERROR(each_group(state_->connection, [&](const Group& group) -> Status {
+    if (group.key.codegen_abi != rules.codegen_abi) return {};
+    TW_TRY(std::vector<RankedTrial> trials, candidates_of(state_->connection, group.id));
+    Winners winners = winners_of(std::move(trials), group.key.device, rules.keep);
+    if (winners.rows.empty()) return {};
+    GroupKey of_class = group.key;
     TW_TRY(of_class.device, class_of(*state_, by_seq, winners));
     const auto [known, is_new] = by_class.try_emplace(of_class, winners);
     if (!is_new && winners.is_better_than(known->second)) known->second = std::move(winners);
-  }
+    return {};
+  }));
   std::vector<Record> records;
   for (const auto& [key, winners] : by_class)
     for (const int64_t row : winners.rows) {

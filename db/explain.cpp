@@ -20,7 +20,7 @@ namespace {
 /// Fills in how many sessions agree, and within which interval.
 void count_witnesses(const JudgedGroup& group, Explanation& out) {
   const std::vector<SessionTiming> timings =
-      sessions_of(group.trials, group.judgements, bytes_of_hex(out.record.schedule_hash));
+      sessions_of(group.trials, group.judgements, schedule_key(out.record));
   if (timings.empty()) return;
   std::set<std::string_view> hosts;
   for (const SessionTiming& timing : timings) {
@@ -85,7 +85,7 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
 /// Adds the trials that say that the schedule of the answer is wrong, and do not count against it.
 Status add_against(Store::State& state, const JudgedGroup& group, Explanation& out) {
   TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
-  const std::string schedule = bytes_of_hex(out.record.schedule_hash);
+  const std::string schedule = schedule_key(out.record);
   for (size_t i = 0; i < group.trials.size(); ++i) {
     const bool is_against =
         proves_wrong(group.trials[i].status) && group.trials[i].schedule_hash == schedule;
@@ -104,7 +104,9 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t
   TW_TRY(const Transaction one_state, Transaction::begin_reading(connection));
   TW_TRY(std::optional<Record> record, best(key, {}));
   if (!record) return std::optional<Explanation>();
-  TW_TRY(const JudgedGroup group, judged_group(connection, best_key_of(*record)));
+  TW_TRY(const std::optional<Group> found, find_group(connection, group_key_of(*record)));
+  if (!found) return std::optional<Explanation>();
+  TW_TRY(const JudgedGroup group, judged_group(connection, found->id));
   Explanation explanation;
   explanation.likeness = likeness_of(record->device, key.device);
   explanation.record = std::move(*record);
@@ -117,20 +119,21 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t
 
 Result<std::vector<Doubted>> Store::doubted(int64_t limit) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::vector<BestKey> keys, groups_of(state_->connection));
   TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
   std::vector<Doubted> found;
-  for (const BestKey& key : keys) {
-    TW_TRY(const JudgedGroup group, judged_group(state_->connection, key));
+  TW_RETURN_IF_ERROR(each_group(state_->connection, [&](const Group& of) -> Status {
+    if (limit > 0 && std::ssize(found) == limit) return {};
+    TW_TRY(const JudgedGroup group, judged_group(state_->connection, of.id));
     for (size_t i = 0; i < group.trials.size(); ++i) {
       if (!is_listed(group.judgements[i].doubt)) continue;
-      if (limit > 0 && std::ssize(found) == limit) return found;
+      if (limit > 0 && std::ssize(found) == limit) break;
       TW_TRY(std::optional<Record> record, state_->read(by_seq, group.trials[i].trial));
       if (record)
         found.push_back(
             {std::move(*record), group.judgements[i].doubt, describe(group.judgements[i])});
     }
-  }
+    return {};
+  }));
   return found;
 }
 

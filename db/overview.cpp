@@ -16,37 +16,30 @@
 namespace tw::db {
 namespace {
 
-constexpr std::string_view columns_of_a_group =
-    "workload_hash, target, threads, codegen_abi, device, layouts";
-
 std::string shortened(std::string_view column, int64_t characters = most_text_characters) {
   return fmt::format("substr({}, 1, {})", column, characters);
 }
 
-// The inner query reads an index alone; the outer one adds a row of `trials` for the texts, and the
-// answer with its hash.
 std::string groups_sql() {
   return fmt::format(
       "SELECT g.workload_hash, {}, {}, {}, {}, {}, g.threads, g.codegen_abi, g.trials, "
-      "t.created_ms, a.hash, a.latency_ns, b.efficiency FROM (SELECT {}, count(*) AS trials, "
-      "max(seq) AS last FROM trials GROUP BY {}) g JOIN trials t ON t.seq = g.last LEFT JOIN best "
-      "b ON b.workload_hash = g.workload_hash AND b.target = g.target AND b.threads = g.threads "
-      "AND b.codegen_abi = g.codegen_abi AND b.device = g.device AND b.layouts = g.layouts LEFT "
-      "JOIN trials a ON a.seq = b.trial ORDER BY g.last DESC LIMIT ?",
-      shortened("t.workload", most_key_characters), shortened("t.op"), shortened("g.target"),
-      shortened("g.device"), shortened("g.layouts", most_key_characters), columns_of_a_group,
-      columns_of_a_group);
+      "t.created_ms, a.hash, a.latency_ns, b.efficiency FROM groups g LEFT JOIN trials t ON t.seq "
+      "= g.last LEFT JOIN best b ON b.group_id = g.id LEFT JOIN trials a ON a.seq = b.trial ORDER "
+      "BY g.last DESC LIMIT ?",
+      shortened("g.workload", most_key_characters), shortened("g.op"), shortened("g.target"),
+      shortened("g.device"), shortened("g.layouts", most_key_characters));
 }
 
 constexpr const char* places_sql =
-    "SELECT t.workload, b.target, b.device, b.layouts FROM best b JOIN trials t ON t.seq = b.trial "
-    "WHERE t.op = ? AND b.threads = ? AND b.codegen_abi = ?";
+    "SELECT g.workload, g.target, g.device, g.layouts FROM groups g JOIN best b ON b.group_id = "
+    "g.id WHERE g.op = ? AND g.threads = ? AND g.codegen_abi = ?";
 
 std::string trials_sql() {
   return fmt::format(
-      "SELECT hash, {}, {}, {}, threads, codegen_abi, status, latency_ns, created_ms, seq FROM "
-      "trials WHERE workload_hash = ? AND layouts = ? ORDER BY seq DESC LIMIT ?",
-      shortened("target"), shortened("device"), shortened("session"));
+      "SELECT t.hash, {}, {}, {}, t.threads, t.codegen_abi, t.status, t.latency_ns, t.created_ms, "
+      "t.seq FROM groups g JOIN trials t ON t.group_id = g.id JOIN sessions s ON s.id = "
+      "t.session_id WHERE g.workload_hash = ? AND g.layouts = ? ORDER BY t.seq DESC LIMIT ?",
+      shortened("g.target"), shortened("g.device"), shortened("s.session"));
 }
 
 GroupSummary group_of_row(const Row& row) {
@@ -92,9 +85,9 @@ Result<std::map<int64_t, Standing>> standings_of(Connection& connection,
                                                  const std::string& workload_hash,
                                                  const std::string& layouts) {
   std::map<int64_t, Standing> standings;
-  TW_TRY(const std::vector<BestKey> keys, groups_of(connection, workload_hash, layouts));
-  for (const BestKey& key : keys) {
-    TW_TRY(const JudgedGroup group, judged_group(connection, key));
+  TW_TRY(const std::vector<Group> groups, groups_of(connection, workload_hash, layouts));
+  for (const Group& of : groups) {
+    TW_TRY(const JudgedGroup group, judged_group(connection, of.id));
     const std::vector<double> counted = counted_latencies(group.trials, group.judgements);
     for (size_t i = 0; i < group.trials.size(); ++i)
       standings[group.trials[i].trial] = {group.judgements[i].doubt, counted[i]};
@@ -122,8 +115,9 @@ Result<std::vector<GroupSummary>> Store::groups(int64_t limit) {
 Result<std::vector<std::string>> Store::targets_of(const Key& key) {
   TW_TRY(Statement statement,
          Statement::prepare(state_->connection,
-                            "SELECT DISTINCT target FROM best WHERE workload_hash = ? AND "
-                            "threads = ? AND codegen_abi = ? AND layouts = ?"));
+                            "SELECT DISTINCT g.target FROM groups g JOIN best b ON b.group_id = "
+                            "g.id WHERE g.workload_hash = ? AND g.threads = ? AND g.codegen_abi "
+                            "= ? AND g.layouts = ?"));
   statement.bind_blob(bytes_of_hex(sha256_hex(key.workload))).bind(key.threads);
   statement.bind(key.codegen_abi).bind(std::string_view(key.layouts));
   std::set<std::string> targets;

@@ -499,15 +499,9 @@ Result<EngineInfo> PostgresConnection::engine() {
   return info;
 }
 
-// Finds groups with several rows in `best`, which has no key on a server (dialect.cpp). The server
-// checks its pages itself.
+// The server checks its pages itself.
 Result<std::vector<std::string>> PostgresConnection::integrity() {
-  TW_TRY(
-      const int64_t twice,
-      integer("SELECT count(*) FROM (SELECT 1 FROM best GROUP BY workload_hash, target, threads, "
-              "codegen_abi, device, layouts HAVING count(*) > 1) AS groups"));
-  if (twice == 0) return std::vector<std::string>();
-  return std::vector<std::string>{fmt::format("{} groups have several best rows", twice)};
+  return std::vector<std::string>();
 }
 
 }  // namespace tw::db

@@ -50,8 +50,9 @@ GRANT SELECT ON ALL TABLES IN SCHEMA tilewright TO tilewright_reader;
 GRANT tilewright_reader TO tilewright_recorder;
 GRANT INSERT ON tilewright.trials, tilewright.calibrations, tilewright.quarantine
   TO tilewright_recorder;
--- The table of best trials follows from the others.
-GRANT INSERT, UPDATE, DELETE ON tilewright.best TO tilewright_recorder;
+-- What these tables hold follows from the trials.
+GRANT INSERT, UPDATE, DELETE ON tilewright.best, tilewright.groups, tilewright.sessions,
+  tilewright.peaks, tilewright.shared, tilewright.statuses TO tilewright_recorder;
 
 GRANT tilewright_recorder TO tilewright_curator;
 GRANT DELETE ON tilewright.trials, tilewright.calibrations, tilewright.quarantine

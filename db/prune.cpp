@@ -60,7 +60,7 @@ bool answers_the_same(const std::vector<RankedTrial>& group, const Ranked& best,
 
 struct Plan {
   std::vector<int64_t> rows;
-  std::vector<BestKey> groups;  ///< groups that lose a row
+  std::vector<int64_t> groups;  ///< groups that lose a row
   PruneReport report;
 
   void remove(int64_t row, const char* reason) {
@@ -86,24 +86,24 @@ void plan_group(const std::vector<RankedTrial>& group, const PruneRules& rules, 
 Result<Plan> plan_of(Connection& connection, const PruneRules& rules) {
   Plan plan;
   TW_TRY(plan.report.records, connection.integer("SELECT count(*) FROM trials"));
-  TW_TRY(const std::vector<BestKey> keys, groups_of(connection));
-  for (const BestKey& key : keys) {
-    TW_TRY(const std::vector<RankedTrial> group, candidates_of(connection, key));
+  TW_RETURN_IF_ERROR(each_group(connection, [&](const Group& group) -> Status {
+    TW_TRY(const std::vector<RankedTrial> trials, candidates_of(connection, group.id));
     const int64_t before = plan.report.pruned;
-    if (key.codegen_abi < rules.codegen_abi)
-      for (const RankedTrial& trial : group) plan.remove(trial.trial, "older code generation");
+    if (group.key.codegen_abi < rules.codegen_abi)
+      for (const RankedTrial& trial : trials) plan.remove(trial.trial, "older code generation");
     else
-      plan_group(group, rules, plan);
-    if (plan.report.pruned > before) plan.groups.push_back(key);
-  }
+      plan_group(trials, rules, plan);
+    if (plan.report.pruned > before) plan.groups.push_back(group.id);
+    return {};
+  }));
   return plan;
 }
 
 Status remove_rows(Connection& connection, const Plan& plan) {
   TW_TRY(Statement remove, Statement::prepare(connection, "DELETE FROM trials WHERE seq = ?"));
   for (const int64_t row : plan.rows) TW_RETURN_IF_ERROR(remove.bind(row).run());
-  for (const BestKey& group : plan.groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
-  return {};
+  for (const int64_t group : plan.groups) TW_RETURN_IF_ERROR(refresh_group(connection, group));
+  return recount_statuses(connection);
 }
 
 }  // namespace
@@ -128,7 +128,9 @@ Status Store::drop_record(const Record& record) {
     TW_TRY(Statement remove,
            Statement::prepare(state_->connection, "DELETE FROM trials WHERE hash = ?"));
     TW_RETURN_IF_ERROR(remove.bind_blob(bytes_of_hex(record.hash)).run());
-    return refresh_best(state_->connection, best_key_of(record));
+    TW_TRY(const std::optional<Group> group, find_group(state_->connection, group_key_of(record)));
+    if (group) TW_RETURN_IF_ERROR(refresh_group(state_->connection, group->id));
+    return recount_statuses(state_->connection);
   });
 }
 

@@ -64,19 +64,6 @@ T lower_median(const std::vector<T>& values) {
 
 bool is_believed(const Judgement& judgement) { return judgement.doubt == Doubt::None; }
 
-/// The median of the sessions' peaks: however many trials a session has, it has one vote. The lower
-/// one of the middle two, so that one foreign session with a high peak does not outvote the only
-/// other.
-double median_peak(std::span<const RankedTrial> group, TrialStatus status) {
-  std::map<std::string_view, std::vector<double>> by_session;
-  for (const RankedTrial& trial : group)
-    if (trial.status == status && trial.peak_gflops > 0)
-      by_session[trial.session].push_back(trial.peak_gflops);
-  std::vector<double> peaks;
-  for (const auto& [session, of_session] : by_session) peaks.push_back(lower_median(of_session));
-  return peaks.empty() ? 0 : lower_median(peaks);
-}
-
 /// The doubt that a trial raises by itself.
 Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group_peak) {
   const bool is_worse =
@@ -102,53 +89,6 @@ bool was_correct(TrialStatus status) {
          status == TrialStatus::Hopeless || status == TrialStatus::TooFast;
 }
 
-/// Sessions that speak against a schedule, and trials that speak for it.
-struct Evidence {
-  std::set<std::string_view> accusers;  ///< sessions that prove it wrong
-  size_t witnesses = 0;                 ///< trials of other sessions that found it right
-};
-
-std::map<std::string_view, Evidence> evidence_of(std::span<const RankedTrial> group) {
-  std::map<std::string_view, Evidence> all;  // of the schedules that somebody accuses
-  for (const RankedTrial& trial : group)
-    if (proves_wrong(trial.status)) all[trial.schedule_hash].accusers.insert(trial.session);
-  for (const RankedTrial& trial : group) {
-    const auto found = all.find(trial.schedule_hash);
-    if (found != all.end() && was_correct(trial.status))
-      found->second.witnesses += !found->second.accusers.contains(trial.session);
-  }
-  return all;
-}
-
-/// One voice does not ban a schedule: a trial that proves it wrong counts against the timings of
-/// its own session, and against those of all once two sessions have one. Where a single trial found
-/// the schedule right, one session is enough that has timed others of the group.
-void doubt_refuted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
-  const std::map<std::string_view, Evidence> all = evidence_of(group);
-  if (all.empty()) return;
-  std::set<std::string_view> timing;  // sessions
-  for (size_t i = 0; i < group.size(); ++i)
-    if (is_believed(judgements[i])) timing.insert(group[i].session);
-  for (size_t i = 0; i < group.size(); ++i) {
-    const auto found = all.find(group[i].schedule_hash);
-    if (!is_believed(judgements[i]) || found == all.end()) continue;
-    const auto& [accusers, witnesses] = found->second;
-    if (accusers.size() >= fewest_accusers || accusers.contains(group[i].session) ||
-        (witnesses < fewest_witnesses && timing.contains(*accusers.begin())))
-      judgements[i].doubt = Doubt::Refuted;
-  }
-}
-
-/// Marks the trials that prove a schedule wrong where the schedule is believed all the same.
-void doubt_contradicted(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
-  std::set<std::string_view> believed;
-  for (size_t i = 0; i < group.size(); ++i)
-    if (is_believed(judgements[i])) believed.insert(group[i].schedule_hash);
-  for (size_t i = 0; i < group.size(); ++i)
-    if (proves_wrong(group[i].status) && believed.contains(group[i].schedule_hash))
-      judgements[i].doubt = Doubt::Contradicted;
-}
-
 Timings timings_of(std::span<const RankedTrial> group, std::span<const Judgement> judgements) {
   std::map<std::pair<std::string_view, std::string_view>, std::vector<Estimate>> all;
   for (size_t i = 0; i < group.size(); ++i)
@@ -159,6 +99,13 @@ Timings timings_of(std::span<const RankedTrial> group, std::span<const Judgement
   for (const auto& [key, estimates] : all)
     timings[key.first].emplace(key.second, upper_median(estimates));
   return timings;
+}
+
+/// The estimate that counts for a schedule: the upper median of its sessions.
+Estimate estimate_of(const Sessions& sessions) {
+  std::vector<Estimate> estimates;
+  for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
+  return upper_median(estimates);
 }
 
 /// The latencies of the sessions that vote on a session's timing. Another version of the compiler
@@ -178,27 +125,6 @@ double against_middle(double latency_ns, const std::vector<double>& latencies) {
   return latency_ns < low ? latency_ns / low : latency_ns > high ? latency_ns / high : 1;
 }
 
-/// A session that is much faster or slower than the majority on the schedules which they share has
-/// another clock or another machine: its other schedules are not to be compared either.
-void doubt_outvoted_sessions(std::span<const RankedTrial> group,
-                             std::vector<Judgement>& judgements) {
-  std::map<std::string_view, std::vector<double>> ratios;
-  for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
-    for (const auto& [session, estimate] : sessions) {
-      const std::vector<double> votes = votes_on(estimate, sessions);
-      if (votes.size() >= fewest_voters)
-        ratios[session].push_back(against_middle(estimate.latency_ns, votes));
-    }
-  }
-  for (size_t i = 0; i < group.size(); ++i) {
-    const auto found = ratios.find(group[i].session);
-    if (!is_believed(judgements[i]) || found == ratios.end()) continue;
-    const double ratio = upper_median(found->second);
-    if (ratio > session_agreement || ratio * session_agreement < 1)
-      judgements[i] = {Doubt::SessionOutvoted, ratio, judgements[i].latency_ns};
-  }
-}
-
 /// The relative distance from the median beyond which a session's timing of a schedule is an
 /// outlier.
 double outlier_distance(const std::vector<double>& latencies) {
@@ -209,96 +135,424 @@ double outlier_distance(const std::vector<double>& latencies) {
   return std::max(least_outlier, outlier_deviations * deviation / median);
 }
 
-void doubt_outliers(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
-  std::map<std::pair<std::string_view, std::string_view>, double> outliers;
-  for (const auto& [schedule, sessions] : timings_of(group, judgements)) {
+/// The timings of a schedule by the sessions that are believed.
+Sessions sessions_of(const JudgedSchedule& schedule) {
+  const Timings timings = timings_of(schedule.trials, schedule.judgements);
+  return timings.empty() ? Sessions() : timings.begin()->second;
+}
+
+bool has_believed(const JudgedSchedule& schedule) {
+  return std::ranges::any_of(schedule.judgements, is_believed);
+}
+
+/// The median of the sessions' peaks: however many trials a session has, it has one vote. The lower
+/// one of the middle two, so that one foreign session with a high peak does not outvote the only
+/// other.
+double median_peak(const std::vector<TimingSession>& sessions) {
+  std::vector<double> peaks;
+  for (const TimingSession& session : sessions)
+    if (session.peak_gflops > 0) peaks.push_back(session.peak_gflops);
+  return peaks.empty() ? 0 : lower_median(peaks);
+}
+
+/// Sessions that speak against a schedule, and trials that speak for it.
+struct Evidence {
+  std::set<std::string_view> accusers;  ///< sessions that prove it wrong
+  size_t witnesses = 0;                 ///< trials of other sessions that found it right
+};
+
+Evidence evidence_of(const std::vector<RankedTrial>& schedule) {
+  Evidence evidence;
+  for (const RankedTrial& trial : schedule)
+    if (proves_wrong(trial.status)) evidence.accusers.insert(trial.session);
+  for (const RankedTrial& trial : schedule)
+    evidence.witnesses += was_correct(trial.status) && !evidence.accusers.contains(trial.session);
+  return evidence;
+}
+
+/// Applies the rule to the schedules of a group that are asked for. What it needs of others it asks
+/// the source for, and keeps.
+class Rule {
+ public:
+  static Result<Rule> of(TrialSource& source) {
+    TW_TRY(std::vector<TimingSession> sessions, source.sessions());
+    return Rule(source, std::move(sessions));
+  }
+
+  double peak() const { return peak_; }
+
+  /// Judges the trials of a schedule by the whole rule.
+  Result<JudgedSchedule> judged(const std::string& schedule) {
+    TW_TRY(const JudgedSchedule* const voted, voted_on(schedule));
+    JudgedSchedule result = *voted;
+    TW_RETURN_IF_ERROR(doubt_unconfirmed(result));
+    if (has_believed(result))
+      for (size_t i = 0; i < result.trials.size(); ++i)
+        if (proves_wrong(result.trials[i].status)) result.judgements[i].doubt = Doubt::Contradicted;
+    return result;
+  }
+
+  /// Visits the timings of undisturbed trials with at least that cost by latency at the group's
+  /// peak.
+  Status by_latency(double least_cost,
+                    const std::function<Result<bool>(const Timing&, double latency_ns)>& visit) {
+    return source_.by_cost(least_cost, lowest_peak * peak_, [&](const Timing& timing) {
+      return visit(timing, timing.cost / scale_);
+    });
+  }
+
+ private:
+  Rule(TrialSource& source, std::vector<TimingSession> sessions)
+      : source_(source),
+        sessions_(std::move(sessions)),
+        peak_(median_peak(sessions_)),
+        scale_(peak_ > 0 ? peak_ : 1) {}
+
+  /// A schedule after the doubts that its own trials raise.
+  Result<const JudgedSchedule*> timed(const std::string& schedule) {
+    if (const auto known = timed_.find(schedule); known != timed_.end()) return &known->second;
+    JudgedSchedule result;
+    TW_TRY(result.trials, source_.trials_of(schedule));
+    for (const RankedTrial& trial : result.trials)
+      result.judgements.push_back(judge_alone(trial, source_.status(), peak_));
+    TW_RETURN_IF_ERROR(doubt_refuted(result));
+    return &timed_.emplace(schedule, std::move(result)).first->second;
+  }
+
+  /// One voice does not ban a schedule: a trial that proves it wrong counts against the timings of
+  /// its own session, and against those of all once two sessions have one. Where a single trial
+  /// found the schedule right, one session is enough that has timed others of the group.
+  Status doubt_refuted(JudgedSchedule& schedule) {
+    const Evidence evidence = evidence_of(schedule.trials);
+    if (evidence.accusers.empty()) return {};
+    bool is_banned = evidence.accusers.size() >= fewest_accusers;
+    if (!is_banned && evidence.witnesses < fewest_witnesses) {
+      TW_TRY(is_banned, has_timed(std::string(*evidence.accusers.begin())));
+    }
+    for (size_t i = 0; i < schedule.trials.size(); ++i)
+      if (is_believed(schedule.judgements[i]) &&
+          (is_banned || evidence.accusers.contains(schedule.trials[i].session)))
+        schedule.judgements[i].doubt = Doubt::Refuted;
+    return {};
+  }
+
+  /// True if a trial of the session raises no doubt by itself.
+  Result<bool> has_timed(const std::string& name) {
+    const auto session = std::ranges::find(sessions_, name, &TimingSession::name);
+    if (session == sessions_.end() || session->least_cost == 0) return false;
+    bool found = false;
+    TW_RETURN_IF_ERROR(source_.by_cost(
+        session->least_cost, lowest_peak * peak_, [&](const Timing& timing) -> Result<bool> {
+          if (timing.session != name) return true;
+          TW_TRY(const std::vector<RankedTrial> trials,
+                 source_.trials_of(std::string(timing.schedule_hash)));
+          found = std::ranges::any_of(trials, [&](const RankedTrial& trial) {
+            return trial.session == name &&
+                   is_believed(judge_alone(trial, source_.status(), peak_));
+          });
+          return !found;
+        }));
+    return found;
+  }
+
+  /// A schedule after the doubts in sessions that differ from the majority.
+  Result<const JudgedSchedule*> voted_on(const std::string& schedule) {
+    if (const auto known = voted_.find(schedule); known != voted_.end()) return &known->second;
+    TW_TRY(const JudgedSchedule* const before, timed(schedule));
+    JudgedSchedule result = *before;
+    TW_RETURN_IF_ERROR(doubt_outvoted_sessions(result));
+    doubt_outliers(result);
+    return &voted_.emplace(schedule, std::move(result)).first->second;
+  }
+
+  /// A session that is much faster or slower than the majority on the schedules which they share
+  /// has another clock or another machine: its other schedules are not to be compared either.
+  Status doubt_outvoted_sessions(JudgedSchedule& schedule) {
+    for (size_t i = 0; i < schedule.trials.size(); ++i) {
+      if (!is_believed(schedule.judgements[i])) continue;
+      TW_TRY(const double ratio, ratio_to_majority(schedule.trials[i].session));
+      if (ratio > session_agreement || ratio * session_agreement < 1)
+        schedule.judgements[i] = {Doubt::SessionOutvoted, ratio, schedule.judgements[i].latency_ns};
+    }
+    return {};
+  }
+
+  /// The median over the schedules on which a session is compared with others; 1 where there are
+  /// none.
+  Result<double> ratio_to_majority(const std::string& session) {
+    if (const auto known = ratios_.find(session); known != ratios_.end()) return known->second;
+    TW_TRY(const std::vector<std::string> shared, source_.shared_by(session));
+    std::vector<double> ratios;
+    for (const std::string& schedule : shared) {
+      TW_TRY(const JudgedSchedule* const judged, timed(schedule));
+      const Sessions sessions = sessions_of(*judged);
+      const auto own = sessions.find(session);
+      if (own == sessions.end()) continue;
+      const std::vector<double> votes = votes_on(own->second, sessions);
+      if (votes.size() >= fewest_voters)
+        ratios.push_back(against_middle(own->second.latency_ns, votes));
+    }
+    return ratios_.emplace(session, ratios.empty() ? 1 : upper_median(ratios)).first->second;
+  }
+
+  void doubt_outliers(JudgedSchedule& schedule) {
+    std::map<std::string_view, double> outliers;
+    const Sessions sessions = sessions_of(schedule);
     for (const auto& [session, estimate] : sessions) {
       const std::vector<double> votes = votes_on(estimate, sessions);
       if (votes.size() < fewest_voters) continue;
       const double most = 1 + outlier_distance(votes);
       const double ratio = against_middle(estimate.latency_ns, votes);
-      if (ratio > most || ratio * most < 1) outliers[{schedule, session}] = ratio;
+      if (ratio > most || ratio * most < 1) outliers[session] = ratio;
+    }
+    for (size_t i = 0; i < schedule.trials.size(); ++i) {
+      const auto found = outliers.find(schedule.trials[i].session);
+      if (is_believed(schedule.judgements[i]) && found != outliers.end())
+        schedule.judgements[i] = {Doubt::Outlier, found->second, schedule.judgements[i].latency_ns};
     }
   }
-  for (size_t i = 0; i < group.size(); ++i) {
-    const auto found = outliers.find({group[i].schedule_hash, group[i].session});
-    if (is_believed(judgements[i]) && found != outliers.end())
-      judgements[i] = {Doubt::Outlier, found->second, judgements[i].latency_ns};
-  }
-}
 
-/// Measurements of a group by all hosts except one: the fastest timing, the sessions and the hosts.
-struct Rivals {
-  double fastest_ns = 0;
-  std::set<std::string_view> sessions, hosts;
+  /// A schedule that one host alone timed, far faster than all that others measured, waits for a
+  /// second trial (the finals of a run are one) or for a second host.
+  Status doubt_unconfirmed(JudgedSchedule& schedule) {
+    const Sessions sessions = sessions_of(schedule);
+    if (sessions.empty()) return {};
+    const std::string host = sessions.begin()->second.trial->host;
+    for (const auto& [session, estimate] : sessions)
+      if (estimate.trial->host != host) return {};
+    const double latency_ns = estimate_of(sessions).latency_ns;
+    TW_TRY(const double fastest_ns, fastest_of_others(host));
+    if (!(latency_ns * wide_margin < fastest_ns)) return {};
+    TW_TRY(const Rivals rivals, rivals_of(host));
+    const bool is_confirmed = std::ranges::count_if(schedule.judgements, is_believed) > 1 &&
+                              rivals.hosts.size() < fewest_rivals;
+    if (is_confirmed || rivals.sessions.size() < fewest_rivals) return {};
+    for (Judgement& judgement : schedule.judgements)
+      if (is_believed(judgement))
+        judgement = {Doubt::Unconfirmed, latency_ns / fastest_ns, judgement.latency_ns};
+    return {};
+  }
+
+  /// Sessions with trials of other hosts.
+  std::vector<const TimingSession*> others_than(std::string_view host) const {
+    std::vector<const TimingSession*> others;
+    for (const TimingSession& session : sessions_)
+      if (session.least_cost > 0 && (session.host.empty() || session.host != host))
+        others.push_back(&session);
+    return others;
+  }
+
+  /// The latency of the fastest schedule that a session of another host measured; 0 where there is
+  /// none.
+  Result<double> fastest_of_others(const std::string& host) {
+    if (const auto known = fastest_.find(host); known != fastest_.end()) return known->second;
+    std::set<std::string_view> names;
+    double least = 0, fastest = 0;
+    for (const TimingSession* other : others_than(host)) {
+      names.insert(other->name);
+      if (least == 0 || other->least_cost < least) least = other->least_cost;
+    }
+    std::set<std::string> seen;
+    const auto visit = [&](const Timing& timing, double ns) -> Result<bool> {
+      if (fastest > 0 && ns >= fastest) return false;
+      if (!names.contains(timing.session)) return true;
+      if (!seen.emplace(timing.schedule_hash).second) return true;
+      TW_TRY(const JudgedSchedule* const judged, voted_on(std::string(timing.schedule_hash)));
+      for (const auto& [session, estimate] : sessions_of(*judged))
+        if (estimate.trial->host != host && (fastest == 0 || estimate.latency_ns < fastest))
+          fastest = estimate.latency_ns;
+      return true;
+    };
+    if (!names.empty()) TW_RETURN_IF_ERROR(by_latency(least, visit));
+    return fastest_.emplace(host, fastest).first->second;
+  }
+
+  /// Believed sessions of other hosts and these hosts: so many of each that the rule needs no more.
+  struct Rivals {
+    std::set<std::string> sessions, hosts;
+  };
+  Result<Rivals> rivals_of(const std::string& host) {
+    Rivals rivals;
+    for (const TimingSession* other : others_than(host)) {
+      if (rivals.sessions.size() >= fewest_rivals && rivals.hosts.size() >= fewest_rivals) break;
+      const auto visit = [&](const Timing& timing, double) -> Result<bool> {
+        if (timing.session != other->name) return true;
+        TW_TRY(const JudgedSchedule* const judged, voted_on(std::string(timing.schedule_hash)));
+        const Sessions sessions = sessions_of(*judged);
+        const auto own = sessions.find(other->name);
+        if (own == sessions.end() || own->second.trial->host == host) return true;
+        rivals.sessions.insert(other->name);
+        rivals.hosts.insert(own->second.trial->host);
+        return other->host.empty() && rivals.hosts.size() < fewest_rivals;
+      };
+      TW_RETURN_IF_ERROR(by_latency(other->least_cost, visit));
+    }
+    return rivals;
+  }
+
+  TrialSource& source_;
+  std::vector<TimingSession> sessions_;
+  double peak_, scale_;
+  std::map<std::string, JudgedSchedule> timed_, voted_;  ///< by schedule
+  std::map<std::string, double> ratios_;                 ///< by session
+  std::map<std::string, double> fastest_;                ///< by host
 };
 
-Rivals rivals_of(std::string_view host, const Timings& timings) {
-  Rivals rivals;
-  for (const auto& [schedule, sessions] : timings)
-    for (const auto& [session, estimate] : sessions) {
-      if (estimate.trial->host == host) continue;
-      if (rivals.sessions.empty() || estimate.latency_ns < rivals.fastest_ns)
-        rivals.fastest_ns = estimate.latency_ns;
-      rivals.sessions.insert(session);
-      rivals.hosts.insert(estimate.trial->host);
-    }
-  return rivals;
-}
+// ---- a group in memory ----
 
-/// A schedule that one host alone timed, far faster than all that others measured, waits for a
-/// second trial (the finals of a run are one) or for a second host.
-void doubt_unconfirmed(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
-  const Timings timings = timings_of(group, judgements);
-  std::map<std::string_view, Rivals> by_host;
-  std::map<std::string_view, double> unconfirmed;
-  std::map<std::string_view, int> trials;
-  for (size_t i = 0; i < group.size(); ++i)
-    trials[group[i].schedule_hash] += is_believed(judgements[i]);
-  for (const auto& [schedule, sessions] : timings) {
-    const std::string_view host = sessions.begin()->second.trial->host;
-    std::vector<Estimate> estimates;
-    for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
-    if (std::ranges::any_of(estimates, [&](const Estimate& e) { return e.trial->host != host; }))
-      continue;
-    if (!by_host.contains(host)) by_host[host] = rivals_of(host, timings);
-    const Rivals& rivals = by_host[host];
-    const bool is_confirmed = trials[schedule] > 1 && rivals.hosts.size() < fewest_rivals;
-    const double latency_ns = upper_median(estimates).latency_ns;
-    if (!is_confirmed && rivals.sessions.size() >= fewest_rivals &&
-        latency_ns * wide_margin < rivals.fastest_ns)
-      unconfirmed[schedule] = latency_ns / rivals.fastest_ns;
+class TrialsInMemory final : public TrialSource {
+ public:
+  TrialsInMemory(std::span<const RankedTrial> group, TrialStatus status)
+      : group_(group), status_(status) {
+    for (size_t i = 0; i < group.size(); ++i) {
+      by_schedule_[group[i].schedule_hash].push_back(i);
+      if (is_timing(group[i])) timings_.push_back(i);
+    }
+    std::ranges::stable_sort(timings_, {}, [&](size_t i) { return cost_of(group_[i]); });
   }
-  for (size_t i = 0; i < group.size(); ++i) {
-    const auto found = unconfirmed.find(group[i].schedule_hash);
-    if (is_believed(judgements[i]) && found != unconfirmed.end())
-      judgements[i] = {Doubt::Unconfirmed, found->second, judgements[i].latency_ns};
+
+  /// Indexes of the trials, in the order of trials_of().
+  const std::map<std::string, std::vector<size_t>>& by_schedule() const { return by_schedule_; }
+
+  TrialStatus status() const override { return status_; }
+
+  Result<std::vector<TimingSession>> sessions() override {
+    std::map<std::string, TimingSession> sessions;
+    std::map<std::string, std::vector<double>> peaks;
+    for (const size_t i : timings_) {
+      const RankedTrial& trial = group_[i];
+      const auto [known, is_new] = sessions.try_emplace(
+          trial.session, TimingSession{trial.session, trial.host, 0, cost_of(trial)});
+      if (!is_new && known->second.host != trial.host) known->second.host.clear();
+      if (trial.peak_gflops > 0) peaks[trial.session].push_back(trial.peak_gflops);
+    }
+    std::vector<TimingSession> result;
+    for (auto& [name, session] : sessions) {
+      if (peaks.contains(name)) session.peak_gflops = lower_median(peaks[name]);
+      result.push_back(std::move(session));
+    }
+    return result;
   }
-}
+
+  Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) override {
+    std::vector<RankedTrial> trials;
+    for (const size_t i : by_schedule_[schedule_hash]) trials.push_back(group_[i]);
+    return trials;
+  }
+
+  Result<std::vector<std::string>> shared_by(const std::string& session) override {
+    if (!has_shared_) find_shared();
+    return shared_[session];
+  }
+
+  Status by_cost(double least_cost, double least_peak,
+                 const std::function<Result<bool>(const Timing&)>& visit) override {
+    const auto first = std::ranges::lower_bound(timings_, least_cost, {},
+                                                [&](size_t i) { return cost_of(group_[i]); });
+    for (auto i = first; i != timings_.end(); ++i) {
+      const RankedTrial& trial = group_[*i];
+      if (trial.peak_gflops < least_peak) continue;
+      TW_TRY(const bool goes_on, visit({trial.schedule_hash, trial.session, cost_of(trial)}));
+      if (!goes_on) break;
+    }
+    return {};
+  }
+
+ private:
+  bool is_timing(const RankedTrial& trial) const {
+    return trial.status == status_ && trial.latency_ns > 0;
+  }
+  static double cost_of(const RankedTrial& trial) {
+    return trial.peak_gflops > 0 ? trial.latency_ns * trial.peak_gflops : trial.latency_ns;
+  }
+  void find_shared() {
+    has_shared_ = true;
+    for (const auto& [schedule, trials] : by_schedule_) {
+      std::set<std::string_view> sessions;
+      for (const size_t i : trials) sessions.insert(group_[i].session);
+      if (sessions.size() < fewest_voters) continue;
+      for (const std::string_view session : sessions)
+        shared_[std::string(session)].push_back(schedule);
+    }
+  }
+
+  std::span<const RankedTrial> group_;
+  TrialStatus status_;
+  std::map<std::string, std::vector<size_t>> by_schedule_;
+  std::vector<size_t> timings_;  ///< by cost
+  bool has_shared_ = false;
+  std::map<std::string, std::vector<std::string>> shared_;  ///< by session
+};
 
 /// Judges each trial of a group. Only trials with this status count as timed.
-std::vector<Judgement> judge(std::span<const RankedTrial> group, TrialStatus status) {
-  const double group_peak = median_peak(group, status);
-  std::vector<Judgement> judgements;
-  for (const RankedTrial& trial : group)
-    judgements.push_back(judge_alone(trial, status, group_peak));
-  doubt_refuted(group, judgements);
-  doubt_outvoted_sessions(group, judgements);
-  doubt_outliers(group, judgements);
-  doubt_unconfirmed(group, judgements);
-  doubt_contradicted(group, judgements);
+Result<std::vector<Judgement>> judge_as(std::span<const RankedTrial> group, TrialStatus status) {
+  TrialsInMemory trials(group, status);
+  TW_TRY(Rule rule, Rule::of(trials));
+  std::vector<Judgement> judgements(group.size());
+  for (const auto& [schedule, indexes] : trials.by_schedule()) {
+    TW_TRY(const JudgedSchedule judged, rule.judged(schedule));
+    for (size_t i = 0; i < indexes.size(); ++i) judgements[indexes[i]] = judged.judgements[i];
+  }
+  return judgements;
+}
+
+/// The same for the first status with which a trial is believed: Ok, else Unstable.
+Result<std::vector<Judgement>> judge_group(std::span<const RankedTrial> group) {
+  TW_TRY(std::vector<Judgement> judgements, judge_as(group, TrialStatus::Ok));
+  if (std::ranges::any_of(judgements, is_believed)) return judgements;
+  TW_TRY(const std::vector<Judgement> disturbed, judge_as(group, TrialStatus::Unstable));
+  for (size_t i = 0; i < group.size(); ++i)
+    if (disturbed[i].doubt != Doubt::NotTimed) judgements[i] = disturbed[i];
   return judgements;
 }
 
 }  // namespace
 
+Result<std::optional<BestTrial>> best_trial_of(TrialSource& group) {
+  TW_TRY(Rule rule, Rule::of(group));
+  std::optional<BestTrial> best;
+  std::set<std::string> seen;
+  const auto visit = [&](const Timing& timing, double latency_ns) -> Result<bool> {
+    // No session's timing of a schedule is faster than the fastest of its trials.
+    if (best && latency_ns > best->latency_ns) return false;
+    const std::string schedule(timing.schedule_hash);
+    if (!seen.insert(schedule).second) return true;
+    TW_TRY(const JudgedSchedule judged, rule.judged(schedule));
+    const Sessions sessions = sessions_of(judged);
+    if (sessions.empty()) return true;
+    const Estimate estimate = estimate_of(sessions);
+    if (best && std::tie(best->latency_ns, best->trial.hash) <
+                    std::tie(estimate.latency_ns, estimate.trial->hash))
+      return true;
+    best = {*estimate.trial, estimate.latency_ns,
+            rule.peak() > 0 ? estimate.trial->flops / estimate.latency_ns / rule.peak() : 0};
+    return true;
+  };
+  TW_RETURN_IF_ERROR(rule.by_latency(0, visit));
+  return best;
+}
+
+double least_undisturbed_peak(const std::vector<TimingSession>& sessions) {
+  return lowest_peak * median_peak(sessions);
+}
+
+Result<std::vector<JudgedSchedule>> judge_schedules(TrialSource& group,
+                                                    std::span<const std::string> schedule_hashes) {
+  TW_TRY(Rule rule, Rule::of(group));
+  std::vector<JudgedSchedule> all;
+  for (const std::string& schedule : schedule_hashes) {
+    TW_TRY(JudgedSchedule judged, rule.judged(schedule));
+    all.push_back(std::move(judged));
+  }
+  return all;
+}
+
+std::vector<TimingSession> timing_sessions(std::span<const RankedTrial> group) {
+  return TrialsInMemory(group, TrialStatus::Ok).sessions().value();
+}
+
 std::vector<Judgement> judge(std::span<const RankedTrial> group) {
-  std::vector<Judgement> judgements = judge(group, TrialStatus::Ok);
-  if (std::any_of(judgements.begin(), judgements.end(), is_believed)) return judgements;
-  const std::vector<Judgement> disturbed = judge(group, TrialStatus::Unstable);
-  for (size_t i = 0; i < group.size(); ++i)
-    if (disturbed[i].doubt != Doubt::NotTimed) judgements[i] = disturbed[i];
-  return judgements;
+  return judge_group(group).value();  // a group in memory has nothing that could fail
 }
 
 namespace {
@@ -318,13 +572,6 @@ std::vector<RankedTrial> trials_of(std::span<const Record> group) {
                       .peak_gb_per_s = r.peak_gb_per_s,
                       .toolchain = r.toolchain});
   return trials;
-}
-
-/// The estimate that counts for a schedule: the upper median of its sessions.
-Estimate estimate_of(const Sessions& sessions) {
-  std::vector<Estimate> estimates;
-  for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
-  return upper_median(estimates);
 }
 
 }  // namespace
@@ -350,7 +597,8 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group,
     if (!best || estimate < *best) best = estimate;
   }
   if (!best) return std::nullopt;
-  const double peak = median_peak(group, best->trial->status);
+  TrialsInMemory trials(group, best->trial->status);
+  const double peak = median_peak(trials.sessions().value());
   return Ranked{static_cast<size_t>(best->trial - group.data()), best->latency_ns,
                 peak > 0 ? best->trial->flops / best->latency_ns / peak : 0};
 }

@@ -2,14 +2,18 @@
 #pragma once
 // Private to db/: which trial of a group is the best, as a function of the set of trials alone, so
 // that every order of merging gives the same answer. docs/database_format.md, "Best", states the
-// rule.
+// rule. The rule asks a source for the trials that it needs: to find the best one it follows the
+// timings from the fastest one upwards and stops where no other can be faster, so that a database
+// with indexes reads few trials of a large group.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "db/record.h"
 #include "db/trust.h"
 
@@ -36,6 +40,61 @@ struct Ranked {
   double latency_ns = 0;  ///< at the group's peak
   double efficiency = 0;  ///< 0 where unknown
 };
+
+/// The timings of a group by one session. Only trials that count as timed enter: of one status, and
+/// with a latency.
+struct TimingSession {
+  std::string name;
+  std::string host;        ///< empty: it may have several
+  double peak_gflops = 0;  ///< the lower median of its trials' peaks; 0: unknown
+  double least_cost = 0;   ///< of its trials (Timing::cost)
+};
+
+/// A trial that counts as timed.
+struct Timing {
+  std::string_view schedule_hash, session;
+  /// Latency in ns times peak in GFLOP/s; where the peak is unknown, the latency.
+  double cost = 0;
+};
+
+/// A group of trials, for one status that counts as timed.
+class TrialSource {
+ public:
+  virtual ~TrialSource() = default;
+  virtual TrialStatus status() const = 0;
+  virtual Result<std::vector<TimingSession>> sessions() = 0;
+  /// The trials of a schedule, of any status.
+  virtual Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) = 0;
+  /// The schedules of which a session and at least two others have trials.
+  virtual Result<std::vector<std::string>> shared_by(const std::string& session) = 0;
+  /// Visits the timings with at least this cost and this peak by cost, until `visit` says false.
+  virtual Status by_cost(double least_cost, double least_peak,
+                         const std::function<Result<bool>(const Timing&)>& visit) = 0;
+};
+
+/// The timings of a group by each session, sorted by name: of the trials with status Ok and a latency.
+std::vector<TimingSession> timing_sessions(std::span<const RankedTrial> group);
+
+/// The best trial of the group, and its row; nullopt where no trial with the status of the source
+/// is believed.
+struct BestTrial {
+  RankedTrial trial;
+  double latency_ns = 0;  ///< at the group's peak
+  double efficiency = 0;  ///< 0 where unknown
+};
+Result<std::optional<BestTrial>> best_trial_of(TrialSource& group);
+
+/// The lowest peak of a trial that was not measured beside a disturbed calibration.
+double least_undisturbed_peak(const std::vector<TimingSession>& sessions);
+
+/// The trials of a schedule and the judgement of each.
+struct JudgedSchedule {
+  std::vector<RankedTrial> trials;
+  std::vector<Judgement> judgements;
+};
+/// Judges the trials of some schedules of a group.
+Result<std::vector<JudgedSchedule>> judge_schedules(TrialSource& group,
+                                                    std::span<const std::string> schedule_hashes);
 
 /// Judges each trial of a group.
 std::vector<Judgement> judge(std::span<const RankedTrial> group);

@@ -6,20 +6,44 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 #include <vector>
+
+#include "base/hash.h"
+#include "db/texts.h"
 
 namespace tw::db {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "samples are little-endian doubles");
 
-std::string_view sql_type(const Dialect& d, const std::string&) { return d.text; }
+constexpr size_t schedule_key_bytes = 16;
+constexpr char text_end = '\0';  // no text of a record holds it
+
+template <typename Member>
+constexpr bool is_text = std::is_same_v<std::remove_cvref_t<Member>, std::string>;
+
+/// Calls visit(name, member) for each field that has a column of its own.
+template <typename AnyRecord, typename Visitor>
+void visit_columns(AnyRecord& record, Visitor&& visit) {
+  visit_fields(record, [&](const char* name, auto& member) {
+    if constexpr (!is_text<decltype(member)>) visit(name, member);
+  });
+}
+
+/// Calls visit(member) for each text.
+template <typename AnyRecord, typename Visitor>
+void visit_texts(AnyRecord& record, Visitor&& visit) {
+  visit_fields(record, [&](const char*, auto& member) {
+    if constexpr (is_text<decltype(member)>) visit(member);
+  });
+}
+
 std::string_view sql_type(const Dialect& d, int64_t) { return d.integer; }
 std::string_view sql_type(const Dialect& d, double) { return d.real; }
 std::string_view sql_type(const Dialect& d, TrialStatus) { return d.text; }
 std::string_view sql_type(const Dialect& d, const std::vector<double>&) { return d.blob; }
 
-void bind(Statement& to, const std::string& value) { to.bind(std::string_view(value)); }
 void bind(Statement& to, int64_t value) { to.bind(value); }
 void bind(Statement& to, double value) { to.bind(value); }
 void bind(Statement& to, TrialStatus value) { to.bind(to_string(value)); }
@@ -29,37 +53,34 @@ void bind(Statement& to, const std::vector<double>& values) {
   to.bind_blob(bytes);
 }
 
-// Each says whether the column could be read as what it should be.
-bool read(const Row& row, int column, std::string& out) {
-  out = row.text(column);
-  return true;
-}
-bool read(const Row& row, int column, int64_t& out) {
-  out = row.integer(column);
-  return true;
-}
-bool read(const Row& row, int column, double& out) {
-  out = row.real(column);
-  return true;
-}
-bool read(const Row& row, int column, TrialStatus& out) {
-  const auto status = parse_trial_status(row.text(column));
-  if (status) out = *status;
-  return status.has_value();
-}
-bool read(const Row& row, int column, std::vector<double>& out) {
-  const std::string_view bytes = row.blob(column);
-  out.resize(bytes.size() / sizeof(double));
-  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(double));
-  return bytes.size() % sizeof(double) == 0;
-}
+// The columns that a SELECT of records reads before those of the fields.
+constexpr std::string_view read_first = "hash, texts, schedule, cost";
+constexpr int first_field = 4;
 
-std::string field_list(int version) {
+std::string column_list() {
   std::string list;
   Record record;
-  visit_fields(
-      record, [&](const char* name, auto&) { list += std::string(", ") + name; }, version);
+  visit_columns(record, [&](const char* name, auto&) { list += std::string(", ") + name; });
   return list;
+}
+
+int column_count() {
+  int count = 0;
+  Record record;
+  visit_columns(record, [&](const char*, auto&) { ++count; });
+  return count;
+}
+
+/// True where the status of the row is unknown to this program.
+bool has_unknown_status(const Row& row) {
+  int column = first_field, status = -1;
+  Record record;
+  visit_columns(record, [&](std::string_view name, auto&) {
+    if (name == "status") status = column;
+    ++column;
+  });
+  const std::string text = row.text(status);
+  return !text.empty() && !parse_trial_status(text);
 }
 
 /// The value of each hex digit.
@@ -96,96 +117,123 @@ std::string hex_of_bytes(std::string_view bytes) {
   return hex;
 }
 
+std::string schedule_key(const Record& record) {
+  return bytes_of_hex(std::string_view(record.schedule_hash).substr(0, 2 * schedule_key_bytes));
+}
+
+double cost_of(const Record& record) {
+  if (record.status != TrialStatus::Ok || !(record.latency_ns > 0)) return 0;
+  return record.peak_gflops > 0 ? record.latency_ns * record.peak_gflops : record.latency_ns;
+}
+
 std::string create_trials_sql(const Dialect& d) {
   std::string sql = fmt::format(
-      "CREATE TABLE trials(seq {0}, hash {1} NOT NULL UNIQUE, workload_hash {1} NOT NULL, "
-      "schedule_hash {1} NOT NULL",
-      d.row_number, d.blob);
+      "CREATE TABLE trials(seq {0} PRIMARY KEY, hash {1} NOT NULL UNIQUE, group_id {2} NOT NULL, "
+      "session_id "
+      "{2} NOT NULL, schedule {1} NOT NULL, cost {3} NOT NULL",
+      d.key_integer, d.blob, d.integer, d.real);
   Record record;
-  visit_fields(
-      record,
-      [&](const char* name, auto& member) {
-        sql += fmt::format(", {} {} NOT NULL", name, sql_type(d, member));
-      },
-      1);
-  for (const std::string& column : columns_of_version_2(d)) sql += ", " + column;
-  for (const std::string& column : columns_of_version_3(d)) sql += ", " + column;
-  return fmt::format("{}){}", sql, d.table_end);
-}
-
-std::vector<std::string> columns_of_version_2(const Dialect& d) {
-  return {fmt::format("machine {} NOT NULL DEFAULT ''", d.text),
-          fmt::format("configuration {} NOT NULL DEFAULT ''", d.text)};
-}
-
-std::vector<std::string> columns_of_version_3(const Dialect& d) {
-  return {fmt::format("bytes {} NOT NULL DEFAULT 0", d.real),
-          fmt::format("peak_gb_per_s {} NOT NULL DEFAULT 0", d.real)};
+  visit_columns(record, [&](const char* name, auto& member) {
+    sql += fmt::format(", {} {} NOT NULL", name, sql_type(d, member));
+  });
+  return fmt::format("{}, texts {} NOT NULL){}", sql, d.blob, d.table_end);
 }
 
 std::string record_columns() {
-  return "hash, workload_hash, schedule_hash" + field_list(record_version);
+  return "seq, hash, group_id, session_id, schedule, cost" + column_list() + ", texts";
 }
 
 std::string insert_trial_sql() {
-  std::string marks = "?, ?, ?";
-  Record record;
-  visit_fields(record, [&](const char*, auto&) { marks += ", ?"; });
+  std::string marks = "?, ?, ?, ?, ?, ?, ?";
+  for (int column = column_count(); column > 0; --column) marks += ", ?";
   return fmt::format("INSERT INTO trials({}) VALUES({}) ON CONFLICT(hash) DO NOTHING",
                      record_columns(), marks);
 }
 
-void bind_record(Statement& statement, const Record& record) {
-  statement.bind_blob(bytes_of_hex(record.hash));
-  statement.bind_blob(bytes_of_hex(record.workload_hash));
-  statement.bind_blob(bytes_of_hex(record.schedule_hash));
-  visit_fields(record, [&](const char*, const auto& member) { bind(statement, member); });
+void bind_record(Statement& statement, int64_t seq, const Record& record,
+                 const Membership& membership) {
+  statement.bind(seq).bind_blob(bytes_of_hex(record.hash));
+  statement.bind(membership.group).bind(membership.session);
+  statement.bind_blob(schedule_key(record)).bind(cost_of(record));
+  visit_columns(record, [&](const char*, const auto& member) { bind(statement, member); });
+  statement.bind_blob(packed_texts(record));
 }
 
-const std::string& select_trial_sql(int version) {
-  static const std::vector<std::string> of_versions = [] {
-    std::vector<std::string> all;
-    for (int of = 1; of <= record_version; ++of)
-      all.push_back(fmt::format(
-          "SELECT hash, workload_hash, schedule_hash{} FROM trials WHERE seq = ?", field_list(of)));
-    return all;
-  }();
-  return of_versions.at(static_cast<size_t>(version) - 1);
+const std::string& select_trial_sql() {
+  static const std::string sql = select_trials_sql() + " WHERE seq = ?";
+  return sql;
 }
 
-namespace {
+const std::string& select_trials_sql() {
+  static const std::string sql =
+      fmt::format("SELECT {}{}, seq FROM trials", read_first, column_list());
+  return sql;
+}
 
-// The columns of select_trial_sql() before those of the fields.
-constexpr int hash_columns = 3;
+int64_t seq_of(const Row& row) {
+  static const int column = first_field + column_count();
+  return row.integer(column);
+}
 
-/// True where the status of the row is unknown to this program.
-bool has_unknown_status(const Row& row) {
-  int column = hash_columns, status = -1;
+Result<Record> record_of(const Row& row) {
   Record record;
-  visit_fields(record, [&](std::string_view name, auto&) {
-    if (name == "status") status = column;
-    ++column;
-  });
-  const std::string text = row.text(status);
-  return !text.empty() && !parse_trial_status(text);
-}
-
-}  // namespace
-
-Result<Record> record_of(const Row& row, int version) {
-  Record record;
-  record.hash = hex_of_bytes(row.blob(0));
-  record.workload_hash = hex_of_bytes(row.blob(1));
-  record.schedule_hash = hex_of_bytes(row.blob(2));
-  int column = hash_columns;
+  int column = first_field;
   bool readable = true;
-  visit_fields(
-      record, [&](const char*, auto& member) { readable &= read(row, column++, member); }, version);
+  visit_columns(record,
+                [&](const char*, auto& member) { readable &= read_column(row, column++, member); });
   if (!readable && has_unknown_status(row))
     return fail(ErrorCode::Unsupported, "[record] its status is one of a newer program");
-  if (!readable) return fail(ErrorCode::Database, "[record] a column holds another kind of value");
+  if (!readable || !read_texts(row.blob(1), record))
+    return fail(ErrorCode::Database, "[record] a column holds another kind of value");
+  record.hash = hex_of_bytes(row.blob(0));
+  record.workload_hash = sha256_hex(record.workload);
+  record.schedule_hash = sha256_hex(record.schedule);
   TW_RETURN_IF_ERROR(check(record));
+  if (row.blob(2) != schedule_key(record) || row.real(3) != cost_of(record))
+    return fail(ErrorCode::Database, "[record] the columns derived from it were changed");
   return record;
+}
+
+bool read_column(const Row& row, int column, std::string& out) {
+  out = row.text(column);
+  return true;
+}
+bool read_column(const Row& row, int column, int64_t& out) {
+  out = row.integer(column);
+  return true;
+}
+bool read_column(const Row& row, int column, double& out) {
+  out = row.real(column);
+  return true;
+}
+bool read_column(const Row& row, int column, TrialStatus& out) {
+  const auto status = parse_trial_status(row.text(column));
+  if (status) out = *status;
+  return status.has_value();
+}
+bool read_column(const Row& row, int column, std::vector<double>& out) {
+  const std::string_view bytes = row.blob(column);
+  out.resize(bytes.size() / sizeof(double));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(double));
+  return bytes.size() % sizeof(double) == 0;
+}
+
+std::string packed_texts(const Record& record) {
+  std::string all;
+  visit_texts(record, [&](const std::string& text) { (all += text) += text_end; });
+  return packed(all);
+}
+
+bool read_texts(std::string_view blob, Record& record) {
+  const std::optional<std::string> all = unpacked(blob);
+  if (!all) return false;
+  std::string_view rest = *all;
+  visit_texts(record, [&](std::string& text) {
+    const size_t end = rest.find(text_end);
+    text = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  });
+  return rest.empty();
 }
 
 std::string create_calibrations_sql(const Dialect& d) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: records as rows of the table `trials`, and calibrations as rows of the table of
-// that name. The columns of `trials` are the fields of TW_RECORD_FIELDS after seq, hash,
-// workload_hash and schedule_hash.
+// that name. A row of `trials` holds all of its record: the numbers in columns with the names of
+// their fields, the texts packed together (texts.h). Before them stand columns that are derived
+// from the record, by which trials are found.
 
 #include <string>
 #include <string_view>
@@ -19,24 +20,49 @@ namespace tw::db {
 std::string bytes_of_hex(std::string_view hex);
 std::string hex_of_bytes(std::string_view bytes);
 
+/// The column `schedule`: 16 bytes that name the schedule of a record among those of its group.
+std::string schedule_key(const Record& record);
+
+/// The column `cost`: by it the trials of a group that have status Ok sort as by their latency at
+/// the group's peak. It is the latency in ns times the peak in GFLOP/s, or the latency alone where
+/// the peak is unknown; 0 for other trials.
+double cost_of(const Record& record);
+
 /// "CREATE TABLE trials(...)" as it stands in a file, or in the words of a server.
 std::string create_trials_sql(const Dialect& dialect);
-/// Definitions of the columns for the fields that record version 2 added. ALTER TABLE appends them
-/// to an older table, so they end a new one too.
-std::vector<std::string> columns_of_version_2(const Dialect& dialect);
-/// The same of version 3.
-std::vector<std::string> columns_of_version_3(const Dialect& dialect);
+
+/// The rows of the tables `groups` and `sessions` to which a trial belongs.
+struct Membership {
+  int64_t group = 0, session = 0;
+};
+
 /// INSERT of a record, which does nothing where its hash is present; bind with bind_record.
 std::string insert_trial_sql();
 /// The columns whose values bind_record binds.
 std::string record_columns();
-void bind_record(Statement& statement, const Record& record);
+void bind_record(Statement& statement, int64_t seq, const Record& record,
+                 const Membership& membership);
 
-/// SELECT of one record by seq from a table with the fields of that record version; read with
-/// record_of.
-const std::string& select_trial_sql(int version = record_version);
-/// The record, or why it cannot be believed: it does not agree with its hash.
-Result<Record> record_of(const Row& row, int version = record_version);
+/// SELECT of one record by seq; read with record_of.
+const std::string& select_trial_sql();
+/// SELECT of the rows of records and their seq, which stands last; a condition may be appended.
+const std::string& select_trials_sql();
+int64_t seq_of(const Row& row);
+/// The record, or why it cannot be believed: it does not agree with its hash, or with the columns
+/// that are derived from it.
+Result<Record> record_of(const Row& row);
+
+/// Reads a column into a field; false where it holds something else.
+bool read_column(const Row& row, int column, std::string& out);
+bool read_column(const Row& row, int column, int64_t& out);
+bool read_column(const Row& row, int column, double& out);
+bool read_column(const Row& row, int column, TrialStatus& out);
+bool read_column(const Row& row, int column, std::vector<double>& out);
+
+/// The texts of a record, which are the fields of type std::string in the order of
+/// TW_RECORD_FIELDS, as the column `texts` holds them; and back, false where they cannot be read.
+std::string packed_texts(const Record& record);
+bool read_texts(std::string_view blob, Record& record);
 
 /// "CREATE TABLE calibrations(...)", likewise.
 std::string create_calibrations_sql(const Dialect& dialect);

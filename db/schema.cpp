@@ -5,11 +5,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 
 #include "db/best.h"
+#include "db/groups.h"
+#include "db/insertion.h"
+#include "db/old_rows.h"
+#include "db/quarantine.h"
 #include "db/rows.h"
 
 namespace tw::db {
@@ -18,40 +24,89 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Names of tables and indexes, and the SQL that creates them.
-std::vector<std::pair<std::string, std::string>> objects(const Dialect& d) {
-  std::vector<std::pair<std::string, std::string>> all = {
+using Objects = std::vector<std::pair<std::string, std::string>>;
+
+/// Those of trials, and of what follows from them.
+Objects trial_objects(const Dialect& d) {
+  Objects all = {
       {"trials", create_trials_sql(d)},
-      {"trials_group", fmt::format("CREATE INDEX trials_group ON trials({})", d.group_columns)},
-      {"trials_op", fmt::format("CREATE INDEX trials_op ON trials{}", d.op_index)},
-      {"best",
-       fmt::format("CREATE TABLE best(workload_hash {0} NOT NULL, target {1} NOT NULL, threads {2} "
-                   "NOT NULL, codegen_abi {2} NOT NULL, device {1} NOT NULL, layouts {1} NOT NULL, "
-                   "trial {2} NOT NULL, latency_ns {3} NOT NULL, efficiency {3} NOT NULL{4}){5}",
-                   d.blob, d.text, d.integer, d.real, d.best_key, d.keyed_table_end)},
-      {"quarantine",
-       fmt::format("CREATE TABLE quarantine(hash {0} NOT NULL PRIMARY KEY, reason {1} NOT NULL, "
-                   "line {1} NOT NULL){2}",
-                   d.blob, d.any_text, d.keyed_table_end)},
-      {"calibrations", create_calibrations_sql(d)},
+      {"trials_schedule",
+       "CREATE INDEX trials_schedule ON trials(group_id, schedule, session_id, status)"},
+      {"trials_cost",
+       "CREATE INDEX trials_cost ON trials(group_id, cost, peak_gflops, session_id, schedule) "
+       "WHERE cost > 0"},
+      {"best", create_best_sql(d)},
   };
-  if (!d.best_index.empty())
-    all.emplace_back("best_group",
-                     fmt::format("CREATE INDEX best_group ON best({})", d.best_index));
+  std::ranges::move(group_objects(d), std::back_inserter(all));
   return all;
+}
+
+Objects objects(const Dialect& d) {
+  Objects all = trial_objects(d);
+  all.emplace_back("quarantine",
+                   fmt::format("CREATE TABLE quarantine(hash {0} NOT NULL PRIMARY KEY, reason {1} "
+                               "NOT NULL, line {1} NOT NULL){2}",
+                               d.blob, d.any_text, d.keyed_table_end));
+  all.emplace_back("calibrations", create_calibrations_sql(d));
+  return all;
+}
+
+Status add_columns(Connection& connection, int version) {
+  for (const std::string& column : columns_added_by(version, connection.dialect()))
+    TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
+  return {};
 }
 
 /// The table of calibrations, and two more fields of records, empty in those that are there.
 Status from_1_to_2(Connection& connection) {
-  for (const std::string& column : columns_of_version_2(connection.dialect()))
-    TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
+  TW_RETURN_IF_ERROR(add_columns(connection, 2));
   return connection.execute(create_calibrations_sql(connection.dialect()));
 }
 
-/// Two more fields of records, 0 in those that are there; the best ones follow another rule.
-Status from_2_to_3(Connection& connection) {
-  for (const std::string& column : columns_of_version_3(connection.dialect()))
-    TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
-  return refresh_all_best(connection);
+/// Two more fields of records, 0 in those that are there.
+Status from_2_to_3(Connection& connection) { return add_columns(connection, 3); }
+
+constexpr int64_t rows_together = 512;
+
+/// Reads some of the old rows after `seq`, which it moves on. A row that does not agree with its
+/// hash goes to `damaged`.
+Result<std::vector<Record>> next_old_records(Connection& connection, int64_t& seq,
+                                             std::vector<Quarantined>& damaged) {
+  TW_TRY(Statement select,
+         Statement::prepare(
+             connection,
+             fmt::format("{} WHERE seq > ? ORDER BY seq LIMIT {}",
+                         select_old_trials_sql("old_trials", last_old_version), rows_together)));
+  std::vector<Record> records;
+  TW_RETURN_IF_ERROR(select.bind(seq).each([&](const Row& row) {
+    seq = old_seq_of(row);
+    if (Result<Record> record = old_record_of(row, last_old_version))
+      records.push_back(std::move(*record));
+    else
+      damaged.push_back({fmt::format("trial {} of schema version {}", seq, last_old_version),
+                         record.error().message});
+    return true;
+  }));
+  return records;
+}
+
+/// Rows that hold all of a record, its texts packed, and tables of what the rule of the best one
+/// asks of groups. A row that does not agree with its hash is named in quarantine.
+Status from_3_to_4(Connection& connection) {
+  TW_RETURN_IF_ERROR(connection.execute(
+      "DROP TABLE best; DROP INDEX trials_group; DROP INDEX trials_op; ALTER TABLE trials RENAME "
+      "TO old_trials"));
+  for (const auto& [name, sql] : trial_objects(connection.dialect()))
+    TW_RETURN_IF_ERROR(connection.execute(sql));
+  std::vector<Quarantined> damaged;
+  for (int64_t seq = 0;;) {
+    const int64_t before = seq;
+    TW_TRY(const std::vector<Record> records, next_old_records(connection, seq, damaged));
+    if (seq == before) break;
+    TW_RETURN_IF_ERROR(insert_records(connection, records));
+  }
+  TW_RETURN_IF_ERROR(add_quarantined(connection, damaged));
+  return connection.execute("DROP TABLE old_trials");
 }
 
 Error foreign(const std::string& path) {
@@ -121,7 +176,8 @@ Status check_objects(SqliteConnection& connection) {
 }
 
 std::span<const Migration> known_migrations() {
-  static const std::vector<Migration> steps = {{1, from_1_to_2}, {2, from_2_to_3}};
+  static const std::vector<Migration> steps = {
+      {1, from_1_to_2}, {2, from_2_to_3}, {3, from_3_to_4}};
   return steps;
 }
 

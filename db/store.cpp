@@ -11,7 +11,9 @@
 
 #include "base/hash.h"
 #include "db/best.h"
+#include "db/insertion.h"
 #include "db/opening.h"
+#include "db/quarantine.h"
 #include "db/ranking.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -21,113 +23,6 @@
 
 namespace tw::db {
 namespace {
-
-constexpr int64_t max_quarantined = 10'000;
-constexpr size_t max_quarantined_bytes = 4 << 10;
-
-Status add_quarantined(Connection& connection, std::span<const Quarantined> bad) {
-  if (bad.empty()) return {};
-  TW_TRY(int64_t room, connection.integer("SELECT count(*) FROM quarantine"));
-  room = max_quarantined - room;
-  TW_TRY(Statement insert, Statement::prepare(connection,
-                                              "INSERT INTO quarantine VALUES(?, ?, ?) "
-                                              "ON CONFLICT DO NOTHING"));
-  for (const Quarantined& item : bad) {
-    if (room-- <= 0) break;
-    insert.bind_blob(bytes_of_hex(sha256_hex(item.line)));
-    insert.bind(std::string_view(item.reason));
-    insert.bind(std::string_view(item.line).substr(0, max_quarantined_bytes));
-    TW_RETURN_IF_ERROR(insert.run());
-  }
-  return {};
-}
-
-// A copy takes two statements, which fewer records are not worth.
-constexpr size_t least_copied = 32;
-
-/// Adds records to the table of trials, and knows which of them it lacked.
-class TrialInsertion {
- public:
-  explicit TrialInsertion(Connection& connection) : connection_(connection) {}
-
-  Status insert(std::span<const Record> records) {
-    return connection_.dialect().has_copy && records.size() >= least_copied ? copy(records)
-                                                                            : insert_each(records);
-  }
-
-  int64_t inserted() const { return inserted_; }
-  /// The groups of the records that were lacking.
-  const std::set<BestKey>& touched() const { return touched_; }
-
- private:
-  Status insert_each(std::span<const Record> records) {
-    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trial_sql()));
-    for (const Record& record : records) {
-      bind_record(insert, record);
-      TW_RETURN_IF_ERROR(insert.run());
-      if (connection_.changes() == 1) count(record);
-    }
-    return {};
-  }
-
-  /// The transaction keeps other writers out, so none of them inserts one of these records between
-  /// the look-up and the copy.
-  Status copy(std::span<const Record> records) {
-    TW_TRY(std::set<std::string> there, hashes_there(records));
-    TW_TRY(Statement rows, Statement::prepare_copy(connection_, "trials", record_columns()));
-    for (const Record& record : records) {
-      if (!there.insert(record.hash).second) continue;
-      bind_record(rows, record);
-      count(record);
-    }
-    return rows.run();
-  }
-
-  /// The hashes of records that are in the table already. A scalar subquery is looked up by the
-  /// index, where a server that has planned for an empty table would scan all of it for a list of
-  /// hashes.
-  Result<std::set<std::string>> hashes_there(std::span<const Record> records) {
-    const std::string mark = fmt::format("(CAST(? AS {}))", connection_.dialect().blob);
-    const std::vector<std::string_view> marks(least_copied, mark);
-    TW_TRY(Statement select,
-           Statement::prepare(connection_,
-                              fmt::format("SELECT (SELECT hash FROM trials WHERE trials.hash = "
-                                          "asked.hash) FROM (VALUES {}) AS asked(hash)",
-                                          fmt::join(marks, ", "))));
-    std::set<std::string> there;
-    for (size_t begin = 0; begin < records.size(); begin += least_copied) {
-      // The last statement asks for some hashes twice.
-      const size_t first = std::min(begin, records.size() - least_copied);
-      for (const Record& record : records.subspan(first, least_copied))
-        select.bind_blob(bytes_of_hex(record.hash));
-      TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
-        if (!row.blob(0).empty()) there.insert(hex_of_bytes(row.blob(0)));
-        return true;
-      }));
-    }
-    return there;
-  }
-
-  void count(const Record& record) {
-    ++inserted_;
-    touched_.insert(best_key_of(record));
-  }
-
-  Connection& connection_;
-  int64_t inserted_ = 0;
-  std::set<BestKey> touched_;
-};
-
-Status insert_records(Connection& connection, std::span<const Record> records,
-                      AppendSummary& summary) {
-  TrialInsertion insertion(connection);
-  TW_RETURN_IF_ERROR(insertion.insert(records));
-  summary.inserted += insertion.inserted();
-  summary.duplicates += std::ssize(records) - insertion.inserted();
-  for (const BestKey& group : insertion.touched())
-    TW_RETURN_IF_ERROR(refresh_best(connection, group));
-  return {};
-}
 
 Status insert_calibrations(Connection& connection, std::span<const Calibration> calibrations,
                            AppendSummary& summary) {
@@ -189,20 +84,22 @@ struct Served {
   int64_t trial;
   double latency_ns;
   double efficiency;
+  int64_t group;
 };
 
 Result<std::vector<Served>> served_for(Connection& connection, const Key& key) {
-  TW_TRY(
-      Statement statement,
-      Statement::prepare(connection,
-                         "SELECT device, trial, latency_ns, efficiency FROM best WHERE "
-                         "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ? AND "
-                         "layouts = ?"));
-  statement.bind_blob(bytes_of_hex(sha256_hex(key.workload))).bind(std::string_view(key.target));
-  statement.bind(key.threads).bind(key.codegen_abi).bind(std::string_view(key.layouts));
+  TW_TRY(Statement statement,
+         Statement::prepare(connection,
+                            "SELECT g.device, b.trial, b.latency_ns, b.efficiency, g.id FROM "
+                            "groups g JOIN best b ON b.group_id = g.id WHERE g.workload_hash = ? "
+                            "AND g.threads = ? AND g.codegen_abi = ? AND g.target = ? AND "
+                            "g.layouts = ?"));
+  statement.bind_blob(bytes_of_hex(sha256_hex(key.workload))).bind(key.threads);
+  statement.bind(key.codegen_abi).bind(std::string_view(key.target));
+  statement.bind(std::string_view(key.layouts));
   std::vector<Served> rows;
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    rows.push_back({row.text(0), row.integer(1), row.real(2), row.real(3)});
+    rows.push_back({row.text(0), row.integer(1), row.real(2), row.real(3), row.integer(4)});
     return true;
   }));
   // The exact device first, then its model; among them, what uses its machine best, which compares
@@ -233,9 +130,7 @@ bool is_answer(Store::State& state, const Record& record, const Key& key, const 
 // which is damaged or not accepted; nullopt if there is none.
 Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Accept& accepts,
                                         const Served& served) {
-  const BestKey group{sha256_hex(key.workload), key.target,    key.threads,
-                      key.codegen_abi,          served.device, key.layouts};
-  TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, group));
+  TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, served.group));
   std::erase_if(rest, [&](const RankedTrial& trial) { return trial.trial == served.trial; });
   TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   while (const auto best = best_of(rest)) {
@@ -274,14 +169,23 @@ bool matches(const Record& record, const Filter& filter) {
          (!filter.codegen_abi || record.codegen_abi == *filter.codegen_abi);
 }
 
+bool asks_for_groups(const Filter& filter) {
+  return filter.workload || filter.op || filter.target || filter.device || filter.layouts;
+}
+
+/// Conditions on rows of `trials`, whose parameters bind_condition() binds.
 std::string condition_of(const Filter& filter, const Dialect& dialect) {
   std::string sql = " WHERE true";
-  if (filter.workload) sql += " AND workload_hash = ?";
-  if (filter.op) sql += fmt::format(" AND {}", dialect.op_condition);
-  if (filter.target) sql += " AND target = ?";
-  if (filter.device) sql += " AND device = ?";
-  if (filter.session) sql += " AND session = ?";
-  if (filter.layouts) sql += " AND layouts = ?";
+  if (asks_for_groups(filter)) {
+    sql += " AND group_id IN (SELECT id FROM groups WHERE true";
+    if (filter.workload) sql += " AND workload_hash = ?";
+    if (filter.op) sql += fmt::format(" AND {}", dialect.op_condition);
+    if (filter.target) sql += " AND target = ?";
+    if (filter.device) sql += " AND device = ?";
+    if (filter.layouts) sql += " AND layouts = ?";
+    sql += ")";
+  }
+  if (filter.session) sql += " AND session_id IN (SELECT id FROM sessions WHERE session = ?)";
   if (filter.status) sql += " AND status = ?";
   if (filter.threads) sql += " AND threads = ?";
   if (filter.codegen_abi) sql += " AND codegen_abi = ?";
@@ -291,7 +195,7 @@ std::string condition_of(const Filter& filter, const Dialect& dialect) {
 void bind_condition(Statement& statement, const Filter& filter) {
   if (filter.workload) statement.bind_blob(bytes_of_hex(sha256_hex(*filter.workload)));
   for (const auto* text :
-       {&filter.op, &filter.target, &filter.device, &filter.session, &filter.layouts})
+       {&filter.op, &filter.target, &filter.device, &filter.layouts, &filter.session})
     if (*text) statement.bind(std::string_view(**text));
   if (filter.status) statement.bind(to_string(*filter.status));
   if (filter.threads) statement.bind(*filter.threads);
@@ -312,19 +216,54 @@ std::string_view order_clause(Order order) {
   return "";
 }
 
-// The rows first, then the records one by one: a row that cannot be read costs only itself.
-Result<std::vector<int64_t>> rows_matching(Connection& connection, const Filter& filter) {
-  std::string sql = "SELECT seq FROM trials" + condition_of(filter, connection.dialect());
-  sql += order_clause(filter.order);
-  TW_TRY(Statement statement, Statement::prepare(connection, sql));
-  bind_condition(statement, filter);
-  std::vector<int64_t> rows;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    rows.push_back(row.integer(0));
-    return true;
-  }));
-  return rows;
-}
+// Rows whose numbers are in memory, where they are read in the order of these.
+constexpr int64_t numbers_at_once = 4096;
+
+/// The numbers of the rows that match a filter. The records are then read one by one: a row that
+/// cannot be read costs only itself.
+class RowNumbers {
+ public:
+  RowNumbers(Connection& connection, const Filter& filter)
+      : connection_(connection),
+        filter_(filter),
+        last_(filter.order == Order::Newest ? INT64_MAX : 0) {}
+
+  /// The next of them; none at the end.
+  Result<std::vector<int64_t>> next() {
+    const bool is_paged = is_by_number() && !asks_for_groups(filter_) && !filter_.session;
+    if (is_ended_) return std::vector<int64_t>();
+    const bool is_down = filter_.order == Order::Newest;
+    std::string sql = "SELECT seq FROM trials" + condition_of(filter_, connection_.dialect());
+    if (is_paged) sql += is_down ? " AND seq < ?" : " AND seq > ?";
+    sql += order_clause(filter_.order);
+    if (is_paged) sql += fmt::format(" LIMIT {}", numbers_at_once);
+    TW_TRY(Statement statement, Statement::prepare(connection_, sql));
+    bind_condition(statement, filter_);
+    if (is_paged) statement.bind(last_);
+    std::vector<int64_t> rows;
+    TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+      rows.push_back(row.integer(0));
+      return true;
+    }));
+    is_ended_ = !is_paged || std::ssize(rows) < numbers_at_once;
+    if (rows.empty() || !is_paged) return rows;
+    // A table that is damaged could lead in a circle.
+    if (is_down ? rows.back() >= last_ : rows.back() <= last_)
+      return tl::unexpected(damaged("read", connection_.path(), "its rows are out of order"));
+    last_ = rows.back();
+    return rows;
+  }
+
+ private:
+  bool is_by_number() const {
+    return filter_.order == Order::Oldest || filter_.order == Order::Newest;
+  }
+
+  Connection& connection_;
+  const Filter& filter_;
+  int64_t last_;
+  bool is_ended_ = false;
+};
 
 // Records that are read under one lock, and are in memory then.
 constexpr int64_t rows_at_once = 64;
@@ -358,9 +297,11 @@ class Matching {
  private:
   /// Judged by all trials of the record's group, which are read once.
   Result<bool> believes(const Record& record, int64_t seq) {
-    const auto [known, is_new] = believed_.try_emplace(best_key_of(record));
+    const auto [known, is_new] = believed_.try_emplace(group_key_of(record));
     if (is_new) {
-      TW_TRY(const JudgedGroup group, judged_group(state_.connection, known->first));
+      TW_TRY(const std::optional<Group> found, find_group(state_.connection, known->first));
+      if (!found) return false;
+      TW_TRY(const JudgedGroup group, judged_group(state_.connection, found->id));
       for (size_t i = 0; i < group.trials.size(); ++i)
         if (group.judgements[i].doubt == Doubt::None) known->second.insert(group.trials[i].trial);
     }
@@ -369,7 +310,7 @@ class Matching {
 
   Store::State& state_;
   const Filter& filter_;
-  std::map<BestKey, std::set<int64_t>> believed_;  ///< rows, of the groups that were asked about
+  std::map<GroupKey, std::set<int64_t>> believed_;  ///< rows, of the groups that were asked about
 };
 
 }  // namespace
@@ -465,7 +406,8 @@ Result<AppendSummary> append_checked(Store::State& state, const Checked& facts) 
   AppendSummary summary;
   summary.quarantined = static_cast<int64_t>(facts.bad.size());
   const Status status = state.write([&]() -> Status {
-    TW_RETURN_IF_ERROR(insert_records(state.connection, facts.records, summary));
+    TW_TRY(summary.inserted, insert_records(state.connection, facts.records));
+    summary.duplicates = std::ssize(facts.records) - summary.inserted;
     TW_RETURN_IF_ERROR(insert_calibrations(state.connection, facts.calibrations, summary));
     return add_quarantined(state.connection, facts.bad);
   });
@@ -545,16 +487,19 @@ Result<Store::Reading> Store::read_together() {
 }
 
 Status Store::for_each(const Filter& filter, const std::function<bool(const Record&)>& visit) {
-  TW_TRY(const std::vector<int64_t> rows, rows_matching(state_->connection, filter));
+  RowNumbers numbers(state_->connection, filter);
   Matching matching(*state_, filter);
-  std::span<const int64_t> rest(rows);
-  for (int64_t left = filter.limit > 0 ? filter.limit : INT64_MAX; left > 0 && !rest.empty();) {
-    const auto count = static_cast<size_t>(std::min({left, rows_at_once, std::ssize(rest)}));
-    TW_TRY(const std::vector<Record> records, matching.read(rest.first(count)));
-    rest = rest.subspan(count);
-    left -= std::ssize(records);
-    for (const Record& record : records)
-      if (!visit(record)) return {};
+  for (int64_t left = filter.limit > 0 ? filter.limit : INT64_MAX; left > 0;) {
+    TW_TRY(const std::vector<int64_t> rows, numbers.next());
+    if (rows.empty()) return {};
+    for (std::span<const int64_t> rest(rows); left > 0 && !rest.empty();) {
+      const auto count = static_cast<size_t>(std::min({left, rows_at_once, std::ssize(rest)}));
+      TW_TRY(const std::vector<Record> records, matching.read(rest.first(count)));
+      rest = rest.subspan(count);
+      left -= std::ssize(records);
+      for (const Record& record : records)
+        if (!visit(record)) return {};
+    }
   }
   return {};
 }
@@ -578,12 +523,12 @@ Result<StoreInfo> Store::info() {
   info.journal_mode = engine.journal_mode;
   info.file_bytes = engine.bytes;
   TW_TRY(info.schema_version, version_of(connection));
-  TW_TRY(info.workloads, connection.integer("SELECT count(DISTINCT workload_hash) FROM trials"));
+  TW_TRY(info.workloads, connection.integer("SELECT count(DISTINCT workload_hash) FROM groups"));
   TW_TRY(info.best, connection.integer("SELECT count(*) FROM best"));
   TW_TRY(info.quarantined, connection.integer("SELECT count(*) FROM quarantine"));
   TW_TRY(info.calibrations, connection.integer("SELECT count(*) FROM calibrations"));
   TW_TRY(Statement statement,
-         Statement::prepare(connection, "SELECT status, count(*) FROM trials GROUP BY status"));
+         Statement::prepare(connection, "SELECT status, trials FROM statuses WHERE trials > 0"));
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     info.by_status[row.text(0)] = row.integer(1);
     info.records += row.integer(1);
@@ -613,7 +558,7 @@ Result<VerifyReport> Store::verify() {
     report.quarantined = *aside;
   else
     report.integrity.push_back(aside.error().message);
-  const Result<int64_t> wrong = count_wrong_best(state_->connection);
+  const Result<int64_t> wrong = count_wrong_rows(state_->connection);
   if (wrong)
     report.wrong_best = *wrong;
   else
@@ -622,37 +567,7 @@ Result<VerifyReport> Store::verify() {
 }
 
 Status Store::derive_best() {
-  return state_->write([&] { return refresh_all_best(state_->connection); });
-}
-
-Result<std::vector<Quarantined>> Store::quarantined(int64_t limit) {
-  TW_TRY(Statement statement,
-         Statement::prepare(state_->connection,
-                            "SELECT line, reason, hash FROM quarantine ORDER BY reason, "
-                            "line LIMIT ?"));
-  statement.bind(limit > 0 ? limit : max_quarantined);
-  std::vector<Quarantined> all;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    all.push_back({row.text(0), row.text(1), hex_of_bytes(row.blob(2))});
-    return true;
-  }));
-  return all;
-}
-
-Result<int64_t> Store::drop_quarantined(const std::string& hash) {
-  int64_t dropped = 0;
-  const Status removed = state_->write([&]() -> Status {
-    const std::string_view condition = hash.empty() ? "" : " WHERE hash = ?";
-    TW_TRY(
-        Statement remove,
-        Statement::prepare(state_->connection, fmt::format("DELETE FROM quarantine{}", condition)));
-    if (!hash.empty()) remove.bind_blob(bytes_of_hex(hash));
-    TW_RETURN_IF_ERROR(remove.run());
-    dropped = state_->connection.changes();
-    return {};
-  });
-  if (!removed) return tl::unexpected(removed.error());
-  return dropped;
+  return state_->write([&] { return refresh_all(state_->connection); });
 }
 
 }  // namespace tw::db

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "db/csv.h"
+#include "db/old_rows.h"
 #include "db/opening.h"
 #include "db/read_ahead.h"
 #include "db/rows.h"
@@ -265,24 +266,38 @@ class Copy {
   std::string folder_;
 };
 
-// A scan stops at the first page that is broken, so the table is read from both ends, and through
-// its indexes, which may name rows that lie between two broken pages.
-std::set<int64_t> rows_that_can_be_found(Connection& connection) {
+// No row is stored in fewer bytes.
+constexpr int64_t least_row_bytes = 128;
+
+/// The numbers that rows of a damaged file may have: rows are numbered one after the other, so all
+/// numbers for which the file has room, and larger ones that some row has.
+struct RowsToTry {
+  int64_t up_to = 0;
+  std::set<int64_t> beyond = {};
+};
+
+/// A scan stops at the first page that is broken, so the table is read from both ends, and through
+/// its indexes, which may name rows that lie between two broken pages.
+RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
+  // The indexes of the present schema, and those of versions 1 to 3.
   constexpr const char* scans[] = {
       "SELECT seq FROM trials NOT INDEXED ORDER BY seq",
       "SELECT seq FROM trials NOT INDEXED ORDER BY seq DESC",
+      "SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id, schedule, session_id",
+      "SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id DESC, schedule DESC, "
+      "session_id DESC",
       "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op, target",
       "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op DESC, target DESC",
       "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash, target",
       "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash DESC, target DESC",
   };
-  std::set<int64_t> rows;
+  RowsToTry rows{file_bytes / least_row_bytes};
   for (const char* sql : scans) {
     auto statement = Statement::prepare(connection, sql);
     if (!statement) continue;
     // A scan that fails has still named the rows before the damage.
     (void)statement->each([&](const Row& row) {
-      rows.insert(row.integer(0));
+      if (row.integer(0) > rows.up_to) rows.beyond.insert(row.integer(0));
       return true;
     });
   }
@@ -297,23 +312,28 @@ Error nothing_to_recover(const std::string& path) {
                       path)};
 }
 
-/// The SELECT of one record, and the newest version whose fields the table has: the file may be of
-/// an older schema.
+/// The SELECT of one record, which the file may have as an older schema does.
 struct RecordReader {
   Statement by_seq;
-  int version;
+  int old_version;  ///< 0: the present schema
+
+  Result<Record> record_of(const Row& row) const {
+    return old_version == 0 ? db::record_of(row) : old_record_of(row, old_version);
+  }
 };
 
 Result<RecordReader> reader_of(Connection& connection) {
-  for (int version = record_version;; --version) {
-    Result<Statement> by_seq = Statement::prepare(connection, select_trial_sql(version));
+  Result<Statement> by_seq = Statement::prepare(connection, select_trial_sql());
+  if (by_seq) return RecordReader{std::move(*by_seq), 0};
+  for (int version = last_old_version; version > 0; --version) {
+    by_seq =
+        Statement::prepare(connection, select_old_trials_sql("trials", version) + " WHERE seq = ?");
     if (by_seq) return RecordReader{std::move(*by_seq), version};
-    if (version == 1) return tl::unexpected(by_seq.error());
   }
+  return tl::unexpected(by_seq.error());
 }
 
-Result<AppendSummary> append_readable(Store& store, RecordReader& reader,
-                                      const std::set<int64_t>& rows) {
+Result<AppendSummary> append_readable(Store& store, RecordReader& reader, const RowsToTry& rows) {
   AppendSummary summary;
   std::vector<Record> batch;
   const auto flush = [&]() -> Status {
@@ -322,13 +342,14 @@ Result<AppendSummary> append_readable(Store& store, RecordReader& reader,
     batch.clear();
     return {};
   };
-  for (const int64_t seq : rows) {
+  const auto try_row = [&](int64_t seq) -> Status {
     const Result<bool> read = reader.by_seq.bind(seq).one([&](const Row& row) {
-      if (Result<Record> record = record_of(row, reader.version))
-        batch.push_back(std::move(*record));
+      if (Result<Record> record = reader.record_of(row)) batch.push_back(std::move(*record));
     });
-    if (read && batch.size() == batch_size) TW_RETURN_IF_ERROR(flush());
-  }
+    return read && batch.size() == batch_size ? flush() : Status();
+  };
+  for (int64_t seq = 1; seq <= rows.up_to; ++seq) TW_RETURN_IF_ERROR(try_row(seq));
+  for (const int64_t seq : rows.beyond) TW_RETURN_IF_ERROR(try_row(seq));
   TW_RETURN_IF_ERROR(flush());
   return summary;
 }
@@ -530,8 +551,10 @@ Result<AppendSummary> recover(const std::string& damaged_path, const std::string
   Result<RecordReader> reader = reader_of(connection);
   if (!reader) return tl::unexpected(nothing_to_recover(from));
   TW_TRY(Store store, Store::open(to, OpenMode::ReadWrite, std::move(options)));
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(fs::file_size(from, error));
   TW_TRY(AppendSummary summary,
-         append_readable(store, *reader, rows_that_can_be_found(connection)));
+         append_readable(store, *reader, rows_to_try(connection, error ? 0 : bytes)));
   TW_TRY(const AppendSummary machines, store.append(readable_calibrations(connection)));
   return summary += machines;
 }

@@ -11,8 +11,11 @@
 #include <map>
 #include <string>
 
+#include "db/postgres_connection.h"
+#include "db/server_address.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/samples.h"
+#include "tests/db/sql.h"
 
 namespace tw::db {
 
@@ -35,6 +38,13 @@ class Databases {
   Folder folder_;
   std::map<std::string, std::string> addresses_;
 };
+
+/// Runs SQL as somebody would who may change everything.
+inline void run_in(const std::string& database, const std::string& sql) {
+  if (!is_server(database)) return RawSql(database).run(sql);
+  const auto connection = PostgresConnection::open(database, {});
+  if (!connection || !(*connection)->execute(sql)) throw std::runtime_error(sql);
+}
 
 class OnBackends : public testing::TestWithParam<Backend> {
  protected:

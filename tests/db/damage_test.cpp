@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "db/rows.h"
 #include "db/store.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
@@ -64,7 +65,7 @@ TEST(Damage, Fault16_AFlippedRecordIsSkippedAndTheRestServed) {
   const std::vector<Record> records = sample_records(0, 40);
   make_database(folder / "a.db", records);
   std::string bytes = read_bytes(folder / "a.db");
-  const size_t at = bytes.find(records[7].schedule);
+  const size_t at = bytes.find(packed_texts(records[7]));
   ASSERT_NE(at, std::string::npos);
   bytes[at + 8] ^= 1;
   write_bytes(folder / "a.db", bytes);
@@ -89,8 +90,8 @@ TEST(Damage, Fault16_WhereTheBestIsDamagedTheNextOneIsServed) {
   const std::vector<Record> records = sample_records(0, 10);
   make_database(folder / "a.db", records);
   std::string bytes = read_bytes(folder / "a.db");
-  bytes[bytes.find(records[0].schedule) + 6] ^= 1;
-  bytes[bytes.find(records[1].schedule) + 6] ^= 1;
+  bytes[bytes.find(packed_texts(records[0])) + 6] ^= 1;
+  bytes[bytes.find(packed_texts(records[1])) + 6] ^= 1;
   write_bytes(folder / "a.db", bytes);
   Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
   EXPECT_EQ(store.best(key_of(records[0])).value(), records[2]);
@@ -172,7 +173,7 @@ TEST(Damage, RecoverSavesWhatAgreesWithItsHash) {
   const std::vector<Record> records = sample_records(0, 200);
   make_database(folder / "a.db", records);
   std::string bytes = read_bytes(folder / "a.db");
-  const size_t middle = bytes.find(records[100].schedule) / page * page;
+  const size_t middle = bytes.find(packed_texts(records[100])) / page * page;
   bytes.replace(middle, page, page, '\x5a');  // one page of the table is gone
   write_bytes(folder / "a.db", bytes);
   const auto saved = recover(folder / "a.db", folder / "saved.db");
@@ -189,10 +190,10 @@ TEST(Damage, RecoverSavesWhatAgreesWithItsHash) {
 
 TEST(Damage, Fault15_WhatACutFileStillHoldsIsRecovered) {
   const Folder folder;
-  const std::vector<Record> records = sample_records(0, 200);
+  const std::vector<Record> records = sample_records(0, 400);
   make_database(folder / "whole.db", records);
   const std::string bytes = read_bytes(folder / "whole.db");
-  int64_t least = 200;
+  int64_t least = 400;
   for (const size_t kept : {bytes.size() - 1, bytes.size() - page - 1, bytes.size() / 2}) {
     SCOPED_TRACE(kept);
     const std::string cut = folder / (std::to_string(kept) + ".db");

@@ -25,7 +25,7 @@ const char* const crafted[] = {
     "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'nonsense'",
     "ALTER TABLE trials ADD COLUMN x INTEGER GENERATED ALWAYS AS (threads * 2) VIRTUAL",
     "CREATE TABLE t(a AS (b + 1), b AS (c * 2), c)",
-    "CREATE INDEX i ON trials(op) WHERE latency_ns < 5",
+    "CREATE INDEX i ON trials(status) WHERE latency_ns < 5",
     "PRAGMA application_id=7",
     "PRAGMA user_version=99",
 };
@@ -97,7 +97,7 @@ TEST(Hostile, Fault27_HugeValuesAreSkippedInBoundedMemory) {
   make_database(folder / "a.db", records);
   RawSql(folder / "a.db")
       .run(
-          "UPDATE trials SET schedule = 'tw1' || hex(zeroblob(40000000)) WHERE seq = 3;"
+          "UPDATE trials SET texts = zeroblob(80000000) WHERE seq = 3;"
           "UPDATE trials SET samples_ns = zeroblob(60000000) WHERE seq = 5");
   Process reader({"read", folder / "a.db"});
   EXPECT_EQ(reader.line(), "8 2");
@@ -125,11 +125,12 @@ TEST(Hostile, ARecordUnderAnotherWorkloadIsNotServed) {
   make_database(folder / "a.db", {sample_record(0), sample_record(1, 1)});
   RawSql(folder / "a.db")
       .run(
-          "UPDATE trials SET workload_hash = (SELECT workload_hash FROM trials WHERE seq = 1);"
+          "UPDATE trials SET group_id = (SELECT group_id FROM trials WHERE seq = 1);"
           "UPDATE best SET trial = 2");
   Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
-  EXPECT_EQ(store.best(key_of(sample_record(1, 1))).value(), std::nullopt);
+  EXPECT_EQ(store.best(key_of(sample_record(1, 1))).value(), sample_record(1, 1));
+  EXPECT_FALSE(store.verify().value().ok());
 }
 
 }  // namespace

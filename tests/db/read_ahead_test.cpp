@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "db/rows.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
@@ -50,7 +51,10 @@ TEST(ReadAhead, MayBeGivenUp) {
 TEST(ReadAhead, TheThreadThatTakesRecordsHearsOfDamage) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 700));
-  RawSql(folder / "a.db").run("UPDATE trials SET schedule = 'tw1 other' WHERE seq IN (3, 650)");
+  RawSql(folder / "a.db")
+      .run(
+          "UPDATE trials SET texts = (SELECT texts FROM trials WHERE seq = 1) "
+          "WHERE seq IN (3, 650)");
   int heard = 0;
   const auto own = std::this_thread::get_id();
   const auto reading = ReadAhead::open(folder / "a.db", {.on_message = [&](std::string_view text) {
@@ -67,7 +71,7 @@ TEST(ReadAhead, Fault15_ABrokenPageIsAnError) {
   make_database(folder / "a.db", records);
   std::string bytes = read_bytes(folder / "a.db");
   constexpr size_t page = 4096;
-  bytes.replace(bytes.find(records[100].schedule) / page * page, page, page, '\x5a');
+  bytes.replace(bytes.find(packed_texts(records[100])) / page * page, page, page, '\x5a');
   write_bytes(folder / "a.db", bytes);
   const auto all = all_of(*ReadAhead::open(folder / "a.db", {}).value());
   ASSERT_FALSE(all);

@@ -66,7 +66,10 @@ TEST(ReadRecords, Fault27_OfARowThatIsChangedOnlyWhatItsHashNamesIsServed) {
   Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
   const Key key = key_of(sample_record(0));
   ASSERT_EQ(store.best(key).value(), sample_record(0));
-  RawSql(folder / "a.db").run("UPDATE trials SET schedule = 'tw1 other' WHERE seq = 1");
+  RawSql(folder / "a.db")
+      .run(
+          "UPDATE trials SET texts = (SELECT texts FROM trials WHERE seq = 2) "
+          "WHERE seq = 1");
   EXPECT_EQ(store.best(key).value(), sample_record(0));
   RawSql(folder / "a.db").run("UPDATE trials SET hash = zeroblob(32) WHERE seq = 1");
   EXPECT_EQ(store.best(key).value(), sample_record(1));

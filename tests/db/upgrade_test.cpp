@@ -87,13 +87,14 @@ TEST(Upgrade, Fault23_AKilledMigrationLeavesTheOldVersion) {
 
 // ---- version 1 ----
 
-/// A copy of a file that a program of schema version 1 wrote: the first five sample records and a
-/// line in quarantine.
-std::string copy_of_version_1(const Folder& folder) {
+/// A copy of a file that a program of that schema version wrote: the first five sample records and
+/// a line in quarantine.
+std::string copy_of_version(int version, const Folder& folder) {
   const std::string path = folder / "a.db";
-  write_bytes(path, read_bytes(TW_DB_DATA "/version_1.db"));
+  write_bytes(path, read_bytes(fmt::format("{}/version_{}.db", TW_DB_DATA, version)));
   return path;
 }
+std::string copy_of_version_1(const Folder& folder) { return copy_of_version(1, folder); }
 
 TEST(Upgrade, Version1IsReadOnceItIsUpgraded) {
   const Folder folder;
@@ -174,17 +175,10 @@ TEST(Upgrade, Fault15_RecordsOfVersion1AreRecovered) {
 
 // ---- version 2 ----
 
-TEST(Upgrade, Version2IsJudgedByTheRuleOfVersion3) {
+// The file has another best trial than the present rule takes.
+TEST(Upgrade, Version2IsJudgedByThePresentRule) {
   const Folder folder;
-  const std::string path = folder / "a.db";
-  make_database(path, sample_records(0, 5));
-  {
-    RawSql sql(path);
-    sql.run("ALTER TABLE trials DROP COLUMN peak_gb_per_s");
-    sql.run("ALTER TABLE trials DROP COLUMN bytes");
-    sql.run("UPDATE best SET trial = 4, latency_ns = 10003");  // as another rule would have it
-    sql.run("PRAGMA user_version=2");
-  }
+  const std::string path = copy_of_version(2, folder);
   EXPECT_NE(error_of(Store::open(path, OpenMode::ReadOnly)).find("tilewright db upgrade"),
             std::string::npos);
   Store store = open_store(path);
@@ -196,6 +190,33 @@ TEST(Upgrade, Version2IsJudgedByTheRuleOfVersion3) {
   record = seal(record);
   ASSERT_TRUE(store.append({{record}}));
   EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value().front(), record);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
+// ---- version 3 ----
+
+TEST(Upgrade, Version3KeepsItsRecordsInTheirOrder) {
+  const Folder folder;
+  const std::string path = copy_of_version(3, folder);
+  EXPECT_EQ(recover(path, folder / "saved.db").value().inserted, 5);
+  Store store = open_store(path, OpenMode::Update);
+  EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
+  EXPECT_EQ(store.groups(9).value().size(), 1u);
+  EXPECT_EQ(store.info().value().by_status.at("ok"), 5);
+  EXPECT_EQ(store.info().value().quarantined, 1);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
+TEST(Upgrade, Fault16_ADamagedRowOfVersion3IsNamedInQuarantine) {
+  const Folder folder;
+  const std::string path = copy_of_version(3, folder);
+  RawSql(path).run("UPDATE trials SET schedule = 'tw1 other' WHERE seq = 2");
+  Store store = open_store(path);
+  EXPECT_EQ(store.query({}).value().size(), 4u);
+  const std::vector<Quarantined> aside = store.quarantined(0).value();
+  ASSERT_EQ(aside.size(), 2u);
+  EXPECT_TRUE(aside[0].line == "trial 2 of schema version 3" ||
+              aside[1].line == "trial 2 of schema version 3");
   EXPECT_TRUE(store.verify().value().ok());
 }
 

@@ -71,9 +71,12 @@ std::vector<std::string> merge_seeds() {
         "ALTER TABLE trials ADD COLUMN x INTEGER GENERATED ALWAYS AS (threads * 2) VIRTUAL",
         "PRAGMA application_id=7", "PRAGMA user_version=9", "PRAGMA journal_mode=WAL",
         "UPDATE trials SET samples_ns = zeroblob(20000) WHERE seq = 2",
+        "UPDATE trials SET texts = zeroblob(20000) WHERE seq = 2",
+        "UPDATE groups SET digest = zeroblob(32) WHERE id = 1",
         "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'best'"})
     seeds.push_back(database(scratch, sql));
-  seeds.push_back(source_file("tests/db/data/version_1.db"));
+  for (const int version : {1, 2, 3})
+    seeds.push_back(source_file(fmt::format("tests/db/data/version_{}.db", version)));
   return seeds;
 }
 
@@ -162,7 +165,7 @@ bool merge_accepts(std::string_view input) {
   const bool accepted = use(ours, path, input);
   for (const std::string_view name : {"theirs.db", "fresh.db"})
     for (const std::string_view suffix :
-         {"", "-journal", "-wal", "-shm", ".lock", ".v1.backup", ".v2.backup"}) {
+         {"", "-journal", "-wal", "-shm", ".lock", ".v1.backup", ".v2.backup", ".v3.backup"}) {
       std::error_code ignored;
       fs::remove(ours / fmt::format("{}{}", name, suffix), ignored);
     }

@@ -116,7 +116,7 @@ class SlowFaults(program.ProgramTest):
         self.assertFalse((self.home / "x").exists())
 
     def test_Fault94_a_disk_that_becomes_full_costs_no_result(self):
-        done = self.mounted("size=64k", "tune", *program.SMALL, "--db", str(self.home / "mount/t.db"),
+        done = self.mounted("size=128k", "tune", *program.SMALL, "--db", str(self.home / "mount/t.db"),
                             "--trials", "200", "--format", "json")
         self.assertEqual(done.returncode, 4, done.stderr)
         best = json.loads(done.stdout)["results"][0]

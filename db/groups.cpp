@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/groups.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/hash.h"
+#include "db/sqlite_connection.h"
+
+namespace tw::db {
+namespace {
+
+constexpr int64_t groups_at_once = 256;
+
+constexpr std::string_view key_columns =
+    "workload_hash, target, threads, codegen_abi, device, layouts, op";
+constexpr int digest_column = 8;  // where it follows these
+
+/// Bytes that name a group: an index over its texts would be ten times as large, and an index of
+/// PostgreSQL holds no long texts.
+std::string digest_of(const GroupKey& key) {
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", key.workload_hash, key.threads, key.codegen_abi,
+                  key.target, key.device, key.layouts, key.op);
+  return bytes_of_hex(sha256_hex(text));
+}
+
+/// Reads a group from the first columns of a row: the id, then `key_columns`.
+Group read_group(const Row& row) {
+  return {row.integer(0),
+          {hex_of_bytes(row.blob(1)), row.text(2), row.integer(3), row.integer(4), row.text(5),
+           row.text(6), row.text(7)}};
+}
+
+Result<std::vector<Group>> read_groups(Statement& statement) {
+  std::vector<Group> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(read_group(row));
+    return true;
+  }));
+  return groups;
+}
+
+// Sessions vote on a schedule that so many of them have trials of (ranking.cpp).
+constexpr int64_t fewest_sharing = 3;
+// A server answers so many questions by one request.
+constexpr size_t asked_together = 32;
+
+constexpr std::string_view of_sessions_of_group =
+    "session_id IN (SELECT id FROM sessions WHERE group_id = ?)";
+
+Status run_with(Connection& connection, const std::string& sql, int64_t value) {
+  TW_TRY(Statement statement, Statement::prepare(connection, sql));
+  return statement.bind(value).run();
+}
+
+/// The lower one of the middle two peaks of a session's trials; 0 where none knows its peak.
+Result<double> median_of_peaks(Statement& peaks, int64_t session) {
+  std::vector<std::pair<double, int64_t>> counts;  // ascending
+  int64_t total = 0;
+  TW_RETURN_IF_ERROR(peaks.bind(session).each([&](const Row& row) {
+    counts.emplace_back(row.real(0), row.integer(1));
+    total += row.integer(1);
+    return true;
+  }));
+  int64_t before = (total - 1) / 2;
+  for (const auto& [peak, trials] : counts) {
+    if (before < trials) return peak;
+    before -= trials;
+  }
+  return 0;
+}
+
+/// The schedules of a group that at least `fewest_sharing` of its sessions have trials of, among
+/// those that are asked for.
+Result<std::vector<std::string>> shared_among(Connection& connection, int64_t group,
+                                              const std::set<std::string>& schedules) {
+  const std::vector<std::string> all(schedules.begin(), schedules.end());
+  const Dialect& d = connection.dialect();
+  const size_t together = std::min(asked_together, all.size());
+  const std::string mark = fmt::format("(CAST(? AS {}))", d.blob);
+  TW_TRY(
+      Statement select,
+      Statement::prepare(
+          connection,
+          fmt::format("SELECT asked.column1, (SELECT count(DISTINCT session_id) FROM trials WHERE "
+                      "group_id = {} AND schedule = asked.column1) FROM (VALUES {}) AS asked",
+                      fmt::format("CAST(? AS {})", d.integer),
+                      fmt::join(std::vector<std::string_view>(together, mark), ", "))));
+  std::set<std::string> shared;
+  for (size_t begin = 0; begin < all.size(); begin += together) {
+    // The last statement asks for some schedules twice.
+    const size_t first = std::min(begin, all.size() - together);
+    select.bind(group);
+    for (size_t i = first; i < first + together; ++i) select.bind_blob(all[i]);
+    TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+      if (row.integer(1) >= fewest_sharing) shared.emplace(row.blob(0));
+      return true;
+    }));
+  }
+  return std::vector<std::string>(shared.begin(), shared.end());
+}
+
+Status update_peak(Connection& connection, int64_t session) {
+  TW_TRY(Statement peaks,
+         Statement::prepare(connection,
+                            "SELECT peak_gflops, trials FROM peaks WHERE session_id = "
+                            "? ORDER BY peak_gflops"));
+  TW_TRY(const double peak, median_of_peaks(peaks, session));
+  TW_TRY(Statement update,
+         Statement::prepare(connection, "UPDATE sessions SET peak_gflops = ? WHERE id = ?"));
+  return update.bind(peak).bind(session).run();
+}
+
+}  // namespace
+
+GroupKey group_key_of(const Record& record) {
+  return {record.workload_hash, record.target,  record.threads, record.codegen_abi,
+          record.device,        record.layouts, record.op};
+}
+
+std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d) {
+  return {
+      {"groups",
+       fmt::format("CREATE TABLE groups(id {0}, digest {1} NOT NULL UNIQUE, workload_hash {1} NOT "
+                   "NULL, target {2} NOT NULL, threads {3} NOT NULL, codegen_abi {3} NOT NULL, "
+                   "device {2} NOT NULL, layouts {2} NOT NULL, op {2} NOT NULL, workload {2} NOT "
+                   "NULL, flops {4} NOT NULL, trials {3} NOT NULL, last {3} NOT NULL){5}",
+                   d.row_number, d.blob, d.text, d.integer, d.real, d.table_end)},
+      {"groups_workload",
+       "CREATE INDEX groups_workload ON groups(workload_hash, threads, codegen_abi)"},
+      {"groups_op", fmt::format("CREATE INDEX groups_op ON groups({}, flops)", d.op_index)},
+      {"groups_last", "CREATE INDEX groups_last ON groups(last)"},
+      {"sessions",
+       fmt::format("CREATE TABLE sessions(id {0}, group_id {1} NOT NULL, session {2} NOT NULL, "
+                   "host {2} NOT NULL, peak_gflops {3} NOT NULL, least_cost {3} NOT NULL){4}",
+                   d.row_number, d.integer, d.text, d.real, d.table_end)},
+      {"sessions_group", "CREATE INDEX sessions_group ON sessions(group_id)"},
+      {"peaks",
+       fmt::format("CREATE TABLE peaks(session_id {0} NOT NULL, peak_gflops {1} NOT NULL, trials "
+                   "{0} NOT NULL, PRIMARY KEY(session_id, peak_gflops)){2}",
+                   d.integer, d.real, d.keyed_table_end)},
+      {"shared",
+       fmt::format("CREATE TABLE shared(session_id {} NOT NULL, schedule {} NOT NULL, PRIMARY "
+                   "KEY(session_id, schedule)){}",
+                   d.integer, d.blob, d.keyed_table_end)},
+      {"statuses",
+       fmt::format("CREATE TABLE statuses(status {} NOT NULL PRIMARY KEY, trials {} NOT NULL){}",
+                   d.text, d.integer, d.keyed_table_end)},
+  };
+}
+
+Status each_group(Connection& connection, const std::function<Status(const Group&)>& visit) {
+  TW_TRY(Statement page,
+         Statement::prepare(connection,
+                            fmt::format("SELECT id, {}, digest FROM groups WHERE digest > ? ORDER "
+                                        "BY digest LIMIT {}",
+                                        key_columns, groups_at_once)));
+  for (std::string last;;) {
+    std::vector<Group> groups;
+    std::string next;
+    TW_RETURN_IF_ERROR(page.bind_blob(last).each([&](const Row& row) {
+      groups.push_back(read_group(row));
+      next = row.blob(digest_column);
+      return true;
+    }));
+    if (groups.empty()) return {};
+    // An index that is damaged could lead in a circle.
+    if (next <= last)
+      return tl::unexpected(damaged("groups", connection.path(), "an index is out of order"));
+    for (const Group& group : groups) TW_RETURN_IF_ERROR(visit(group));
+    last = std::move(next);
+  }
+}
+
+Result<std::vector<Group>> groups_of(Connection& connection, const std::string& workload_hash,
+                                     const std::string& layouts) {
+  TW_TRY(Statement statement,
+         Statement::prepare(connection, fmt::format("SELECT id, {} FROM groups WHERE workload_hash "
+                                                    "= ? AND layouts = ?",
+                                                    key_columns)));
+  statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts));
+  TW_TRY(std::vector<Group> groups, read_groups(statement));
+  std::ranges::sort(groups, {}, &Group::key);
+  return groups;
+}
+
+Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key) {
+  TW_TRY(Statement statement,
+         Statement::prepare(connection, "SELECT id FROM groups WHERE digest = ?"));
+  std::optional<Group> found;
+  TW_RETURN_IF_ERROR(statement.bind_blob(digest_of(key)).one([&](const Row& row) {
+    found = {row.integer(0), key};
+  }));
+  return found;
+}
+
+Result<Membership> Memberships::of(const Record& record) {
+  Membership membership;
+  TW_TRY(membership.group, group_of(record));
+  TW_TRY(Session* const session, session_of(membership.group, record));
+  membership.session = session->id;
+  if (session->host.empty() || session->host == record.host) return membership;
+  session->host.clear();
+  TW_TRY(Statement update,
+         Statement::prepare(connection_, "UPDATE sessions SET host = '' WHERE id = ?"));
+  TW_RETURN_IF_ERROR(update.bind(session->id).run());
+  return membership;
+}
+
+Result<int64_t> Memberships::group_of(const Record& record) {
+  const GroupKey key = group_key_of(record);
+  if (const auto known = groups_.find(key); known != groups_.end()) return known->second;
+  TW_TRY(const std::optional<Group> found, find_group(connection_, key));
+  int64_t id = found ? found->id : 0;
+  if (!found) {
+    TW_TRY(Statement insert,
+           Statement::prepare(
+               connection_,
+               fmt::format("INSERT INTO groups(digest, {}, workload, flops, trials, last) "
+                           "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) RETURNING id",
+                           key_columns)));
+    insert.bind_blob(digest_of(key)).bind_blob(bytes_of_hex(key.workload_hash));
+    insert.bind(std::string_view(key.target)).bind(key.threads).bind(key.codegen_abi);
+    insert.bind(std::string_view(key.device)).bind(std::string_view(key.layouts));
+    insert.bind(std::string_view(key.op)).bind(std::string_view(record.workload));
+    insert.bind(record.flops);
+    TW_RETURN_IF_ERROR(insert.one([&](const Row& row) { id = row.integer(0); }));
+  }
+  groups_.emplace(key, id);
+  return id;
+}
+
+Result<Memberships::Session*> Memberships::session_of(int64_t group, const Record& record) {
+  const auto place = std::pair(group, record.session);
+  if (const auto known = sessions_.find(place); known != sessions_.end()) return &known->second;
+  std::optional<Session> found;
+  TW_TRY(Statement select,
+         Statement::prepare(connection_,
+                            "SELECT id, host FROM sessions WHERE group_id = ? AND session = ?"));
+  select.bind(group).bind(std::string_view(record.session));
+  TW_RETURN_IF_ERROR(select.one([&](const Row& row) { found = {row.integer(0), row.text(1)}; }));
+  if (!found) {
+    TW_TRY(Statement insert,
+           Statement::prepare(connection_,
+                              "INSERT INTO sessions(group_id, session, host, peak_gflops, "
+                              "least_cost) VALUES(?, ?, ?, 0, 0) RETURNING id"));
+    insert.bind(group).bind(std::string_view(record.session)).bind(std::string_view(record.host));
+    TW_RETURN_IF_ERROR(insert.one([&](const Row& row) { found = {row.integer(0), record.host}; }));
+  }
+  return &sessions_.emplace(place, *found).first->second;
+}
+
+void TrialCounts::add(const Record& record, const Membership& membership, int64_t seq) {
+  OfGroup& group = groups_[membership.group];
+  ++group.trials;
+  group.last = std::max(group.last, seq);
+  group.schedules.insert(schedule_key(record));
+  ++statuses_[to_string(record.status)];
+  const double cost = cost_of(record);
+  if (cost == 0) return;
+  OfSession& session = sessions_[membership.session];
+  if (session.least_cost == 0 || cost < session.least_cost) session.least_cost = cost;
+  if (record.peak_gflops > 0) ++session.peaks[record.peak_gflops];
+}
+
+std::vector<int64_t> TrialCounts::groups() const {
+  std::vector<int64_t> ids;
+  for (const auto& [id, group] : groups_) ids.push_back(id);
+  return ids;
+}
+
+Status TrialCounts::store(Connection& connection) const {
+  TW_RETURN_IF_ERROR(store_groups(connection));
+  TW_RETURN_IF_ERROR(store_sessions(connection));
+  TW_RETURN_IF_ERROR(find_shared(connection));
+  return store_statuses(connection);
+}
+
+Status TrialCounts::store_groups(Connection& connection) const {
+  TW_TRY(Statement update,
+         Statement::prepare(connection,
+                            "UPDATE groups SET trials = trials + ?, last = ? WHERE id = ?"));
+  for (const auto& [id, group] : groups_)
+    TW_RETURN_IF_ERROR(update.bind(group.trials).bind(group.last).bind(id).run());
+  return {};
+}
+
+Status TrialCounts::store_sessions(Connection& connection) const {
+  TW_TRY(Statement cost,
+         Statement::prepare(connection,
+                            "UPDATE sessions SET least_cost = ? WHERE id = ? AND (least_cost = 0 "
+                            "OR least_cost > ?)"));
+  TW_TRY(Statement count,
+         Statement::prepare(connection,
+                            "INSERT INTO peaks(session_id, peak_gflops, trials) VALUES(?, ?, ?) ON "
+                            "CONFLICT(session_id, peak_gflops) DO UPDATE SET trials = peaks.trials "
+                            "+ excluded.trials"));
+  for (const auto& [id, session] : sessions_) {
+    TW_RETURN_IF_ERROR(cost.bind(session.least_cost).bind(id).bind(session.least_cost).run());
+    for (const auto& [peak, trials] : session.peaks)
+      TW_RETURN_IF_ERROR(count.bind(id).bind(peak).bind(trials).run());
+    if (!session.peaks.empty()) TW_RETURN_IF_ERROR(update_peak(connection, id));
+  }
+  return {};
+}
+
+Status TrialCounts::store_statuses(Connection& connection) const {
+  TW_TRY(Statement count,
+         Statement::prepare(connection,
+                            "INSERT INTO statuses(status, trials) VALUES(?, ?) ON CONFLICT(status) "
+                            "DO UPDATE SET trials = statuses.trials + excluded.trials"));
+  for (const auto& [status, trials] : statuses_)
+    TW_RETURN_IF_ERROR(count.bind(status).bind(trials).run());
+  return {};
+}
+
+Status TrialCounts::find_shared(Connection& connection) const {
+  TW_TRY(Statement sessions,
+         Statement::prepare(connection, "SELECT count(*) FROM sessions WHERE group_id = ?"));
+  TW_TRY(Statement insert,
+         Statement::prepare(connection,
+                            "INSERT INTO shared(session_id, schedule) SELECT DISTINCT session_id, "
+                            "schedule FROM trials WHERE group_id = ? AND schedule = ? ON CONFLICT "
+                            "DO NOTHING"));
+  for (const auto& [id, group] : groups_) {
+    int64_t count = 0;
+    TW_RETURN_IF_ERROR(sessions.bind(id).one([&](const Row& row) { count = row.integer(0); }));
+    if (count < fewest_sharing) continue;
+    TW_TRY(const std::vector<std::string> shared, shared_among(connection, id, group.schedules));
+    for (const std::string& schedule : shared)
+      TW_RETURN_IF_ERROR(insert.bind(id).bind_blob(schedule).run());
+  }
+  return {};
+}
+
+Status recount_group(Connection& connection, int64_t group) {
+  for (const char* table : {"peaks", "shared"})
+    TW_RETURN_IF_ERROR(run_with(
+        connection, fmt::format("DELETE FROM {} WHERE {}", table, of_sessions_of_group), group));
+  TW_RETURN_IF_ERROR(run_with(
+      connection,
+      "UPDATE sessions SET peak_gflops = 0, least_cost = coalesce((SELECT min(cost) FROM trials "
+      "WHERE trials.session_id = sessions.id AND trials.group_id = sessions.group_id AND cost > "
+      "0), 0) WHERE group_id = ?",
+      group));
+  TW_RETURN_IF_ERROR(
+      run_with(connection,
+               "DELETE FROM sessions WHERE group_id = ? AND NOT EXISTS (SELECT 1 FROM trials WHERE "
+               "trials.session_id = sessions.id AND trials.group_id = sessions.group_id)",
+               group));
+  TW_RETURN_IF_ERROR(run_with(
+      connection,
+      "UPDATE groups SET trials = (SELECT count(*) FROM trials WHERE group_id = groups.id), last = "
+      "coalesce((SELECT max(seq) FROM trials WHERE group_id = groups.id), 0) WHERE id = ?",
+      group));
+  TW_RETURN_IF_ERROR(run_with(connection, "DELETE FROM groups WHERE id = ? AND trials = 0", group));
+  TW_RETURN_IF_ERROR(run_with(
+      connection,
+      "INSERT INTO peaks(session_id, peak_gflops, trials) SELECT session_id, peak_gflops, count(*) "
+      "FROM trials WHERE group_id = ? AND cost > 0 AND peak_gflops > 0 GROUP BY session_id, "
+      "peak_gflops",
+      group));
+  TW_RETURN_IF_ERROR(run_with(
+      connection,
+      fmt::format("INSERT INTO shared(session_id, schedule) SELECT DISTINCT t.session_id, "
+                  "t.schedule FROM (SELECT group_id, schedule FROM trials WHERE group_id = ? GROUP "
+                  "BY group_id, schedule HAVING count(DISTINCT session_id) >= {}) n JOIN trials t "
+                  "ON t.group_id = n.group_id AND t.schedule = n.schedule",
+                  fewest_sharing),
+      group));
+  std::vector<int64_t> sessions;
+  {
+    TW_TRY(Statement select,
+           Statement::prepare(connection, "SELECT id FROM sessions WHERE group_id = ?"));
+    TW_RETURN_IF_ERROR(select.bind(group).each([&](const Row& row) {
+      sessions.push_back(row.integer(0));
+      return true;
+    }));
+  }
+  for (const int64_t session : sessions) TW_RETURN_IF_ERROR(update_peak(connection, session));
+  return {};
+}
+
+Status recount_statuses(Connection& connection) {
+  return connection.execute(
+      "DELETE FROM statuses; INSERT INTO statuses(status, trials) SELECT status, count(*) FROM "
+      "trials GROUP BY status");
+}
+
+Result<int64_t> count_wrong_counts(Connection& connection) {
+  constexpr std::string_view expected[] = {
+      "SELECT group_id, count(*), max(seq) FROM trials GROUP BY group_id",
+      "SELECT session_id, peak_gflops, count(*) FROM trials WHERE cost > 0 AND peak_gflops > 0 "
+      "GROUP BY session_id, peak_gflops",
+      "SELECT session_id, min(cost) FROM trials WHERE cost > 0 GROUP BY session_id",
+      "SELECT DISTINCT t.session_id, t.schedule FROM trials t JOIN (SELECT group_id, schedule FROM "
+      "trials GROUP BY group_id, schedule HAVING count(DISTINCT session_id) >= 3) n ON t.group_id "
+      "= n.group_id AND t.schedule = n.schedule",
+      "SELECT status, count(*) FROM trials GROUP BY status",
+  };
+  constexpr std::string_view stored[] = {
+      "SELECT id, trials, last FROM groups",
+      "SELECT session_id, peak_gflops, trials FROM peaks",
+      "SELECT id, least_cost FROM sessions WHERE least_cost > 0",
+      "SELECT session_id, schedule FROM shared",
+      "SELECT status, trials FROM statuses WHERE trials > 0",
+  };
+  int64_t wrong = 0;
+  for (size_t i = 0; i < std::size(stored); ++i)
+    for (const auto& [a, b] : {std::pair(expected[i], stored[i]), {stored[i], expected[i]}}) {
+      TW_TRY(const int64_t differing,
+             connection.integer(fmt::format(
+                 "SELECT count(*) FROM (SELECT * FROM ({}) AS a EXCEPT SELECT * FROM ({}) AS b) "
+                 "AS differing",
+                 a, b)));
+      wrong += differing;
+    }
+  return wrong;
+}
+
+}  // namespace tw::db

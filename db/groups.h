@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to db/: groups of trials, which compare with each other, the sessions that measured them,
+// and tables that say of them what the rule of the best one asks (ranking.h). All of these follow
+// from the trials: a writer's transaction brings up to date what its trials change, so that no
+// commit reads the other trials of a group. docs/database_format.md lists the tables.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "db/record.h"
+#include "db/rows.h"
+#include "db/statement.h"
+
+namespace tw::db {
+
+/// The key of a group: all of its trials agree in it.
+struct GroupKey {
+  std::string workload_hash;  ///< hex
+  std::string target;
+  int64_t threads = 0;
+  int64_t codegen_abi = 0;
+  std::string device;
+  std::string layouts;
+  std::string op;  ///< a workload has one operator; a record may claim another
+  auto operator<=>(const GroupKey&) const = default;
+};
+
+GroupKey group_key_of(const Record& record);
+
+/// A row of the table `groups`.
+struct Group {
+  int64_t id = 0;
+  GroupKey key;
+};
+
+/// Tables and indexes of groups and sessions with the SQL that creates them.
+std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& dialect);
+
+/// Visits every group, some of them at a time, in an order that is the same in every database.
+Status each_group(Connection& connection, const std::function<Status(const Group&)>& visit);
+
+/// The groups of a workload, given by the hash of its key in hex, with these layouts, sorted.
+Result<std::vector<Group>> groups_of(Connection& connection, const std::string& workload_hash,
+                                     const std::string& layouts);
+
+/// The group with this key; nullopt where no trial belongs to it.
+Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key);
+
+/// Finds, or adds, the groups and the sessions of records that are about to be inserted.
+class Memberships {
+ public:
+  explicit Memberships(Connection& connection) : connection_(connection) {}
+  Result<Membership> of(const Record& record);
+
+ private:
+  /// A row of the table `sessions`.
+  struct Session {
+    int64_t id;
+    std::string host;
+  };
+  Result<int64_t> group_of(const Record& record);
+  Result<Session*> session_of(int64_t group, const Record& record);
+
+  Connection& connection_;
+  std::map<GroupKey, int64_t> groups_;
+  std::map<std::pair<int64_t, std::string>, Session> sessions_;
+};
+
+/// Counts the trials that are being inserted, for the tables of groups and sessions.
+class TrialCounts {
+ public:
+  /// `seq` is the number of the row.
+  void add(const Record& record, const Membership& membership, int64_t seq);
+  /// Brings the tables up to date. Requires: the trials are stored, in a transaction that writes.
+  Status store(Connection& connection) const;
+  /// The ids of the groups of the trials.
+  std::vector<int64_t> groups() const;
+
+ private:
+  struct OfGroup {
+    int64_t trials = 0, last = 0;
+    std::set<std::string> schedules;
+  };
+  struct OfSession {
+    double least_cost = 0;
+    std::map<double, int64_t> peaks;  ///< number of trials at each
+  };
+  Status store_groups(Connection& connection) const;
+  Status store_sessions(Connection& connection) const;
+  Status store_statuses(Connection& connection) const;
+  Status find_shared(Connection& connection) const;
+
+  std::map<int64_t, OfGroup> groups_;
+  std::map<int64_t, OfSession> sessions_;
+  std::map<std::string_view, int64_t> statuses_;
+};
+
+/// Counts the trials of a group anew: it has lost some, or somebody changed what was counted.
+Status recount_group(Connection& connection, int64_t group);
+
+/// Counts the trials of each status anew.
+Status recount_statuses(Connection& connection);
+
+/// The number of rows that say something else than the trials do.
+Result<int64_t> count_wrong_counts(Connection& connection);
+
+}  // namespace tw::db
