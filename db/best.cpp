@@ -42,95 +42,6 @@ void add_candidate(const Row& row, std::vector<RankedTrial>& trials) {
                     .toolchain = std::move(record.toolchain)});
 }
 
-/// The trials of a group with status Ok, by indexes.
-class TrialsInTable final : public TrialSource {
- public:
-  TrialsInTable(Connection& connection, int64_t group) : connection_(connection), group_(group) {}
-
-  TrialStatus status() const override { return TrialStatus::Ok; }
-
-  Result<std::vector<TimingSession>> sessions() override {
-    TW_TRY(Statement select,
-           Statement::prepare(connection_,
-                              "SELECT id, session, host, peak_gflops, least_cost FROM sessions "
-                              "WHERE group_id = ? AND least_cost > 0"));
-    std::vector<TimingSession> sessions;
-    TW_RETURN_IF_ERROR(select.bind(group_).each([&](const Row& row) {
-      sessions.push_back({row.text(1), row.text(2), row.real(3), row.real(4)});
-      names_[row.integer(0)] = row.text(1);
-      ids_[row.text(1)] = row.integer(0);
-      return true;
-    }));
-    return sessions;
-  }
-
-  Result<std::vector<RankedTrial>> trials_of(const std::string& schedule) override {
-    TW_TRY(Statement select,
-           Statement::prepare(connection_, select_candidates("group_id = ? AND schedule = ?")));
-    std::vector<RankedTrial> trials;
-    select.bind(group_).bind_blob(schedule);
-    TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
-      add_candidate(row, trials);
-      return true;
-    }));
-    return trials;
-  }
-
-  Result<std::vector<std::string>> shared_by(const std::string& session) override {
-    TW_TRY(Statement select,
-           Statement::prepare(connection_, "SELECT schedule FROM shared WHERE session_id = ?"));
-    std::vector<std::string> schedules;
-    TW_RETURN_IF_ERROR(select.bind(ids_[session]).each([&](const Row& row) {
-      schedules.emplace_back(row.blob(0));
-      return true;
-    }));
-    return schedules;
-  }
-
-  Status by_cost(double least_cost, double least_peak,
-                 const std::function<Result<bool>(const Timing&)>& visit) override {
-    int64_t seen = 0;
-    for (int64_t limit = first_timings;; limit *= timings_growth) {
-      TW_TRY(const std::vector<OwnedTiming> timings,
-             read_timings(least_cost, least_peak, limit, seen));
-      for (const OwnedTiming& timing : timings) {
-        TW_TRY(const bool goes_on, visit({timing.schedule, names_[timing.session], timing.cost}));
-        if (!goes_on) return {};
-      }
-      if (std::ssize(timings) < limit) return {};
-      seen += limit;
-    }
-  }
-
- private:
-  struct OwnedTiming {
-    double cost;
-    int64_t session;
-    std::string schedule;
-  };
-
-  Result<std::vector<OwnedTiming>> read_timings(double least_cost, double least_peak, int64_t limit,
-                                                int64_t offset) {
-    TW_TRY(Statement select,
-           Statement::prepare(connection_,
-                              "SELECT cost, session_id, schedule FROM trials WHERE group_id = ? "
-                              "AND cost > 0 AND cost >= ? AND peak_gflops >= ? ORDER BY cost LIMIT "
-                              "? OFFSET ?"));
-    select.bind(group_).bind(least_cost).bind(least_peak).bind(limit).bind(offset);
-    std::vector<OwnedTiming> timings;
-    TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
-      timings.push_back({row.real(0), row.integer(1), std::string(row.blob(2))});
-      return true;
-    }));
-    return timings;
-  }
-
-  Connection& connection_;
-  int64_t group_;
-  std::map<int64_t, std::string> names_;  ///< of sessions
-  std::map<std::string, int64_t> ids_;
-};
-
 /// A row of the table.
 struct BestRow {
   int64_t trial = 0;
@@ -194,6 +105,77 @@ Result<std::vector<int64_t>> ids_of_groups(Connection& connection) {
 }
 
 }  // namespace
+
+Result<std::vector<TimingSession>> TrialsInTable::sessions() {
+  TW_TRY(Statement select,
+         Statement::prepare(connection_,
+                            "SELECT id, session, host, peak_gflops, least_cost FROM sessions "
+                            "WHERE group_id = ? AND least_cost > 0"));
+  std::vector<TimingSession> sessions;
+  TW_RETURN_IF_ERROR(select.bind(group_).each([&](const Row& row) {
+    sessions.push_back({row.text(1), row.text(2), row.real(3), row.real(4)});
+    names_[row.integer(0)] = row.text(1);
+    ids_[row.text(1)] = row.integer(0);
+    return true;
+  }));
+  return sessions;
+}
+
+Result<std::vector<RankedTrial>> TrialsInTable::trials_of(const std::string& schedule) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection_, select_candidates("group_id = ? AND schedule = ?")));
+  std::vector<RankedTrial> trials;
+  select.bind(group_).bind_blob(schedule);
+  TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+    add_candidate(row, trials);
+    return true;
+  }));
+  return trials;
+}
+
+Result<std::vector<std::string>> TrialsInTable::shared_by(const std::string& session) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection_, "SELECT schedule FROM shared WHERE session_id = ?"));
+  std::vector<std::string> schedules;
+  TW_RETURN_IF_ERROR(select.bind(ids_[session]).each([&](const Row& row) {
+    schedules.emplace_back(row.blob(0));
+    return true;
+  }));
+  return schedules;
+}
+
+Status TrialsInTable::by_cost(double least_cost, double least_peak,
+                              const std::function<Result<bool>(const Timing&)>& visit) {
+  int64_t seen = 0;
+  for (int64_t limit = first_timings;; limit *= timings_growth) {
+    TW_TRY(const std::vector<OwnedTiming> timings,
+           read_timings(least_cost, least_peak, limit, seen));
+    for (const OwnedTiming& timing : timings) {
+      TW_TRY(const bool goes_on, visit({timing.schedule, names_[timing.session], timing.cost}));
+      if (!goes_on) return {};
+    }
+    if (std::ssize(timings) < limit) return {};
+    seen += limit;
+  }
+}
+
+Result<std::vector<TrialsInTable::OwnedTiming>> TrialsInTable::read_timings(double least_cost,
+                                                                            double least_peak,
+                                                                            int64_t limit,
+                                                                            int64_t offset) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection_,
+                            "SELECT cost, session_id, schedule FROM trials WHERE group_id = ? "
+                            "AND cost > 0 AND cost >= ? AND peak_gflops >= ? ORDER BY cost LIMIT "
+                            "? OFFSET ?"));
+  select.bind(group_).bind(least_cost).bind(least_peak).bind(limit).bind(offset);
+  std::vector<OwnedTiming> timings;
+  TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+    timings.push_back({row.real(0), row.integer(1), std::string(row.blob(2))});
+    return true;
+  }));
+  return timings;
+}
 
 std::string create_best_sql(const Dialect& d) {
   return fmt::format(

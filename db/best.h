@@ -5,6 +5,8 @@
 // trials: the writer's transaction keeps it up, `verify` recomputes it.
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,36 @@ namespace tw::db {
 
 /// "CREATE TABLE best(...)".
 std::string create_best_sql(const Dialect& dialect);
+
+/// The trials of a group with status Ok, by indexes. Reads one state of the database only inside of
+/// a transaction.
+class TrialsInTable final : public TrialSource {
+ public:
+  TrialsInTable(Connection& connection, int64_t group) : connection_(connection), group_(group) {}
+
+  TrialStatus status() const override { return TrialStatus::Ok; }
+  Result<std::vector<TimingSession>> sessions() override;
+  Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) override;
+  /// Requires: sessions() was asked.
+  Result<std::vector<std::string>> shared_by(const std::string& session) override;
+  /// Requires: sessions() was asked.
+  Status by_cost(double least_cost, double least_peak,
+                 const std::function<Result<bool>(const Timing&)>& visit) override;
+
+ private:
+  struct OwnedTiming {
+    double cost;
+    int64_t session;
+    std::string schedule;
+  };
+  Result<std::vector<OwnedTiming>> read_timings(double least_cost, double least_peak, int64_t limit,
+                                                int64_t offset);
+
+  Connection& connection_;
+  int64_t group_;
+  std::map<int64_t, std::string> names_;  ///< of sessions
+  std::map<std::string, int64_t> ids_;
+};
 
 /// The trials of a group, without those whose texts or status cannot be read.
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t group);

@@ -30,9 +30,14 @@ std::string groups_sql() {
       shortened("g.device"), shortened("g.layouts", most_key_characters));
 }
 
-constexpr const char* places_sql =
-    "SELECT g.workload, g.target, g.device, g.layouts FROM groups g JOIN best b ON b.group_id = "
-    "g.id WHERE g.op = ? AND g.threads = ? AND g.codegen_abi = ?";
+/// `from` and `order` are of the number of operations: the nearest come first.
+std::string places_sql(const Dialect& d, std::string_view from, std::string_view order) {
+  return fmt::format(
+      "SELECT g.workload, g.target, g.device, g.layouts FROM groups g JOIN best b ON b.group_id = "
+      "g.id WHERE {} AND g.op = ? AND g.threads = ? AND g.codegen_abi = ? AND g.flops {} ? ORDER "
+      "BY g.flops {} LIMIT ?",
+      d.op_condition, from, order);
+}
 
 std::string trials_sql() {
   return fmt::format(
@@ -134,16 +139,22 @@ Result<std::vector<std::string>> Store::targets_of(const Key& key) {
 }
 
 Result<std::vector<Place>> Store::places(const std::string& op, int64_t threads,
-                                         int64_t codegen_abi) {
-  TW_TRY(Statement statement, Statement::prepare(state_->connection, places_sql));
-  statement.bind(std::string_view(op)).bind(threads).bind(codegen_abi);
+                                         int64_t codegen_abi, double flops, int64_t most) {
   std::set<Place> places;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    places.insert({row.text(0), row.text(1), row.text(2), row.text(3)});
-    return true;
-  }));
+  for (const auto& [from, order] : {std::pair(">=", "ASC"), {"<", "DESC"}}) {
+    TW_TRY(Statement statement,
+           Statement::prepare(state_->connection,
+                              places_sql(state_->connection.dialect(), from, order)));
+    statement.bind(std::string_view(op)).bind(std::string_view(op)).bind(threads);
+    statement.bind(codegen_abi).bind(flops).bind(most);
+    TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+      places.insert({row.text(0), row.text(1), row.text(2), row.text(3)});
+      return true;
+    }));
+  }
   state_->each_layer([&](OpenLayer& layer) -> Status {
-    TW_TRY(const std::vector<Place> lower, layer.store.places(op, threads, codegen_abi));
+    TW_TRY(const std::vector<Place> lower,
+           layer.store.places(op, threads, codegen_abi, flops, most));
     places.insert(lower.begin(), lower.end());
     return {};
   });

@@ -17,7 +17,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "samples are little-endian doubles");
 
-constexpr size_t schedule_key_bytes = 16;
 constexpr char text_end = '\0';  // no text of a record holds it
 
 template <typename Member>

@@ -23,6 +23,7 @@
 #include "db/calibration.h"
 #include "db/filesystem.h"
 #include "db/overview.h"
+#include "db/recall.h"
 #include "db/record.h"
 #include "db/trust.h"
 #include "db/waiting.h"
@@ -211,14 +212,24 @@ class Store {
 
   /// Visits the matching records of the layers below, the nearest layer first; for_each() does not.
   void for_each_below(const Filter& filter, const std::function<bool(const Record&)>& visit);
+  /// The trials of the place that the key names, with its device alone; at most `most`, judged by
+  /// all of them (recall.h).
+  Result<RecalledTrials> recall(const Key& place, int64_t most);
+  /// The same of the layers below, each judged by itself.
+  RecalledTrials recall_below(const Key& place, int64_t most);
+  /// The schedules that have trials at the place. `host` is the one that asks
+  /// (Environment::host); empty: a schedule that one session alone proves wrong is settled, too.
+  Result<TriedSchedules> tried(const Key& place, const std::string& host);
   /// The name of the layer that has the record; empty: this database, or none.
   Result<std::string> layer_of(const Record& record);
   /// Every group of trials with its answer. Reads indexes, and no more than two trials of a group.
   /// The group whose trial was stored last comes first; at most `limit`.
   Result<std::vector<GroupSummary>> groups(int64_t limit);
-  /// The places at which an operator has an answer for this number of threads, by indexes and
-  /// without reading the trials, also of layers below; in order.
-  Result<std::vector<Place>> places(const std::string& op, int64_t threads, int64_t codegen_abi);
+  /// The places at which an operator has an answer for this number of threads, also of layers
+  /// below; in order. Of each database at most 2 * `most`: those whose workloads have the next
+  /// larger, and the next smaller, number of operations.
+  Result<std::vector<Place>> places(const std::string& op, int64_t threads, int64_t codegen_abi,
+                                    double flops, int64_t most);
   /// The trials of a workload, given by the hash of its key, under these layouts: those that were
   /// stored last, at most `limit`, the oldest of them first. Each is judged by all of its group.
   /// They are not checked against their hashes.

@@ -101,9 +101,12 @@ TEST_F(Layers, PlacesAreThoseOfAllThatHaveAnAnswer) {
                      {measured_on(same_model, 4)});
   const std::vector<Place> expected = {{own.workload, own.target, own_device, own.layouts},
                                        {own.workload, own.target, same_model, own.layouts}};
-  EXPECT_EQ(store.places(own.op, own.threads, own.codegen_abi).value(), expected);
-  EXPECT_TRUE(store.places(own.op, own.threads + 1, own.codegen_abi).value().empty());
-  EXPECT_TRUE(store.places("another", own.threads, own.codegen_abi).value().empty());
+  const auto places = [&](const std::string& op, int64_t threads) {
+    return store.places(op, threads, own.codegen_abi, own.flops, 9).value();
+  };
+  EXPECT_EQ(places(own.op, own.threads), expected);
+  EXPECT_TRUE(places(own.op, own.threads + 1).empty());
+  EXPECT_TRUE(places("another", own.threads).empty());
 }
 
 TEST_F(Layers, Fault28_ALayerIsJudgedAsADatabaseIs) {

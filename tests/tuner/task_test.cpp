@@ -191,7 +191,7 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   // It teaches what its original does, is not tried again, and is no failure.
   const Space space = Space::derive(spec.workload.compute, host_target());
   const Experience known = warm_start(store, {&spec.workload, &space, host_target(), 1});
-  EXPECT_TRUE(known.tried.contains(batch[1].schedule));
+  EXPECT_TRUE(known.tried.contains(db::schedule_key(batch[1].schedule)));
   EXPECT_EQ(std::count_if(known.samples.begin(), known.samples.end(),
                           [](const cost_model::Sample& s) { return s.valid; }),
             3);
@@ -233,6 +233,13 @@ std::vector<std::string> two_schedules(const Space& space) {
   return texts;
 }
 
+/// The schedules as Experience::tried names them.
+std::set<std::string> keys_of(const std::vector<std::string>& schedules) {
+  std::set<std::string> keys;
+  for (const std::string& schedule : schedules) keys.insert(db::schedule_key(schedule));
+  return keys;
+}
+
 TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -245,7 +252,7 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   ASSERT_TRUE(store.append(
       std::vector{stored_trial(workload, texts[0], 2e6), db::seal(std::move(disturbed))}));
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
-  EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
+  EXPECT_EQ(known.tried, keys_of({texts[0]}));
   EXPECT_EQ(known.known, 2);  // what was done is told all the same
   EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 2);
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
@@ -309,7 +316,7 @@ TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   const std::vector<std::string> texts = two_schedules(space);
   db::Store store = merged_store(folder, workload, {texts[0]}, {texts[0], texts[1]});
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
-  EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
+  EXPECT_EQ(known.tried, keys_of({texts[0]}));
   EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 1);
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
   ASSERT_EQ(known.parents.size(), 1u);
@@ -338,7 +345,7 @@ TEST(Experience, Fault75_TrialsOfALayerAreSeedsAndNothingThatWasTriedHere) {
   ASSERT_TRUE(store) << store.error().message;
   ASSERT_TRUE(store->append(std::vector{stored_trial(workload, texts[0], 2e5)}));
   const Experience known = warm_start(*store, {&workload, &space, host_target(), 1});
-  EXPECT_EQ(known.tried, std::set{texts[0]});
+  EXPECT_EQ(known.tried, keys_of({texts[0]}));
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e5});
   ASSERT_EQ(known.parents.size(), 1u);
   ASSERT_EQ(known.seeds.size(), 1u);
@@ -383,7 +390,7 @@ TEST(Experience, Fault28_DoubtfulTrialsOfThisDeviceAreNoParents) {
   ASSERT_TRUE(store.append(
       std::vector{db::seal(std::move(impossible)), stored_trial(workload, texts[1], 2e5)}));
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
-  EXPECT_EQ(known.tried, (std::set<std::string>{texts[0], texts[1]}));
+  EXPECT_EQ(known.tried, keys_of({texts[0], texts[1]}));
   ASSERT_EQ(known.parents.size(), 1u);
   EXPECT_EQ(space.schedule(known.parents[0].point).to_string(), texts[1]);
   EXPECT_EQ(known.samples.size(), 1u);
@@ -429,13 +436,13 @@ TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
 
   ASSERT_TRUE(store.append(std::vector{trial(asked, asked_space, point)}));
   const Experience both = recalled(store, asked, asked_space);
-  EXPECT_EQ(both.tried, std::set{asked_space.schedule(point).to_string()});
+  EXPECT_EQ(both.tried, keys_of({asked_space.schedule(point).to_string()}));
   ASSERT_EQ(both.parents.size(), 1u);
   EXPECT_EQ(both.parents[0].point, point);
   ASSERT_EQ(both.samples.size(), 2u);
   EXPECT_NE(both.samples[0].group, both.samples[1].group);
   const Experience under_free = recalled(store, free, space);
-  EXPECT_EQ(under_free.tried, std::set{space.schedule(twin).to_string()});
+  EXPECT_EQ(under_free.tried, keys_of({space.schedule(twin).to_string()}));
   EXPECT_EQ(under_free.samples.size(), 2u);
 }
 

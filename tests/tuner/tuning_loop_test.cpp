@@ -580,7 +580,7 @@ TEST_F(TuningLoop, Fault86_ACandidateThatIsKilledTwiceIsARecordThatProvesNothing
   Question question{&workload_, &space, work_.target, 1, nullptr};
   question.host = environment_.host;
   const Experience known = warm_start(store, question);
-  EXPECT_FALSE(known.tried.contains(lost[0].schedule));
+  EXPECT_FALSE(known.tried.contains(db::schedule_key(lost[0].schedule)));
   EXPECT_EQ(known.tried.size(), 2u);
   EXPECT_EQ(known.samples.size(), 2u);
 }
@@ -600,7 +600,7 @@ TEST_F(TuningLoop, Fault87_WhatOneSessionElsewhereSaysIsWrongIsTriedHere) {
     const auto space = schedules::Space::derive(workload_.compute, work_.target);
     Question question{&workload_, &space, work_.target, 1, nullptr};
     question.host = host;
-    return warm_start(store, question).tried.contains(claimed);
+    return warm_start(store, question).tried.contains(db::schedule_key(claimed));
   };
   crashed("elsewhere", "x");
   EXPECT_FALSE(is_tried("here"));

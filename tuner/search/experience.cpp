@@ -25,6 +25,11 @@ constexpr int most_constructions = 300;
 // Limits for other workloads: lowering a record's schedule takes half a millisecond, so their
 // samples take a quarter of a second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
+// Trials that are read of the run's own place, and of another one; of larger places a part, so that
+// what a run begins with takes as long in a large database as in a small one.
+constexpr int64_t most_own_trials = 1024, most_trials_of_another = 256;
+// Places among which the nearest are looked for, on either side of the workload's operations.
+constexpr int64_t most_places = 256;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
 // Trials of another device, or for another instruction set, teach as much as those of a shape with
 // an extent of twice the size. What those under other layouts teach was not measured: they are
@@ -57,24 +62,8 @@ std::optional<schedules::Point> point_of(const Question& q, const db::Record& re
   return schedule ? q.space->point_of(*schedule, most_constructions) : std::nullopt;
 }
 
-/// A record, and whether the database's rule of trust has a doubt of it. Doubtful timings teach
-/// nothing, and no search begins from their schedules.
-struct Known {
-  db::Record record;
-  db::Doubt doubt;
-};
-
-/// `group`: every record of one place.
-std::vector<Known> judged(std::vector<db::Record> group) {
-  const std::vector<db::Judgement> judgements = db::judge_records(group);
-  std::vector<Known> known;
-  for (size_t i = 0; i < group.size(); ++i)
-    known.push_back({std::move(group[i]), judgements[i].doubt});
-  return known;
-}
-
 /// Adds the sample of a record, if it has one. `target` has the machine that measured it.
-void add_sample(const dsl::Workload& workload, const Known& known, const Target& target,
+void add_sample(const dsl::Workload& workload, const db::RecalledTrial& known, const Target& target,
                 const Question& q, Experience& out) {
   if (db::is_listed(known.doubt)) return;
   const db::Record& record = known.record;
@@ -87,39 +76,8 @@ void add_sample(const dsl::Workload& workload, const Known& known, const Target&
 }
 
 /// True if the schedule is known to be right, and its latency is not in doubt.
-bool is_usable(const Known& trial) {
+bool is_usable(const db::RecalledTrial& trial) {
   return trial.record.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
-}
-
-/// Adds a note where reading failed.
-void note_unread(const Question& q, const Status& read) {
-  if (!read) note(q.notes, NoteKind::WarmStartUnread, read.error().message);
-}
-
-/// The sessions and hosts that prove a schedule wrong.
-struct Accusers {
-  std::set<std::string_view> sessions, hosts;
-};
-
-std::map<std::string_view, Accusers> accusers_of(const std::vector<Known>& group) {
-  std::map<std::string_view, Accusers> accusers;
-  for (const Known& trial : group) {
-    if (!db::proves_wrong(trial.record.status)) continue;
-    Accusers& of_schedule = accusers[trial.record.schedule];
-    of_schedule.sessions.insert(trial.record.session);
-    of_schedule.hosts.insert(trial.record.host);
-  }
-  return accusers;
-}
-
-/// True where a trial is reason enough not to try its schedule again. A proof that the schedule is
-/// wrong counts where this host or two sessions have one.
-bool settles(const Known& trial, const Question& q,
-             const std::map<std::string_view, Accusers>& accusers) {
-  if (db::proves_nothing(trial.record.status)) return false;
-  if (!db::proves_wrong(trial.record.status) || q.host.empty()) return true;
-  const Accusers& found = accusers.at(trial.record.schedule);
-  return found.sessions.size() > 1 || found.hosts.contains(q.host);
 }
 
 db::Place place_of(const dsl::Workload& workload, const Target& target) {
@@ -131,52 +89,54 @@ size_t group_of(const db::Place& place) {
              std::hash<std::string>()(place.target + place.device));
 }
 
-db::Filter trials_of(const dsl::Workload& workload, const Target& target, int threads) {
-  db::Filter own;
-  own.workload = workload.key();
-  own.target = target.to_string();
-  own.device = device_text(target);
-  own.threads = threads;
-  own.codegen_abi = codegen::codegen_abi;
-  own.layouts = workload.asked();
-  own.order = db::Order::Fastest;
-  return own;
+/// The trials of the workload that the run may go on with.
+db::Key own_place(const dsl::Workload& workload, const Target& target, int threads) {
+  return {.workload = workload.key(),
+          .target = target.to_string(),
+          .device = device_text(target),
+          .threads = threads,
+          .codegen_abi = codegen::codegen_abi,
+          .layouts = workload.asked()};
 }
 
 /// True if the trial could be the result of the run.
-bool is_result(const Question& q, const Known& trial) {
+bool is_result(const Question& q, const db::RecalledTrial& trial) {
   return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
 }
 
-void recall_own(db::Store& store, const Question& q, Experience& out) {
-  std::vector<db::Record> records;
-  note_unread(
-      q, store.for_each(trials_of(*q.workload, q.target, q.threads), [&](const db::Record& record) {
-        records.push_back(record);
-        return !q.stop.is_stopped();
-      }));
-  std::vector<Known> group = judged(std::move(records));
-  const std::map<std::string_view, Accusers> accusers = accusers_of(group);
-  std::set<std::string_view> known;
-  for (const Known& trial : group) {
-    const db::Record& record = trial.record;
-    if (q.stop.is_stopped()) return;
-    known.insert(record.schedule);
-    if (!settles(trial, q, accusers)) continue;
-    if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
-    if (is_enough(q, out)) continue;
-    add_sample(*q.workload, trial, q.target, q, out);
-    if (!is_result(q, trial) || out.parents.size() == most_parents) continue;
-    if (const auto point = point_of(q, record))
-      out.parents.push_back({*point, throughput_of(record)});
-  }
-  out.known = std::ssize(known);
-  std::ranges::stable_sort(group, {}, [](const Known& trial) {
+/// Adds the latencies of the trials. Those that were not read stand before the others: none of them
+/// is the best, and a curve of many trials depends on the last ones.
+void add_latencies(const Question& q, db::RecalledTrials recalled, Experience& out) {
+  std::ranges::stable_sort(recalled.trials, {}, [](const db::RecalledTrial& trial) {
     return std::pair(trial.record.created_ms, trial.record.trial);
   });
-  for (const Known& trial : group)
+  out.latencies_ns.assign(static_cast<size_t>(recalled.known - std::ssize(recalled.trials)), 0);
+  for (const db::RecalledTrial& trial : recalled.trials)
     if (!db::proves_nothing(trial.record.status))
       out.latencies_ns.push_back(is_result(q, trial) ? trial.record.latency_ns : 0);
+}
+
+void recall_own(db::Store& store, const Question& q, Experience& out) {
+  const db::Key place = own_place(*q.workload, q.target, q.threads);
+  Result<db::TriedSchedules> tried = store.tried(place, q.host);
+  Result<db::RecalledTrials> recalled = store.recall(place, most_own_trials);
+  for (const Error* error :
+       {tried ? nullptr : &tried.error(), recalled ? nullptr : &recalled.error()})
+    if (error) note(q.notes, NoteKind::WarmStartUnread, error->message);
+  if (!tried || !recalled || q.stop.is_stopped()) return;
+  out.known = tried->known;
+  out.tried = std::move(tried->settled);
+  std::set<std::string_view> taken;  // a winner is stored twice
+  for (const db::RecalledTrial& trial : recalled->trials) {
+    if (is_enough(q, out)) break;
+    if (!out.tried.contains(db::schedule_key(trial.record.schedule))) continue;
+    if (!taken.insert(trial.record.schedule).second) continue;
+    add_sample(*q.workload, trial, q.target, q, out);
+    if (!is_result(q, trial) || out.parents.size() == most_parents) continue;
+    if (const auto point = point_of(q, trial.record))
+      out.parents.push_back({*point, throughput_of(trial.record)});
+  }
+  add_latencies(q, std::move(*recalled), out);
 }
 
 /// The trials of a place other than that of the run, or those that layers have of the place of the
@@ -184,8 +144,8 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
 struct Neighbour {
   dsl::Workload workload;
   double distance;
-  Target target;              ///< with the machine that measured
-  std::vector<Known> trials;  ///< sorted by latency
+  Target target;                          ///< with the machine that measured
+  std::vector<db::RecalledTrial> trials;  ///< sorted by latency
 };
 
 /// Distance between what a record's kernels were asked for (`other`: layouts and state of the
@@ -209,29 +169,29 @@ double distance_of(const db::Place& place, const dsl::Workload& workload, const 
          (is_here ? 0 : distance_of_devices) + distance_of_asked(*q.workload, place.layouts);
 }
 
-/// Records of a place in the database and its layers, sorted by latency. For the place of the run,
-/// only the records of the layers: they were measured on other machines, even if on a device like
-/// this one.
-std::vector<db::Record> trials_at(db::Store& store, const db::Place& place, const Question& q) {
-  db::Filter filter;
-  filter.workload = place.workload;
-  filter.target = place.target;
-  filter.device = place.device;
-  filter.layouts = place.layouts;
-  filter.threads = q.threads;
-  filter.codegen_abi = codegen::codegen_abi;
-  std::vector<db::Record> records;
+/// Trials of a place in the database and its layers, sorted by latency. For the place of the run,
+/// only those of the layers: they were measured on other machines, even if on a device like this
+/// one.
+std::vector<db::RecalledTrial> trials_at(db::Store& store, const db::Place& place,
+                                         const Question& q) {
+  const db::Key key = {place.workload, place.target,         place.device,
+                       q.threads,      codegen::codegen_abi, place.layouts};
+  std::vector<db::RecalledTrial> trials = store.recall_below(key, most_trials_of_another).trials;
+  if (place == place_of(*q.workload, q.target)) return trials;
+  Result<db::RecalledTrials> own = store.recall(key, most_trials_of_another);
+  if (!own) {
+    note(q.notes, NoteKind::WarmStartUnread, own.error().message);
+    return trials;
+  }
   std::set<std::string> hashes;  // a layer may hold records that were merged too
-  const auto add = [&](const db::Record& record) {
-    if (hashes.insert(record.hash).second) records.push_back(record);
-    return !q.stop.is_stopped();
-  };
-  if (place != place_of(*q.workload, q.target)) note_unread(q, store.for_each(filter, add));
-  store.for_each_below(filter, add);
-  std::ranges::sort(records, [](const db::Record& a, const db::Record& b) {
-    return std::tie(a.latency_ns, a.hash) < std::tie(b.latency_ns, b.hash);
+  for (const db::RecalledTrial& trial : own->trials) hashes.insert(trial.record.hash);
+  for (db::RecalledTrial& trial : trials)
+    if (!hashes.contains(trial.record.hash)) own->trials.push_back(std::move(trial));
+  std::ranges::sort(own->trials, [](const db::RecalledTrial& a, const db::RecalledTrial& b) {
+    return std::tie(a.record.latency_ns, a.record.hash) <
+           std::tie(b.record.latency_ns, b.record.hash);
   });
-  return records;
+  return std::move(own->trials);
 }
 
 std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
@@ -241,7 +201,8 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
     db::Place place;
   };
   std::vector<Near> near;
-  const auto places = store.places(q.workload->op, q.threads, codegen::codegen_abi);
+  const auto places = store.places(q.workload->op, q.threads, codegen::codegen_abi,
+                                   dsl::count_flops(q.workload->compute), most_places);
   if (!places) {
     note(q.notes, NoteKind::WarmStartUnread, places.error().message);
     return {};
@@ -256,12 +217,13 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   std::vector<Neighbour> result;
   for (Near& next : near) {
     if (result.size() == most_neighbours || q.stop.is_stopped()) break;
-    std::vector<db::Record> records = trials_at(store, next.place, q);
-    if (records.empty()) continue;
-    auto target = is_here(q, records.front()) ? q.target : target_of(records.front());
+    std::vector<db::RecalledTrial> trials = trials_at(store, next.place, q);
+    if (trials.empty()) continue;
+    const db::Record& any = trials.front().record;
+    auto target = is_here(q, any) ? q.target : target_of(any);
     if (!target) continue;
     result.push_back(
-        {std::move(next.workload), next.distance, std::move(*target), judged(std::move(records))});
+        {std::move(next.workload), next.distance, std::move(*target), std::move(trials)});
   }
   return result;
 }
@@ -270,14 +232,14 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
 void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   const size_t count = std::min(neighbour.trials.size(), most_samples_each);
   for (size_t i = 0; i < count && !is_enough(q, out); ++i) {
-    const Known& trial = neighbour.trials[i * neighbour.trials.size() / count];
+    const db::RecalledTrial& trial = neighbour.trials[i * neighbour.trials.size() / count];
     add_sample(neighbour.workload, trial, neighbour.target, q, out);
   }
 }
 
 void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   size_t found = 0, tries = 0;
-  for (const Known& trial : neighbour.trials) {
+  for (const db::RecalledTrial& trial : neighbour.trials) {
     if (found == seeds_each || tries == tries_each || is_enough(q, out)) return;
     if (!is_usable(trial)) continue;
     ++tries;
@@ -334,13 +296,8 @@ size_t ranking_group(const dsl::Workload& workload, const Target& target) {
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads) {
-  std::set<std::string> tried;
-  TW_RETURN_IF_ERROR(
-      store.for_each(trials_of(workload, target, threads), [&](const db::Record& record) {
-        tried.insert(record.schedule);
-        return true;
-      }));
-  return static_cast<int64_t>(tried.size());
+  TW_TRY(const db::TriedSchedules tried, store.tried(own_place(workload, target, threads), {}));
+  return tried.known;
 }
 
 Experience warm_start(db::Store& store, const Question& question) {

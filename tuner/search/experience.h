@@ -45,9 +45,10 @@ struct Experience {
   /// Number of schedules of this workload on this device that the database has, also of those that
   /// could not be timed undisturbed.
   int64_t known = 0;
-  std::set<std::string> tried;       ///< texts of those that need no other trial
-  std::vector<Tried> parents;        ///< the fastest of them, as points
-  std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
+  std::set<std::string> tried;  ///< those that need no other trial, by db::schedule_key()
+  std::vector<Tried> parents;   ///< the fastest of them, as points
+  /// Latencies of all trials that prove something, oldest first; 0: not valid, or not read.
+  std::vector<double> latencies_ns;
   /// Points that were fast for the nearest other workloads, or for this one on another device,
   /// under other layouts or in another state of the caches, nearest first.
   std::vector<schedules::Point> seeds;

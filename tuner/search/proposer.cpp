@@ -16,7 +16,7 @@ Proposer::Proposer(schedules::Space space, std::unique_ptr<Search> search, int k
       random_(seed) {}
 
 void Proposer::learn(Experience known) {
-  seen_.schedules.merge(known.tried);
+  seen_.tried.merge(known.tried);
   history_ = std::move(known.parents);
   // One parent alone would only take the place of the default point: nothing is crossed with it.
   if (history_.size() == 1) history_.clear();

@@ -40,7 +40,7 @@ class Proposer {
   bool has_first() const { return first_.has_value(); }
   /// Notes how fast a point of this space is.
   void learn(const schedules::Point& point, double throughput);
-  bool has_seen(const std::string& schedule) const { return seen_.schedules.contains(schedule); }
+  bool has_seen(const std::string& schedule) const { return seen_.has(schedule); }
 
   /// Begins a proposal that the token may end, and that looks at `most_points` points at most.
   void begin(StopToken stop, size_t most_points = SIZE_MAX);

@@ -53,7 +53,7 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
     schedules::Schedule schedule = space.schedule(points[i]);
     if (schedule.error()) return;
     spelled[i].text = schedule.to_string();
-    if (!seen.schedules.contains(spelled[i].text)) spelled[i].schedule = std::move(schedule);
+    if (!seen.has(spelled[i].text)) spelled[i].schedule = std::move(schedule);
   });
   std::unordered_set<std::string_view> texts;
   for (Spelled& s : spelled)

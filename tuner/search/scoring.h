@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/stop.h"
 #include "base/target.h"
+#include "db/recall.h"
 #include "schedules/space.h"
 #include "tuner/search/descent.h"
 
@@ -29,6 +30,12 @@ struct Candidate {
 struct Seen {
   std::set<std::string> schedules;  ///< tw1 texts
   std::set<size_t> programs;        ///< hashes
+  std::set<std::string> tried;      ///< schedules in a database (db::schedule_key())
+  /// True if the schedule with this text was chosen, or tried before.
+  bool has(const std::string& schedule) const {
+    return schedules.contains(schedule) ||
+           (!tried.empty() && tried.contains(db::schedule_key(schedule)));
+  }
 };
 
 /// The model that gives the expected times of candidates (cost_model/expected.h). Plans of networks

@@ -62,7 +62,7 @@ TEST_F(Proposing, WhatTheDatabaseKnowsIsNotProposed) {
   const Point first = proposer_.space().default_point();
   ASSERT_TRUE(std::isfinite(predicted({first})[0].score));
   Experience known;
-  known.tried = {proposer_.space().schedule(first).to_string()};
+  known.tried = {db::schedule_key(proposer_.space().schedule(first).to_string())};
   proposer_.learn(std::move(known));
   EXPECT_FALSE(std::isfinite(predicted({first})[0].score));
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The knowledge of a database about a place, as a run needs it that goes on there or nearby. The
+// cost does not grow with the trials of the place, but for one short entry of an index for each of
+// them. Plain values; thread-safe.
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "db/record.h"
+#include "db/trust.h"
+
+namespace tw::db {
+
+/// A trial and what the rule of trust says of it, by all trials of its group.
+struct RecalledTrial {
+  Record record;
+  Doubt doubt = Doubt::None;
+};
+
+struct RecalledTrials {
+  int64_t known = 0;  ///< trials of the place
+  /// Sorted by latency, then by hash. Where the place has more trials than were asked for: three
+  /// quarters are the fastest, the others a sample of all.
+  std::vector<RecalledTrial> trials;
+};
+
+/// 16 bytes that name a schedule, given by its text: the first half of its SHA-256.
+std::string schedule_key(std::string_view schedule);
+
+/// The schedules of a place by schedule_key().
+struct TriedSchedules {
+  int64_t known = 0;  ///< schedules that have a trial
+  /// Those that need no other trial: one has a status that proves something, and where it proves
+  /// the schedule wrong, it is of the host that asks, or two sessions agree.
+  std::set<std::string> settled;
+};
+
+}  // namespace tw::db
