@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "db/fields.h"
+#include "db/record_check.h"
 
 namespace tw::db {
 namespace {
@@ -162,6 +163,16 @@ Record record_from(const Json& object) {
   return record;
 }
 
+/// The error for a record with this problem; Ok where it has none.
+Status status_of(const std::string& problem) {
+  if (problem.empty()) return {};
+  return fail(
+      ErrorCode::Invalid,
+      fmt::format("[record] {}: no measurement gives such a record, so it was changed or damaged; "
+                  "take it from its source again, or leave it out",
+                  problem));
+}
+
 // A record is flat: what nests deeper than its list of samples is dropped while parsing, so that a
 // hostile line costs no memory.
 bool shallow(int depth, Json::parse_event_t, Json&) { return depth <= 2; }
@@ -241,18 +252,15 @@ Record seal(Record record) {
   return record;
 }
 
-Status check(const Record& record) {
+Status check_facts(const Record& record) {
   FieldCheck fields;
   visit_fields(record, fields);
-  std::string problem = fields.problem;
-  if (problem.empty()) problem = problem_of_measurement(record);
-  if (problem.empty()) problem = problem_of_identity(record);
-  if (problem.empty()) return {};
-  return fail(
-      ErrorCode::Invalid,
-      fmt::format("[record] {}: no measurement gives such a record, so it was changed or damaged; "
-                  "take it from its source again, or leave it out",
-                  problem));
+  return status_of(fields.problem.empty() ? problem_of_measurement(record) : fields.problem);
+}
+
+Status check(const Record& record) {
+  TW_RETURN_IF_ERROR(check_facts(record));
+  return status_of(problem_of_identity(record));
 }
 
 std::string to_json(const Record& record) {

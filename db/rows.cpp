@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/hash.h"
+#include "db/record_check.h"
 #include "db/texts.h"
 
 namespace tw::db {
@@ -184,10 +184,10 @@ Result<Record> record_of(const Row& row) {
     return fail(ErrorCode::Unsupported, "[record] its status is one of a newer program");
   if (!readable || !read_texts(row.blob(1), record))
     return fail(ErrorCode::Database, "[record] a column holds another kind of value");
-  record.hash = hex_of_bytes(row.blob(0));
-  record.workload_hash = sha256_hex(record.workload);
-  record.schedule_hash = sha256_hex(record.schedule);
-  TW_RETURN_IF_ERROR(check(record));
+  record = seal(std::move(record));
+  if (bytes_of_hex(record.hash) != row.blob(0))
+    return fail(ErrorCode::Database, "[record] it does not agree with its hash");
+  TW_RETURN_IF_ERROR(check_facts(record));
   if (row.blob(2) != schedule_key(record) || row.real(3) != cost_of(record))
     return fail(ErrorCode::Database, "[record] the columns derived from it were changed");
   return record;
