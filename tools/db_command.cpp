@@ -474,7 +474,17 @@ Verb db_verb() {
       make_verb("recover", "save what is readable of a damaged database", f, {json},
                 {damaged, fresh}, recover),
       make_verb("ship", "write the best records, for a layer below other databases", f,
-                {ship_output, ship_keep, json}, {files}, ship_command),
+                {ship_output,
+                 ship_keep,
+                 {"sign", Path{&f->sign},
+                  "file of a private key (`db key`): NAME.layer.json beside NAME.jsonl says what "
+                  "was signed"},
+                 json},
+                {files}, ship_command),
+      make_verb(
+          "key", "make a key by which a team signs the layers that it publishes", f,
+          {{"output", Path{&f->output}, "file of the private key, which has to be new"}, json}, {},
+          key_command),
       make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file},
                 upgrade),
   };

@@ -24,6 +24,7 @@ struct DbFlags {
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
   std::string entry;  ///< of the quarantine, the beginning of its hash
+  std::string sign;   ///< file of the private key that a layer is signed by; empty: it is not
   std::string slower_than = "2";
   int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2;
   bool drop = false, remove = false, repair = false;
@@ -43,6 +44,8 @@ Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
 Result<int> prune_command(const DbFlags& flags, const Surroundings& here);
 /// `db ship`: writes the best records of databases, as a layer for others.
 Result<int> ship_command(const DbFlags& flags, const Surroundings& here);
+/// `db key`: makes a key by which layers are signed.
+Result<int> key_command(const DbFlags& flags, const Surroundings& here);
 /// `db verify --top N`: measures the best kernels of this machine again, and stores that.
 Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
 

@@ -3,12 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/hash.h"
+#include "base/signature.h"
 #include "base/text.h"
 #include "codegen/abi.h"
+#include "db/published_layer.h"
 #include "db/store.h"
 #include "tools/db_flags.h"
 #include "tools/quote.h"
@@ -19,9 +25,15 @@
 namespace tw::tools {
 namespace {
 
-Status write_lines(const std::vector<db::Record>& records, const std::string& path) {
+std::string lines_of(const std::vector<db::Record>& records) {
+  std::string lines;
+  for (const db::Record& record : records) lines += db::to_json(record) + '\n';
+  return lines;
+}
+
+Status write_text(std::string_view text, const std::string& path) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  for (const db::Record& record : records) out << db::to_json(record) << '\n';
+  out << text;
   out.close();
   if (out) return {};
   return fail(ErrorCode::Environment,
@@ -32,6 +44,49 @@ Status write_database(const std::vector<db::Record>& records, const std::string&
   TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadWrite));
   TW_RETURN_IF_ERROR(store.append(records));
   return {};
+}
+
+Result<SigningKey> key_in(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in && text.empty())
+    return fail(ErrorCode::Usage,
+                fmt::format("[ship] --sign {}: it cannot be read", shell_quoted(path)));
+  return parse_signing_key(text);
+}
+
+/// "dir/team.jsonl" -> "dir/team.layer.json"
+std::string manifest_path(const std::string& lines_path) {
+  return lines_path.substr(0, lines_path.rfind('.')) + std::string(db::manifest_ending);
+}
+
+/// The manifest of a file of these lines.
+db::LayerManifest manifest_of(const std::vector<db::Record>& records, const std::string& lines,
+                              const std::string& path, const Surroundings& here) {
+  std::set<std::string> devices;
+  for (const db::Record& record : records) devices.emplace(db::model_of(record.device));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {.data = std::filesystem::path(path).filename(),
+          .sha256 = sha256_hex(lines),
+          .bytes = std::ssize(lines),
+          .records = std::ssize(records),
+          .created_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
+          .program_version = here.environment.program_version,
+          .devices = {devices.begin(), devices.end()},
+          .public_key = {},
+          .signature = {}};
+}
+
+/// The manifest is written last: until then the old one says that the new lines are not its own,
+/// and whoever fetches them keeps what he has.
+Status write_layer(const std::vector<db::Record>& records, const DbFlags& f,
+                   const Surroundings& here) {
+  const std::string lines = lines_of(records);
+  if (f.sign.empty()) return write_text(lines, f.output);
+  TW_TRY(const SigningKey key, key_in(f.sign));
+  TW_RETURN_IF_ERROR(write_text(lines, f.output));
+  return write_text(to_json(db::signed_by(key, manifest_of(records, lines, f.output, here))),
+                    manifest_path(f.output));
 }
 
 /// An existing file would be mixed with what it held.
@@ -52,8 +107,13 @@ Status check_free(const std::string& path) {
 
 }  // namespace
 
-Result<int> ship_command(const DbFlags& f, const Surroundings&) {
+Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
   TW_RETURN_IF_ERROR(check_free(f.output));
+  if (!f.sign.empty() && f.output.ends_with(".db"))
+    return fail(ErrorCode::Usage,
+                "[ship] --sign: a layer that is fetched has lines, NAME.jsonl: name such an "
+                "--output");
+  if (!f.sign.empty()) TW_RETURN_IF_ERROR(key_in(f.sign));  // before the work
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   TW_TRY(db::Store all, db::Store::open(scratch.path() + "/all.db", db::OpenMode::ReadWrite));
   db::AppendSummary summary;
@@ -71,7 +131,7 @@ Result<int> ship_command(const DbFlags& f, const Surroundings&) {
                 "[ship] no record of these databases is believed and of this program's code "
                 "generator: nothing is written");
   TW_RETURN_IF_ERROR(f.output.ends_with(".db") ? write_database(records, f.output)
-                                               : write_lines(records, f.output));
+                                               : write_layer(records, f, here));
   if (f.format == "json")
     TW_RETURN_IF_ERROR(print_json(
         "db ship", {{"output", f.output}, {"records", records.size()}, {"of", summary.inserted}}));

@@ -19,6 +19,7 @@
 #include "tools/model_files.h"
 #include "tools/quote.h"
 #include "tools/report.h"
+#include "tools/team_layer.h"
 #include "tuner/host_machine.h"
 #include "tuner/search/scoring.h"
 #include "tuner/workers/device.h"
@@ -47,7 +48,10 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
   return {
       database_flag(flags),
       {"team", Path{&flags.team},
-       "a database below --db, which is only read; a file or an address"},
+       "a database below --db, which is only read; a file or an address, also of a published "
+       "layer (NAME.layer.json)"},
+      {"team-key", Path{&flags.team_key},
+       "public key by which a published layer is signed, or a file that holds it"},
       {"shipped", Path{&flags.shipped},
        "the database below both; none: without; default: the one that came with the program"},
       {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
@@ -89,9 +93,14 @@ db::StoreOptions store_options(const Surroundings& here) {
   return options;
 }
 
-std::vector<db::Layer> layers_of(const PlaceFlags& flags, const Surroundings& here) {
+Result<std::vector<db::Layer>> layers_of(const PlaceFlags& flags, const Surroundings& here) {
   std::vector<db::Layer> layers;
-  if (!flags.team.empty()) layers.push_back({"team", flags.team});
+  if (!flags.team.empty()) {
+    const std::string home = std::filesystem::path(here.places.database).parent_path();
+    TW_TRY(const db::Layer team,
+           team_layer({flags.team, flags.team_key, home + "/layers"}, store_options(here).waiting));
+    if (!team.path.empty()) layers.push_back(team);
+  }
   const std::string& shipped = flags.shipped.empty() ? here.places.shipped : flags.shipped;
   if (!shipped.empty() && shipped != "none") layers.push_back({"shipped", shipped});
   return layers;
@@ -134,13 +143,14 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
 
 Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
                                db::OpenMode mode) {
-  return open_above(flags, here, mode, layers_of(flags, here));
+  TW_TRY(std::vector<db::Layer> layers, layers_of(flags, here));
+  return open_above(flags, here, mode, std::move(layers));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
-  const bool has_layers = !layers_of(flags, here).empty();
-  if (!has_layers && !is_there(database_path(flags, here))) return std::optional<db::Store>();
-  TW_TRY(db::Store store, open_layered(flags, here, db::OpenMode::ReadOnly));
+  TW_TRY(std::vector<db::Layer> layers, layers_of(flags, here));
+  if (layers.empty() && !is_there(database_path(flags, here))) return std::optional<db::Store>();
+  TW_TRY(db::Store store, open_above(flags, here, db::OpenMode::ReadOnly, std::move(layers)));
   return std::optional<db::Store>(std::move(store));
 }
 
@@ -449,6 +459,8 @@ std::string replay_line(const PlaceFlags& flags, const Surroundings& here,
   }
   std::string layers;
   if (!flags.team.empty()) layers += fmt::format(" --team {}", shell_quoted(flags.team));
+  if (!flags.team_key.empty())
+    layers += fmt::format(" --team-key {}", shell_quoted(flags.team_key));
   if (!flags.shipped.empty()) layers += fmt::format(" --shipped {}", shell_quoted(flags.shipped));
   return fmt::format("{} replay --db {}{} {}", here.invoked_as, shell_quoted(path), layers,
                      hash.substr(0, 16));

@@ -28,7 +28,8 @@ namespace tw::tools {
 
 struct PlaceFlags {
   std::string database, cache;  ///< empty: those of the surroundings
-  std::string team;             ///< a database below; empty: none
+  std::string team;             ///< a database below, or a published layer; empty: none
+  std::string team_key;         ///< public key of a published layer, or a file that holds it
   std::string shipped;          ///< the one below that; empty: that of the surroundings
   std::string code_generator;
   bool no_sandbox = false;  ///< workers run without limits

@@ -27,6 +27,7 @@
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
 #include "python/src/stores.h"
+#include "tools/team_layer.h"
 #include "tuner/workers/environment.h"
 
 namespace tw::python {
@@ -127,18 +128,31 @@ db::OpenMode mode_of(const std::string& mode) {
 }
 
 /// The layers below a database, as the program's flags and variables name them.
-std::vector<db::Layer> layers_of(std::string team, std::string shipped) {
+std::vector<db::Layer> layers_of(std::string team, std::string team_key, std::string shipped,
+                                 const std::filesystem::path& home) {
   const auto variable = [](const char* name) -> std::string {
     const char* value = std::getenv(name);
     return value ? value : "";
   };
   if (team.empty()) team = variable("TILEWRIGHT_TEAM");
+  if (team_key.empty()) team_key = variable("TILEWRIGHT_TEAM_KEY");
   if (shipped.empty()) shipped = variable("TILEWRIGHT_SHIPPED");
   if (shipped.empty())
     shipped = tuner::shipped_database(
         py::module_::import("tilewright.paths").attr("program")().cast<std::string>());
   std::vector<db::Layer> layers;
-  if (!team.empty()) layers.push_back({"team", team});
+  if (!team.empty()) {
+    std::string heard;
+    Result<db::Layer> layer = [&] {
+      const py::gil_scoped_release others_run;  // while a server is waited for
+      return tools::team_layer({team, team_key, (home / "layers").string()},
+                               {.on_message = [&](std::string_view text) { heard = text; }});
+    }();
+    if (!heard.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, heard.c_str(), 1) != 0)
+      throw py::error_already_set();
+    if (db::Layer opened = value_of(std::move(layer)); !opened.path.empty())
+      layers.push_back(std::move(opened));
+  }
   if (!shipped.empty() && shipped != "none") layers.push_back({"shipped", shipped});
   return layers;
 }
@@ -185,18 +199,22 @@ void bind_db(py::module_& m) {
       "holds no password (give it in ~/.pgpass). Below it lie the databases `team` and "
       "`shipped`, which are only read; by default those that TILEWRIGHT_TEAM and "
       "TILEWRIGHT_SHIPPED name, and the records that came with the package; shipped=\"none\" is "
-      "without. It may be used from several threads and while tune() runs: each "
+      "without. A published layer (\"https://host/NAME.layer.json\") is fetched as `team`, and "
+      "checked by the public key `team_key` (TILEWRIGHT_TEAM_KEY). It may be used from several "
+      "threads and while tune() runs: each "
       "call is one question to the database.")
       .def(py::init([](const std::filesystem::path& path, const std::string& mode,
-                       const std::string& team, const std::string& shipped) {
+                       const std::string& team, const std::string& shipped,
+                       const std::string& team_key) {
              const std::filesystem::path database = tuner::default_places().database;
              db::StoreOptions options;
              options.create_directories = path == database;  // a path that was typed may be a typo
              options.spool_directory = database.parent_path().string();
-             options.below = layers_of(team, shipped);
+             options.below = layers_of(team, team_key, shipped, database.parent_path());
              return value_of(SharedStore::open(path, mode_of(mode), std::move(options)));
            }),
-           "path"_a, "mode"_a = "a", py::kw_only(), "team"_a = "", "shipped"_a = "")
+           "path"_a, "mode"_a = "a", py::kw_only(), "team"_a = "", "shipped"_a = "",
+           "team_key"_a = "")
       .def_property_readonly("path",
                              [](const SharedStore& s) {
                                return s.use([](const db::Store& store) { return store.path(); });

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tuning, interrupting it, and the database."""
+import json
 import os
 import pathlib
 import signal
@@ -10,10 +11,12 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import tilewright as tw
+from tilewright import paths
 
 
 def small():
@@ -115,6 +118,27 @@ class Tuning(unittest.TestCase):
         with self.assertRaises(tw.errors.DatabaseError):
             tw.tune(small(), db=self.folder / "absent" / "tuning.db", trials=1)
         self.assertFalse((self.folder / "absent").exists())
+
+    def test_a_published_layer_answers(self):
+        self.tune()
+        program = paths.program()
+        made = subprocess.run([program, "db", "key", "--output", str(self.folder / "key"), "--format", "json"],
+                              check=True, capture_output=True, text=True)
+        key = json.loads(made.stdout)["public_key"]
+        lines = str(self.folder / "team.jsonl")
+        subprocess.run([program, "db", "ship", "--output", lines, "--sign", str(self.folder / "key"), str(self.database)],
+                       check=True, capture_output=True)
+        team = str(self.folder / "team.layer.json")
+        home = {"XDG_DATA_HOME": str(self.folder / "home")}
+        with unittest.mock.patch.dict(os.environ, home):
+            store = tw.Store(self.folder / "own.db", team=team, team_key=key, shipped="none")
+            self.assertEqual(tw.tune(small(), db=store, effort="none").ended, "from the database")
+            os.remove(lines)
+            os.remove(team)
+            with self.assertWarnsRegex(RuntimeWarning, "stays as it was copied"):
+                tw.Store(self.folder / "own.db", team=team, team_key=key)
+            with self.assertRaisesRegex(tw.UsageError, "--team-key"):
+                tw.Store(self.folder / "own.db", team=team)
 
     def test_records_are_kept_and_answer_alone(self):
         self.tune()

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// SHA-256 of what comes piece by piece, such as a file that is being fetched. For texts in memory:
+// sha256_hex() (hash.h). Not thread-safe.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tw {
+
+class Sha256 {
+ public:
+  Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  ~Sha256();
+
+  void add(std::string_view bytes);
+  /// The hash of all bytes so far, 64 hex digits. No bytes may follow.
+  std::string hex();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tw
