@@ -2,6 +2,7 @@
 #include "bench/database.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "bench/report.h"
 #include "db/store.h"
 #include "tools/report.h"
+#include "tools/web/overview.h"
 
 namespace tw::bench {
 namespace {
@@ -131,6 +133,36 @@ Status measure_lookups(db::Store& store, const DatabaseOptions& options, const t
   return {};
 }
 
+/// The most memory that the process had, in MB (1e6 bytes).
+double most_memory_mb() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024e-6;
+}
+
+Status measure_overview(const std::string& path, const DatabaseOptions& options,
+                        const tuner::Clock& clock, DatabaseFigures& figures) {
+  tools::web::OverviewCache cache([&] { return db::Store::open(path, db::OpenMode::ReadOnly); },
+                                  clock);
+  TW_TRY(const std::vector<double> first, timed(1, clock, [&](int64_t) -> Status {
+           TW_RETURN_IF_ERROR(cache.get());
+           return {};
+         }));
+  TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadOnly));
+  TW_TRY(const std::vector<double> infos, timed(options.rounds, clock, [&](int64_t) -> Status {
+           TW_RETURN_IF_ERROR(store.info());
+           return {};
+         }));
+  TW_TRY(const std::vector<double> pruning, timed(1, clock, [&](int64_t) -> Status {
+           TW_RETURN_IF_ERROR(store.prune({}, db::Pruning::DryRun));
+           return {};
+         }));
+  figures.first_page_ms = first[0] * 1e-6;
+  figures.info_ms = infos[0] * 1e-6;
+  figures.pruning_s = pruning[0] * 1e-9;
+  return {};
+}
+
 Status measure_commits(const std::string& path, const DatabaseOptions& options,
                        const tuner::Clock& clock, DatabaseFigures& figures) {
   TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::Update));
@@ -188,12 +220,24 @@ Result<DatabaseFigures> measure_database(const DatabaseOptions& options,
     TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadOnly));
     TW_RETURN_IF_ERROR(measure_lookups(store, options, clock, figures));
   }
+  TW_RETURN_IF_ERROR(measure_overview(path, options, clock, figures));
+  figures.filling_mb = most_memory_mb();
   TW_RETURN_IF_ERROR(measure_commits(path, options, clock, figures));
   TW_RETURN_IF_ERROR(measure_merge(path, !info.server.empty(), options, clock, figures));
+  TW_TRY(figures.growth,
+         measure_growth({.database = info.server.empty() ? options.folder + "/growth.db" : path,
+                         .trials = options.group_trials,
+                         .rounds = options.rounds,
+                         .seed = options.seed},
+                        clock));
   return figures;
 }
 
 nlohmann::json as_json(const DatabaseFigures& f) {
+  nlohmann::json growth = nlohmann::json::array();
+  for (const GroupCosts& costs : f.growth)
+    growth.push_back(
+        {{"trials", costs.trials}, {"commit_ms", costs.commit_ms}, {"start_ms", costs.start_ms}});
   return {{"schema_version", results_schema_version},
           {"database",
            {{"engine", f.engine},
@@ -206,7 +250,12 @@ nlohmann::json as_json(const DatabaseFigures& f) {
             {"lookup_alone_us", f.lookup_alone_us},
             {"commit_ms", f.commit_ms},
             {"slow_commit_ms", f.slow_commit_ms},
-            {"merged_per_s", f.merged_per_s}}}};
+            {"merged_per_s", f.merged_per_s},
+            {"first_page_ms", f.first_page_ms},
+            {"info_ms", f.info_ms},
+            {"pruning_s", f.pruning_s},
+            {"filling_mb", f.filling_mb},
+            {"growth", growth}}}};
 }
 
 std::string as_table(const DatabaseFigures& f) {
@@ -222,7 +271,15 @@ std::string as_table(const DatabaseFigures& f) {
                 {"lookup, by itself", fmt::format("{:.2f} µs", f.lookup_alone_us)},
                 {"commit of a record", fmt::format("{:.1f} ms", f.commit_ms)},
                 {"slowest commit", fmt::format("{:.1f} ms", f.slow_commit_ms)},
-                {"merge", fmt::format("{:.0f} records a second", f.merged_per_s)}};
+                {"merge", fmt::format("{:.0f} records a second", f.merged_per_s)},
+                {"first page of `db serve`", fmt::format("{:.0f} ms", f.first_page_ms)},
+                {"info", fmt::format("{:.2f} ms", f.info_ms)},
+                {"prune that deletes nothing", fmt::format("{:.1f} s", f.pruning_s)},
+                {"memory of this process", fmt::format("{:.0f} MB", f.filling_mb)}};
+  for (const GroupCosts& costs : f.growth)
+    table.rows.push_back({fmt::format("a group of {} trials", costs.trials),
+                          fmt::format("commit {:.2f} ms, start of a run {:.1f} ms", costs.commit_ms,
+                                      costs.start_ms)});
   return tools::as_text(table);
 }
 

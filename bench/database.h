@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures the tuning database: lookups of best records, merging, opening, commits. Records are
-// synthetic, of the sizes that tuning writes. Not thread-safe.
+// Measures the tuning database: lookups of best records, merging, opening, commits, the first page
+// of `db serve`, and what grows with a group. Records are synthetic, of the sizes that tuning
+// writes. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "bench/database_growth.h"
 #include "tuner/processes/clock.h"
 
 namespace tw::bench {
@@ -21,6 +24,8 @@ struct DatabaseOptions {
   int64_t lookups = 1'000;      ///< different keys
   int64_t rounds = 10;
   uint64_t seed = 1;
+  std::vector<int64_t> group_trials =
+      GrowthOptions().trials;  ///< sizes of groups that are compared
 };
 
 struct DatabaseFigures {
@@ -33,6 +38,12 @@ struct DatabaseFigures {
   double commit_ms = 0;        ///< appending one record durably, the median of the rounds
   double slow_commit_ms = 0;   ///< the slowest of these
   double merged_per_s = 0;     ///< records a second, from a file into a new file or into the server
+  double first_page_ms =
+      0;                  ///< all groups that the lists of `db serve` show, read for the first time
+  double info_ms = 0;     ///< Store::info(), the fastest round
+  double pruning_s = 0;   ///< Store::prune() that deletes nothing
+  double filling_mb = 0;  ///< memory of the process after filling and asking, at most so far
+  std::vector<GroupCosts> growth = {};
 };
 
 /// Fills the database where it is empty. Usage where it holds records that no such run wrote.

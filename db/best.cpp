@@ -18,28 +18,48 @@ constexpr int64_t first_timings = 16, timings_growth = 16;
 
 std::string select_candidates(std::string_view condition) {
   return fmt::format(
-      "SELECT seq, hash, status, latency_ns, flops, peak_gflops, bytes, peak_gb_per_s, texts, "
-      "schedule FROM trials WHERE {}",
+      "SELECT seq, hash, status, latency_ns, flops, peak_gflops, bytes, peak_gb_per_s, schedule, "
+      "session_id, texts FROM trials WHERE {}",
       condition);
 }
 
-/// Adds the trial of a row, unless the row cannot be read.
-void add_candidate(const Row& row, std::vector<RankedTrial>& trials) {
-  const auto status = parse_trial_status(row.text(2));
-  Record record;
-  if (!status || !read_texts(row.blob(8), record)) return;
-  trials.push_back({.trial = row.integer(0),
-                    .hash = std::string(row.blob(1)),
-                    .schedule_hash = std::string(row.blob(9)),
-                    .status = *status,
-                    .latency_ns = row.real(3),
-                    .flops = row.real(4),
-                    .peak_gflops = row.real(5),
-                    .session = std::move(record.session),
-                    .host = std::move(record.host),
-                    .bytes = row.real(6),
-                    .peak_gb_per_s = row.real(7),
-                    .toolchain = std::move(record.toolchain)});
+/// Adds the trial of a row, unless the row cannot be read. `sessions` are those of its group.
+void add_candidate(const Row& row, const SessionRows& sessions, std::vector<RankedTrial>& trials) {
+  const std::optional<TrialStatus> status = parse_trial_status(row.text(2));
+  const auto session = sessions.find(row.integer(9));
+  if (!status || session == sessions.end()) return;
+  RankedTrial trial = {.trial = row.integer(0),
+                       .hash = std::string(row.blob(1)),
+                       .schedule_hash = std::string(row.blob(8)),
+                       .status = *status,
+                       .latency_ns = row.real(3),
+                       .flops = row.real(4),
+                       .peak_gflops = row.real(5),
+                       .session = session->second.name,
+                       .host = session->second.host,
+                       .bytes = row.real(6),
+                       .peak_gb_per_s = row.real(7),
+                       .toolchain = session->second.toolchain};
+  if (trial.host.empty() || trial.toolchain.empty()) {
+    Record record;
+    if (!read_texts(row.blob(10), record)) return;
+    trial.host = std::move(record.host);
+    trial.toolchain = std::move(record.toolchain);
+  }
+  trials.push_back(std::move(trial));
+}
+
+Result<SessionRows> sessions_in(Connection& connection, int64_t group) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection,
+                            "SELECT id, session, host, toolchain, peak_gflops, least_cost FROM "
+                            "sessions WHERE group_id = ?"));
+  SessionRows sessions;
+  TW_RETURN_IF_ERROR(select.bind(group).each([&](const Row& row) {
+    sessions[row.integer(0)] = {row.text(1), row.text(2), row.text(3), row.real(4), row.real(5)};
+    return true;
+  }));
+  return sessions;
 }
 
 /// A row of the table.
@@ -107,17 +127,13 @@ Result<std::vector<int64_t>> ids_of_groups(Connection& connection) {
 }  // namespace
 
 Result<std::vector<TimingSession>> TrialsInTable::sessions() {
-  TW_TRY(Statement select,
-         Statement::prepare(connection_,
-                            "SELECT id, session, host, peak_gflops, least_cost FROM sessions "
-                            "WHERE group_id = ? AND least_cost > 0"));
+  TW_TRY(sessions_, sessions_in(connection_, group_));
   std::vector<TimingSession> sessions;
-  TW_RETURN_IF_ERROR(select.bind(group_).each([&](const Row& row) {
-    sessions.push_back({row.text(1), row.text(2), row.real(3), row.real(4)});
-    names_[row.integer(0)] = row.text(1);
-    ids_[row.text(1)] = row.integer(0);
-    return true;
-  }));
+  for (const auto& [id, row] : sessions_) {
+    ids_[row.name] = id;
+    if (row.least_cost > 0)
+      sessions.push_back({row.name, row.host, row.peak_gflops, row.least_cost});
+  }
   return sessions;
 }
 
@@ -127,21 +143,25 @@ Result<std::vector<RankedTrial>> TrialsInTable::trials_of(const std::string& sch
   std::vector<RankedTrial> trials;
   select.bind(group_).bind_blob(schedule);
   TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
-    add_candidate(row, trials);
+    add_candidate(row, sessions_, trials);
     return true;
   }));
   return trials;
 }
 
 Result<std::vector<std::string>> TrialsInTable::shared_by(const std::string& session) {
-  TW_TRY(Statement select,
-         Statement::prepare(connection_, "SELECT schedule FROM shared WHERE session_id = ?"));
-  std::vector<std::string> schedules;
-  TW_RETURN_IF_ERROR(select.bind(ids_[session]).each([&](const Row& row) {
-    schedules.emplace_back(row.blob(0));
-    return true;
-  }));
-  return schedules;
+  if (!shared_) {
+    TW_TRY(Statement select,
+           Statement::prepare(connection_,
+                              "SELECT s.id, h.schedule FROM sessions s JOIN shared h ON "
+                              "h.session_id = s.id WHERE s.group_id = ?"));
+    shared_.emplace();
+    TW_RETURN_IF_ERROR(select.bind(group_).each([&](const Row& row) {
+      (*shared_)[row.integer(0)].emplace_back(row.blob(1));
+      return true;
+    }));
+  }
+  return (*shared_)[ids_[session]];
 }
 
 Status TrialsInTable::by_cost(double least_cost, double least_peak,
@@ -151,7 +171,8 @@ Status TrialsInTable::by_cost(double least_cost, double least_peak,
     TW_TRY(const std::vector<OwnedTiming> timings,
            read_timings(least_cost, least_peak, limit, seen));
     for (const OwnedTiming& timing : timings) {
-      TW_TRY(const bool goes_on, visit({timing.schedule, names_[timing.session], timing.cost}));
+      TW_TRY(const bool goes_on,
+             visit({timing.schedule, sessions_[timing.session].name, timing.cost}));
       if (!goes_on) return {};
     }
     if (std::ssize(timings) < limit) return {};
@@ -185,10 +206,11 @@ std::string create_best_sql(const Dialect& d) {
 }
 
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t group) {
+  TW_TRY(const SessionRows sessions, sessions_in(connection, group));
   TW_TRY(Statement statement, Statement::prepare(connection, select_candidates("group_id = ?")));
   std::vector<RankedTrial> candidates;
   TW_RETURN_IF_ERROR(statement.bind(group).each([&](const Row& row) {
-    add_candidate(row, candidates);
+    add_candidate(row, sessions, candidates);
     return true;
   }));
   return candidates;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,14 @@ namespace tw::db {
 /// "CREATE TABLE best(...)".
 std::string create_best_sql(const Dialect& dialect);
 
+/// A row of the table `sessions`.
+struct SessionRow {
+  std::string name;
+  std::string host, toolchain;  ///< empty: there may be several
+  double peak_gflops = 0, least_cost = 0;
+};
+using SessionRows = std::map<int64_t, SessionRow>;  ///< by id
+
 /// The trials of a group with status Ok, by indexes. Reads one state of the database only inside of
 /// a transaction.
 class TrialsInTable final : public TrialSource {
@@ -28,10 +37,9 @@ class TrialsInTable final : public TrialSource {
 
   TrialStatus status() const override { return TrialStatus::Ok; }
   Result<std::vector<TimingSession>> sessions() override;
+  /// This and what follows requires that sessions() was asked.
   Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) override;
-  /// Requires: sessions() was asked.
   Result<std::vector<std::string>> shared_by(const std::string& session) override;
-  /// Requires: sessions() was asked.
   Status by_cost(double least_cost, double least_peak,
                  const std::function<Result<bool>(const Timing&)>& visit) override;
 
@@ -46,8 +54,10 @@ class TrialsInTable final : public TrialSource {
 
   Connection& connection_;
   int64_t group_;
-  std::map<int64_t, std::string> names_;  ///< of sessions
+  SessionRows sessions_;
   std::map<std::string, int64_t> ids_;
+  /// The schedules that sessions share, once they were asked for.
+  std::optional<std::map<int64_t, std::vector<std::string>>> shared_;
 };
 
 /// The trials of a group, without those whose texts or status cannot be read.

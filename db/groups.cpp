@@ -135,9 +135,11 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d)
       {"groups_op", fmt::format("CREATE INDEX groups_op ON groups({}, flops)", d.op_index)},
       {"groups_last", "CREATE INDEX groups_last ON groups(last)"},
       {"sessions",
-       fmt::format("CREATE TABLE sessions(id {0}, group_id {1} NOT NULL, session {2} NOT NULL, "
-                   "host {2} NOT NULL, peak_gflops {3} NOT NULL, least_cost {3} NOT NULL){4}",
-                   d.row_number, d.integer, d.text, d.real, d.table_end)},
+       fmt::format(
+           "CREATE TABLE sessions(id {0}, group_id {1} NOT NULL, session {2} NOT NULL, "
+           "host {2} NOT NULL, toolchain {2} NOT NULL, peak_gflops {3} NOT NULL, least_cost {3} "
+           "NOT NULL){4}",
+           d.row_number, d.integer, d.text, d.real, d.table_end)},
       {"sessions_group", "CREATE INDEX sessions_group ON sessions(group_id)"},
       {"peaks",
        fmt::format("CREATE TABLE peaks(session_id {0} NOT NULL, peak_gflops {1} NOT NULL, trials "
@@ -203,12 +205,19 @@ Result<Membership> Memberships::of(const Record& record) {
   TW_TRY(membership.group, group_of(record));
   TW_TRY(Session* const session, session_of(membership.group, record));
   membership.session = session->id;
-  if (session->host.empty() || session->host == record.host) return membership;
-  session->host.clear();
-  TW_TRY(Statement update,
-         Statement::prepare(connection_, "UPDATE sessions SET host = '' WHERE id = ?"));
-  TW_RETURN_IF_ERROR(update.bind(session->id).run());
+  TW_RETURN_IF_ERROR(note_several(*session, "host", session->host, record.host));
+  TW_RETURN_IF_ERROR(note_several(*session, "toolchain", session->toolchain, record.toolchain));
   return membership;
+}
+
+Status Memberships::note_several(const Session& session, std::string_view column,
+                                 std::string& known, const std::string& value) {
+  if (known.empty() || known == value) return {};
+  known.clear();
+  TW_TRY(Statement update,
+         Statement::prepare(connection_,
+                            fmt::format("UPDATE sessions SET {} = '' WHERE id = ?", column)));
+  return update.bind(session.id).run();
 }
 
 Result<int64_t> Memberships::group_of(const Record& record) {
@@ -240,16 +249,23 @@ Result<Memberships::Session*> Memberships::session_of(int64_t group, const Recor
   std::optional<Session> found;
   TW_TRY(Statement select,
          Statement::prepare(connection_,
-                            "SELECT id, host FROM sessions WHERE group_id = ? AND session = ?"));
+                            "SELECT id, host, toolchain FROM sessions WHERE group_id = ? AND "
+                            "session = ?"));
   select.bind(group).bind(std::string_view(record.session));
-  TW_RETURN_IF_ERROR(select.one([&](const Row& row) { found = {row.integer(0), row.text(1)}; }));
+  TW_RETURN_IF_ERROR(select.one([&](const Row& row) {
+    found = {row.integer(0), row.text(1), row.text(2)};
+  }));
   if (!found) {
-    TW_TRY(Statement insert,
-           Statement::prepare(connection_,
-                              "INSERT INTO sessions(group_id, session, host, peak_gflops, "
-                              "least_cost) VALUES(?, ?, ?, 0, 0) RETURNING id"));
+    TW_TRY(
+        Statement insert,
+        Statement::prepare(connection_,
+                           "INSERT INTO sessions(group_id, session, host, toolchain, peak_gflops, "
+                           "least_cost) VALUES(?, ?, ?, ?, 0, 0) RETURNING id"));
     insert.bind(group).bind(std::string_view(record.session)).bind(std::string_view(record.host));
-    TW_RETURN_IF_ERROR(insert.one([&](const Row& row) { found = {row.integer(0), record.host}; }));
+    insert.bind(std::string_view(record.toolchain));
+    TW_RETURN_IF_ERROR(insert.one([&](const Row& row) {
+      found = {row.integer(0), record.host, record.toolchain};
+    }));
   }
   return &sessions_.emplace(place, *found).first->second;
 }

@@ -65,10 +65,13 @@ class Memberships {
   /// A row of the table `sessions`.
   struct Session {
     int64_t id;
-    std::string host;
+    std::string host, toolchain;  ///< empty: there may be several
   };
   Result<int64_t> group_of(const Record& record);
   Result<Session*> session_of(int64_t group, const Record& record);
+  /// Empties a column of a session whose records have several values, and what is known of it.
+  Status note_several(const Session& session, std::string_view column, std::string& known,
+                      const std::string& value);
 
   Connection& connection_;
   std::map<GroupKey, int64_t> groups_;

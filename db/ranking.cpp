@@ -108,21 +108,29 @@ Estimate estimate_of(const Sessions& sessions) {
   return upper_median(estimates);
 }
 
-/// The latencies of the sessions that vote on a session's timing. Another version of the compiler
-/// makes other code of the same schedule, so only those with the same toolchain do.
-std::vector<double> votes_on(const Estimate& timing, const Sessions& sessions) {
-  std::vector<double> latencies;
-  for (const auto& [session, estimate] : sessions)
-    if (estimate.trial->toolchain == timing.trial->toolchain)
-      latencies.push_back(estimate.latency_ns);
-  return latencies;
-}
+/// The sessions that timed a schedule with one toolchain: another version of the compiler makes
+/// other code of the same schedule, so only these are compared.
+struct Voters {
+  std::vector<double> latencies = {};
+  double low = 0, high = 0;  ///< the middle two
 
-/// The ratio of the latency to the nearer one of the middle two latencies; 1 if it lies between
-/// these.
-double against_middle(double latency_ns, const std::vector<double>& latencies) {
-  const double low = lower_median(latencies), high = upper_median(latencies);
-  return latency_ns < low ? latency_ns / low : latency_ns > high ? latency_ns / high : 1;
+  bool are_enough() const { return latencies.size() >= fewest_voters; }
+  /// The ratio of a latency to the nearer one of the middle two; 1 if it lies between these.
+  double against_middle(double latency_ns) const {
+    return latency_ns < low ? latency_ns / low : latency_ns > high ? latency_ns / high : 1;
+  }
+};
+
+/// By toolchain.
+std::map<std::string_view, Voters> voters_among(const Sessions& sessions) {
+  std::map<std::string_view, Voters> all;
+  for (const auto& [session, estimate] : sessions)
+    all[estimate.trial->toolchain].latencies.push_back(estimate.latency_ns);
+  for (auto& [toolchain, voters] : all) {
+    voters.low = lower_median(voters.latencies);
+    voters.high = upper_median(voters.latencies);
+  }
+  return all;
 }
 
 /// The relative distance from the median beyond which a session's timing of a schedule is an
@@ -137,8 +145,16 @@ double outlier_distance(const std::vector<double>& latencies) {
 
 /// The timings of a schedule by the sessions that are believed.
 Sessions sessions_of(const JudgedSchedule& schedule) {
-  const Timings timings = timings_of(schedule.trials, schedule.judgements);
-  return timings.empty() ? Sessions() : timings.begin()->second;
+  std::map<std::string_view, std::vector<Estimate>> all;
+  for (size_t i = 0; i < schedule.trials.size(); ++i)
+    if (is_believed(schedule.judgements[i]))
+      all[schedule.trials[i].session].push_back(
+          {schedule.judgements[i].latency_ns, &schedule.trials[i]});
+  Sessions sessions;
+  for (const auto& [session, estimates] : all)
+    sessions.emplace_hint(sessions.end(), session,
+                          estimates.size() == 1 ? estimates[0] : upper_median(estimates));
+  return sessions;
 }
 
 bool has_believed(const JudgedSchedule& schedule) {
@@ -284,26 +300,40 @@ class Rule {
     TW_TRY(const std::vector<std::string> shared, source_.shared_by(session));
     std::vector<double> ratios;
     for (const std::string& schedule : shared) {
-      TW_TRY(const JudgedSchedule* const judged, timed(schedule));
-      const Sessions sessions = sessions_of(*judged);
-      const auto own = sessions.find(session);
-      if (own == sessions.end()) continue;
-      const std::vector<double> votes = votes_on(own->second, sessions);
-      if (votes.size() >= fewest_voters)
-        ratios.push_back(against_middle(own->second.latency_ns, votes));
+      TW_TRY(const Ratios* const on_schedule, ratios_on(schedule));
+      if (const auto own = on_schedule->find(session); own != on_schedule->end())
+        ratios.push_back(own->second);
     }
     return ratios_.emplace(session, ratios.empty() ? 1 : upper_median(ratios)).first->second;
   }
 
-  void doubt_outliers(JudgedSchedule& schedule) {
-    std::map<std::string_view, double> outliers;
-    const Sessions sessions = sessions_of(schedule);
+  /// The ratio of each session to the majority on a schedule, of the sessions that are compared.
+  using Ratios = std::map<std::string, double, std::less<>>;
+  Result<const Ratios*> ratios_on(const std::string& schedule) {
+    if (const auto known = ratios_on_.find(schedule); known != ratios_on_.end())
+      return &known->second;
+    TW_TRY(const JudgedSchedule* const judged, timed(schedule));
+    const Sessions sessions = sessions_of(*judged);
+    const std::map<std::string_view, Voters> voters = voters_among(sessions);
+    Ratios ratios;
     for (const auto& [session, estimate] : sessions) {
-      const std::vector<double> votes = votes_on(estimate, sessions);
-      if (votes.size() < fewest_voters) continue;
-      const double most = 1 + outlier_distance(votes);
-      const double ratio = against_middle(estimate.latency_ns, votes);
-      if (ratio > most || ratio * most < 1) outliers[session] = ratio;
+      const Voters& own = voters.at(estimate.trial->toolchain);
+      if (own.are_enough()) ratios.emplace(session, own.against_middle(estimate.latency_ns));
+    }
+    return &ratios_on_.emplace(schedule, std::move(ratios)).first->second;
+  }
+
+  void doubt_outliers(JudgedSchedule& schedule) {
+    const Sessions sessions = sessions_of(schedule);
+    std::map<std::string_view, double> most, outliers;  // by toolchain; by session
+    const std::map<std::string_view, Voters> voters = voters_among(sessions);
+    for (const auto& [toolchain, of] : voters)
+      if (of.are_enough()) most[toolchain] = 1 + outlier_distance(of.latencies);
+    for (const auto& [session, estimate] : sessions) {
+      const std::string_view toolchain = estimate.trial->toolchain;
+      if (!most.contains(toolchain)) continue;
+      const double ratio = voters.at(toolchain).against_middle(estimate.latency_ns);
+      if (ratio > most[toolchain] || ratio * most[toolchain] < 1) outliers[session] = ratio;
     }
     for (size_t i = 0; i < schedule.trials.size(); ++i) {
       const auto found = outliers.find(schedule.trials[i].session);
@@ -395,6 +425,7 @@ class Rule {
   double peak_, scale_;
   std::map<std::string, JudgedSchedule> timed_, voted_;  ///< by schedule
   std::map<std::string, double> ratios_;                 ///< by session
+  std::map<std::string, Ratios> ratios_on_;              ///< by schedule
   std::map<std::string, double> fastest_;                ///< by host
 };
 

@@ -107,6 +107,7 @@ struct Verdicts {
 Result<bool> accuses(Connection& connection, int64_t group, const std::string& schedule,
                      const std::string& host) {
   TrialsInTable trials(connection, group);
+  TW_RETURN_IF_ERROR(trials.sessions());
   TW_TRY(const std::vector<RankedTrial> found, trials.trials_of(schedule));
   return std::ranges::any_of(found, [&](const RankedTrial& trial) {
     return proves_wrong(trial.status) && trial.host == host;

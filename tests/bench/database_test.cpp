@@ -17,7 +17,8 @@ DatabaseOptions few_records(const db::Folder& folder) {
           .records = 500,
           .merged = 130,
           .lookups = 20,
-          .rounds = 3};
+          .rounds = 3,
+          .group_trials = {4, 600}};
 }
 
 /// A clock that advances by a millisecond whenever it is asked.
@@ -36,6 +37,10 @@ TEST(Database, FiguresAreTimesOfWhatWasDone) {
   EXPECT_DOUBLE_EQ(figures.commit_ms, 1);
   EXPECT_DOUBLE_EQ(figures.merged_per_s, 130'000);
   EXPECT_EQ(as_json(figures)["database"]["records"], 500);
+  ASSERT_EQ(figures.growth.size(), 2u);
+  EXPECT_EQ(figures.growth[1].trials, 600);
+  EXPECT_DOUBLE_EQ(figures.growth[1].commit_ms, 1);
+  EXPECT_GE(db::open_store(folder / "growth.db").info().value().records, 604);
   EXPECT_THAT(as_table(figures), testing::HasSubstr("130000 records a second"));
   EXPECT_EQ(db::open_store(folder / "merge.db").info().value().records, 130);
 }
