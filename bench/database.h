@@ -42,7 +42,7 @@ struct DatabaseFigures {
       0;                  ///< all groups that the lists of `db serve` show, read for the first time
   double info_ms = 0;     ///< Store::info(), the fastest round
   double pruning_s = 0;   ///< Store::prune() that deletes nothing
-  double filling_mb = 0;  ///< memory of the process after filling and asking, at most so far
+  double filling_mb = 0;  ///< largest resident memory of the process, after filling and look-ups
   std::vector<GroupCosts> growth = {};
 };
 

@@ -117,8 +117,10 @@ Result<GroupCosts> costs_of(const GrowthOptions& options, int64_t number, int64_
          }));
   TW_TRY(const std::vector<double> commits, sorted_times(options.rounds, clock, [&]() -> Status {
            const db::Record record = group.next();
-           TW_RETURN_IF_ERROR(store.append({&record, 1}));
-           return {};
+           TW_TRY(const db::AppendSummary added, store.append({&record, 1}));
+           if (added.inserted == 1) return {};
+           return fail(ErrorCode::Usage,
+                       "[bench] the database has the records of an earlier run: use a new one");
          }));
   costs.start_ms = starts.front();
   costs.commit_ms = commits[commits.size() / 2];

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the tables of measurements into the pages, from the JSON of bench/results.
 
-    bench/tables.py            # rewrites the regions of README.md and bench/README.md
+    bench/tables.py            # rewrites the regions of README.md, bench/README.md and docs/scale.md
     bench/tables.py --check    # exit code 1 where a page differs from what the JSON says
     bench/tables.py --print    # every table on standard output
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
-PAGES = ("README.md", "bench/README.md")
+PAGES = ("README.md", "bench/README.md", "docs/scale.md")
 REGION = re.compile(r"(<!-- begin table (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 
 HIGH = 2.0  # above this ratio the peer has no fast kernel: means are also given without these rows
@@ -638,7 +638,7 @@ def service(documents):
             row(f"first picks of {len(d.json['results'])} workloads, share of the best found: records of "
                 "another machine", f"{d.json['of_best']['shipped']:.3f}")
             row("the same by the cost model alone", f"{d.json['of_best']['model']:.3f}")
-        if "database" in d.json:
+        if "database" in d.json and d.name in ("database", "database_postgresql"):
             b = d.json["database"]
             engine = b["engine"].split(",")[0]
             row(f"{engine}, {b['records']:,} records: lookup, commit",
@@ -647,6 +647,35 @@ def service(documents):
         if "scoring" in d.json:
             row(f"points scored on {d.json['threads']} threads", f"{d.json['points_per_s']:,.0f} a second")
     table.rows += repeated(documents)
+    return table
+
+
+def databases(documents):
+    """What a database of synthetic records costs, by its engine and its size, on the machine with most sizes."""
+    found = [d for d in documents if "growth" in d.json.get("database", {})]
+    machine = max((d.machine for d in found), key=lambda name: sum(d.machine == name for d in found), default=None)
+    found = sorted((d for d in found if d.machine == machine),
+                   key=lambda d: (d.json["database"]["engine"].startswith("Postgre"), d.json["database"]["records"]))
+    bases = [d.json["database"] for d in found]
+    table = Table(["", *(f"{b['engine'].split(' ')[0]}, {b['records']:,} records" for b in bases)])
+    figures = [("bytes a record, with indexes", lambda b: f"{b['bytes'] / b['records']:.0f}"),
+               ("look-up, first of its key, many together", lambda b: f"{b['first_lookup_us']:.0f} µs"),
+               ("look-up again, many together", lambda b: f"{b['lookup_us']:.1f} µs"),
+               ("look-up by itself", lambda b: f"{b['lookup_alone_us']:.0f} µs"),
+               ("commit of one record", lambda b: f"{b['commit_ms']:.1f} ms"),
+               ("merging", lambda b: f"{b['merged_per_s']:,.0f} records a second"),
+               ("first page of `db serve`", lambda b: f"{b['first_page_ms']:.0f} ms"),
+               ("`db info`", lambda b: f"{b['info_ms']:.1f} ms"),
+               ("`db prune` that deletes nothing", lambda b: f"{b['pruning_s']:.1f} s"),
+               ("most memory of the process", lambda b: f"{b['filling_mb']:.0f} MB")]
+    for k, group in enumerate(bases[0]["growth"] if bases else []):
+        name = f"a group of {group['trials']:,} trials: "
+        figures += [(name + "commit", lambda b, k=k: f"{b['growth'][k]['commit_ms']:.1f} ms"),
+                    (name + "start of a run", lambda b, k=k: f"{b['growth'][k]['start_ms']:.0f} ms")]
+    for title, figure in figures:
+        table.rows.append([title, *(figure(b) for b in bases)])
+    if found:
+        table.rows.append(["", *(f"[JSON]({d.path})" for d in found)])
     return table
 
 
@@ -701,7 +730,7 @@ def overview(documents):
 
 TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": networks, "zoo": zoo,
           "zoo_models": zoo_models, "ablation": ablation, "search": search, "planning": planning,
-          "service": service, "overview": overview}
+          "service": service, "databases": databases, "overview": overview}
 
 
 def linking(page):

@@ -9,12 +9,15 @@
 #include <span>
 
 #include "db/rows.h"
+#include "db/sqlite_connection.h"
 
 namespace tw::db {
 namespace {
 
 // Timings of a group that are read by one statement; each further statement reads more of them.
 constexpr int64_t first_timings = 16, timings_growth = 16;
+// Rows that are in memory where all of them are read.
+constexpr int64_t trials_at_once = 512;
 
 std::string select_candidates(std::string_view condition) {
   return fmt::format(
@@ -65,6 +68,8 @@ Result<SessionRows> sessions_in(Connection& connection, int64_t group) {
 /// A row of the table.
 struct BestRow {
   int64_t trial = 0;
+  std::string hash;
+  double measured_ns = 0;
   double latency_ns = 0;
   double efficiency = 0;
   friend bool operator==(const BestRow&, const BestRow&) = default;
@@ -74,13 +79,16 @@ struct BestRow {
 std::optional<BestRow> best_row_of(const std::vector<RankedTrial>& group) {
   const auto best = best_of(group);
   if (!best) return std::nullopt;
-  return BestRow{group[best->index].trial, best->latency_ns, best->efficiency};
+  const RankedTrial& trial = group[best->index];
+  return BestRow{trial.trial, trial.hash, trial.latency_ns, best->latency_ns, best->efficiency};
 }
 
 Result<std::optional<BestRow>> best_row_of(Connection& connection, int64_t group) {
   TrialsInTable trials(connection, group);
   TW_TRY(const std::optional<BestTrial> best, best_trial_of(trials));
-  if (best) return std::optional(BestRow{best->trial.trial, best->latency_ns, best->efficiency});
+  if (best)
+    return std::optional(BestRow{best->trial.trial, best->trial.hash, best->trial.latency_ns,
+                                 best->latency_ns, best->efficiency});
   TW_TRY(const std::vector<RankedTrial> all, candidates_of(connection, group));
   return best_row_of(all);
 }
@@ -88,10 +96,11 @@ Result<std::optional<BestRow>> best_row_of(Connection& connection, int64_t group
 Result<std::optional<BestRow>> stored_row_of(Connection& connection, int64_t group) {
   TW_TRY(Statement select,
          Statement::prepare(connection,
-                            "SELECT trial, latency_ns, efficiency FROM best WHERE group_id = ?"));
+                            "SELECT trial, hash, measured_ns, latency_ns, efficiency FROM best "
+                            "WHERE group_id = ?"));
   std::optional<BestRow> found;
   TW_RETURN_IF_ERROR(select.bind(group).one([&](const Row& row) {
-    found = {row.integer(0), row.real(1), row.real(2)};
+    found = {row.integer(0), std::string(row.blob(1)), row.real(2), row.real(3), row.real(4)};
   }));
   return found;
 }
@@ -187,7 +196,8 @@ Result<std::vector<TrialsInTable::OwnedTiming>> TrialsInTable::read_timings(doub
   TW_TRY(Statement select,
          Statement::prepare(connection_,
                             "SELECT cost, session_id, schedule FROM trials WHERE group_id = ? "
-                            "AND cost > 0 AND cost >= ? AND peak_gflops >= ? ORDER BY cost LIMIT "
+                            "AND cost > 0 AND cost >= ? AND peak_gflops >= ? ORDER BY cost, "
+                            "peak_gflops, session_id, schedule LIMIT "
                             "? OFFSET ?"));
   select.bind(group_).bind(least_cost).bind(least_peak).bind(limit).bind(offset);
   std::vector<OwnedTiming> timings;
@@ -200,9 +210,9 @@ Result<std::vector<TrialsInTable::OwnedTiming>> TrialsInTable::read_timings(doub
 
 std::string create_best_sql(const Dialect& d) {
   return fmt::format(
-      "CREATE TABLE best(group_id {0} NOT NULL PRIMARY KEY, trial {0} NOT NULL, latency_ns {1} NOT "
-      "NULL, efficiency {1} NOT NULL){2}",
-      d.integer, d.real, d.keyed_table_end);
+      "CREATE TABLE best(group_id {0} NOT NULL PRIMARY KEY, trial {0} NOT NULL, hash {1} NOT NULL, "
+      "measured_ns {2} NOT NULL, latency_ns {2} NOT NULL, efficiency {2} NOT NULL){3}",
+      d.integer, d.blob, d.real, d.keyed_table_end);
 }
 
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t group) {
@@ -233,10 +243,13 @@ Status refresh_best(Connection& connection, int64_t group) {
   }
   TW_TRY(Statement insert,
          Statement::prepare(connection,
-                            "INSERT INTO best(group_id, trial, latency_ns, efficiency) VALUES(?, "
-                            "?, ?, ?) ON CONFLICT(group_id) DO UPDATE SET trial = excluded.trial, "
-                            "latency_ns = excluded.latency_ns, efficiency = excluded.efficiency"));
-  insert.bind(group).bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
+                            "INSERT INTO best(group_id, trial, hash, measured_ns, latency_ns, "
+                            "efficiency) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(group_id) DO UPDATE "
+                            "SET trial = excluded.trial, hash = excluded.hash, measured_ns = "
+                            "excluded.measured_ns, latency_ns = excluded.latency_ns, efficiency = "
+                            "excluded.efficiency"));
+  insert.bind(group).bind(best->trial).bind_blob(best->hash).bind(best->measured_ns);
+  insert.bind(best->latency_ns).bind(best->efficiency);
   return insert.run();
 }
 
@@ -245,11 +258,102 @@ Status refresh_group(Connection& connection, int64_t group) {
   return refresh_best(connection, group);
 }
 
+namespace {
+
+/// Some rows of the table of trials.
+struct TrialPage {
+  std::vector<Record> records;  ///< without those that do not agree with their hash
+  std::vector<RowNumber> numbers;
+  int64_t last = 0;  ///< number of the last row; 0: there are no more
+};
+
+Result<TrialPage> trials_after(Connection& connection, int64_t seq) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection, fmt::format("{} WHERE seq > ? ORDER BY seq LIMIT {}",
+                                                    select_trials_sql(), trials_at_once)));
+  TrialPage page;
+  TW_RETURN_IF_ERROR(select.bind(seq).each([&](const Row& row) {
+    const RowNumber number = number_of(row);
+    page.last = number.seq;
+    Result<Record> record = record_of(row);
+    if (!record) return true;
+    page.records.push_back(std::move(*record));
+    page.numbers.push_back(number);
+    return true;
+  }));
+  if (page.last != 0 && page.last <= seq)
+    return tl::unexpected(damaged("read", connection.path(), "its rows are out of order"));
+  return page;
+}
+
+/// Puts the trials of a page into the groups and sessions of their records, and counts them.
+Status derive_page(Connection& connection, const TrialPage& page, Memberships& memberships) {
+  TrialCounts counts;
+  TW_TRY(Statement move,
+         Statement::prepare(connection,
+                            "UPDATE trials SET group_id = ?, session_id = ?, schedule = ?, cost = "
+                            "? WHERE seq = ?"));
+  TW_TRY(Statement ask,
+         Statement::prepare(connection, "SELECT schedule, cost FROM trials WHERE seq = ?"));
+  for (size_t i = 0; i < page.records.size(); ++i) {
+    const Record& record = page.records[i];
+    const RowNumber& number = page.numbers[i];
+    TW_TRY(const Membership own, memberships.of(record));
+    bool is_right = number.group == own.group && number.session == own.session;
+    TW_RETURN_IF_ERROR(ask.bind(number.seq).one([&](const Row& row) {
+      is_right &= row.blob(0) == schedule_key(record) && row.real(1) == cost_of(record);
+    }));
+    if (!is_right) {
+      move.bind(own.group).bind(own.session).bind_blob(schedule_key(record));
+      TW_RETURN_IF_ERROR(move.bind(cost_of(record)).bind(number.seq).run());
+    }
+    counts.add(record, own, number.seq);
+  }
+  return counts.store(connection);
+}
+
+/// The number of trials of a page that stand in another group or session than their records say.
+Result<int64_t> count_misplaced(Connection& connection, const TrialPage& page) {
+  std::map<int64_t, SessionRows> sessions;
+  int64_t wrong = 0;
+  for (size_t i = 0; i < page.records.size(); ++i) {
+    const Record& record = page.records[i];
+    const RowNumber& number = page.numbers[i];
+    TW_TRY(const std::optional<Group> group, find_group(connection, group_key_of(record)));
+    if (!sessions.contains(number.group)) {
+      TW_TRY(sessions[number.group], sessions_in(connection, number.group));
+    }
+    const auto session = sessions[number.group].find(number.session);
+    const auto agrees = [](const std::string& known, const std::string& value) {
+      return known.empty() || known == value;
+    };
+    wrong += !group || group->id != number.group || session == sessions[number.group].end() ||
+             session->second.name != record.session || !agrees(session->second.host, record.host) ||
+             !agrees(session->second.toolchain, record.toolchain);
+  }
+  return wrong;
+}
+
+}  // namespace
+
 Status refresh_all(Connection& connection) {
-  TW_RETURN_IF_ERROR(connection.execute("DELETE FROM best"));
+  TW_RETURN_IF_ERROR(connection.execute(
+      "DELETE FROM best; DELETE FROM peaks; DELETE FROM shared; DELETE FROM statuses; UPDATE "
+      "groups SET trials = 0, last = 0, newest_ms = 0; UPDATE sessions SET host = '', toolchain = "
+      "'', peak_gflops = 0, least_cost = 0"));
+  Memberships memberships(connection);
+  for (int64_t seq = 0;;) {
+    TW_TRY(const TrialPage page, trials_after(connection, seq));
+    if (page.last == 0) break;
+    TW_RETURN_IF_ERROR(derive_page(connection, page, memberships));
+    seq = page.last;
+  }
+  TW_RETURN_IF_ERROR(connection.execute(
+      "DELETE FROM groups WHERE trials = 0; DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM "
+      "trials WHERE trials.session_id = sessions.id AND trials.group_id = sessions.group_id)"));
   TW_TRY(const std::vector<int64_t> groups, ids_of_groups(connection));
-  for (const int64_t group : groups) TW_RETURN_IF_ERROR(refresh_group(connection, group));
-  return recount_statuses(connection);
+  for (const int64_t group : groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  return {};
 }
 
 Result<int64_t> count_wrong_rows(Connection& connection) {
@@ -264,6 +368,13 @@ Result<int64_t> count_wrong_rows(Connection& connection) {
     if (stored != computed) wrong += stored.has_value() + computed.has_value();
     TW_TRY(const int64_t sessions, count_wrong_sessions(connection, group, trials));
     wrong += sessions;
+  }
+  for (int64_t seq = 0;;) {
+    TW_TRY(const TrialPage page, trials_after(connection, seq));
+    if (page.last == 0) break;
+    TW_TRY(const int64_t misplaced, count_misplaced(connection, page));
+    wrong += misplaced;
+    seq = page.last;
   }
   TW_TRY(const int64_t all_rows, connection.integer("SELECT count(*) FROM best"));
   return wrong + all_rows - stored_rows;

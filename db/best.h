@@ -42,6 +42,8 @@ class TrialsInTable final : public TrialSource {
   Result<std::vector<std::string>> shared_by(const std::string& session) override;
   Status by_cost(double least_cost, double least_peak,
                  const std::function<Result<bool>(const Timing&)>& visit) override;
+  /// All sessions that have trials of the group, also those that timed none.
+  const SessionRows& rows() const { return sessions_; }
 
  private:
   struct OwnedTiming {

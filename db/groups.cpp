@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/hash.h"
+#include "db/fields.h"
 #include "db/sqlite_connection.h"
 
 namespace tw::db {
@@ -16,15 +17,19 @@ namespace {
 constexpr int64_t groups_at_once = 256;
 
 constexpr std::string_view key_columns =
-    "workload_hash, target, threads, codegen_abi, device, layouts, op";
-constexpr int digest_column = 8;  // where it follows these
+    "workload_hash, target, threads, codegen_abi, device, layouts";
+constexpr int digest_column = 7;  // where it follows these
 
 /// Bytes that name a group: an index over its texts would be ten times as large, and an index of
 /// PostgreSQL holds no long texts.
 std::string digest_of(const GroupKey& key) {
-  const std::string text =
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", key.workload_hash, key.threads, key.codegen_abi,
-                  key.target, key.device, key.layouts, key.op);
+  std::string text;
+  append_field(text, "workload_hash", key.workload_hash);
+  append_field(text, "target", key.target);
+  append_field(text, "threads", std::to_string(key.threads));
+  append_field(text, "codegen_abi", std::to_string(key.codegen_abi));
+  append_field(text, "device", key.device);
+  append_field(text, "layouts", key.layouts);
   return bytes_of_hex(sha256_hex(text));
 }
 
@@ -32,7 +37,7 @@ std::string digest_of(const GroupKey& key) {
 Group read_group(const Row& row) {
   return {row.integer(0),
           {hex_of_bytes(row.blob(1)), row.text(2), row.integer(3), row.integer(4), row.text(5),
-           row.text(6), row.text(7)}};
+           row.text(6)}};
 }
 
 Result<std::vector<Group>> read_groups(Statement& statement) {
@@ -57,15 +62,12 @@ Status run_with(Connection& connection, const std::string& sql, int64_t value) {
   return statement.bind(value).run();
 }
 
-/// The lower one of the middle two peaks of a session's trials; 0 where none knows its peak.
-Result<double> median_of_peaks(Statement& peaks, int64_t session) {
-  std::vector<std::pair<double, int64_t>> counts;  // ascending
+using PeakCounts = std::map<double, int64_t>;  ///< trials at each peak
+
+/// The lower one of the middle two peaks of trials; 0 where there are none.
+double median_of(const PeakCounts& counts) {
   int64_t total = 0;
-  TW_RETURN_IF_ERROR(peaks.bind(session).each([&](const Row& row) {
-    counts.emplace_back(row.real(0), row.integer(1));
-    total += row.integer(1);
-    return true;
-  }));
+  for (const auto& [peak, trials] : counts) total += trials;
   int64_t before = (total - 1) / 2;
   for (const auto& [peak, trials] : counts) {
     if (before < trials) return peak;
@@ -74,42 +76,49 @@ Result<double> median_of_peaks(Statement& peaks, int64_t session) {
   return 0;
 }
 
-/// The schedules of a group that at least `fewest_sharing` of its sessions have trials of, among
-/// those that are asked for.
-Result<std::vector<std::string>> shared_among(Connection& connection, int64_t group,
-                                              const std::set<std::string>& schedules) {
-  const std::vector<std::string> all(schedules.begin(), schedules.end());
-  const Dialect& d = connection.dialect();
-  const size_t together = std::min(asked_together, all.size());
-  const std::string mark = fmt::format("(CAST(? AS {}))", d.blob);
+Result<double> stored_median_peak(Connection& connection, int64_t session) {
   TW_TRY(
       Statement select,
-      Statement::prepare(
-          connection,
-          fmt::format("SELECT asked.column1, (SELECT count(DISTINCT session_id) FROM trials WHERE "
-                      "group_id = {} AND schedule = asked.column1) FROM (VALUES {}) AS asked",
-                      fmt::format("CAST(? AS {})", d.integer),
-                      fmt::join(std::vector<std::string_view>(together, mark), ", "))));
+      Statement::prepare(connection, "SELECT peak_gflops, trials FROM peaks WHERE session_id = ?"));
+  PeakCounts counts;
+  TW_RETURN_IF_ERROR(select.bind(session).each([&](const Row& row) {
+    counts[row.real(0)] += row.integer(1);
+    return true;
+  }));
+  return median_of(counts);
+}
+
+/// The schedules of a group that at least `fewest_sharing` of its sessions have trials of, among
+/// those that are asked for.
+Result<std::set<std::string>> shared_among(Connection& connection, int64_t group,
+                                           const std::set<std::string>& schedules) {
+  const Dialect& d = connection.dialect();
+  const std::vector<std::string> marks(asked_together, fmt::format("(CAST(? AS {}))", d.blob));
+  TW_TRY(Statement select,
+         Statement::prepare(
+             connection,
+             fmt::format("SELECT asked.column1, (SELECT count(DISTINCT session_id) FROM trials "
+                         "WHERE group_id = CAST(? AS {}) AND schedule = asked.column1) FROM "
+                         "(VALUES {}) AS asked",
+                         d.integer, fmt::join(marks, ", "))));
   std::set<std::string> shared;
-  for (size_t begin = 0; begin < all.size(); begin += together) {
-    // The last statement asks for some schedules twice.
-    const size_t first = std::min(begin, all.size() - together);
+  for (auto next = schedules.begin(); next != schedules.end();) {
     select.bind(group);
-    for (size_t i = first; i < first + together; ++i) select.bind_blob(all[i]);
+    for (size_t asked = 0; asked < asked_together; ++asked) {
+      select.bind_blob(*next);
+      // The last schedule fills the last statement up.
+      if (std::next(next) != schedules.end() || asked + 1 == asked_together) ++next;
+    }
     TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
       if (row.integer(1) >= fewest_sharing) shared.emplace(row.blob(0));
       return true;
     }));
   }
-  return std::vector<std::string>(shared.begin(), shared.end());
+  return shared;
 }
 
 Status update_peak(Connection& connection, int64_t session) {
-  TW_TRY(Statement peaks,
-         Statement::prepare(connection,
-                            "SELECT peak_gflops, trials FROM peaks WHERE session_id = "
-                            "? ORDER BY peak_gflops"));
-  TW_TRY(const double peak, median_of_peaks(peaks, session));
+  TW_TRY(const double peak, stored_median_peak(connection, session));
   TW_TRY(Statement update,
          Statement::prepare(connection, "UPDATE sessions SET peak_gflops = ? WHERE id = ?"));
   return update.bind(peak).bind(session).run();
@@ -118,18 +127,20 @@ Status update_peak(Connection& connection, int64_t session) {
 }  // namespace
 
 GroupKey group_key_of(const Record& record) {
-  return {record.workload_hash, record.target,  record.threads, record.codegen_abi,
-          record.device,        record.layouts, record.op};
+  return {record.workload_hash, record.target, record.threads,
+          record.codegen_abi,   record.device, record.layouts};
 }
 
 std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d) {
   return {
       {"groups",
-       fmt::format("CREATE TABLE groups(id {0}, digest {1} NOT NULL UNIQUE, workload_hash {1} NOT "
-                   "NULL, target {2} NOT NULL, threads {3} NOT NULL, codegen_abi {3} NOT NULL, "
-                   "device {2} NOT NULL, layouts {2} NOT NULL, op {2} NOT NULL, workload {2} NOT "
-                   "NULL, flops {4} NOT NULL, trials {3} NOT NULL, last {3} NOT NULL){5}",
-                   d.row_number, d.blob, d.text, d.integer, d.real, d.table_end)},
+       fmt::format(
+           "CREATE TABLE groups(id {0}, digest {1} NOT NULL UNIQUE, workload_hash {1} NOT "
+           "NULL, target {2} NOT NULL, threads {3} NOT NULL, codegen_abi {3} NOT NULL, "
+           "device {2} NOT NULL, layouts {2} NOT NULL, op {2} NOT NULL, workload {2} NOT "
+           "NULL, flops {4} NOT NULL, trials {3} NOT NULL, last {3} NOT NULL, newest_ms {3} "
+           "NOT NULL){5}",
+           d.row_number, d.blob, d.text, d.integer, d.real, d.table_end)},
       {"groups_workload",
        "CREATE INDEX groups_workload ON groups(workload_hash, threads, codegen_abi)"},
       {"groups_op", fmt::format("CREATE INDEX groups_op ON groups({}, flops)", d.op_index)},
@@ -201,13 +212,11 @@ Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& 
 }
 
 Result<Membership> Memberships::of(const Record& record) {
-  Membership membership;
-  TW_TRY(membership.group, group_of(record));
-  TW_TRY(Session* const session, session_of(membership.group, record));
-  membership.session = session->id;
+  TW_TRY(const KnownGroup group, group_of(record));
+  TW_TRY(Session* const session, session_of(group, record));
   TW_RETURN_IF_ERROR(note_several(*session, "host", session->host, record.host));
   TW_RETURN_IF_ERROR(note_several(*session, "toolchain", session->toolchain, record.toolchain));
-  return membership;
+  return Membership{group.id, session->id, group.is_new, session->is_new};
 }
 
 Status Memberships::note_several(const Session& session, std::string_view column,
@@ -220,7 +229,7 @@ Status Memberships::note_several(const Session& session, std::string_view column
   return update.bind(session.id).run();
 }
 
-Result<int64_t> Memberships::group_of(const Record& record) {
+Result<Memberships::KnownGroup> Memberships::group_of(const Record& record) {
   const GroupKey key = group_key_of(record);
   if (const auto known = groups_.find(key); known != groups_.end()) return known->second;
   TW_TRY(const std::optional<Group> found, find_group(connection_, key));
@@ -229,42 +238,44 @@ Result<int64_t> Memberships::group_of(const Record& record) {
     TW_TRY(Statement insert,
            Statement::prepare(
                connection_,
-               fmt::format("INSERT INTO groups(digest, {}, workload, flops, trials, last) "
-                           "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) RETURNING id",
-                           key_columns)));
+               fmt::format(
+                   "INSERT INTO groups(digest, {}, op, workload, flops, trials, last, newest_ms) "
+                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0) RETURNING id",
+                   key_columns)));
     insert.bind_blob(digest_of(key)).bind_blob(bytes_of_hex(key.workload_hash));
     insert.bind(std::string_view(key.target)).bind(key.threads).bind(key.codegen_abi);
     insert.bind(std::string_view(key.device)).bind(std::string_view(key.layouts));
-    insert.bind(std::string_view(key.op)).bind(std::string_view(record.workload));
+    insert.bind(std::string_view(record.op)).bind(std::string_view(record.workload));
     insert.bind(record.flops);
     TW_RETURN_IF_ERROR(insert.one([&](const Row& row) { id = row.integer(0); }));
   }
-  groups_.emplace(key, id);
-  return id;
+  return groups_.emplace(key, KnownGroup{id, !found}).first->second;
 }
 
-Result<Memberships::Session*> Memberships::session_of(int64_t group, const Record& record) {
-  const auto place = std::pair(group, record.session);
+Result<Memberships::Session*> Memberships::session_of(const KnownGroup& group,
+                                                      const Record& record) {
+  const auto place = std::pair(group.id, record.session);
   if (const auto known = sessions_.find(place); known != sessions_.end()) return &known->second;
   std::optional<Session> found;
-  TW_TRY(Statement select,
-         Statement::prepare(connection_,
-                            "SELECT id, host, toolchain FROM sessions WHERE group_id = ? AND "
-                            "session = ?"));
-  select.bind(group).bind(std::string_view(record.session));
-  TW_RETURN_IF_ERROR(select.one([&](const Row& row) {
-    found = {row.integer(0), row.text(1), row.text(2)};
-  }));
+  if (!group.is_new) {
+    TW_TRY(Statement select,
+           Statement::prepare(connection_,
+                              "SELECT id, host, toolchain FROM sessions WHERE group_id = ? AND "
+                              "session = ?"));
+    select.bind(group.id).bind(std::string_view(record.session));
+    TW_RETURN_IF_ERROR(select.one([&](const Row& row) {
+      found = {row.integer(0), row.text(1), row.text(2)};
+    }));
+  }
   if (!found) {
-    TW_TRY(
-        Statement insert,
-        Statement::prepare(connection_,
-                           "INSERT INTO sessions(group_id, session, host, toolchain, peak_gflops, "
-                           "least_cost) VALUES(?, ?, ?, ?, 0, 0) RETURNING id"));
-    insert.bind(group).bind(std::string_view(record.session)).bind(std::string_view(record.host));
-    insert.bind(std::string_view(record.toolchain));
+    TW_TRY(Statement insert,
+           Statement::prepare(connection_,
+                              "INSERT INTO sessions(group_id, session, host, toolchain, "
+                              "peak_gflops, least_cost) VALUES(?, ?, ?, ?, 0, 0) RETURNING id"));
+    insert.bind(group.id).bind(std::string_view(record.session));
+    insert.bind(std::string_view(record.host)).bind(std::string_view(record.toolchain));
     TW_RETURN_IF_ERROR(insert.one([&](const Row& row) {
-      found = {row.integer(0), record.host, record.toolchain};
+      found = {row.integer(0), record.host, record.toolchain, true};
     }));
   }
   return &sessions_.emplace(place, *found).first->second;
@@ -272,13 +283,17 @@ Result<Memberships::Session*> Memberships::session_of(int64_t group, const Recor
 
 void TrialCounts::add(const Record& record, const Membership& membership, int64_t seq) {
   OfGroup& group = groups_[membership.group];
+  group.is_new = membership.is_new_group;
+  group.sessions.insert(membership.session);
   ++group.trials;
-  group.last = std::max(group.last, seq);
+  group.last = seq;
+  group.newest_ms = record.created_ms;
   group.schedules.insert(schedule_key(record));
   ++statuses_[to_string(record.status)];
   const double cost = cost_of(record);
   if (cost == 0) return;
   OfSession& session = sessions_[membership.session];
+  session.is_new = membership.is_new_session;
   if (session.least_cost == 0 || cost < session.least_cost) session.least_cost = cost;
   if (record.peak_gflops > 0) ++session.peaks[record.peak_gflops];
 }
@@ -299,27 +314,35 @@ Status TrialCounts::store(Connection& connection) const {
 Status TrialCounts::store_groups(Connection& connection) const {
   TW_TRY(Statement update,
          Statement::prepare(connection,
-                            "UPDATE groups SET trials = trials + ?, last = ? WHERE id = ?"));
-  for (const auto& [id, group] : groups_)
-    TW_RETURN_IF_ERROR(update.bind(group.trials).bind(group.last).bind(id).run());
+                            "UPDATE groups SET trials = trials + ?, last = ?, newest_ms = ? WHERE "
+                            "id = ?"));
+  for (const auto& [id, group] : groups_) {
+    update.bind(group.trials).bind(group.last).bind(group.newest_ms).bind(id);
+    TW_RETURN_IF_ERROR(update.run());
+  }
   return {};
 }
 
 Status TrialCounts::store_sessions(Connection& connection) const {
-  TW_TRY(Statement cost,
-         Statement::prepare(connection,
-                            "UPDATE sessions SET least_cost = ? WHERE id = ? AND (least_cost = 0 "
-                            "OR least_cost > ?)"));
   TW_TRY(Statement count,
          Statement::prepare(connection,
                             "INSERT INTO peaks(session_id, peak_gflops, trials) VALUES(?, ?, ?) ON "
                             "CONFLICT(session_id, peak_gflops) DO UPDATE SET trials = peaks.trials "
                             "+ excluded.trials"));
+  TW_TRY(Statement update,
+         Statement::prepare(connection,
+                            "UPDATE sessions SET peak_gflops = ?, least_cost = CASE WHEN "
+                            "least_cost > 0 AND least_cost < ? THEN least_cost ELSE ? END WHERE "
+                            "id = ?"));
   for (const auto& [id, session] : sessions_) {
-    TW_RETURN_IF_ERROR(cost.bind(session.least_cost).bind(id).bind(session.least_cost).run());
     for (const auto& [peak, trials] : session.peaks)
       TW_RETURN_IF_ERROR(count.bind(id).bind(peak).bind(trials).run());
-    if (!session.peaks.empty()) TW_RETURN_IF_ERROR(update_peak(connection, id));
+    double peak = median_of(session.peaks);
+    if (!session.is_new) {
+      TW_TRY(peak, stored_median_peak(connection, id));
+    }
+    update.bind(peak).bind(session.least_cost).bind(session.least_cost).bind(id);
+    TW_RETURN_IF_ERROR(update.run());
   }
   return {};
 }
@@ -343,10 +366,11 @@ Status TrialCounts::find_shared(Connection& connection) const {
                             "schedule FROM trials WHERE group_id = ? AND schedule = ? ON CONFLICT "
                             "DO NOTHING"));
   for (const auto& [id, group] : groups_) {
-    int64_t count = 0;
-    TW_RETURN_IF_ERROR(sessions.bind(id).one([&](const Row& row) { count = row.integer(0); }));
+    int64_t count = std::ssize(group.sessions);
+    if (!group.is_new)
+      TW_RETURN_IF_ERROR(sessions.bind(id).one([&](const Row& row) { count = row.integer(0); }));
     if (count < fewest_sharing) continue;
-    TW_TRY(const std::vector<std::string> shared, shared_among(connection, id, group.schedules));
+    TW_TRY(const std::set<std::string> shared, shared_among(connection, id, group.schedules));
     for (const std::string& schedule : shared)
       TW_RETURN_IF_ERROR(insert.bind(id).bind_blob(schedule).run());
   }
@@ -359,7 +383,8 @@ Status recount_group(Connection& connection, int64_t group) {
         connection, fmt::format("DELETE FROM {} WHERE {}", table, of_sessions_of_group), group));
   TW_RETURN_IF_ERROR(run_with(
       connection,
-      "UPDATE sessions SET peak_gflops = 0, least_cost = coalesce((SELECT min(cost) FROM trials "
+      "UPDATE sessions SET host = '', toolchain = '', peak_gflops = 0, least_cost = "
+      "coalesce((SELECT min(cost) FROM trials "
       "WHERE trials.session_id = sessions.id AND trials.group_id = sessions.group_id AND cost > "
       "0), 0) WHERE group_id = ?",
       group));
@@ -373,6 +398,10 @@ Status recount_group(Connection& connection, int64_t group) {
       "UPDATE groups SET trials = (SELECT count(*) FROM trials WHERE group_id = groups.id), last = "
       "coalesce((SELECT max(seq) FROM trials WHERE group_id = groups.id), 0) WHERE id = ?",
       group));
+  TW_RETURN_IF_ERROR(run_with(connection,
+                              "UPDATE groups SET newest_ms = coalesce((SELECT created_ms FROM "
+                              "trials WHERE seq = groups.last), 0) WHERE id = ?",
+                              group));
   TW_RETURN_IF_ERROR(run_with(connection, "DELETE FROM groups WHERE id = ? AND trials = 0", group));
   TW_RETURN_IF_ERROR(run_with(
       connection,
@@ -410,6 +439,7 @@ Status recount_statuses(Connection& connection) {
 Result<int64_t> count_wrong_counts(Connection& connection) {
   constexpr std::string_view expected[] = {
       "SELECT group_id, count(*), max(seq) FROM trials GROUP BY group_id",
+      "SELECT g.id, t.created_ms FROM groups g JOIN trials t ON t.seq = g.last",
       "SELECT session_id, peak_gflops, count(*) FROM trials WHERE cost > 0 AND peak_gflops > 0 "
       "GROUP BY session_id, peak_gflops",
       "SELECT session_id, min(cost) FROM trials WHERE cost > 0 GROUP BY session_id",
@@ -420,6 +450,7 @@ Result<int64_t> count_wrong_counts(Connection& connection) {
   };
   constexpr std::string_view stored[] = {
       "SELECT id, trials, last FROM groups",
+      "SELECT id, newest_ms FROM groups",
       "SELECT session_id, peak_gflops, trials FROM peaks",
       "SELECT id, least_cost FROM sessions WHERE least_cost > 0",
       "SELECT session_id, schedule FROM shared",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: groups of trials, which compare with each other, the sessions that measured them,
-// and tables that say of them what the rule of the best one asks (ranking.h). All of these follow
-// from the trials: a writer's transaction brings up to date what its trials change, so that no
-// commit reads the other trials of a group. docs/database_format.md lists the tables.
+// Private to db/: groups of comparable trials, the sessions that measured them, and derived tables
+// that the rule of the best one reads (ranking.h). All of these follow from the trials: a writer's
+// transaction brings up to date what its trials change, so that no commit reads the other trials of
+// a group. docs/database_format.md lists the tables.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +30,6 @@ struct GroupKey {
   int64_t codegen_abi = 0;
   std::string device;
   std::string layouts;
-  std::string op;  ///< a workload has one operator; a record may claim another
   auto operator<=>(const GroupKey&) const = default;
 };
 
@@ -66,22 +65,27 @@ class Memberships {
   struct Session {
     int64_t id;
     std::string host, toolchain;  ///< empty: there may be several
+    bool is_new = false;
   };
-  Result<int64_t> group_of(const Record& record);
-  Result<Session*> session_of(int64_t group, const Record& record);
+  struct KnownGroup {
+    int64_t id;
+    bool is_new;
+  };
+  Result<KnownGroup> group_of(const Record& record);
+  Result<Session*> session_of(const KnownGroup& group, const Record& record);
   /// Empties a column of a session whose records have several values, and what is known of it.
   Status note_several(const Session& session, std::string_view column, std::string& known,
                       const std::string& value);
 
   Connection& connection_;
-  std::map<GroupKey, int64_t> groups_;
+  std::map<GroupKey, KnownGroup> groups_;
   std::map<std::pair<int64_t, std::string>, Session> sessions_;
 };
 
 /// Counts the trials that are being inserted, for the tables of groups and sessions.
 class TrialCounts {
  public:
-  /// `seq` is the number of the row.
+  /// `seq` is the number of the row, larger than those before.
   void add(const Record& record, const Membership& membership, int64_t seq);
   /// Brings the tables up to date. Requires: the trials are stored, in a transaction that writes.
   Status store(Connection& connection) const;
@@ -90,10 +94,13 @@ class TrialCounts {
 
  private:
   struct OfGroup {
-    int64_t trials = 0, last = 0;
+    bool is_new = false;
+    int64_t trials = 0, last = 0, newest_ms = 0;
     std::set<std::string> schedules;
+    std::set<int64_t> sessions;
   };
   struct OfSession {
+    bool is_new = false;
     double least_cost = 0;
     std::map<double, int64_t> peaks;  ///< number of trials at each
   };

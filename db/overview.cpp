@@ -23,9 +23,8 @@ std::string shortened(std::string_view column, int64_t characters = most_text_ch
 std::string groups_sql() {
   return fmt::format(
       "SELECT g.workload_hash, {}, {}, {}, {}, {}, g.threads, g.codegen_abi, g.trials, "
-      "t.created_ms, a.hash, a.latency_ns, b.efficiency FROM groups g LEFT JOIN trials t ON t.seq "
-      "= g.last LEFT JOIN best b ON b.group_id = g.id LEFT JOIN trials a ON a.seq = b.trial ORDER "
-      "BY g.last DESC LIMIT ?",
+      "g.newest_ms, b.hash, b.measured_ns, b.efficiency FROM groups g LEFT JOIN best b ON "
+      "b.group_id = g.id ORDER BY g.last DESC LIMIT ?",
       shortened("g.workload", most_key_characters), shortened("g.op"), shortened("g.target"),
       shortened("g.device"), shortened("g.layouts", most_key_characters));
 }

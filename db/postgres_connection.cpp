@@ -437,7 +437,7 @@ Status PostgresConnection::begin(Access access) {
   }
   const std::string lock = fmt::format("SELECT pg_advisory_xact_lock({})", writers_lock);
   for (lock_wait_.begin();;) {
-    TW_RETURN_IF_ERROR(command("BEGIN"));
+    TW_RETURN_IF_ERROR(command("BEGIN ISOLATION LEVEL READ COMMITTED"));
     in_transaction_ = true;
     const Result<PostgresReply> locked = command(lock);
     if (locked) return {};

@@ -50,7 +50,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA tilewright TO tilewright_reader;
 GRANT tilewright_reader TO tilewright_recorder;
 GRANT INSERT ON tilewright.trials, tilewright.calibrations, tilewright.quarantine
   TO tilewright_recorder;
--- What these tables hold follows from the trials.
+-- These tables are derived from the trials.
 GRANT INSERT, UPDATE, DELETE ON tilewright.best, tilewright.groups, tilewright.sessions,
   tilewright.peaks, tilewright.shared, tilewright.statuses TO tilewright_recorder;
 

@@ -128,9 +128,13 @@ Status Store::drop_record(const Record& record) {
     TW_TRY(Statement remove,
            Statement::prepare(state_->connection, "DELETE FROM trials WHERE hash = ?"));
     TW_RETURN_IF_ERROR(remove.bind_blob(bytes_of_hex(record.hash)).run());
+    const int64_t removed = state_->connection.changes();
     TW_TRY(const std::optional<Group> group, find_group(state_->connection, group_key_of(record)));
     if (group) TW_RETURN_IF_ERROR(refresh_group(state_->connection, group->id));
-    return recount_statuses(state_->connection);
+    TW_TRY(Statement count,
+           Statement::prepare(state_->connection,
+                              "UPDATE statuses SET trials = trials - ? WHERE status = ?"));
+    return count.bind(removed).bind(to_string(record.status)).run();
   });
 }
 

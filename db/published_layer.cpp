@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/published_layer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "base/sha256.h"
@@ -28,12 +32,6 @@ constexpr size_t most_manifest_bytes = 64 << 10;
 constexpr int64_t most_data_bytes = int64_t{1} << 30;
 constexpr std::string_view kept_manifest = "manifest";
 
-int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 /// The name of a file in the folder of the layer, and nowhere else.
 bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' &&
@@ -44,14 +42,21 @@ bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+/// A number of a manifest that nobody may have signed: only what is written as an integer is one.
+int64_t whole(const Json& json, const char* name) {
+  const Json& value = json.at(name);
+  if (!value.is_number_integer()) throw std::invalid_argument(name);
+  return value.get<int64_t>();
+}
+
 Result<LayerManifest> manifest_of(const Json& json) {
-  if (json.at("layer").get<int>() != layer_version)
+  if (whole(json, "layer") != layer_version)
     return fail(ErrorCode::Invalid, "it is of another version of this program");
   LayerManifest manifest{json.at("data").get<std::string>(),
                          json.at("sha256").get<std::string>(),
-                         json.at("bytes").get<int64_t>(),
-                         json.at("records").get<int64_t>(),
-                         json.at("created_ms").get<int64_t>(),
+                         whole(json, "bytes"),
+                         whole(json, "records"),
+                         whole(json, "created_ms"),
                          json.at("program_version").get<std::string>(),
                          json.at("devices").get<std::vector<std::string>>(),
                          json.at("public_key").get<std::string>(),
@@ -64,30 +69,56 @@ Result<LayerManifest> manifest_of(const Json& json) {
 
 // ---- files of a copy ----
 
-/// A file that goes with its scope unless it is renamed.
-class NewFile {
+/// Held while a copy is brought up to date, so that two processes, or two threads, do not change it
+/// at once. The system frees it where its holder dies.
+class CopyLock {
  public:
-  explicit NewFile(std::string path) : path_(std::move(path)) {}
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    std::error_code ignored;
-    for (const char* suffix : {"", ".lock", "-journal", ".new", ".new-journal"})
-      fs::remove(path_ + suffix, ignored);
-  }
-  const std::string& path() const { return path_; }
-
-  Status move_to(const std::string& name) const {
-    std::error_code error;
-    fs::rename(path_, name, error);
-    if (!error) return {};
+  static Result<CopyLock> take(const std::string& folder) {
+    const std::string path = folder + "/lock";
+    CopyLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (lock.file_ >= 0 && ::flock(lock.file_, LOCK_EX) == 0) return lock;
     return fail(ErrorCode::Environment,
-                fmt::format("{} cannot be written ({})", name, error.message()));
+                fmt::format("{} cannot be locked ({})", path, std::strerror(errno)));
   }
+  CopyLock(CopyLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  CopyLock& operator=(CopyLock&&) = delete;
+  ~CopyLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+ private:
+  explicit CopyLock(int file) : file_(file) {}
+  int file_;
+};
+
+/// A folder for what is not complete yet. Requires: the lock is held, as what processes that were
+/// killed left behind goes with it.
+class Unfinished {
+ public:
+  explicit Unfinished(const std::string& folder) : path_(folder + "/unfinished") {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+    fs::create_directory(path_, ignored);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  ~Unfinished() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string operator/(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
 
  private:
   std::string path_;
 };
+
+Status move_file(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("{} cannot be written ({})", to, error.message()));
+}
 
 std::optional<std::string> file_text(const std::string& path, size_t most_bytes) {
   std::ifstream in(path, std::ios::binary);
@@ -104,11 +135,6 @@ Status write_file(const std::string& path, std::string_view text) {
   out.close();
   if (out) return {};
   return fail(ErrorCode::Environment, fmt::format("{} cannot be written: check the disk", path));
-}
-
-/// Files of this process alone.
-std::string temporary_in(const std::string& folder, std::string_view what) {
-  return fmt::format("{}/{}.{}.{}", folder, what, getpid(), unix_ms());
 }
 
 /// Databases of other schemas have other names: a newer program makes its own.
@@ -167,20 +193,27 @@ Status fetch_data(const LayerSource& source, const LayerManifest& manifest,
   return {};
 }
 
+/// Only what agrees with its hash enters, and is judged as in any database.
 Status make_database(const std::string& lines, const std::string& path, const Waiting& waiting) {
   TW_TRY(Store store, Store::open(path, OpenMode::ReadWrite, {.waiting = waiting}));
   TW_RETURN_IF_ERROR(store.import_jsonl(lines));
   return {};
 }
 
-/// The databases of layers before this one.
-void remove_others(const std::string& folder, const std::string& kept) {
+/// Removes the databases of earlier layers. The one before this stays: a process may be about to
+/// open it.
+void remove_earlier(const std::string& folder, const std::string& present,
+                    const std::string& before) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string path = entry.path();
-    if (path.ends_with(".db") && path != kept) fs::remove(path, ignored);
-    if (path.ends_with(".db.lock")) fs::remove(path, ignored);
+    const bool is_database = path.ends_with(".db") && path != present && path != before;
+    if (is_database || path.ends_with(".db.lock")) fs::remove(path, ignored);
   }
+}
+
+bool can_be_read(const std::string& database, const Waiting& waiting) {
+  return Store::open(database, OpenMode::ReadOnly, {.waiting = waiting}).has_value();
 }
 
 Status refresh(const std::string& folder, const LayerSource& source, const Waiting& waiting) {
@@ -189,22 +222,23 @@ Status refresh(const std::string& folder, const LayerSource& source, const Waiti
   if (error)
     return fail(ErrorCode::Environment,
                 fmt::format("{} cannot be made ({})", folder, error.message()));
+  TW_TRY(const CopyLock lock, CopyLock::take(folder));
   TW_TRY(const std::string text, fetched_text(source));
   TW_TRY(const LayerManifest manifest, parse_manifest(text, source.public_key));
   const std::optional<LayerManifest> kept = kept_manifest_in(folder, source.public_key);
   if (kept && manifest.created_ms < kept->created_ms)
     return fail(ErrorCode::Invalid, "it is older than the copy");
   const std::string database = database_of(folder, manifest);
-  if (!fs::exists(database, error)) {
-    const NewFile lines(temporary_in(folder, "lines")), fresh(temporary_in(folder, "database"));
-    TW_RETURN_IF_ERROR(fetch_data(source, manifest, lines.path()));
-    TW_RETURN_IF_ERROR(make_database(lines.path(), fresh.path(), waiting));
-    TW_RETURN_IF_ERROR(fresh.move_to(database));
+  const Unfinished unfinished(folder);
+  if (!can_be_read(database, waiting)) {
+    TW_RETURN_IF_ERROR(fetch_data(source, manifest, unfinished / "lines"));
+    TW_RETURN_IF_ERROR(make_database(unfinished / "lines", unfinished / "layer.db", waiting));
+    TW_RETURN_IF_ERROR(move_file(unfinished / "layer.db", database));
   }
-  const NewFile accepted(temporary_in(folder, kept_manifest));
-  TW_RETURN_IF_ERROR(write_file(accepted.path(), text));
-  TW_RETURN_IF_ERROR(accepted.move_to(fmt::format("{}/{}", folder, kept_manifest)));
-  remove_others(folder, database);
+  TW_RETURN_IF_ERROR(write_file(unfinished / "manifest", text));
+  TW_RETURN_IF_ERROR(
+      move_file(unfinished / "manifest", fmt::format("{}/{}", folder, kept_manifest)));
+  remove_earlier(folder, database, kept ? database_of(folder, *kept) : database);
   return {};
 }
 
@@ -246,6 +280,8 @@ std::string to_json(const LayerManifest& m) {
 }
 
 Result<LayerManifest> parse_manifest(std::string_view text, std::string_view public_key) {
+  if (text.size() > most_manifest_bytes)
+    return fail(ErrorCode::Invalid, "its manifest is longer than 64 KiB");
   Result<LayerManifest> manifest = fail(ErrorCode::Invalid, "its manifest cannot be read");
   try {
     // A manifest that nests deeper than a list of names was not written by this program.
@@ -257,7 +293,9 @@ Result<LayerManifest> parse_manifest(std::string_view text, std::string_view pub
   if (!manifest) return manifest;
   if (manifest->public_key != public_key)
     return fail(ErrorCode::Invalid,
-                fmt::format("it is signed by another key, {:.44}", manifest->public_key));
+                is_public_key(manifest->public_key)
+                    ? fmt::format("it is signed by another key, {}", manifest->public_key)
+                    : "it names no key that could have signed it");
   if (!is_signed(canonical_text(*manifest), manifest->signature, public_key))
     return fail(ErrorCode::Invalid, "its signature is not that of its manifest");
   return manifest;
@@ -269,6 +307,8 @@ LayerCopy refreshed_copy(const std::string& folder, const LayerSource& source,
   if (const Status status = refresh(folder, source, waiting); !status)
     copy.problem = status.error();
   copy.database = kept_copy(folder, source.public_key);
+  if (copy.database.empty() && !copy.problem)
+    copy.problem = Error{ErrorCode::Environment, "its copy went away; try again"};
   return copy;
 }
 

@@ -26,10 +26,10 @@ inline constexpr std::string_view manifest_ending = ".layer.json";
 bool is_published_layer(std::string_view text);
 
 struct LayerManifest {
-  std::string data;    ///< name of the file with the records, in the folder of the manifest
-  std::string sha256;  ///< of that file, 64 hex digits
-  int64_t bytes = 0;   ///< of that file
-  int64_t records = 0;
+  std::string data;        ///< name of the file with the records, in the folder of the manifest
+  std::string sha256;      ///< of that file, 64 hex digits
+  int64_t bytes = 0;       ///< of that file
+  int64_t records = 0;     ///< for people: what is imported are the lines
   int64_t created_ms = 0;  ///< a copy is never replaced by an older layer
   std::string program_version;
   std::vector<std::string> devices;  ///< models of devices that measured the records, sorted
@@ -62,7 +62,7 @@ struct LayerCopy {
 };
 
 /// Brings the copy in `folder`, which belongs to this layer alone and is made where it is absent,
-/// up to date. `waiting` is for the new database.
+/// up to date. A copy that cannot be read is made anew. `waiting` is for its database.
 LayerCopy refreshed_copy(const std::string& folder, const LayerSource& source,
                          const Waiting& waiting);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store knows of a place: recall.h.
+// Implements Store::recall(), Store::recall_below() and Store::tried() (recall.h).
 
 #include "db/recall.h"
 
@@ -18,20 +18,23 @@
 namespace tw::db {
 namespace {
 
-/// The groups of a place. They are several only where records claim different operators of one
-/// workload.
-Result<std::vector<int64_t>> groups_at(Connection& connection, const Key& key) {
-  TW_TRY(const std::vector<Group> groups,
-         groups_of(connection, sha256_hex(key.workload), key.layouts));
-  std::vector<int64_t> ids;
-  for (const Group& group : groups)
-    if (group.key.target == key.target && group.key.device == key.device &&
-        group.key.threads == key.threads && group.key.codegen_abi == key.codegen_abi)
-      ids.push_back(group.id);
-  return ids;
+// A number of trials that no group has.
+constexpr int64_t most_known = 1'000'000'000;
+
+/// The group of a place; nullopt where no trial belongs to it.
+Result<std::optional<Group>> group_at(Connection& connection, const Key& key) {
+  return find_group(connection, {sha256_hex(key.workload), key.target, key.threads, key.codegen_abi,
+                                 key.device, key.layouts});
 }
 
 using RowsAndSchedules = std::vector<std::pair<int64_t, std::string>>;
+
+/// A row may have been put into a group that it does not belong to.
+bool is_at(const Record& record, const Key& place) {
+  return record.workload == place.workload && record.target == place.target &&
+         record.device == place.device && record.threads == place.threads &&
+         record.codegen_abi == place.codegen_abi && record.layouts == place.layouts;
+}
 
 Result<RowsAndSchedules> rows_and_schedules(Statement& statement) {
   RowsAndSchedules rows;
@@ -59,9 +62,10 @@ Result<Doubts> doubts_of_some(Connection& connection, int64_t group, int64_t mos
   TrialsInTable trials(connection, group);
   TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());
   TW_TRY(Statement fastest,
-         Statement::prepare(connection,
-                            "SELECT seq, schedule FROM trials WHERE group_id = ? AND cost > 0 AND "
-                            "peak_gflops >= ? ORDER BY cost LIMIT ?"));
+         Statement::prepare(
+             connection,
+             "SELECT seq, schedule FROM trials WHERE group_id = ? AND cost > 0 AND "
+             "peak_gflops >= ? ORDER BY cost, peak_gflops, session_id, schedule LIMIT ?"));
   fastest.bind(group).bind(least_undisturbed_peak(sessions)).bind(most - most / 4);
   TW_TRY(RowsAndSchedules rows, rows_and_schedules(fastest));
   TW_TRY(Statement sample,
@@ -98,20 +102,28 @@ void sort_by_latency(std::vector<RecalledTrial>& trials) {
   });
 }
 
-/// The sessions that prove a schedule wrong, and whether a trial says anything else of it.
+/// The verdicts of the trials of one schedule.
 struct Verdicts {
-  std::set<int64_t> accusers;
-  bool is_settled = false;
+  std::string schedule;
+  std::set<int64_t> accusers;  ///< sessions that prove it wrong
+  bool is_settled = false;     ///< a trial says something else
 };
 
-Result<bool> accuses(Connection& connection, int64_t group, const std::string& schedule,
+/// True if a session of the host is among the accusers of a schedule. `sessions` are those of the
+/// group.
+Result<bool> accuses(TrialsInTable& trials, const SessionRows& sessions, const Verdicts& verdicts,
                      const std::string& host) {
-  TrialsInTable trials(connection, group);
-  TW_RETURN_IF_ERROR(trials.sessions());
-  TW_TRY(const std::vector<RankedTrial> found, trials.trials_of(schedule));
-  return std::ranges::any_of(found, [&](const RankedTrial& trial) {
-    return proves_wrong(trial.status) && trial.host == host;
-  });
+  for (const int64_t id : verdicts.accusers) {
+    const auto session = sessions.find(id);
+    if (session == sessions.end()) continue;
+    if (session->second.host == host) return true;
+    if (!session->second.host.empty()) continue;
+    TW_TRY(const std::vector<RankedTrial> found, trials.trials_of(verdicts.schedule));
+    return std::ranges::any_of(found, [&](const RankedTrial& trial) {
+      return proves_wrong(trial.status) && trial.host == host;
+    });
+  }
+  return false;
 }
 
 }  // namespace
@@ -123,18 +135,18 @@ std::string schedule_key(std::string_view schedule) {
 Result<RecalledTrials> Store::recall(const Key& place, int64_t most) {
   RecalledTrials recalled;
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::vector<int64_t> groups, groups_at(state_->connection, place));
+  TW_TRY(const std::optional<Group> group, group_at(state_->connection, place));
+  if (!group) return recalled;
+  TW_TRY(const int64_t trials, trials_in(state_->connection, group->id));
+  TW_TRY(const Doubts doubts, trials <= most ? doubts_of_all(state_->connection, group->id)
+                                             : doubts_of_some(state_->connection, group->id, most));
   TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
-  for (const int64_t group : groups) {
-    TW_TRY(const int64_t trials, trials_in(state_->connection, group));
-    recalled.known += trials;
-    TW_TRY(const Doubts doubts, trials <= most ? doubts_of_all(state_->connection, group)
-                                               : doubts_of_some(state_->connection, group, most));
-    for (const auto& [row, doubt] : doubts) {
-      TW_TRY(std::optional<Record> record, state_->read(by_seq, row));
-      if (record) recalled.trials.push_back({std::move(*record), doubt});
-    }
+  for (const auto& [row, doubt] : doubts) {
+    TW_TRY(std::optional<Record> record, state_->read(by_seq, row));
+    if (record && is_at(*record, place)) recalled.trials.push_back({std::move(*record), doubt});
   }
+  // A table that somebody changed may say anything.
+  recalled.known = std::clamp(trials, std::ssize(recalled.trials), most_known);
   sort_by_latency(recalled.trials);
   return recalled;
 }
@@ -156,31 +168,42 @@ RecalledTrials Store::recall_below(const Key& place, int64_t most) {
 Result<TriedSchedules> Store::tried(const Key& place, const std::string& host) {
   TriedSchedules tried;
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::vector<int64_t> groups, groups_at(state_->connection, place));
-  // The index has all of these columns.
+  TW_TRY(const std::optional<Group> group, group_at(state_->connection, place));
+  if (!group) return tried;
+  // An index has these columns in this order.
   TW_TRY(Statement select,
          Statement::prepare(state_->connection,
-                            "SELECT schedule, session_id, status FROM trials WHERE group_id = ?"));
-  for (const int64_t group : groups) {
-    std::map<std::string, Verdicts> verdicts;
-    TW_RETURN_IF_ERROR(select.bind(group).each([&](const Row& row) {
-      Verdicts& of = verdicts[std::string(row.blob(0))];
-      const std::optional<TrialStatus> status = parse_trial_status(row.text(2));
-      if (!status || proves_nothing(*status)) return true;
-      if (proves_wrong(*status) && !host.empty())
-        of.accusers.insert(row.integer(1));
-      else
-        of.is_settled = true;
-      return true;
-    }));
-    tried.known += std::ssize(verdicts);
-    for (const auto& [schedule, of] : verdicts) {
-      bool is_settled = of.is_settled || of.accusers.size() > 1;
-      if (!is_settled && !of.accusers.empty()) {
-        TW_TRY(is_settled, accuses(state_->connection, group, schedule, host));
-      }
-      if (is_settled) tried.settled.insert(schedule);
+                            "SELECT schedule, session_id, status FROM trials WHERE group_id = ? "
+                            "ORDER BY schedule"));
+  std::vector<Verdicts> accused;  // schedules of which nothing else is known
+  Verdicts now;
+  const auto finish = [&] {
+    if (now.is_settled || now.accusers.size() > 1)
+      tried.settled.emplace_hint(tried.settled.end(), std::move(now.schedule));
+    else if (!now.accusers.empty())
+      accused.push_back(std::move(now));
+    now = {};
+  };
+  TW_RETURN_IF_ERROR(select.bind(group->id).each([&](const Row& row) {
+    if (row.blob(0) != now.schedule) {
+      finish();
+      now.schedule = row.blob(0);
+      ++tried.known;
     }
+    const std::optional<TrialStatus> status = parse_trial_status(row.text(2));
+    if (!status || proves_nothing(*status)) return true;
+    if (proves_wrong(*status) && !host.empty())
+      now.accusers.insert(row.integer(1));
+    else
+      now.is_settled = true;
+    return true;
+  }));
+  finish();
+  TrialsInTable trials(state_->connection, group->id);
+  if (!accused.empty()) TW_RETURN_IF_ERROR(trials.sessions());
+  for (const Verdicts& of : accused) {
+    TW_TRY(const bool is_own, accuses(trials, trials.rows(), of, host));
+    if (is_own) tried.settled.insert(of.schedule);
   }
   return tried;
 }

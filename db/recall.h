@@ -23,8 +23,9 @@ struct RecalledTrial {
 
 struct RecalledTrials {
   int64_t known = 0;  ///< trials of the place
-  /// Sorted by latency, then by hash. Where the place has more trials than were asked for: three
-  /// quarters are the fastest, the others a sample of all.
+  /// Sorted by latency, then by hash. Where the place has more trials than were asked for, three
+  /// quarters are the fastest ones with status Ok, and the others a sample of all. Trials with
+  /// status Unstable are then in doubt.
   std::vector<RecalledTrial> trials;
 };
 
@@ -34,8 +35,8 @@ std::string schedule_key(std::string_view schedule);
 /// The schedules of a place by schedule_key().
 struct TriedSchedules {
   int64_t known = 0;  ///< schedules that have a trial
-  /// Those that need no other trial: one has a status that proves something, and where it proves
-  /// the schedule wrong, it is of the host that asks, or two sessions agree.
+  /// Schedules that need no further trial: one of their trials proves something, and where it
+  /// proves the schedule wrong, it is of the host that asks, or two sessions agree.
   std::set<std::string> settled;
 };
 

@@ -102,6 +102,9 @@ std::string problem_of_measurement(const Record& record) {
     return "the interval does not hold latency_ns";
   if (efficiency(record) > impossible_efficiency)
     return fmt::format("{:.3g} times the machine's peak", efficiency(record));
+  const double cost = record.latency_ns * record.peak_gflops;
+  if (record.peak_gflops > 0 && !std::isnormal(cost))
+    return fmt::format("latency_ns times peak_gflops is {}", cost);
   const double bandwidth = record.peak_gb_per_s * record.latency_ns;
   if (record.peak_gb_per_s > 0 && record.bytes > impossible_bandwidth * bandwidth)
     return fmt::format("{:.3g} times the machine's bandwidth", record.bytes / bandwidth);

@@ -165,13 +165,17 @@ const std::string& select_trial_sql() {
 
 const std::string& select_trials_sql() {
   static const std::string sql =
-      fmt::format("SELECT {}{}, seq FROM trials", read_first, column_list());
+      fmt::format("SELECT {}{}, seq, group_id, session_id FROM trials", read_first, column_list());
   return sql;
 }
 
-int64_t seq_of(const Row& row) {
+RowNumber number_of(const Row& row) {
   static const int column = first_field + column_count();
-  return row.integer(column);
+  return {row.integer(column), row.integer(column + 1), row.integer(column + 2)};
+}
+
+bool agrees_with_columns(const Row& row, const Record& record) {
+  return row.blob(2) == schedule_key(record) && row.real(3) == cost_of(record);
 }
 
 Result<Record> record_of(const Row& row) {
@@ -188,8 +192,6 @@ Result<Record> record_of(const Row& row) {
   if (bytes_of_hex(record.hash) != row.blob(0))
     return fail(ErrorCode::Database, "[record] it does not agree with its hash");
   TW_RETURN_IF_ERROR(check_facts(record));
-  if (row.blob(2) != schedule_key(record) || row.real(3) != cost_of(record))
-    return fail(ErrorCode::Database, "[record] the columns derived from it were changed");
   return record;
 }
 

@@ -36,6 +36,8 @@ std::string create_trials_sql(const Dialect& dialect);
 /// The rows of the tables `groups` and `sessions` to which a trial belongs.
 struct Membership {
   int64_t group = 0, session = 0;
+  bool is_new_group = false;    ///< the row was made for the records that are being inserted
+  bool is_new_session = false;  ///< likewise
 };
 
 /// INSERT of a record, which does nothing where its hash is present; bind with bind_record.
@@ -47,12 +49,17 @@ void bind_record(Statement& statement, int64_t seq, const Record& record,
 
 /// SELECT of one record by seq; read with record_of.
 const std::string& select_trial_sql();
-/// SELECT of the rows of records and their seq, which stands last; a condition may be appended.
+/// SELECT of the rows of records with the number of the row and of its group and session, to which
+/// a condition may be appended.
 const std::string& select_trials_sql();
-int64_t seq_of(const Row& row);
-/// The record, or why it cannot be believed: it does not agree with its hash, or with the columns
-/// that are derived from it.
+struct RowNumber {
+  int64_t seq = 0, group = 0, session = 0;
+};
+RowNumber number_of(const Row& row);
+/// The record, or why it cannot be believed: it does not agree with its hash.
 Result<Record> record_of(const Row& row);
+/// True if the columns that are derived from the record agree with it.
+bool agrees_with_columns(const Row& row, const Record& record);
 
 /// Reads a column into a field; false where it holds something else.
 bool read_column(const Row& row, int column, std::string& out);

@@ -327,7 +327,11 @@ AppendSummary& AppendSummary::operator+=(const AppendSummary& other) {
 
 Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq) {
   Result<Record> record = fail(ErrorCode::Database, "[record] its row is gone");
-  const Result<bool> found = by_seq.bind(seq).one([&](const Row& row) { record = record_of(row); });
+  const Result<bool> found = by_seq.bind(seq).one([&](const Row& row) {
+    record = record_of(row);
+    if (record && !agrees_with_columns(row, *record))
+      record = fail(ErrorCode::Database, "[record] the columns derived from it were changed");
+  });
   if (!found && found.error().code == ErrorCode::TryLater) return tl::unexpected(found.error());
   if (found && record) return std::optional(std::move(*record));
   if (found && record.error().code == ErrorCode::Unsupported) {

@@ -222,7 +222,7 @@ class Store {
   Result<TriedSchedules> tried(const Key& place, const std::string& host);
   /// The name of the layer that has the record; empty: this database, or none.
   Result<std::string> layer_of(const Record& record);
-  /// Every group of trials with its answer. Reads indexes, and no more than two trials of a group.
+  /// Every group of trials with its answer, without reading trials.
   /// The group whose trial was stored last comes first; at most `limit`.
   Result<std::vector<GroupSummary>> groups(int64_t limit);
   /// The places at which an operator has an answer for this number of threads, also of layers

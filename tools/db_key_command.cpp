@@ -24,10 +24,13 @@ Status write_private(const std::string& text, const std::string& path) {
                 fmt::format("[key] --output {}: there is a file of that name, and a key that is "
                             "lost cannot be made again; choose another name",
                             shell_quoted(path)));
-  const auto written = file < 0 ? -1 : ::write(file, text.data(), text.size());
+  const bool is_written = file >= 0 &&
+                          ::write(file, text.data(), text.size()) == std::ssize(text) &&
+                          ::fsync(file) == 0;
   const int problem = errno;
   if (file >= 0) ::close(file);
-  if (written == std::ssize(text)) return {};
+  if (is_written) return {};
+  if (file >= 0) ::unlink(path.c_str());  // a part of a key is none
   return fail(ErrorCode::Environment, fmt::format("[key] {} cannot be written: {}",
                                                   shell_quoted(path), std::strerror(problem)));
 }

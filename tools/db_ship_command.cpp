@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/hash.h"
@@ -77,16 +78,30 @@ db::LayerManifest manifest_of(const std::vector<db::Record>& records, const std:
           .signature = {}};
 }
 
+/// Writes a file that is there whole or as it was.
+Status replace_file(std::string_view text, const std::string& path) {
+  const std::string part = path + ".part";
+  TW_RETURN_IF_ERROR(write_text(text, part));
+  std::error_code error;
+  std::filesystem::rename(part, path, error);
+  if (!error) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[ship] {} cannot be written ({})", shell_quoted(path), error.message()));
+}
+
 /// The manifest is written last: until then the old one says that the new lines are not its own,
-/// and whoever fetches them keeps what he has.
-Status write_layer(const std::vector<db::Record>& records, const DbFlags& f,
-                   const Surroundings& here) {
+/// and whoever fetches them keeps what he has. Refuses what every user would refuse.
+Status write_signed(const std::vector<db::Record>& records, const std::string& path,
+                    const SigningKey& key, const Surroundings& here) {
   const std::string lines = lines_of(records);
-  if (f.sign.empty()) return write_text(lines, f.output);
-  TW_TRY(const SigningKey key, key_in(f.sign));
-  TW_RETURN_IF_ERROR(write_text(lines, f.output));
-  return write_text(to_json(db::signed_by(key, manifest_of(records, lines, f.output, here))),
-                    manifest_path(f.output));
+  const std::string manifest = to_json(db::signed_by(key, manifest_of(records, lines, path, here)));
+  if (const auto accepted = db::parse_manifest(manifest, key.public_key); !accepted)
+    return fail(ErrorCode::Usage,
+                fmt::format("[ship] --output {}: no program would fetch it: {}; choose a plain "
+                            "name, or ship less",
+                            shell_quoted(path), accepted.error().message));
+  TW_RETURN_IF_ERROR(replace_file(lines, path));
+  return replace_file(manifest, manifest_path(path));
 }
 
 /// An existing file would be mixed with what it held.
@@ -113,7 +128,10 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
     return fail(ErrorCode::Usage,
                 "[ship] --sign: a layer that is fetched has lines, NAME.jsonl: name such an "
                 "--output");
-  if (!f.sign.empty()) TW_RETURN_IF_ERROR(key_in(f.sign));  // before the work
+  std::optional<SigningKey> key;
+  if (!f.sign.empty()) {
+    TW_TRY(key, key_in(f.sign));
+  }
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   TW_TRY(db::Store all, db::Store::open(scratch.path() + "/all.db", db::OpenMode::ReadWrite));
   db::AppendSummary summary;
@@ -131,7 +149,8 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
                 "[ship] no record of these databases is believed and of this program's code "
                 "generator: nothing is written");
   TW_RETURN_IF_ERROR(f.output.ends_with(".db") ? write_database(records, f.output)
-                                               : write_layer(records, f, here));
+                     : key                     ? write_signed(records, f.output, *key, here)
+                                               : write_text(lines_of(records), f.output));
   if (f.format == "json")
     TW_RETURN_IF_ERROR(print_json(
         "db ship", {{"output", f.output}, {"records", records.size()}, {"of", summary.inserted}}));

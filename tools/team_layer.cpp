@@ -80,6 +80,13 @@ int64_t now_ms() {
       .count();
 }
 
+/// The same for each way to write a path.
+std::string whole_name(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(name, error);
+  return is_address(name) || error ? name : path.lexically_normal().string();
+}
+
 /// When a server was asked for the layer, whether or not it answered: the time of a file beside the
 /// copy. 0: never.
 int64_t asked_ms(const std::string& folder) {
@@ -102,7 +109,7 @@ void note_asked(const std::string& folder) {
 Result<db::Layer> team_layer(const TeamLayer& team, const db::Waiting& waiting) {
   if (!db::is_published_layer(team.name)) return db::Layer{"team", team.name};
   TW_TRY(const std::string public_key, public_key_of(team));
-  const std::string folder = fmt::format("{}/{}", team.copies, short_hash(team.name));
+  const std::string folder = fmt::format("{}/{}", team.copies, short_hash(whole_name(team.name)));
   const std::string kept = db::kept_copy(folder, public_key);
   if (is_address(team.name)) {
     const int64_t age_ms = now_ms() - asked_ms(folder);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 
 #include "base/hash.h"
@@ -82,8 +83,12 @@ TEST_F(PublishedLayer, IsCopiedOnceAndAgainWhenItChanged) {
   const LayerCopy next = refresh();
   EXPECT_FALSE(next.problem);
   EXPECT_EQ(answers(next), hashes_of(sample_records(10, 20)));
-  EXPECT_FALSE(std::filesystem::exists(again.database)) << "the copy before it is of no use";
-  EXPECT_EQ(kept_copy(folder_ / "copy", key_.public_key), next.database);
+  EXPECT_TRUE(std::filesystem::exists(again.database)) << "somebody may be about to open it";
+  publish(sample_records(30, 5), 3000);
+  const LayerCopy third = refresh();
+  EXPECT_FALSE(std::filesystem::exists(again.database)) << "nobody needs it any more";
+  EXPECT_TRUE(std::filesystem::exists(next.database));
+  EXPECT_EQ(kept_copy(folder_ / "copy", key_.public_key), third.database);
 }
 
 TEST_F(PublishedLayer, WithoutACopyThereIsNothing) {
@@ -169,6 +174,8 @@ TEST_F(PublishedLayer, Fault97_ACopyThatIsDamagedIsNotUsed) {
   EXPECT_EQ(answers(refresh()), hashes_of(sample_records(0, 5))) << "it is fetched again";
   std::filesystem::remove(copy.database);
   EXPECT_EQ(answers(refresh()), hashes_of(sample_records(0, 5)));
+  write_bytes(copy.database, std::string(8192, 'x'));
+  EXPECT_EQ(answers(refresh()), hashes_of(sample_records(0, 5)));
 }
 
 TEST_F(PublishedLayer, Fault27_TheManifestNamesNoOtherFolder) {
@@ -183,6 +190,26 @@ TEST_F(PublishedLayer, AFolderThatCannotBeWrittenIsAProblem) {
   publish(sample_records(0, 5), 1000);
   write_bytes(folder_ / "copy", "a file");
   EXPECT_TRUE(refresh().problem);
+}
+
+TEST_F(PublishedLayer, SeveralMayBringItUpToDateAtOnce) {
+  publish(sample_records(0, 50), 1000);
+  const std::string manifest = files_["team.layer.json"], lines = files_["team.jsonl"];
+  const LayerSource source = {
+      "team.layer.json", key_.public_key,
+      [&](const std::string& name, const std::function<bool(std::string_view)>& take) -> Status {
+        take(name == "team.jsonl" ? lines : manifest);
+        return {};
+      }};
+  std::vector<std::future<LayerCopy>> copies;
+  for (int i = 0; i < 6; ++i)
+    copies.push_back(std::async(std::launch::async,
+                                [&] { return refreshed_copy(folder_ / "copy", source, {}); }));
+  for (auto& copy : copies) {
+    const LayerCopy one = copy.get();
+    EXPECT_FALSE(one.problem);
+    EXPECT_EQ(answers(one), hashes_of(sample_records(0, 50)));
+  }
 }
 
 TEST_F(PublishedLayer, IsKnownByItsName) {

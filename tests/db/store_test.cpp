@@ -55,7 +55,7 @@ TEST_P(AnyStore, KeepsTheOrderAndCountsWhatItHas) {
 }
 
 TEST_P(AnyStore, OperatorsThatBeginAlikeAreToldApart) {
-  Record one = sample_record(1), other = sample_record(2);
+  Record one = sample_record(1, 1), other = sample_record(2, 2);
   one.op = std::string(4'000, 'x') + "1";
   other.op = std::string(4'000, 'x') + "2";
   Store store = open_store(databases / "a.db");
@@ -258,7 +258,7 @@ TEST_P(AnyStore, LayoutsThatWereAskedForAreApartFromFreeOnes) {
 TEST_P(AnyStore, QueriesFilterOrderAndLimit) {
   Store store = open_store(databases / "a.db");
   std::vector<Record> records = {sample_record(3), sample_record(1), sample_record(2, 1)};
-  Record failed = sample_record(4);
+  Record failed = sample_record(4, 4);
   failed.op = "conv2d";
   failed.session = "session-2";
   failed.status = TrialStatus::Timeout;

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace tw::tools::web {
@@ -21,28 +24,25 @@ class Deadline {
       : watching_([this, &client, total_ms] {
           std::unique_lock lock(mutex_);
           if (ended_.wait_for(lock, milliseconds(total_ms), [this] { return has_ended_; })) return;
-          is_over_ = true;
           client.stop();
         }) {}
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
   ~Deadline() { end(); }
 
-  /// True if the time was over before this call.
-  bool end() {
+  void end() {
     {
       const std::lock_guard lock(mutex_);
       has_ended_ = true;
     }
     ended_.notify_all();
     if (watching_.joinable()) watching_.join();
-    return is_over_;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable ended_;
-  bool has_ended_ = false, is_over_ = false;
+  bool has_ended_ = false;
   std::thread watching_;
 };
 
@@ -56,9 +56,8 @@ std::string_view describe(httplib::Error error) {
       return "it stopped sending";
     case httplib::Error::Write:
       return "it stopped listening";
-    case httplib::Error::ExceedRedirectCount:
-      return "it redirects in a circle";
     case httplib::Error::SSLConnection:
+      return "no secure connection can be made";
     case httplib::Error::SSLLoadingCerts:
     case httplib::Error::SSLServerVerification:
       return "its certificate is not trusted";
@@ -69,42 +68,99 @@ std::string_view describe(httplib::Error error) {
 
 }  // namespace
 
-Status download(const std::string& address, const DownloadLimits& limits,
-                const std::function<bool(std::string_view piece)>& take) {
-  const size_t host = address.find("://");
-  const size_t path = host == std::string::npos ? host : address.find('/', host + 3);
-  if (path == std::string::npos)
-    return fail(ErrorCode::Environment, "the address names no file of a server");
-  httplib::Client client(address.substr(0, path));
-  if (!client.is_valid()) return fail(ErrorCode::Environment, "the address names no server");
-  client.set_follow_location(true);
-  client.set_connection_timeout(milliseconds(limits.connect_ms));
-  client.set_read_timeout(milliseconds(limits.idle_ms));
-  client.set_write_timeout(milliseconds(limits.idle_ms));
+namespace {
+
+/// An address of a server, "https://host:443", and the path of a file there.
+struct Address {
+  std::string server, path;
+  bool is_encrypted() const { return server.starts_with("https://"); }
+};
+
+std::optional<Address> parse_address(const std::string& text) {
+  const bool is_known = text.starts_with("https://") || text.starts_with("http://");
+  const size_t path = is_known ? text.find('/', text.find("://") + 3) : std::string::npos;
+  if (path == std::string::npos) return std::nullopt;
+  return Address{text.substr(0, path), text.substr(path)};
+}
+
+/// The reply to one request.
+struct Reply {
   int status = 0;
-  Deadline deadline(client, limits.total_ms);
+  std::string location;  ///< of a redirect
+  bool is_complete = false;
+  std::string_view problem;
+};
+
+Reply ask(const Address& address, const DownloadLimits& limits, int64_t left_ms,
+          const std::function<bool(std::string_view)>& take) {
+  httplib::Client client(address.server);
+  Reply reply;
+  reply.problem = "the address names no server";
+  if (!client.is_valid()) return reply;
+  const auto ends = std::chrono::steady_clock::now() + milliseconds(left_ms);
+  client.set_connection_timeout(milliseconds(std::min(limits.connect_ms, left_ms)));
+  client.set_read_timeout(milliseconds(std::min(limits.idle_ms, left_ms)));
+  client.set_write_timeout(milliseconds(std::min(limits.idle_ms, left_ms)));
+  Deadline deadline(client, left_ms);
   const httplib::Result result = client.Get(
-      address.substr(path),
+      address.path,
       [&](const httplib::Response& response) {
-        status = response.status;
-        return status == 200;
+        reply.status = response.status;
+        reply.location = response.get_header_value("Location");
+        return reply.status == 200;
       },
       [&](const char* bytes, size_t size) {
-        return take({bytes, size});
+        return std::chrono::steady_clock::now() < ends && take({bytes, size});
       });
-  const bool is_over = deadline.end();
-  if (status != 0 && status != 200)
-    return fail(ErrorCode::Environment, fmt::format("the server answers with status {}", status));
-  if (is_over)
+  deadline.end();
+  reply.is_complete = result && result->status == 200;
+  reply.problem = describe(result.error());
+  return reply;
+}
+
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+constexpr int most_redirects = 5;
+
+}  // namespace
+
+Status download(const std::string& address, const DownloadLimits& limits,
+                const std::function<bool(std::string_view)>& take) try {
+  std::optional<Address> next = parse_address(address);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto spent_ms = [&] {
+    return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun)
+        .count();
+  };
+  for (int redirects = 0; next && redirects <= most_redirects; ++redirects) {
+    const int64_t left_ms = limits.total_ms - spent_ms();
+    if (left_ms <= 0) break;
+    const Address now = *next;
+    const Reply reply = ask(now, limits, left_ms, take);
+    if (reply.is_complete) return {};
+    if (spent_ms() >= limits.total_ms) break;
+    if (reply.status == 0 || reply.status == 200)
+      return fail(ErrorCode::Environment,
+                  fmt::format("the server cannot be asked: {}", reply.problem));
+    if (!is_redirect(reply.status))
+      return fail(ErrorCode::Environment,
+                  fmt::format("the server answers with status {}", reply.status));
+    // A path alone is on the same server.
+    next = parse_address(reply.location.starts_with("/") ? now.server + reply.location
+                                                         : reply.location);
+    if (next && now.is_encrypted() && !next->is_encrypted())
+      return fail(ErrorCode::Environment, "the server redirects to a page that is not encrypted");
+  }
+  if (spent_ms() >= limits.total_ms)
     return fail(ErrorCode::Environment,
                 fmt::format("the server takes more than {} s", limits.total_ms / 1000));
-  if (!result)
-    return fail(ErrorCode::Environment,
-                fmt::format("the server cannot be asked: {}", describe(result.error())));
-  if (result->status != 200)
-    return fail(ErrorCode::Environment,
-                fmt::format("the server answers with status {}", result->status));
-  return {};
+  return fail(ErrorCode::Environment,
+              next ? "the server redirects too often" : "the address names no file of a server");
+} catch (const std::exception& error) {
+  // The library throws where an address has a port that is no number.
+  return fail(ErrorCode::Environment, fmt::format("the address is none ({})", error.what()));
 }
 
 }  // namespace tw::tools::web

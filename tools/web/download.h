@@ -18,7 +18,8 @@ struct DownloadLimits {
   int64_t total_ms = 600'000;
 };
 
-/// Gives the bytes to `take`, piece by piece, until that says false. Environment where the server
+/// Gives the bytes to `take`, piece by piece, until that says false. Follows up to five redirects,
+/// none of them from HTTPS to HTTP. Environment where the server
 /// does not answer with the whole file within the limits; the message names neither the address nor
 /// what to do.
 Status download(const std::string& address, const DownloadLimits& limits,

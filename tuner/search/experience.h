@@ -47,7 +47,8 @@ struct Experience {
   int64_t known = 0;
   std::set<std::string> tried;  ///< those that need no other trial, by db::schedule_key()
   std::vector<Tried> parents;   ///< the fastest of them, as points
-  /// Latencies of all trials that prove something, oldest first; 0: not valid, or not read.
+  /// First a 0 for each trial that was not read, then the latencies of the others that prove
+  /// something, oldest first; 0: not valid.
   std::vector<double> latencies_ns;
   /// Points that were fast for the nearest other workloads, or for this one on another device,
   /// under other layouts or in another state of the caches, nearest first.
