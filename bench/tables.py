@@ -651,7 +651,7 @@ def service(documents):
 
 
 def databases(documents):
-    """What a database of synthetic records costs, by its engine and its size, on the machine with most sizes."""
+    """The costs of a database of synthetic records by its engine and its size, on the machine with most sizes."""
     found = [d for d in documents if "growth" in d.json.get("database", {})]
     machine = max((d.machine for d in found), key=lambda name: sum(d.machine == name for d in found), default=None)
     found = sorted((d for d in found if d.machine == machine),
