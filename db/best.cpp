@@ -55,11 +55,12 @@ void add_candidate(const Row& row, const SessionRows& sessions, std::vector<Rank
 Result<SessionRows> sessions_in(Connection& connection, int64_t group) {
   TW_TRY(Statement select,
          Statement::prepare(connection,
-                            "SELECT id, session, host, toolchain, peak_gflops, least_cost FROM "
-                            "sessions WHERE group_id = ?"));
+                            "SELECT id, session, host, toolchain, peak_gflops, least_cost, ratio, "
+                            "accuses FROM sessions WHERE group_id = ?"));
   SessionRows sessions;
   TW_RETURN_IF_ERROR(select.bind(group).each([&](const Row& row) {
-    sessions[row.integer(0)] = {row.text(1), row.text(2), row.text(3), row.real(4), row.real(5)};
+    sessions[row.integer(0)] = {row.text(1), row.text(2), row.text(3),        row.real(4),
+                                row.real(5), row.real(6), row.integer(7) != 0};
     return true;
   }));
   return sessions;
@@ -116,10 +117,10 @@ Result<int64_t> count_wrong_sessions(Connection& connection, int64_t group,
   int64_t wrong = 0;
   for (size_t i = 0; i < stored.size(); ++i)
     // The table may know less of the hosts: a session that has lost trials keeps what it says.
-    wrong += stored[i].name != expected[i].name ||
-             stored[i].peak_gflops != expected[i].peak_gflops ||
-             stored[i].least_cost != expected[i].least_cost ||
-             (!stored[i].host.empty() && stored[i].host != expected[i].host);
+    wrong +=
+        stored[i].name != expected[i].name || stored[i].peak_gflops != expected[i].peak_gflops ||
+        stored[i].least_cost != expected[i].least_cost || stored[i].ratio != expected[i].ratio ||
+        (!stored[i].host.empty() && stored[i].host != expected[i].host);
   return wrong;
 }
 
@@ -141,7 +142,7 @@ Result<std::vector<TimingSession>> TrialsInTable::sessions() {
   for (const auto& [id, row] : sessions_) {
     ids_[row.name] = id;
     if (row.least_cost > 0)
-      sessions.push_back({row.name, row.host, row.peak_gflops, row.least_cost});
+      sessions.push_back({row.name, row.host, row.peak_gflops, row.least_cost, row.ratio});
   }
   return sessions;
 }
@@ -235,6 +236,125 @@ Result<JudgedGroup> judged_group(Connection& connection, int64_t id) {
   return group;
 }
 
+namespace {
+
+/// True if a session of the group has trials with a peak from `low` to below `high`.
+Result<bool> has_peaks_between(Connection& connection, int64_t group, double low, double high) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection,
+                            "SELECT 1 FROM sessions s JOIN peaks p ON p.session_id = s.id WHERE "
+                            "s.group_id = ? AND p.peak_gflops >= ? AND p.peak_gflops < ? LIMIT 1"));
+  return select.bind(group).bind(low).bind(high).one([](const Row&) {});
+}
+
+Result<std::set<std::string>> schedules_shared(Connection& connection, std::string_view condition,
+                                               int64_t value) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection, fmt::format("SELECT DISTINCT h.schedule FROM sessions s "
+                                                    "JOIN shared h ON h.session_id = s.id WHERE {}",
+                                                    condition)));
+  std::set<std::string> schedules;
+  TW_RETURN_IF_ERROR(select.bind(value).each([&](const Row& row) {
+    schedules.emplace(row.blob(0));
+    return true;
+  }));
+  return schedules;
+}
+
+/// Stores the ratios on a schedule; the sessions that have trials of it and are not compared get 0.
+Status store_ratios(Connection& connection, int64_t group, const std::string& schedule,
+                    const SessionRatios& ratios, const SessionRows& sessions,
+                    std::set<int64_t>& changed) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection,
+                            "SELECT DISTINCT session_id FROM trials WHERE group_id = ? AND "
+                            "schedule = ?"));
+  std::vector<int64_t> ids;
+  TW_RETURN_IF_ERROR(select.bind(group).bind_blob(schedule).each([&](const Row& row) {
+    ids.push_back(row.integer(0));
+    return true;
+  }));
+  TW_TRY(Statement update,
+         Statement::prepare(connection,
+                            "UPDATE shared SET ratio = ? WHERE session_id = ? AND schedule = ? AND "
+                            "ratio <> ?"));
+  for (const int64_t id : ids) {
+    const auto session = sessions.find(id);
+    if (session == sessions.end()) continue;
+    const auto found = ratios.find(session->second.name);
+    const double ratio = found == ratios.end() ? 0 : found->second;
+    TW_RETURN_IF_ERROR(update.bind(ratio).bind(id).bind_blob(schedule).bind(ratio).run());
+    if (connection.changes() > 0) changed.insert(id);
+  }
+  return {};
+}
+
+Status update_ratio(Connection& connection, int64_t session) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection,
+                            "SELECT ratio FROM shared WHERE session_id = ? AND ratio > 0"));
+  std::vector<double> ratios;
+  TW_RETURN_IF_ERROR(select.bind(session).each([&](const Row& row) {
+    ratios.push_back(row.real(0));
+    return true;
+  }));
+  TW_TRY(Statement update,
+         Statement::prepare(connection, "UPDATE sessions SET ratio = ? WHERE id = ?"));
+  return update.bind(ratio_of(ratios)).bind(session).run();
+}
+
+Result<double> stored_peak(Connection& connection, int64_t group) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection, "SELECT peak_gflops FROM groups WHERE id = ?"));
+  double peak = 0;
+  TW_RETURN_IF_ERROR(select.bind(group).one([&](const Row& row) { peak = row.real(0); }));
+  return peak;
+}
+
+/// Compares the sessions of a group on these schedules anew.
+Status compare_on(Connection& connection, int64_t group, TrialsInTable& trials,
+                  const std::set<std::string>& schedules) {
+  if (schedules.empty()) return {};
+  TW_TRY(const auto ratios, ratios_on(trials, schedules));
+  std::set<int64_t> changed;
+  for (const auto& [schedule, of] : ratios)
+    TW_RETURN_IF_ERROR(store_ratios(connection, group, schedule, of, trials.rows(), changed));
+  for (const int64_t session : changed) TW_RETURN_IF_ERROR(update_ratio(connection, session));
+  return {};
+}
+
+}  // namespace
+
+Status compare_sessions(Connection& connection, const GroupChange& change) {
+  TrialsInTable trials(connection, change.group);
+  TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());
+  const double peak = group_peak(sessions);
+  TW_TRY(const double before, stored_peak(connection, change.group));
+  std::set<std::string> stale = change.shared;
+  if (peak != before) {
+    const double low = least_undisturbed_peak(std::min(peak, before)),
+                 high = least_undisturbed_peak(std::max(peak, before));
+    bool counts_others = (peak > 0) != (before > 0);
+    if (!counts_others) {
+      TW_TRY(counts_others, has_peaks_between(connection, change.group, low, high));
+    }
+    if (counts_others) {
+      TW_TRY(stale, schedules_shared(connection, "s.group_id = ?", change.group));
+    }
+    TW_TRY(Statement update,
+           Statement::prepare(connection, "UPDATE groups SET peak_gflops = ? WHERE id = ?"));
+    TW_RETURN_IF_ERROR(update.bind(peak).bind(change.group).run());
+  }
+  // A session that has timed something is believed where it proves a schedule wrong.
+  for (const int64_t id : change.timed) {
+    const auto session = trials.rows().find(id);
+    if (session == trials.rows().end() || !session->second.accuses) continue;
+    TW_TRY(const std::set<std::string> accused, schedules_shared(connection, "s.id = ?", id));
+    stale.insert(accused.begin(), accused.end());
+  }
+  return compare_on(connection, change.group, trials, stale);
+}
+
 Status refresh_best(Connection& connection, int64_t group) {
   TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
   if (!best) {
@@ -253,9 +373,25 @@ Status refresh_best(Connection& connection, int64_t group) {
   return insert.run();
 }
 
+namespace {
+
+/// Derives anew all that follows from the counts of a group.
+Status refresh_derived(Connection& connection, int64_t group) {
+  TrialsInTable trials(connection, group);
+  TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());
+  TW_TRY(Statement update,
+         Statement::prepare(connection, "UPDATE groups SET peak_gflops = ? WHERE id = ?"));
+  TW_RETURN_IF_ERROR(update.bind(group_peak(sessions)).bind(group).run());
+  TW_TRY(const std::set<std::string> shared, schedules_shared(connection, "s.group_id = ?", group));
+  TW_RETURN_IF_ERROR(compare_on(connection, group, trials, shared));
+  return refresh_best(connection, group);
+}
+
+}  // namespace
+
 Status refresh_group(Connection& connection, int64_t group) {
   TW_RETURN_IF_ERROR(recount_group(connection, group));
-  return refresh_best(connection, group);
+  return refresh_derived(connection, group);
 }
 
 namespace {
@@ -340,7 +476,7 @@ Status refresh_all(Connection& connection) {
   TW_RETURN_IF_ERROR(connection.execute(
       "DELETE FROM best; DELETE FROM peaks; DELETE FROM shared; DELETE FROM statuses; UPDATE "
       "groups SET trials = 0, last = 0, newest_ms = 0; UPDATE sessions SET host = '', toolchain = "
-      "'', peak_gflops = 0, least_cost = 0"));
+      "'', ratio = 1, accuses = 1, peak_gflops = 0, least_cost = 0"));
   Memberships memberships(connection);
   for (int64_t seq = 0;;) {
     TW_TRY(const TrialPage page, trials_after(connection, seq));
@@ -352,7 +488,7 @@ Status refresh_all(Connection& connection) {
       "DELETE FROM groups WHERE trials = 0; DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM "
       "trials WHERE trials.session_id = sessions.id AND trials.group_id = sessions.group_id)"));
   TW_TRY(const std::vector<int64_t> groups, ids_of_groups(connection));
-  for (const int64_t group : groups) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  for (const int64_t group : groups) TW_RETURN_IF_ERROR(refresh_derived(connection, group));
   return {};
 }
 
@@ -367,7 +503,8 @@ Result<int64_t> count_wrong_rows(Connection& connection) {
     stored_rows += stored.has_value();
     if (stored != computed) wrong += stored.has_value() + computed.has_value();
     TW_TRY(const int64_t sessions, count_wrong_sessions(connection, group, trials));
-    wrong += sessions;
+    TW_TRY(const double peak, stored_peak(connection, group));
+    wrong += sessions + (peak != group_peak(timing_sessions(trials)));
   }
   for (int64_t seq = 0;;) {
     TW_TRY(const TrialPage page, trials_after(connection, seq));

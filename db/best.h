@@ -26,6 +26,8 @@ struct SessionRow {
   std::string name;
   std::string host, toolchain;  ///< empty: there may be several
   double peak_gflops = 0, least_cost = 0;
+  double ratio = 1;      ///< TimingSession::ratio
+  bool accuses = false;  ///< it may have trials that prove a schedule wrong
 };
 using SessionRows = std::map<int64_t, SessionRow>;  ///< by id
 
@@ -71,6 +73,12 @@ struct JudgedGroup {
   std::vector<Judgement> judgements;
 };
 Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
+
+/// Brings the ratios of the group's sessions to the majority, and the group's peak, up to date
+/// after trials were inserted and counted. Compares the schedules that the trials may have changed;
+/// all that are shared where the group's peak moved so that other trials count. Requires: a write
+/// transaction.
+Status compare_sessions(Connection& connection, const GroupChange& change);
 
 /// Brings the row of a group up to date. Reads the trials that may be the best one, and all of the
 /// group only where none with status Ok is believed. Requires: a write transaction.

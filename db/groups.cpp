@@ -139,7 +139,7 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d)
            "NULL, target {2} NOT NULL, threads {3} NOT NULL, codegen_abi {3} NOT NULL, "
            "device {2} NOT NULL, layouts {2} NOT NULL, op {2} NOT NULL, workload {2} NOT "
            "NULL, flops {4} NOT NULL, trials {3} NOT NULL, last {3} NOT NULL, newest_ms {3} "
-           "NOT NULL){5}",
+           "NOT NULL, peak_gflops {4} NOT NULL){5}",
            d.row_number, d.blob, d.text, d.integer, d.real, d.table_end)},
       {"groups_workload",
        "CREATE INDEX groups_workload ON groups(workload_hash, threads, codegen_abi)"},
@@ -149,7 +149,7 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d)
        fmt::format(
            "CREATE TABLE sessions(id {0}, group_id {1} NOT NULL, session {2} NOT NULL, "
            "host {2} NOT NULL, toolchain {2} NOT NULL, peak_gflops {3} NOT NULL, least_cost {3} "
-           "NOT NULL){4}",
+           "NOT NULL, ratio {3} NOT NULL, accuses {1} NOT NULL){4}",
            d.row_number, d.integer, d.text, d.real, d.table_end)},
       {"sessions_group", "CREATE INDEX sessions_group ON sessions(group_id)"},
       {"peaks",
@@ -157,9 +157,9 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d)
                    "{0} NOT NULL, PRIMARY KEY(session_id, peak_gflops)){2}",
                    d.integer, d.real, d.keyed_table_end)},
       {"shared",
-       fmt::format("CREATE TABLE shared(session_id {} NOT NULL, schedule {} NOT NULL, PRIMARY "
-                   "KEY(session_id, schedule)){}",
-                   d.integer, d.blob, d.keyed_table_end)},
+       fmt::format("CREATE TABLE shared(session_id {} NOT NULL, schedule {} NOT NULL, ratio {} NOT "
+                   "NULL, PRIMARY KEY(session_id, schedule)){}",
+                   d.integer, d.blob, d.real, d.keyed_table_end)},
       {"statuses",
        fmt::format("CREATE TABLE statuses(status {} NOT NULL PRIMARY KEY, trials {} NOT NULL){}",
                    d.text, d.integer, d.keyed_table_end)},
@@ -239,8 +239,9 @@ Result<Memberships::KnownGroup> Memberships::group_of(const Record& record) {
            Statement::prepare(
                connection_,
                fmt::format(
-                   "INSERT INTO groups(digest, {}, op, workload, flops, trials, last, newest_ms) "
-                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0) RETURNING id",
+                   "INSERT INTO groups(digest, {}, op, workload, flops, trials, last, newest_ms, "
+                   "peak_gflops) "
+                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0) RETURNING id",
                    key_columns)));
     insert.bind_blob(digest_of(key)).bind_blob(bytes_of_hex(key.workload_hash));
     insert.bind(std::string_view(key.target)).bind(key.threads).bind(key.codegen_abi);
@@ -268,10 +269,12 @@ Result<Memberships::Session*> Memberships::session_of(const KnownGroup& group,
     }));
   }
   if (!found) {
-    TW_TRY(Statement insert,
-           Statement::prepare(connection_,
-                              "INSERT INTO sessions(group_id, session, host, toolchain, "
-                              "peak_gflops, least_cost) VALUES(?, ?, ?, ?, 0, 0) RETURNING id"));
+    TW_TRY(
+        Statement insert,
+        Statement::prepare(connection_,
+                           "INSERT INTO sessions(group_id, session, host, toolchain, "
+                           "peak_gflops, least_cost, ratio, accuses) VALUES(?, ?, ?, ?, 0, 0, 1, "
+                           "0) RETURNING id"));
     insert.bind(group.id).bind(std::string_view(record.session));
     insert.bind(std::string_view(record.host)).bind(std::string_view(record.toolchain));
     TW_RETURN_IF_ERROR(insert.one([&](const Row& row) {
@@ -290,21 +293,23 @@ void TrialCounts::add(const Record& record, const Membership& membership, int64_
   group.newest_ms = record.created_ms;
   group.schedules.insert(schedule_key(record));
   ++statuses_[to_string(record.status)];
+  if (proves_wrong(record.status)) accusers_.insert(membership.session);
   const double cost = cost_of(record);
   if (cost == 0) return;
+  group.timed.insert(membership.session);
   OfSession& session = sessions_[membership.session];
   session.is_new = membership.is_new_session;
   if (session.least_cost == 0 || cost < session.least_cost) session.least_cost = cost;
   if (record.peak_gflops > 0) ++session.peaks[record.peak_gflops];
 }
 
-std::vector<int64_t> TrialCounts::groups() const {
-  std::vector<int64_t> ids;
-  for (const auto& [id, group] : groups_) ids.push_back(id);
-  return ids;
+std::vector<GroupChange> TrialCounts::changes() const {
+  std::vector<GroupChange> changes;
+  for (const auto& [id, group] : groups_) changes.push_back({id, group.shared, group.timed});
+  return changes;
 }
 
-Status TrialCounts::store(Connection& connection) const {
+Status TrialCounts::store(Connection& connection) {
   TW_RETURN_IF_ERROR(store_groups(connection));
   TW_RETURN_IF_ERROR(store_sessions(connection));
   TW_RETURN_IF_ERROR(find_shared(connection));
@@ -344,6 +349,9 @@ Status TrialCounts::store_sessions(Connection& connection) const {
     update.bind(peak).bind(session.least_cost).bind(session.least_cost).bind(id);
     TW_RETURN_IF_ERROR(update.run());
   }
+  TW_TRY(Statement accuse,
+         Statement::prepare(connection, "UPDATE sessions SET accuses = 1 WHERE id = ?"));
+  for (const int64_t id : accusers_) TW_RETURN_IF_ERROR(accuse.bind(id).run());
   return {};
 }
 
@@ -357,21 +365,23 @@ Status TrialCounts::store_statuses(Connection& connection) const {
   return {};
 }
 
-Status TrialCounts::find_shared(Connection& connection) const {
+Status TrialCounts::find_shared(Connection& connection) {
   TW_TRY(Statement sessions,
          Statement::prepare(connection, "SELECT count(*) FROM sessions WHERE group_id = ?"));
-  TW_TRY(Statement insert,
-         Statement::prepare(connection,
-                            "INSERT INTO shared(session_id, schedule) SELECT DISTINCT session_id, "
-                            "schedule FROM trials WHERE group_id = ? AND schedule = ? ON CONFLICT "
-                            "DO NOTHING"));
-  for (const auto& [id, group] : groups_) {
+  TW_TRY(
+      Statement insert,
+      Statement::prepare(
+          connection,
+          "INSERT INTO shared(session_id, schedule, ratio) SELECT DISTINCT "
+          "session_id, schedule, 0.0 FROM trials WHERE group_id = ? AND schedule = ? ON CONFLICT "
+          "DO NOTHING"));
+  for (auto& [id, group] : groups_) {
     int64_t count = std::ssize(group.sessions);
     if (!group.is_new)
       TW_RETURN_IF_ERROR(sessions.bind(id).one([&](const Row& row) { count = row.integer(0); }));
     if (count < fewest_sharing) continue;
-    TW_TRY(const std::set<std::string> shared, shared_among(connection, id, group.schedules));
-    for (const std::string& schedule : shared)
+    TW_TRY(group.shared, shared_among(connection, id, group.schedules));
+    for (const std::string& schedule : group.shared)
       TW_RETURN_IF_ERROR(insert.bind(id).bind_blob(schedule).run());
   }
   return {};
@@ -383,7 +393,8 @@ Status recount_group(Connection& connection, int64_t group) {
         connection, fmt::format("DELETE FROM {} WHERE {}", table, of_sessions_of_group), group));
   TW_RETURN_IF_ERROR(run_with(
       connection,
-      "UPDATE sessions SET host = '', toolchain = '', peak_gflops = 0, least_cost = "
+      "UPDATE sessions SET host = '', toolchain = '', ratio = 1, accuses = 1, peak_gflops = 0, "
+      "least_cost = "
       "coalesce((SELECT min(cost) FROM trials "
       "WHERE trials.session_id = sessions.id AND trials.group_id = sessions.group_id AND cost > "
       "0), 0) WHERE group_id = ?",
@@ -411,11 +422,12 @@ Status recount_group(Connection& connection, int64_t group) {
       group));
   TW_RETURN_IF_ERROR(run_with(
       connection,
-      fmt::format("INSERT INTO shared(session_id, schedule) SELECT DISTINCT t.session_id, "
-                  "t.schedule FROM (SELECT group_id, schedule FROM trials WHERE group_id = ? GROUP "
-                  "BY group_id, schedule HAVING count(DISTINCT session_id) >= {}) n JOIN trials t "
-                  "ON t.group_id = n.group_id AND t.schedule = n.schedule",
-                  fewest_sharing),
+      fmt::format(
+          "INSERT INTO shared(session_id, schedule, ratio) SELECT DISTINCT t.session_id, "
+          "t.schedule, 0.0 FROM (SELECT group_id, schedule FROM trials WHERE group_id = ? GROUP "
+          "BY group_id, schedule HAVING count(DISTINCT session_id) >= {}) n JOIN trials t "
+          "ON t.group_id = n.group_id AND t.schedule = n.schedule",
+          fewest_sharing),
       group));
   std::vector<int64_t> sessions;
   {

@@ -82,22 +82,29 @@ class Memberships {
   std::map<std::pair<int64_t, std::string>, Session> sessions_;
 };
 
+/// The part of a group whose comparison of sessions may change with trials that were inserted.
+struct GroupChange {
+  int64_t group = 0;
+  std::set<std::string> shared;  ///< schedules of the trials that at least three sessions share
+  std::set<int64_t> timed;       ///< sessions of trials that count as timed
+};
+
 /// Counts the trials that are being inserted, for the tables of groups and sessions.
 class TrialCounts {
  public:
   /// `seq` is the number of the row, larger than those before.
   void add(const Record& record, const Membership& membership, int64_t seq);
   /// Brings the tables up to date. Requires: the trials are stored, in a transaction that writes.
-  Status store(Connection& connection) const;
-  /// The ids of the groups of the trials.
-  std::vector<int64_t> groups() const;
+  Status store(Connection& connection);
+  /// One for each group of the trials. Requires: store() was called.
+  std::vector<GroupChange> changes() const;
 
  private:
   struct OfGroup {
     bool is_new = false;
     int64_t trials = 0, last = 0, newest_ms = 0;
-    std::set<std::string> schedules;
-    std::set<int64_t> sessions;
+    std::set<std::string> schedules, shared;
+    std::set<int64_t> sessions, timed;
   };
   struct OfSession {
     bool is_new = false;
@@ -107,11 +114,12 @@ class TrialCounts {
   Status store_groups(Connection& connection) const;
   Status store_sessions(Connection& connection) const;
   Status store_statuses(Connection& connection) const;
-  Status find_shared(Connection& connection) const;
+  Status find_shared(Connection& connection);
 
   std::map<int64_t, OfGroup> groups_;
   std::map<int64_t, OfSession> sessions_;
   std::map<std::string_view, int64_t> statuses_;
+  std::set<int64_t> accusers_;  ///< sessions of trials that prove a schedule wrong
 };
 
 /// Counts the trials of a group anew: it has lost some, or somebody changed what was counted.

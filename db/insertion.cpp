@@ -32,7 +32,7 @@ class TrialInsertion {
   }
 
   int64_t inserted() const { return inserted_; }
-  const TrialCounts& counts() const { return counts_; }
+  TrialCounts& counts() { return counts_; }
 
  private:
   Status insert_each(std::span<const Record> records) {
@@ -103,8 +103,10 @@ Result<int64_t> insert_records(Connection& connection, std::span<const Record> r
   TrialInsertion insertion(connection, last);
   TW_RETURN_IF_ERROR(insertion.insert(records));
   TW_RETURN_IF_ERROR(insertion.counts().store(connection));
-  for (const int64_t group : insertion.counts().groups())
-    TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  for (const GroupChange& change : insertion.counts().changes()) {
+    TW_RETURN_IF_ERROR(compare_sessions(connection, change));
+    TW_RETURN_IF_ERROR(refresh_best(connection, change.group));
+  }
   return insertion.inserted();
 }
 

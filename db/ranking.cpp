@@ -143,13 +143,14 @@ double outlier_distance(const std::vector<double>& latencies) {
   return std::max(least_outlier, outlier_deviations * deviation / median);
 }
 
-/// The timings of a schedule by the sessions that are believed.
-Sessions sessions_of(const JudgedSchedule& schedule) {
+/// The timings of a schedule by the sessions that are believed. `latency_of` gives that of a trial,
+/// by its index.
+template <typename LatencyOf>
+Sessions sessions_by(const JudgedSchedule& schedule, const LatencyOf& latency_of) {
   std::map<std::string_view, std::vector<Estimate>> all;
   for (size_t i = 0; i < schedule.trials.size(); ++i)
     if (is_believed(schedule.judgements[i]))
-      all[schedule.trials[i].session].push_back(
-          {schedule.judgements[i].latency_ns, &schedule.trials[i]});
+      all[schedule.trials[i].session].push_back({latency_of(i), &schedule.trials[i]});
   Sessions sessions;
   for (const auto& [session, estimates] : all)
     sessions.emplace_hint(sessions.end(), session,
@@ -157,19 +158,38 @@ Sessions sessions_of(const JudgedSchedule& schedule) {
   return sessions;
 }
 
+/// The same at the group's peak.
+Sessions sessions_of(const JudgedSchedule& schedule) {
+  return sessions_by(schedule, [&](size_t i) { return schedule.judgements[i].latency_ns; });
+}
+
+/// Timing::cost of a trial.
+double timing_cost(const RankedTrial& trial) {
+  return trial.peak_gflops > 0 ? trial.latency_ns * trial.peak_gflops : trial.latency_ns;
+}
+
 bool has_believed(const JudgedSchedule& schedule) {
   return std::ranges::any_of(schedule.judgements, is_believed);
 }
 
-/// The median of the sessions' peaks: however many trials a session has, it has one vote. The lower
-/// one of the middle two, so that one foreign session with a high peak does not outvote the only
-/// other.
-double median_peak(const std::vector<TimingSession>& sessions) {
+}  // namespace
+
+// However many trials a session has, it has one vote. The lower one of the middle two is taken, so
+// that one foreign session with a high peak does not outvote the only other.
+double group_peak(const std::vector<TimingSession>& sessions) {
   std::vector<double> peaks;
   for (const TimingSession& session : sessions)
     if (session.peak_gflops > 0) peaks.push_back(session.peak_gflops);
   return peaks.empty() ? 0 : lower_median(peaks);
 }
+
+double least_undisturbed_peak(double group_peak) { return lowest_peak * group_peak; }
+
+double ratio_of(const std::vector<double>& ratios) {
+  return ratios.empty() ? 1 : upper_median(ratios);
+}
+
+namespace {
 
 /// Sessions that speak against a schedule, and trials that speak for it.
 struct Evidence {
@@ -208,6 +228,32 @@ class Rule {
     return result;
   }
 
+  Result<const SessionRatios*> ratios_on(const std::string& schedule) {
+    if (const auto known = ratios_on_.find(schedule); known != ratios_on_.end())
+      return &known->second;
+    TW_TRY(const JudgedSchedule* const judged, timed(schedule));
+    // Ratios of costs are those of latencies, and stay the same to the last bit when the group's
+    // peak moves: they are stored.
+    const Sessions sessions =
+        sessions_by(*judged, [&](size_t i) { return timing_cost(judged->trials[i]); });
+    const std::map<std::string_view, Voters> voters = voters_among(sessions);
+    SessionRatios ratios;
+    for (const auto& [session, estimate] : sessions) {
+      const Voters& own = voters.at(estimate.trial->toolchain);
+      if (own.are_enough()) ratios.emplace(session, own.against_middle(estimate.latency_ns));
+    }
+    return &ratios_on_.emplace(schedule, std::move(ratios)).first->second;
+  }
+
+  /// TimingSession::ratio, derived where the source does not know it.
+  Result<std::vector<TimingSession>> sessions_with_ratios() {
+    std::vector<TimingSession> sessions = sessions_;
+    for (TimingSession& session : sessions) {
+      TW_TRY(session.ratio, ratio_to_majority(session.name));
+    }
+    return sessions;
+  }
+
   /// Visits the timings of undisturbed trials with at least that cost by latency at the group's
   /// peak.
   Status by_latency(double least_cost,
@@ -221,8 +267,11 @@ class Rule {
   Rule(TrialSource& source, std::vector<TimingSession> sessions)
       : source_(source),
         sessions_(std::move(sessions)),
-        peak_(median_peak(sessions_)),
-        scale_(peak_ > 0 ? peak_ : 1) {}
+        peak_(group_peak(sessions_)),
+        scale_(peak_ > 0 ? peak_ : 1) {
+    for (const TimingSession& session : sessions_)
+      if (session.ratio) ratios_.emplace(session.name, *session.ratio);
+  }
 
   /// A schedule after the doubts that its own trials raise.
   Result<const JudgedSchedule*> timed(const std::string& schedule) {
@@ -293,34 +342,16 @@ class Rule {
     return {};
   }
 
-  /// The median over the schedules on which a session is compared with others; 1 where there are
-  /// none.
   Result<double> ratio_to_majority(const std::string& session) {
     if (const auto known = ratios_.find(session); known != ratios_.end()) return known->second;
     TW_TRY(const std::vector<std::string> shared, source_.shared_by(session));
     std::vector<double> ratios;
     for (const std::string& schedule : shared) {
-      TW_TRY(const Ratios* const on_schedule, ratios_on(schedule));
+      TW_TRY(const SessionRatios* const on_schedule, ratios_on(schedule));
       if (const auto own = on_schedule->find(session); own != on_schedule->end())
         ratios.push_back(own->second);
     }
-    return ratios_.emplace(session, ratios.empty() ? 1 : upper_median(ratios)).first->second;
-  }
-
-  /// The ratio of each session to the majority on a schedule, of the sessions that are compared.
-  using Ratios = std::map<std::string, double, std::less<>>;
-  Result<const Ratios*> ratios_on(const std::string& schedule) {
-    if (const auto known = ratios_on_.find(schedule); known != ratios_on_.end())
-      return &known->second;
-    TW_TRY(const JudgedSchedule* const judged, timed(schedule));
-    const Sessions sessions = sessions_of(*judged);
-    const std::map<std::string_view, Voters> voters = voters_among(sessions);
-    Ratios ratios;
-    for (const auto& [session, estimate] : sessions) {
-      const Voters& own = voters.at(estimate.trial->toolchain);
-      if (own.are_enough()) ratios.emplace(session, own.against_middle(estimate.latency_ns));
-    }
-    return &ratios_on_.emplace(schedule, std::move(ratios)).first->second;
+    return ratios_.emplace(session, ratio_of(ratios)).first->second;
   }
 
   void doubt_outliers(JudgedSchedule& schedule) {
@@ -425,7 +456,7 @@ class Rule {
   double peak_, scale_;
   std::map<std::string, JudgedSchedule> timed_, voted_;  ///< by schedule
   std::map<std::string, double> ratios_;                 ///< by session
-  std::map<std::string, Ratios> ratios_on_;              ///< by schedule
+  std::map<std::string, SessionRatios> ratios_on_;       ///< by schedule
   std::map<std::string, double> fastest_;                ///< by host
 };
 
@@ -439,7 +470,7 @@ class TrialsInMemory final : public TrialSource {
       by_schedule_[group[i].schedule_hash].push_back(i);
       if (is_timing(group[i])) timings_.push_back(i);
     }
-    std::ranges::stable_sort(timings_, {}, [&](size_t i) { return cost_of(group_[i]); });
+    std::ranges::stable_sort(timings_, {}, [&](size_t i) { return timing_cost(group_[i]); });
   }
 
   /// Indexes of the trials, in the order of trials_of().
@@ -453,7 +484,7 @@ class TrialsInMemory final : public TrialSource {
     for (const size_t i : timings_) {
       const RankedTrial& trial = group_[i];
       const auto [known, is_new] = sessions.try_emplace(
-          trial.session, TimingSession{trial.session, trial.host, 0, cost_of(trial)});
+          trial.session, TimingSession{trial.session, trial.host, 0, timing_cost(trial)});
       if (!is_new && known->second.host != trial.host) known->second.host.clear();
       if (trial.peak_gflops > 0) peaks[trial.session].push_back(trial.peak_gflops);
     }
@@ -479,11 +510,11 @@ class TrialsInMemory final : public TrialSource {
   Status by_cost(double least_cost, double least_peak,
                  const std::function<Result<bool>(const Timing&)>& visit) override {
     const auto first = std::ranges::lower_bound(timings_, least_cost, {},
-                                                [&](size_t i) { return cost_of(group_[i]); });
+                                                [&](size_t i) { return timing_cost(group_[i]); });
     for (auto i = first; i != timings_.end(); ++i) {
       const RankedTrial& trial = group_[*i];
       if (trial.peak_gflops < least_peak) continue;
-      TW_TRY(const bool goes_on, visit({trial.schedule_hash, trial.session, cost_of(trial)}));
+      TW_TRY(const bool goes_on, visit({trial.schedule_hash, trial.session, timing_cost(trial)}));
       if (!goes_on) break;
     }
     return {};
@@ -492,9 +523,6 @@ class TrialsInMemory final : public TrialSource {
  private:
   bool is_timing(const RankedTrial& trial) const {
     return trial.status == status_ && trial.latency_ns > 0;
-  }
-  static double cost_of(const RankedTrial& trial) {
-    return trial.peak_gflops > 0 ? trial.latency_ns * trial.peak_gflops : trial.latency_ns;
   }
   void find_shared() {
     has_shared_ = true;
@@ -563,8 +591,15 @@ Result<std::optional<BestTrial>> best_trial_of(TrialSource& group) {
   return best;
 }
 
-double least_undisturbed_peak(const std::vector<TimingSession>& sessions) {
-  return lowest_peak * median_peak(sessions);
+Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,
+                                                       const std::set<std::string>& schedules) {
+  TW_TRY(Rule rule, Rule::of(group));
+  std::map<std::string, SessionRatios> all;
+  for (const std::string& schedule : schedules) {
+    TW_TRY(const SessionRatios* const ratios, rule.ratios_on(schedule));
+    all.emplace(schedule, *ratios);
+  }
+  return all;
 }
 
 Result<std::vector<JudgedSchedule>> judge_schedules(TrialSource& group,
@@ -579,7 +614,8 @@ Result<std::vector<JudgedSchedule>> judge_schedules(TrialSource& group,
 }
 
 std::vector<TimingSession> timing_sessions(std::span<const RankedTrial> group) {
-  return TrialsInMemory(group, TrialStatus::Ok).sessions().value();
+  TrialsInMemory trials(group, TrialStatus::Ok);
+  return Rule::of(trials).value().sessions_with_ratios().value();
 }
 
 std::vector<Judgement> judge(std::span<const RankedTrial> group) {
@@ -629,7 +665,7 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group,
   }
   if (!best) return std::nullopt;
   TrialsInMemory trials(group, best->trial->status);
-  const double peak = median_peak(trials.sessions().value());
+  const double peak = group_peak(trials.sessions().value());
   return Ranked{static_cast<size_t>(best->trial - group.data()), best->latency_ns,
                 peak > 0 ? best->trial->flops / best->latency_ns / peak : 0};
 }

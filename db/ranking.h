@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +50,9 @@ struct TimingSession {
   std::string host;        ///< empty: it may have several
   double peak_gflops = 0;  ///< the lower median of its trials' peaks; 0: unknown
   double least_cost = 0;   ///< of its trials (Timing::cost)
+  /// The ratio of its latencies to those of the majority: the median over the schedules on which it
+  /// is compared, 1 where there are none. Absent: the rule derives it from these schedules.
+  std::optional<double> ratio = {};
 };
 
 /// A trial that counts as timed.
@@ -72,7 +77,8 @@ class TrialSource {
                          const std::function<Result<bool>(const Timing&)>& visit) = 0;
 };
 
-/// The timings of a group by each session, sorted by name: of the trials with status Ok and a latency.
+/// The timings of a group by each session with its ratio, sorted by name: of the trials with status
+/// Ok and a latency.
 std::vector<TimingSession> timing_sessions(std::span<const RankedTrial> group);
 
 /// The best trial of the group, and its row; nullopt where no trial with the status of the source
@@ -84,8 +90,20 @@ struct BestTrial {
 };
 Result<std::optional<BestTrial>> best_trial_of(TrialSource& group);
 
-/// The lowest peak of a trial that was not measured beside a disturbed calibration.
-double least_undisturbed_peak(const std::vector<TimingSession>& sessions);
+/// The peak of a group: the lower median of its sessions' peaks.
+double group_peak(const std::vector<TimingSession>& sessions);
+/// The lowest peak of a trial that was not measured beside a disturbed calibration, by the peak of
+/// the group.
+double least_undisturbed_peak(double group_peak);
+
+/// The ratio of each session to the majority on a schedule, of the sessions that are compared
+/// there.
+using SessionRatios = std::map<std::string, double, std::less<>>;
+/// The ratios on some schedules of a group, by schedule.
+Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,
+                                                       const std::set<std::string>& schedules);
+/// TimingSession::ratio of a session with these ratios.
+double ratio_of(const std::vector<double>& ratios);
 
 /// The trials of a schedule and the judgement of each.
 struct JudgedSchedule {

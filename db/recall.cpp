@@ -66,7 +66,7 @@ Result<Doubts> doubts_of_some(Connection& connection, int64_t group, int64_t mos
              connection,
              "SELECT seq, schedule FROM trials WHERE group_id = ? AND cost > 0 AND "
              "peak_gflops >= ? ORDER BY cost, peak_gflops, session_id, schedule LIMIT ?"));
-  fastest.bind(group).bind(least_undisturbed_peak(sessions)).bind(most - most / 4);
+  fastest.bind(group).bind(least_undisturbed_peak(group_peak(sessions))).bind(most - most / 4);
   TW_TRY(RowsAndSchedules rows, rows_and_schedules(fastest));
   TW_TRY(Statement sample,
          Statement::prepare(connection,

@@ -49,7 +49,7 @@ TEST(Database, AFilledDatabaseIsUsedAgainAndOneOfSomebodyElseIsNot) {
   const db::Folder folder;
   DatabaseOptions options = few_records(folder);
   ASSERT_TRUE(measure_database(options, ticking()));
-  std::filesystem::remove(folder / "merge.db");
+  for (const char* name : {"merge.db", "growth.db"}) std::filesystem::remove(folder / name);
   EXPECT_EQ(measure_database(options, ticking()).value().records, 503);  // and the commits
   options.database = folder / "own.db";
   db::make_database(options.database, db::sample_records(0, 1));

@@ -7,6 +7,7 @@
 #include "db/store.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
+#include "tests/nightly.h"
 
 namespace tw::db {
 namespace {
@@ -42,7 +43,8 @@ Record random_trial(Random& random, int64_t number, int sessions) {
 
 // verify() judges all trials of a group; a commit reads those that may be the best one.
 TEST_P(AnyGroups, WhatACommitDerivesIsWhatAllTrialsGive) {
-  for (uint64_t seed = 0; seed < 12; ++seed) {
+  const uint64_t seeds = is_nightly() ? 300 : 12;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const int sessions = 1 + static_cast<int>(random.below(9));
