@@ -26,15 +26,15 @@ inline constexpr std::string_view manifest_ending = ".layer.json";
 bool is_published_layer(std::string_view text);
 
 struct LayerManifest {
-  std::string data;        ///< name of the file with the records, in the folder of the manifest
-  std::string sha256;      ///< of that file, 64 hex digits
-  int64_t bytes = 0;       ///< of that file
-  int64_t records = 0;     ///< for people: what is imported are the lines
-  int64_t created_ms = 0;  ///< a copy is never replaced by an older layer
-  std::string program_version;
-  std::vector<std::string> devices;  ///< models of devices that measured the records, sorted
-  std::string public_key;
-  std::string signature;  ///< of canonical_text()
+  std::string data = {};    ///< name of the file with the records, in the folder of the manifest
+  std::string sha256 = {};  ///< of that file, 64 hex digits
+  int64_t bytes = 0;        ///< of that file
+  int64_t records = 0;      ///< for people: what is imported are the lines
+  int64_t created_ms = 0;   ///< a copy is never replaced by an older layer
+  std::string program_version = {};
+  std::vector<std::string> devices = {};  ///< models of devices that measured the records, sorted
+  std::string public_key = {};
+  std::string signature = {};  ///< of canonical_text()
 };
 
 /// The text that is signed: all members but the signature.
