@@ -423,7 +423,8 @@ Result<TrialPage> trials_after(Connection& connection, int64_t seq) {
 }
 
 /// Puts the trials of a page into the groups and sessions of their records, and counts them.
-Status derive_page(Connection& connection, const TrialPage& page, Memberships& memberships) {
+Status derive_page(Connection& connection, const TrialPage& page) {
+  Memberships memberships(connection);
   TrialCounts counts;
   TW_TRY(Statement move,
          Statement::prepare(connection,
@@ -477,11 +478,10 @@ Status refresh_all(Connection& connection) {
       "DELETE FROM best; DELETE FROM peaks; DELETE FROM shared; DELETE FROM statuses; UPDATE "
       "groups SET trials = 0, last = 0, newest_ms = 0; UPDATE sessions SET host = '', toolchain = "
       "'', ratio = 1, accuses = 1, peak_gflops = 0, least_cost = 0"));
-  Memberships memberships(connection);
   for (int64_t seq = 0;;) {
     TW_TRY(const TrialPage page, trials_after(connection, seq));
     if (page.last == 0) break;
-    TW_RETURN_IF_ERROR(derive_page(connection, page, memberships));
+    TW_RETURN_IF_ERROR(derive_page(connection, page));
     seq = page.last;
   }
   TW_RETURN_IF_ERROR(connection.execute(

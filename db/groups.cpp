@@ -18,7 +18,8 @@ constexpr int64_t groups_at_once = 256;
 
 constexpr std::string_view key_columns =
     "workload_hash, target, threads, codegen_abi, device, layouts";
-constexpr int digest_column = 7;  // where it follows these
+// The places of these after the id and the columns above.
+constexpr int trials_column = 7, digest_column = 8;
 
 /// Bytes that name a group: an index over its texts would be ten times as large, and an index of
 /// PostgreSQL holds no long texts.
@@ -33,11 +34,12 @@ std::string digest_of(const GroupKey& key) {
   return bytes_of_hex(sha256_hex(text));
 }
 
-/// Reads a group from the first columns of a row: the id, then `key_columns`.
+/// Reads a group from the first columns of a row: the id, `key_columns`, `trials`.
 Group read_group(const Row& row) {
   return {row.integer(0),
           {hex_of_bytes(row.blob(1)), row.text(2), row.integer(3), row.integer(4), row.text(5),
-           row.text(6)}};
+           row.text(6)},
+          row.integer(trials_column)};
 }
 
 Result<std::vector<Group>> read_groups(Statement& statement) {
@@ -168,10 +170,11 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d)
 
 Status each_group(Connection& connection, const std::function<Status(const Group&)>& visit) {
   TW_TRY(Statement page,
-         Statement::prepare(connection,
-                            fmt::format("SELECT id, {}, digest FROM groups WHERE digest > ? ORDER "
-                                        "BY digest LIMIT {}",
-                                        key_columns, groups_at_once)));
+         Statement::prepare(
+             connection,
+             fmt::format("SELECT id, {}, trials, digest FROM groups WHERE digest > ? ORDER "
+                         "BY digest LIMIT {}",
+                         key_columns, groups_at_once)));
   for (std::string last;;) {
     std::vector<Group> groups;
     std::string next;
@@ -192,9 +195,10 @@ Status each_group(Connection& connection, const std::function<Status(const Group
 Result<std::vector<Group>> groups_of(Connection& connection, const std::string& workload_hash,
                                      const std::string& layouts) {
   TW_TRY(Statement statement,
-         Statement::prepare(connection, fmt::format("SELECT id, {} FROM groups WHERE workload_hash "
-                                                    "= ? AND layouts = ?",
-                                                    key_columns)));
+         Statement::prepare(connection,
+                            fmt::format("SELECT id, {}, trials FROM groups WHERE workload_hash "
+                                        "= ? AND layouts = ?",
+                                        key_columns)));
   statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts));
   TW_TRY(std::vector<Group> groups, read_groups(statement));
   std::ranges::sort(groups, {}, &Group::key);
@@ -203,10 +207,10 @@ Result<std::vector<Group>> groups_of(Connection& connection, const std::string& 
 
 Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key) {
   TW_TRY(Statement statement,
-         Statement::prepare(connection, "SELECT id FROM groups WHERE digest = ?"));
+         Statement::prepare(connection, "SELECT id, trials FROM groups WHERE digest = ?"));
   std::optional<Group> found;
   TW_RETURN_IF_ERROR(statement.bind_blob(digest_of(key)).one([&](const Row& row) {
-    found = {row.integer(0), key};
+    found = {row.integer(0), key, row.integer(1)};
   }));
   return found;
 }

@@ -39,6 +39,7 @@ GroupKey group_key_of(const Record& record);
 struct Group {
   int64_t id = 0;
   GroupKey key;
+  int64_t trials = 0;  ///< their number
 };
 
 /// Tables and indexes of groups and sessions with the SQL that creates them.

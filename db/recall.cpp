@@ -87,14 +87,6 @@ Result<Doubts> doubts_of_some(Connection& connection, int64_t group, int64_t mos
   return doubts;
 }
 
-Result<int64_t> trials_in(Connection& connection, int64_t group) {
-  TW_TRY(Statement select,
-         Statement::prepare(connection, "SELECT trials FROM groups WHERE id = ?"));
-  int64_t trials = 0;
-  TW_RETURN_IF_ERROR(select.bind(group).one([&](const Row& row) { trials = row.integer(0); }));
-  return trials;
-}
-
 void sort_by_latency(std::vector<RecalledTrial>& trials) {
   std::ranges::sort(trials, [](const RecalledTrial& a, const RecalledTrial& b) {
     return std::tie(a.record.latency_ns, a.record.hash) <
@@ -137,16 +129,16 @@ Result<RecalledTrials> Store::recall(const Key& place, int64_t most) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
   TW_TRY(const std::optional<Group> group, group_at(state_->connection, place));
   if (!group) return recalled;
-  TW_TRY(const int64_t trials, trials_in(state_->connection, group->id));
-  TW_TRY(const Doubts doubts, trials <= most ? doubts_of_all(state_->connection, group->id)
-                                             : doubts_of_some(state_->connection, group->id, most));
+  TW_TRY(const Doubts doubts, group->trials <= most
+                                  ? doubts_of_all(state_->connection, group->id)
+                                  : doubts_of_some(state_->connection, group->id, most));
   TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
   for (const auto& [row, doubt] : doubts) {
     TW_TRY(std::optional<Record> record, state_->read(by_seq, row));
     if (record && is_at(*record, place)) recalled.trials.push_back({std::move(*record), doubt});
   }
   // A table that somebody changed may say anything.
-  recalled.known = std::clamp(trials, std::ssize(recalled.trials), most_known);
+  recalled.known = std::clamp(group->trials, std::ssize(recalled.trials), most_known);
   sort_by_latency(recalled.trials);
   return recalled;
 }

@@ -104,6 +104,27 @@ TEST_P(AnyGroups, WhatSomebodyChangedIsNoticedAndDerivedAnew) {
   }
 }
 
+// More trials than are derived at once.
+TEST_P(AnyGroups, GroupsThatAreLostAreMadeAnew) {
+  const std::string path = databases / "a.db";
+  Store store = open_store(path);
+  std::vector<Record> records;
+  for (int64_t i = 0; i < 1300; ++i) {
+    Record record = sample_record(i);
+    record.session = fmt::format("session {}", i % 4);
+    record.schedule = fmt::format("tw1 schedule {}", i % 100 / 4);
+    record.peak_gflops = i < 1000 ? 100 : 110;
+    records.push_back(seal(record));
+  }
+  ASSERT_TRUE(store.append(records));
+  const auto best = store.best(key_of(records[0])).value();
+  run_in(path, "DELETE FROM groups; DELETE FROM sessions");
+  EXPECT_GT(store.verify().value().wrong_best, 0);
+  ASSERT_TRUE(store.derive_best());
+  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_EQ(store.best(key_of(records[0])).value(), best);
+}
+
 TW_ON_BACKENDS(AnyGroups);
 
 }  // namespace
