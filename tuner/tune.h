@@ -144,10 +144,6 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress, Workers workers);
 
-/// The key by which the database is asked for the best schedule of the workload and its layouts on
-/// this target, device and number of threads. The target of a GPU must have the numbers of its
-/// device, as with_facts() sets them (tuner/workers/device.h).
-db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
 /// The database's answer to database_key(), if it is of this device or its model. Otherwise, of the
 /// best schedules for other models and for targets with vectors of this length, the one that the
 /// cost model expects to be the fastest here, which is worth a try. Records with larger

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "codegen/abi.h"
 #include "cost_model/expected.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
@@ -118,15 +117,6 @@ std::string_view to_string(Ended ended) {
       "from the database", "budget used", "trials done",
       "plateau",           "interrupted", "trials cannot be stored"};
   return texts[static_cast<size_t>(ended)];
-}
-
-db::Key database_key(const dsl::Workload& workload, const Target& target, int threads) {
-  return {.workload = workload.key(),
-          .target = target.to_string(),
-          .device = device_text(target),
-          .threads = threads,
-          .codegen_abi = codegen::codegen_abi,
-          .layouts = workload.asked()};
 }
 
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,

@@ -11,6 +11,7 @@
 #include "tuner/measure/calibration.h"
 #include "tuner/task.h"
 #include "tuner/tuned.h"
+#include "tuner/workers/device.h"
 
 namespace tw::tuner {
 namespace {

@@ -89,16 +89,6 @@ size_t group_of(const db::Place& place) {
              std::hash<std::string>()(place.target + place.device));
 }
 
-/// The trials of the workload that the run may go on with.
-db::Key own_place(const dsl::Workload& workload, const Target& target, int threads) {
-  return {.workload = workload.key(),
-          .target = target.to_string(),
-          .device = device_text(target),
-          .threads = threads,
-          .codegen_abi = codegen::codegen_abi,
-          .layouts = workload.asked()};
-}
-
 /// True if the trial could be the result of the run.
 bool is_result(const Question& q, const db::RecalledTrial& trial) {
   return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
@@ -117,7 +107,7 @@ void add_latencies(const Question& q, db::RecalledTrials recalled, Experience& o
 }
 
 void recall_own(db::Store& store, const Question& q, Experience& out) {
-  const db::Key place = own_place(*q.workload, q.target, q.threads);
+  const db::Key place = database_key(*q.workload, q.target, q.threads);
   Result<db::TriedSchedules> tried = store.tried(place, q.host);
   Result<db::RecalledTrials> recalled = store.recall(place, most_own_trials);
   for (const Error* error :
@@ -296,7 +286,7 @@ size_t ranking_group(const dsl::Workload& workload, const Target& target) {
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads) {
-  TW_TRY(const db::TriedSchedules tried, store.tried(own_place(workload, target, threads), {}));
+  TW_TRY(const db::TriedSchedules tried, store.tried(database_key(workload, target, threads), {}));
   return tried.known;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "codegen/abi.h"
 
 namespace tw::tuner {
 
@@ -16,6 +17,15 @@ std::string device_text(const Target& target) {
                      target.cpu.empty() ? "unknown processor" : target.cpu, target.machine.cores,
                      target.machine.l1_bytes() >> 10, target.machine.l2_bytes() >> 10,
                      target.machine.l3_bytes() >> 20);
+}
+
+db::Key database_key(const dsl::Workload& workload, const Target& target, int threads) {
+  return {.workload = workload.key(),
+          .target = target.to_string(),
+          .device = device_text(target),
+          .threads = threads,
+          .codegen_abi = codegen::codegen_abi,
+          .layouts = workload.asked()};
 }
 
 bool is_of_device(const db::Record& record, const Target& target) {

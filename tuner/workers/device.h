@@ -8,6 +8,8 @@
 
 #include "base/target.h"
 #include "db/record.h"
+#include "db/store.h"
+#include "dsl/workload.h"
 #include "runtime/device_target.h"
 
 namespace tw::tuner {
@@ -16,6 +18,11 @@ namespace tw::tuner {
 /// processor, "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB" of a GPU. The caches of
 /// a processor are those that the system reports, whatever a calibration says of them.
 std::string device_text(const Target& target);
+
+/// The key by which the database is asked for the best schedule of the workload and its layouts on
+/// this target, device and number of threads. The target of a GPU must have the numbers of its
+/// device, as with_facts() sets them.
+db::Key database_key(const dsl::Workload& workload, const Target& target, int threads);
 
 /// True if the record was measured for this target and on a device with the same device_text(), so
 /// that its latency holds for this machine.
