@@ -17,6 +17,7 @@ const Dialect& sqlite_dialect() {
       .op_index = "op",
       .op_condition = "op = ?",
       .calibration_key = "target, device, hash",
+      .now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
       .has_copy = false,
   };
   return dialect;
@@ -38,6 +39,7 @@ const Dialect& postgres_dialect() {
       .op_index = "left(op, 64)",
       .op_condition = "left(op, 64) = left(?, 64)",
       .calibration_key = "hash",
+      .now_ms = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
       .has_copy = true,
   };
   return dialect;

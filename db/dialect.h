@@ -21,6 +21,7 @@ struct Dialect {
   std::string_view op_index;         ///< the operator as it stands in an index
   std::string_view op_condition;     ///< finds an operator's groups by it, and perhaps some more
   std::string_view calibration_key;  ///< primary key of the calibrations
+  std::string_view now_ms;  ///< the clock of the engine's machine, in ms since 1970
   /// True if Connection::prepare_copy() writes many rows by one request. An INSERT for each row
   /// would wait for the server's answer each time.
   bool has_copy;

@@ -21,19 +21,6 @@ constexpr std::string_view key_columns =
 // The places of these after the id and the columns above.
 constexpr int trials_column = 7, digest_column = 8;
 
-/// Bytes that name a group: an index over its texts would be ten times as large, and an index of
-/// PostgreSQL holds no long texts.
-std::string digest_of(const GroupKey& key) {
-  std::string text;
-  append_field(text, "workload_hash", key.workload_hash);
-  append_field(text, "target", key.target);
-  append_field(text, "threads", std::to_string(key.threads));
-  append_field(text, "codegen_abi", std::to_string(key.codegen_abi));
-  append_field(text, "device", key.device);
-  append_field(text, "layouts", key.layouts);
-  return bytes_of_hex(sha256_hex(text));
-}
-
 /// Reads a group from the first columns of a row: the id, `key_columns`, `trials`.
 Group read_group(const Row& row) {
   return {row.integer(0),
@@ -133,6 +120,17 @@ GroupKey group_key_of(const Record& record) {
           record.codegen_abi,   record.device, record.layouts};
 }
 
+std::string group_digest(const GroupKey& key) {
+  std::string text;
+  append_field(text, "workload_hash", key.workload_hash);
+  append_field(text, "target", key.target);
+  append_field(text, "threads", std::to_string(key.threads));
+  append_field(text, "codegen_abi", std::to_string(key.codegen_abi));
+  append_field(text, "device", key.device);
+  append_field(text, "layouts", key.layouts);
+  return bytes_of_hex(sha256_hex(text));
+}
+
 std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d) {
   return {
       {"groups",
@@ -209,7 +207,7 @@ Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& 
   TW_TRY(Statement statement,
          Statement::prepare(connection, "SELECT id, trials FROM groups WHERE digest = ?"));
   std::optional<Group> found;
-  TW_RETURN_IF_ERROR(statement.bind_blob(digest_of(key)).one([&](const Row& row) {
+  TW_RETURN_IF_ERROR(statement.bind_blob(group_digest(key)).one([&](const Row& row) {
     found = {row.integer(0), key, row.integer(1)};
   }));
   return found;
@@ -247,7 +245,7 @@ Result<Memberships::KnownGroup> Memberships::group_of(const Record& record) {
                    "peak_gflops) "
                    "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0) RETURNING id",
                    key_columns)));
-    insert.bind_blob(digest_of(key)).bind_blob(bytes_of_hex(key.workload_hash));
+    insert.bind_blob(group_digest(key)).bind_blob(bytes_of_hex(key.workload_hash));
     insert.bind(std::string_view(key.target)).bind(key.threads).bind(key.codegen_abi);
     insert.bind(std::string_view(key.device)).bind(std::string_view(key.layouts));
     insert.bind(std::string_view(record.op)).bind(std::string_view(record.workload));

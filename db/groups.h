@@ -35,6 +35,10 @@ struct GroupKey {
 
 GroupKey group_key_of(const Record& record);
 
+/// 32 bytes that name a group: an index over its texts would be ten times as large, and an index of
+/// PostgreSQL holds no long texts.
+std::string group_digest(const GroupKey& key);
+
 /// A row of the table `groups`.
 struct Group {
   int64_t id = 0;

@@ -53,6 +53,9 @@ GRANT INSERT ON tilewright.trials, tilewright.calibrations, tilewright.quarantin
 -- These tables are derived from the trials.
 GRANT INSERT, UPDATE, DELETE ON tilewright.best, tilewright.groups, tilewright.sessions,
   tilewright.peaks, tilewright.shared, tilewright.statuses TO tilewright_recorder;
+-- What runs tell each other: kernels that are wanted, and trials under way.
+GRANT INSERT, UPDATE, DELETE ON tilewright.demands, tilewright.wanted, tilewright.claims
+  TO tilewright_recorder;
 
 GRANT tilewright_recorder TO tilewright_curator;
 GRANT DELETE ON tilewright.trials, tilewright.calibrations, tilewright.quarantine

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "db/best.h"
+#include "db/demand_tables.h"
 #include "db/groups.h"
 #include "db/insertion.h"
 #include "db/old_rows.h"
@@ -41,8 +42,16 @@ Objects trial_objects(const Dialect& d) {
   return all;
 }
 
+/// Those of what runs tell each other.
+Objects run_objects(const Dialect& d) {
+  Objects all = demand_objects(d);
+  std::ranges::move(claim_objects(d), std::back_inserter(all));
+  return all;
+}
+
 Objects objects(const Dialect& d) {
   Objects all = trial_objects(d);
+  std::ranges::move(run_objects(d), std::back_inserter(all));
   all.emplace_back("quarantine",
                    fmt::format("CREATE TABLE quarantine(hash {0} NOT NULL PRIMARY KEY, reason {1} "
                                "NOT NULL, line {1} NOT NULL){2}",
@@ -107,6 +116,13 @@ Status from_3_to_4(Connection& connection) {
   }
   TW_RETURN_IF_ERROR(add_quarantined(connection, damaged));
   return connection.execute("DROP TABLE old_trials");
+}
+
+/// The tables of demand and of claims.
+Status from_4_to_5(Connection& connection) {
+  for (const auto& [name, sql] : run_objects(connection.dialect()))
+    TW_RETURN_IF_ERROR(connection.execute(sql));
+  return {};
 }
 
 Error foreign(const std::string& path) {
@@ -177,7 +193,7 @@ Status check_objects(SqliteConnection& connection) {
 
 std::span<const Migration> known_migrations() {
   static const std::vector<Migration> steps = {
-      {1, from_1_to_2}, {2, from_2_to_3}, {3, from_3_to_4}};
+      {1, from_1_to_2}, {2, from_2_to_3}, {3, from_3_to_4}, {4, from_4_to_5}};
   return steps;
 }
 

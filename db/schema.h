@@ -15,7 +15,7 @@
 
 namespace tw::db {
 
-inline constexpr int64_t schema_version = 4;
+inline constexpr int64_t schema_version = 5;
 
 /// Makes the tables and indexes of this program's version. Requires: a write transaction in an
 /// empty database.

@@ -21,6 +21,8 @@
 
 #include "base/result.h"
 #include "db/calibration.h"
+#include "db/claims.h"
+#include "db/demand.h"
 #include "db/filesystem.h"
 #include "db/overview.h"
 #include "db/recall.h"
@@ -258,6 +260,29 @@ class Store {
   /// Every matching record that agrees with its hash, until `visit` says false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
   Result<std::vector<Record>> query(const Filter& filter);
+
+  /// Keeps a demand in place of that of the same source and place, in one durable transaction.
+  /// Errors: check(demand); TryLater as append().
+  Status keep_demand(const Demand& demand);
+  /// The demands that match, those that were left last first, with what the trials say by now.
+  Result<std::vector<Demand>> demands(const DemandFilter& filter);
+  /// Forgets the demand with that hash; false where there is none.
+  Result<bool> drop_demand(const std::string& hash);
+
+  /// True for a server that this store may write to: only there runs tell each other what they have
+  /// under way.
+  bool is_shared() const;
+  /// Claims schedules of a place, given by schedule_key(), for a session, in one transaction, and
+  /// renews its other claims there. Returns for each whether it was granted: nobody else has a
+  /// claim or a trial of it that proves something.
+  Result<std::vector<bool>> claim(const Key& place, std::span<const std::string> schedules,
+                                  const std::string& session);
+  /// Ends the claims of a session at a place.
+  Status release(const Key& place, const std::string& session);
+  /// The number of the row that was stored last; 0: there is none.
+  Result<int64_t> last_row();
+  /// The records of other sessions at a place that were stored after row `after`.
+  Result<News> news(const Key& place, int64_t after, const std::string& session);
 
   /// Appends sealed calibrations, such as those of another database, as append() does records.
   Result<AppendSummary> append(std::span<const Calibration> calibrations);

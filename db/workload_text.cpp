@@ -5,9 +5,12 @@
 
 namespace tw::db {
 
+std::string workload_text(const WorkloadName& name) {
+  return name.layouts.empty() ? name.key : fmt::format("{} {{{}}}", name.key, name.layouts);
+}
+
 std::string workload_text(const Record& record) {
-  return record.layouts.empty() ? record.workload
-                                : fmt::format("{} {{{}}}", record.workload, record.layouts);
+  return workload_text(WorkloadName{record.workload, record.layouts});
 }
 
 WorkloadName parse_workload_text(std::string_view text) {

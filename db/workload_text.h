@@ -19,6 +19,7 @@ struct WorkloadName {
   friend bool operator==(const WorkloadName&, const WorkloadName&) = default;
 };
 
+std::string workload_text(const WorkloadName& name);
 std::string workload_text(const Record& record);
 
 /// The parts of such a text. Any other text is a key.

@@ -112,7 +112,8 @@ void bind_records(py::module_& m) {
   record.def_property_readonly(
       "unreadable", &why_unreadable,
       "Why this version cannot make sense of the target, the layouts or the device; \"\": it can.");
-  record.def_property_readonly("workload_text", &db::workload_text,
+  record.def_property_readonly("workload_text",
+                               py::overload_cast<const db::Record&>(&db::workload_text),
                                "the workload, with what was asked besides in braces");
   record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {
     return fmt::format("<Record {}: {}, {} on {}>", r.op, db::to_string(r.status),

@@ -220,6 +220,20 @@ TEST(Upgrade, Fault16_ADamagedRowOfVersion3IsNamedInQuarantine) {
   EXPECT_TRUE(store.verify().value().ok());
 }
 
+// ---- version 4 ----
+
+TEST(Upgrade, Version4GetsTheTablesOfRuns) {
+  const Folder folder;
+  const std::string path = copy_of_version(4, folder);
+  EXPECT_NE(error_of(Store::open(path, OpenMode::ReadOnly)).find("tilewright db upgrade"),
+            std::string::npos);
+  Store store = open_store(path, OpenMode::Update);
+  EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
+  EXPECT_TRUE(store.demands({}).value().empty());
+  EXPECT_EQ(store.claim(key_of(sample_record(0)), {}, "session-2").value().size(), 0u);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
 TEST(Upgrade, ACreationThatWasKilledIsStartedOver) {
   const Folder folder;
   write_bytes(folder / "a.db.new", "half of a database");

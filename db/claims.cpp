@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Implements Store::claim(), Store::release() and Store::news() (claims.h).
+
+#include "db/claims.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/hash.h"
+#include "db/demand_tables.h"
+#include "db/groups.h"
+#include "db/rows.h"
+#include "db/server_address.h"
+#include "db/store.h"
+#include "db/store_state.h"
+
+namespace tw::db {
+namespace {
+
+GroupKey group_at_key(const Key& key) {
+  return {sha256_hex(key.workload), key.target, key.threads,
+          key.codegen_abi,          key.device, key.layouts};
+}
+
+/// Claims of schedules at one place, by one session.
+class Claiming {
+ public:
+  Claiming(Connection& connection, const Key& place, const std::string& session)
+      : connection_(connection),
+        place_(group_at_key(place)),
+        digest_(group_digest(place_)),
+        session_(session) {}
+
+  /// Ends what expired, and makes the session's own claims last longer.
+  Status renew() {
+    TW_TRY(now_ms_, connection_.integer(fmt::format("SELECT {}", connection_.dialect().now_ms)));
+    TW_TRY(
+        Statement expire,
+        Statement::prepare(connection_, "DELETE FROM claims WHERE place = ? AND expires_ms < ?"));
+    TW_RETURN_IF_ERROR(expire.bind_blob(digest_).bind(now_ms_).run());
+    TW_TRY(Statement renew,
+           Statement::prepare(connection_,
+                              "UPDATE claims SET expires_ms = ? WHERE place = ? AND session = ?"));
+    renew.bind(expires_ms()).bind_blob(digest_).bind(std::string_view(session_));
+    TW_RETURN_IF_ERROR(renew.run());
+    TW_TRY(group_, find_group(connection_, place_));
+    return {};
+  }
+
+  /// Requires: renew() was called in this transaction.
+  Result<bool> claim(const std::string& schedule) {
+    TW_TRY(const bool is_tried, has_trial(schedule));
+    if (is_tried) return false;
+    TW_TRY(Statement claim,
+           Statement::prepare(
+               connection_,
+               "INSERT INTO claims(place, schedule, session, expires_ms) VALUES(?, ?, ?, ?) ON "
+               "CONFLICT(place, schedule) DO UPDATE SET expires_ms = excluded.expires_ms WHERE "
+               "claims.session = excluded.session"));
+    claim.bind_blob(digest_).bind_blob(schedule).bind(std::string_view(session_));
+    TW_RETURN_IF_ERROR(claim.bind(expires_ms()).run());
+    return connection_.changes() > 0;
+  }
+
+ private:
+  int64_t expires_ms() const { return now_ms_ + static_cast<int64_t>(claim_s * 1e3); }
+
+  /// True if another session has a trial of the schedule that proves something.
+  Result<bool> has_trial(const std::string& schedule) {
+    if (!group_) return false;
+    TW_TRY(Statement select,
+           Statement::prepare(
+               connection_,
+               "SELECT t.seq FROM trials t JOIN sessions s ON s.id = t.session_id WHERE t.group_id "
+               "= ? AND t.schedule = ? AND t.status NOT IN ('unstable', 'lost') AND s.session <> ? "
+               "LIMIT 1"));
+    select.bind(group_->id).bind_blob(schedule).bind(std::string_view(session_));
+    return select.one([](const Row&) {});
+  }
+
+  Connection& connection_;
+  GroupKey place_;
+  std::string digest_;
+  const std::string& session_;
+  std::optional<Group> group_;
+  int64_t now_ms_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> claim_objects(const Dialect& d) {
+  return {
+      {"claims",
+       fmt::format("CREATE TABLE claims(place {0} NOT NULL, schedule {0} NOT NULL, session {1} NOT "
+                   "NULL, expires_ms {2} NOT NULL, PRIMARY KEY(place, schedule)){3}",
+                   d.blob, d.text, d.integer, d.keyed_table_end)},
+  };
+}
+
+bool Store::is_shared() const { return is_server(path()) && state_->mode != OpenMode::ReadOnly; }
+
+Result<std::vector<bool>> Store::claim(const Key& place, std::span<const std::string> schedules,
+                                       const std::string& session) {
+  std::vector<bool> granted;
+  const Status claimed = state_->write([&]() -> Status {
+    Claiming claiming(state_->connection, place, session);
+    TW_RETURN_IF_ERROR(claiming.renew());
+    for (const std::string& schedule : schedules) {
+      TW_TRY(const bool is_granted, claiming.claim(schedule));
+      granted.push_back(is_granted);
+    }
+    return {};
+  });
+  if (!claimed) return tl::unexpected(claimed.error());
+  return granted;
+}
+
+Status Store::release(const Key& place, const std::string& session) {
+  return state_->write([&]() -> Status {
+    TW_TRY(Statement drop,
+           Statement::prepare(state_->connection,
+                              "DELETE FROM claims WHERE place = ? AND session = ?"));
+    return drop.bind_blob(group_digest(group_at_key(place))).bind(std::string_view(session)).run();
+  });
+}
+
+Result<int64_t> Store::last_row() {
+  return state_->connection.integer("SELECT coalesce(max(seq), 0) FROM trials");
+}
+
+Result<News> Store::news(const Key& place, int64_t after, const std::string& session) {
+  News news{{}, after};
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+  TW_TRY(const std::optional<Group> group, find_group(state_->connection, group_at_key(place)));
+  if (!group) return news;
+  TW_TRY(
+      Statement select,
+      Statement::prepare(state_->connection,
+                         "SELECT t.seq FROM trials t JOIN sessions s ON s.id = t.session_id "
+                         "WHERE t.group_id = ? AND t.seq > ? AND s.session <> ? ORDER BY t.seq"));
+  std::vector<int64_t> rows;
+  select.bind(group->id).bind(after).bind(std::string_view(session));
+  TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+    rows.push_back(row.integer(0));
+    return true;
+  }));
+  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  for (const int64_t seq : rows) {
+    TW_TRY(std::optional<Record> record, state_->read(by_seq, seq));
+    if (record) news.records.push_back(std::move(*record));
+    news.last = seq;
+  }
+  return news;
+}
+
+}  // namespace tw::db

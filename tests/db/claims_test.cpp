@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/claims.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/db/backends.h"
+
+namespace tw::db {
+namespace {
+
+using Grants = std::vector<bool>;
+
+/// Two runs of one workload that share a database.
+class Claims : public OnBackends {
+ protected:
+  Grants claim(const std::string& session, const std::vector<Record>& records) {
+    std::vector<std::string> schedules;
+    for (const Record& record : records) schedules.push_back(schedule_key(record.schedule));
+    return store.claim(key_of(records.front()), schedules, session).value();
+  }
+  /// As if so many seconds had passed.
+  void pass(double seconds) {
+    run_in(databases / "a.db",
+           fmt::format("UPDATE claims SET expires_ms = expires_ms - {}", int64_t(seconds * 1e3)));
+  }
+
+  Store store = open_store(databases / "a.db");
+};
+
+TEST_P(Claims, AreOfOneSession) {
+  EXPECT_EQ(claim("a", sample_records(0, 2)), (Grants{true, true}));
+  EXPECT_EQ(claim("b", sample_records(1, 2)), (Grants{false, true}));
+  EXPECT_EQ(claim("a", sample_records(0, 3)), (Grants{true, true, false}));
+}
+
+TEST_P(Claims, AreOfOnePlace) {
+  EXPECT_EQ(claim("a", {sample_record(0, 0)}), Grants{true});
+  EXPECT_EQ(claim("b", {sample_record(0, 1)}), Grants{true});
+}
+
+TEST_P(Claims, EndWithTheirSession) {
+  EXPECT_EQ(claim("a", sample_records(0, 2)), (Grants{true, true}));
+  ASSERT_TRUE(store.release(key_of(sample_record(0)), "a"));
+  EXPECT_EQ(claim("b", sample_records(0, 2)), (Grants{true, true}));
+}
+
+TEST_P(Claims, ExpireWhenTheirSessionIsSilent) {
+  EXPECT_EQ(claim("a", {sample_record(0)}), Grants{true});
+  pass(claim_s / 2);
+  EXPECT_EQ(claim("b", {sample_record(0)}), Grants{false});
+  pass(claim_s / 2 + 1);
+  EXPECT_EQ(claim("b", {sample_record(0)}), Grants{true});
+}
+
+TEST_P(Claims, LastAsLongAsTheirSessionClaimsOthers) {
+  EXPECT_EQ(claim("a", {sample_record(0)}), Grants{true});
+  pass(claim_s - 10);
+  EXPECT_EQ(claim("a", {sample_record(1)}), Grants{true});
+  pass(claim_s - 10);
+  EXPECT_EQ(claim("b", {sample_record(0)}), Grants{false});
+}
+
+TEST_P(Claims, AreRefusedForWhatOthersHaveMeasured) {
+  Record lost = sample_record(1), other = sample_record(0);
+  lost.status = TrialStatus::Lost;
+  ASSERT_TRUE(store.append({{seal(other), seal(lost)}}));
+  EXPECT_EQ(claim("session-2", sample_records(0, 3)), (Grants{false, true, true}))
+      << "a lost trial proves nothing";
+  EXPECT_EQ(claim("session-1", {sample_record(0)}), Grants{true}) << "it may repeat its own";
+}
+
+TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {
+  Record own = sample_record(2);
+  own.session = "session-2";
+  own = seal(own);
+  ASSERT_TRUE(store.append({{sample_record(0), sample_record(1), own}}));
+  const Key place = key_of(own);
+  const News first = store.news(place, 0, "session-2").value();
+  EXPECT_EQ(first.records, (std::vector{sample_record(0), sample_record(1)}));
+  EXPECT_TRUE(store.news(place, first.last, "session-2").value().records.empty());
+  ASSERT_TRUE(store.append({{sample_record(3), sample_record(9, 1)}}));
+  const News later = store.news(place, first.last, "session-2").value();
+  EXPECT_EQ(later.records, std::vector{sample_record(3)});
+}
+
+TEST_P(Claims, OnlyRunsThatShareAServerTellEachOther) {
+  EXPECT_EQ(store.is_shared(), GetParam() == Backend::Server);
+  Store reader = open_store(databases / "a.db", OpenMode::ReadOnly);
+  EXPECT_FALSE(reader.is_shared());
+}
+
+TW_ON_BACKENDS(Claims);
+
+}  // namespace
+}  // namespace tw::db
