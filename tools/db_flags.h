@@ -40,6 +40,8 @@ db::Key key_of(const db::Record& record);
 
 /// `db quarantine`: lines that were not believed, and records that are not used.
 Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
+/// `db demand`: kernels that are wanted, and what better ones would save.
+Result<int> demand_command(const DbFlags& flags, const Surroundings& here);
 /// `db prune`: deletes what can never be an answer.
 Result<int> prune_command(const DbFlags& flags, const Surroundings& here);
 /// `db ship`: writes the best records of databases, as a layer for others.

@@ -144,6 +144,11 @@ nlohmann::json json_of(const TunedModel& tuned, const TuneFlags& flags) {
   nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
   document["sandbox"] = !flags.place.no_sandbox;
   document["model"] = as_json(tuned.file);
+  if (tuned.refresh)
+    document["refresh"] = {{"former_ns", tuned.refresh->former_ns},
+                           {"latency_ns", tuned.refresh->latency_ns},
+                           {"is_measured", tuned.refresh->is_measured},
+                           {"is_kept", tuned.refresh->is_kept}};
   if (tuned.runs.size() > 1)
     for (const ModelRun& run : tuned.runs)
       document["variants"].push_back(json_of_run(run, tuned.path));
@@ -157,8 +162,16 @@ int64_t unshared_constant_bytes(const TunedModel& tuned) {
   return bytes;
 }
 
+std::string refresh_text(const Refresh& refresh) {
+  return fmt::format("{}: {} before, {} as planned now{}",
+                     refresh.is_kept ? "the file stays as it was" : "replaced",
+                     time_text(refresh.former_ns), time_text(refresh.latency_ns),
+                     refresh.is_measured ? ", timed by turns" : ", by the times of the plans");
+}
+
 std::string text_of(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
   Facts last = sandbox_facts(flags.place);
+  if (tuned.refresh) last.emplace_back("refreshed", refresh_text(*tuned.refresh));
   last.emplace_back("file", shell_quoted(tuned.path));
   if (tuned.runs.size() == 1) {
     Facts facts = facts_of_run(tuned.runs.front());

@@ -15,6 +15,7 @@
 #include "graph/passes.h"
 #include "runtime/model_file.h"
 #include "tools/imported_model.h"
+#include "tools/model_refresh.h"
 #include "tools/surroundings.h"
 #include "tools/tuning.h"
 #include "tuner/network/network.h"
@@ -33,6 +34,8 @@ struct FusionChoice {
 /// State of one variant of a network, from the import to the file.
 struct ModelRun {
   std::string name;
+  /// SHA-256 of the graph as it was imported: names the network in its demand.
+  std::string source;
   Dimensions dimensions;
   std::shared_ptr<const graph::Graph> graph;  ///< `tuned` refers to it
   std::vector<graph::PassRun> passes;
@@ -54,6 +57,9 @@ struct ModelRun {
 /// A tuned network: its variants, and the file that they are joined in.
 struct TunedModel {
   std::vector<ModelRun> runs;  ///< one for each variant
+  /// Of --refresh: what the file held before, and how that compares. nullopt where there was none.
+  std::optional<runtime::ModelFile> former = {};
+  std::optional<Refresh> refresh = {};
   runtime::ModelFile file;
   std::string path;
 };

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "tools/db_flags.h"
+#include "tools/demand_report.h"
 #include "tools/interrupts.h"
 #include "tools/progress.h"
 #include "tools/quote.h"
@@ -18,6 +19,7 @@
 #include "tools/suites.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
+#include "tuner/demand.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/search.h"
 #include "tuner/workers/device.h"
@@ -173,6 +175,21 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   return std::optional(std::move(outcome));
 }
 
+/// The demand of a job that has no kernel of this device, or could gain by more time; nullopt
+/// otherwise.
+std::optional<db::Demand> demand_left(const Job& job, const Target& target, const TuneFlags& flags,
+                                      const Surroundings& here,
+                                      const Result<tuner::Tuned>& result) {
+  const bool has_own = result && tuner::is_of_device(result->best, target);
+  const bool is_cut_short =
+      result &&
+      (result->ended == tuner::Ended::Budget || result->ended == tuner::Ended::Interrupted) &&
+      result->next_minute_gain >= tuner::least_gain(tuner::Effort::Normal);
+  if (has_own && !is_cut_short) return std::nullopt;
+  return tuner::demand_of(job.workload, target, static_cast<int>(flags.target.threads),
+                          result ? &result->best : nullptr, here.environment.now_ms());
+}
+
 /// Says why the database does not use what the run found.
 void note_doubt(db::Store& store, const db::Record& best) {
   const auto explained = store.explain(key_of(best));
@@ -287,6 +304,14 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   if (!results && results.error().code == ErrorCode::Interrupted)
     results = std::vector<Result<tuner::Tuned>>(jobs.size(), tl::unexpected(results.error()));
   TW_RETURN_IF_ERROR(results);
+  std::vector<db::Demand> demands;
+  for (size_t i = 0; i < jobs.size(); ++i)
+    if (auto demand = demand_left(jobs[i], target.target, flags, here, (*results)[i]))
+      demands.push_back(std::move(*demand));
+  if (reads)
+    leave_demand_if_there(flags.place, here, demands);
+  else
+    leave_demand(store, demands);
   std::vector<Outcome> outcomes =
       kept(flags, here, jobs, target.target, store, std::move(*results), others);
   // Results of a farm name its members' device if it differs from this machine's.
@@ -364,9 +389,20 @@ Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   TuneFlags own = flags;
-  if (flags.dry_run || flags.compile_only) own.effort = "none";
+  if (flags.dry_run || flags.compile_only || flags.refresh) own.effort = "none";
   TW_RETURN_IF_ERROR(check_measurable(own, target));
   return tune_model(own, here, target, farm);
+}
+
+Result<int> tune_demand_of(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.effort == "none")
+    return fail(ErrorCode::Usage,
+                "[tune] --demand measures what is wanted, and --effort none measures nothing: "
+                "`db demand` lists it");
+  TW_TRY(const auto farm, farm_of(flags, here));
+  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
+  TW_RETURN_IF_ERROR(check_measurable(flags, target));
+  return tune_demanded(flags, here, target, farm);
 }
 
 /// Reads the schedule that the search begins with into the only job.
@@ -383,7 +419,10 @@ Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& jo
 }
 
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.demand) return tune_demand_of(flags, here);
   if (!flags.model.empty()) return tune_network_of(flags, here);
+  if (flags.refresh)
+    return fail(ErrorCode::Usage, "[tune] --refresh is about a network: give --model");
   if (!flags.dimensions.empty() || !flags.constants.empty() || !flags.left_out.empty() ||
       flags.precision != "f32")
     return fail(ErrorCode::Usage,
@@ -443,6 +482,17 @@ Verb tune_verb() {
        Path{&f->model},
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",
        {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume"}},
+      {"demand",
+       Switch{&f->demand},
+       "tune what networks and operators use on devices like this one, what saves most first; see "
+       "`db demand`",
+       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "model", "threads",
+        "schedule", "trials", "resume", "dry-run", "compile-only", "output", "report"}},
+      {"refresh",
+       Switch{&f->refresh},
+       "of --model: plan again from what is known by now, in seconds, and keep the network of "
+       "--output where that is faster",
+       {"effort", "trials", "dry-run", "compile-only", "workers", "report"}},
       {"dim", Texts{&f->dimensions},
        "of --model: NAME=VALUE of a symbolic dimension, batch=1, or x.2=48 for dimension 2 of the "
        "input x; a variant of the network for each "

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "graph/passes.h"
+#include "tools/demand_report.h"
 #include "tools/difference.h"
 #include "tools/gpu_targets.h"
 #include "tools/interrupts.h"
@@ -22,6 +23,7 @@
 #include "tuner/host_machine.h"
 #include "tuner/network/join_models.h"
 #include "tuner/network/network.h"
+#include "tuner/network/network_demand.h"
 #include "tuner/network/race.h"
 #include "tuner/network/step_threads.h"
 
@@ -83,6 +85,13 @@ Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensio
   return run;
 }
 
+/// SHA-256 of the name and of what the operators compute, in order: new weights change nothing.
+std::string source_of(const ModelRun& run) {
+  std::string text = fmt::format("{}\n{}\n", run.name, dimensions_text(run.dimensions));
+  for (const graph::Operator& op : run.graph->operators) text += op.workload.text() + "\n";
+  return sha256_hex(text);
+}
+
 /// The file that keeps predictions between runs; empty if there is no cache directory.
 std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
                              const Target& target) {
@@ -112,6 +121,9 @@ int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1
 
 bool measures(const TuneFlags& flags) { return options_of(flags).effort != tuner::Effort::None; }
 
+/// True if whole networks are timed, by which plans and the threads of steps are chosen.
+bool measures_whole(const TuneFlags& flags) { return measures(flags) || flags.refresh; }
+
 /// The environment of what is left to do after an interrupt: time ends it, or the next interrupt.
 tuner::Environment closing(tuner::Environment environment) {
   environment.interrupts = &later_interrupts();
@@ -129,9 +141,9 @@ tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings
       return tuner::start_workers(*site.farm, tuning.threads, site.environment, tuning.timeout_s);
     };
   // If whole networks are not measured, only the plan with the lowest cost is needed.
-  if (!measures(flags) || site.farm)
+  if (!measures_whole(flags) || site.farm)
     options.plans = 1;
-  else
+  else if (measures(flags))
     options.tuning.budget_s -= race_count(flags) * race_s(flags) +
                                std::min(building_share * flags.budget_s, longest_building_s);
   return options;
@@ -279,11 +291,16 @@ Status measure_whole(ModelRun& run, Workshop& shop) {
   return measured || measured.error().code != ErrorCode::Interrupted ? measured : Status();
 }
 
-/// Replaces the file by one with all variants as they are now.
-Status write_joined(TunedModel& tuned) {
+/// All variants as they are now.
+runtime::ModelFile joined(const TunedModel& tuned) {
   std::vector<const runtime::ModelFile*> models;
   for (const ModelRun& run : tuned.runs) models.push_back(&run.model);
-  tuned.file = tuner::join_models(models);
+  return tuner::join_models(models);
+}
+
+/// Replaces the file by one with all variants.
+Status write_joined(TunedModel& tuned) {
+  tuned.file = joined(tuned);
   return runtime::write_model(tuned.path, tuned.file);
 }
 
@@ -328,6 +345,7 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const TuneFlags& fl
   choice.is_left_out = choice.is_measured && choice.without_ns < choice.with_ns;
   run.fusions.push_back(choice);
   if (!choice.is_left_out) return {};
+  other.source = run.source;
   other.fusions = std::move(run.fusions);
   other.importing_s += run.importing_s;
   run = std::move(other);
@@ -396,6 +414,32 @@ tuner::Environment building_environment(const Workshop& shop) {
   return environment;
 }
 
+/// Times the network of the only variant beside the one that its file holds, and compares the
+/// times of plans where networks of several variants, or of other machines, are not timed.
+Status compare_with_former(TunedModel& tuned, Workshop& shop) {
+  Refresh refresh{planned_ns(*tuned.former), planned_ns(tuned.file)};
+  if (tuned.runs.size() == 1 && shop.target.missing.empty() && !shop.environment.interrupted()) {
+    TW_TRY(const PlacedModels placed, load_all({*tuned.former, tuned.file}, shop));
+    TW_TRY(const std::vector<double> times,
+           tuner::race(placed.models, shop.environment.clock, race_options(shop)));
+    refresh = {times[0], times[1], true};
+  }
+  refresh.is_kept = refresh.former_ns <= refresh.latency_ns;
+  tuned.refresh = refresh;
+  return {};
+}
+
+/// Chooses among the best plans of each variant by timing them as wholes, and writes the network
+/// where it is faster than the one in the file.
+Status write_refreshed(TunedModel& tuned, Workshop& shop) {
+  if (shop.target.missing.empty())
+    for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(measure_whole(run, shop));
+  tuned.file = joined(tuned);
+  if (tuned.former) TW_RETURN_IF_ERROR(compare_with_former(tuned, shop));
+  if (tuned.refresh && tuned.refresh->is_kept) return {};
+  return runtime::write_model(tuned.path, tuned.file);
+}
+
 /// Builds the cheapest plan of each variant and writes them; then measures the best plans as
 /// wholes. A kernel that crashes in this process takes no result with it.
 Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tuner::Farm>& farm) {
@@ -406,6 +450,7 @@ Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tun
     run.bands = built.bands;
     run.unverified.push_back(built.unverified);
   }
+  if (shop.flags.refresh) return write_refreshed(tuned, shop);
   TW_RETURN_IF_ERROR(write_joined(tuned));
   if (!measures(shop.flags) || farm || shop.environment.interrupted()) return {};
   for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(measure_whole(run, shop));
@@ -448,12 +493,33 @@ Status compare_precision(ModelRun& run, const TuneFlags& flags, const Surroundin
   return {};
 }
 
+/// Leaves the kernels of each variant's plan as its demand. A run that only reads makes the
+/// database for it: the next run, on any machine, is to find what this one lacked.
+void leave_demand_of(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here,
+                     const Site& site) {
+  std::vector<db::Demand> demands;
+  for (const ModelRun& run : tuned.runs) {
+    if (run.tuned.plans.empty()) continue;
+    std::string name = run.name;
+    if (!run.dimensions.empty()) name += " " + dimensions_text(run.dimensions);
+    demands.push_back(tuner::demand_of(run.tuned.plans[run.written], run.source, name, site.target,
+                                       static_cast<int>(flags.target.threads), run.tuned.most_error,
+                                       here.environment.now_ms()));
+  }
+  if (measures(flags)) return leave_demand(site.store, demands);
+  Result<db::Store> store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+  if (store) return leave_demand(*store, demands);
+  note(fmt::format("the demand of {} is not kept: {}", tuned.runs.front().name,
+                   store.error().message));
+}
+
 /// Tunes all variants, builds them and writes the file, unless the run is a dry one.
 Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundings& here,
                       const Site& site, Workshop& shop) {
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, flags, here, site));
   if (flags.dry_run) return {};
   TW_RETURN_IF_ERROR(build_variants(tuned, shop, site.farm));
+  leave_demand_of(tuned, flags, here, site);
   const bool runs_here = shop.target.missing.empty() && !site.farm;
   if (flags.precision == "f32" || !runs_here || shop.environment.interrupted()) return {};
   // The file is written: what fails here leaves out the comparison alone.
@@ -461,6 +527,52 @@ Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundi
     if (const Status compared = compare_precision(run, flags, here, site, shop); !compared)
       note(fmt::format("not compared with f32: {}", compared.error().message));
   return {};
+}
+
+/// The variants of the model, with the optional passes that the flags leave out.
+Result<std::vector<ModelRun>> imported_runs(const TuneFlags& flags,
+                                            const std::vector<Dimensions>& sets, db::Store& store,
+                                            const Target& target, const Surroundings& here,
+                                            const std::atomic<int>& interrupts) {
+  std::vector<ModelRun> runs;
+  for (const Dimensions& dimensions : sets) {
+    TW_TRY(ModelRun run, imported_run(flags, dimensions, store, target, here, interrupts));
+    run.source = source_of(run);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+/// True if the file holds these variants. The text of a graph names its constants by their hashes.
+bool holds(const runtime::ModelFile& file, const std::vector<ModelRun>& runs) {
+  return std::ranges::equal(file.variants, runs,
+                            [](const runtime::ModelVariant& variant, const ModelRun& run) {
+                              return variant.graph == graph::to_text(*run.graph);
+                            });
+}
+
+/// Reads the file that a refreshed network may replace. It may have been tuned without an optional
+/// pass that did not pay off; the pass is then left out again. Invalid where the file holds another
+/// network, or other weights: it is not lost.
+Status find_former(TunedModel& tuned, const TuneFlags& flags, const std::vector<Dimensions>& sets,
+                   db::Store& store, const Target& target, const Surroundings& here,
+                   const std::atomic<int>& interrupts) {
+  TW_TRY(tuned.former, former_model(tuned.path));
+  if (!tuned.former || holds(*tuned.former, tuned.runs)) return {};
+  for (const graph::Pass& pass : graph::passes()) {
+    if (!pass.is_optional) continue;
+    TuneFlags without = flags;
+    without.left_out.emplace_back(pass.name);
+    TW_TRY(std::vector<ModelRun> runs,
+           imported_runs(without, sets, store, target, here, interrupts));
+    if (!holds(*tuned.former, runs)) continue;
+    tuned.runs = std::move(runs);
+    return {};
+  }
+  return fail(ErrorCode::Invalid,
+              fmt::format("[tune] --refresh: {} holds another network than {}, other weights, or "
+                          "other variants: remove the file, or name another by --output",
+                          shell_quoted(tuned.path), flags.model));
 }
 
 }  // namespace
@@ -478,10 +590,9 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const C
   const int64_t started_ns = here.environment.clock();
   TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   TW_TRY(db::Store store, open_store(flags, here));
-  for (const Dimensions& dimensions : sets) {
-    TW_TRY(ModelRun run, imported_run(flags, dimensions, store, target.target, here, interrupts));
-    tuned.runs.push_back(std::move(run));
-  }
+  TW_TRY(tuned.runs, imported_runs(flags, sets, store, target.target, here, interrupts));
+  if (flags.refresh)
+    TW_RETURN_IF_ERROR(find_former(tuned, flags, sets, store, target.target, here, interrupts));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   TuneFlags share = flags;

@@ -36,6 +36,8 @@ struct TuneFlags {
   int64_t trials = 0, seed = 1;
   std::string effort = "normal", search = "evolution", format = "table";
   bool resume = false, dry_run = false, compile_only = false;
+  bool demand = false;   ///< tune what others want
+  bool refresh = false;  ///< of --model: plan again from what is known by now
 };
 
 struct Job {
@@ -91,6 +93,10 @@ Status write_network_page(const TuneFlags& flags, const Surroundings& here,
                           const std::string& model);
 /// Prints a note that an interrupted run wrote no page.
 void note_missing_page(const TuneFlags& flags);
+
+/// --demand: tunes the kernels that are wanted on devices like the target's (tuner/demand.h).
+Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
+                          const ChosenTarget& target, const std::optional<tuner::Farm>& farm);
 
 /// --dry-run: prints the space, the default schedule and what is known.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,

@@ -144,6 +144,10 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress, Workers workers);
 
+/// tune_all() on options.threads, as a function, so that tests can answer from tables.
+using TuneAll = std::function<Result<std::vector<Result<Tuned>>>(
+    const std::vector<TaskSpec>& tasks, const TuneOptions& options, const OnProgress& on_progress)>;
+
 /// The database's answer to database_key(), if it is of this device or its model. Otherwise, of the
 /// best schedules for other models and for targets with vectors of this length, the one that the
 /// cost model expects to be the fastest here, which is worth a try. Records with larger

@@ -34,6 +34,14 @@
 
 namespace tw::tuner {
 
+/// A kernel that a plan runs.
+struct KernelUse {
+  KernelChoice kernel;
+  std::string name;       ///< of its first operator or tensor
+  double runs = 1;        ///< in one call of the network
+  double latency_ns = 0;  ///< of one run: measured, or to be expected
+};
+
 /// A plan with the kernels that it means.
 struct PlannedNetwork {
   graph::Plan plan;
@@ -43,6 +51,8 @@ struct PlannedNetwork {
   std::function<Result<KernelChoice>(const graph::TensorType&, const dsl::Layout& from,
                                      const dsl::Layout& to)>
       transform;
+  /// What the plan runs, copies between layouts included; a kernel may come several times.
+  std::vector<KernelUse> uses = {};
 };
 
 /// An array that a call reads or writes: a tensor of the graph as it lies in memory.

@@ -343,20 +343,33 @@ class NetworkRun {
   }
 
   Status add_plan(const graph::Plan& plan, Kernels which, TaskList& tasks) const {
-    const auto add = [&](const KernelChoice& kernel, const std::string& name, double runs) {
-      if (is_finished(kernel.workload)) return;
-      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel, name, runs);
-    };
+    TW_TRY(const std::vector<KernelUse> uses, uses_of(plan));
+    for (const KernelUse& use : uses) {
+      if (is_finished(use.kernel.workload)) continue;
+      if (which == Kernels::All || use.kernel.measured_ns <= 0)
+        tasks.add(use.kernel, use.name, use.runs);
+    }
+    return {};
+  }
+
+  /// The kernels that a plan runs, those of the group of operators that takes the most time first,
+  /// then copies between layouts.
+  Result<std::vector<KernelUse>> uses_of(const graph::Plan& plan) const {
+    std::vector<KernelUse> uses;
     for (const size_t op : operators_by_cost(plan)) {
       const KernelChoice& kernel = costs_->at(op, plan.schemes[op]);
-      if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name(), costs_->runs_of(op));
+      if (kernel.schedule.empty()) continue;
+      uses.push_back({kernel, graph_.operators[op].name(), costs_->runs_of(op),
+                      costs_->expected_ns(op, plan.schemes[op])});
     }
     const auto types = graph::tensor_types(graph_);
     const auto trips = graph::trips_of_tensors(graph_);
     const auto add_copy = [&](const std::string& tensor, const LayoutCopy& copy) -> Status {
-      TW_TRY(const KernelChoice kernel, costs_->transform(copy.type, copy.from, copy.to));
+      TW_TRY(KernelChoice kernel, costs_->transform(copy.type, copy.from, copy.to));
       const auto known = trips.find(tensor);
-      add(kernel, tensor, known == trips.end() ? 1 : static_cast<double>(known->second));
+      const double latency_ns = kernel.measured_ns > 0 ? kernel.measured_ns : kernel.expected_ns;
+      uses.push_back({std::move(kernel), tensor,
+                      known == trips.end() ? 1 : static_cast<double>(known->second), latency_ns});
       return {};
     };
     for (const graph::Loop& loop : graph_.loops)
@@ -370,7 +383,7 @@ class NetworkRun {
     for (size_t op = 0; op < graph_.operators.size(); ++op)
       for (const LayoutCopy& copy : costs_->copies(op, plan.schemes[op]))
         TW_RETURN_IF_ERROR(add_copy(graph_.operators[op].name(), copy));
-    return {};
+    return uses;
   }
 
   Status add_contenders(RoundTasks& round) {
@@ -489,14 +502,17 @@ class NetworkRun {
   /// Chooses the plans to build. Nothing is measured after this, so predictions count cautiously.
   Result<TunedNetwork> finish() {
     TW_TRY(std::vector<graph::Plan> plans, cheapest_plans(Stance::Cautious, count_plans()));
-    for (graph::Plan& plan : plans)
+    for (graph::Plan& plan : plans) {
       tuned_.plans.push_back(planned(std::move(plan), Stance::Cautious));
+      TW_TRY(tuned_.plans.back().uses, uses_of(tuned_.plans.back().plan));
+    }
     TW_RETURN_IF_ERROR(choose(Stance::Measured));
     for (Result<graph::Plan>& plan : chosen_)
       tuned_.choices.push_back(std::move(plan).map(
           [&](graph::Plan&& chosen) { return planned(std::move(chosen), Stance::Measured); }));
     tuned_.schemes = costs_->schemes(Stance::Expected);
     tuned_.state = costs_->state();
+    tuned_.most_error = services_.most_error;
     tuned_.groups = costs_->groups().size();
     tuned_.kernels = costs_->count();
     tuned_.measured = costs_->count_measured();

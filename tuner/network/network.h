@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -93,15 +94,14 @@ struct TunedNetwork {
   /// The kernels that the last round could not measure: texts of workloads by the reason.
   std::map<std::string, std::vector<std::string>> failures;
   std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel
+  /// TaskSpec::most_error of the kernels.
+  double most_error = std::numeric_limits<double>::infinity();
   /// The fastest kernels of tuned tasks, as trials built them; build_model() takes them from here.
   BuiltKernels built = {};
 };
 
 /// The prediction and the tuning of kernels, as functions, so that tests can answer from tables.
 struct NetworkServices {
-  using TuneAll = std::function<Result<std::vector<Result<Tuned>>>(
-      const std::vector<TaskSpec>& tasks, const TuneOptions& options,
-      const OnProgress& on_progress)>;
   Predict predict;
   TuneAll tune_all;
   /// TaskSpec::most_error of all kernels (search/network_error.h).

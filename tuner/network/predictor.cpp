@@ -27,14 +27,14 @@ using schedules::Point;
 using schedules::Space;
 
 /// The points that a prediction compares where there are several algorithms.
-struct Effort {
+struct PredictionEffort {
   size_t direct = 0;       ///< of the direct algorithm
   size_t generations = 0;  ///< of changes of the best points of other algorithms
   size_t generation = 0;   ///< points of each
 };
-constexpr Effort rough_effort{8}, full_effort{48, 4, 16};
+constexpr PredictionEffort rough_effort{8}, full_effort{48, 4, 16};
 constexpr size_t samples_per_algorithm = 8;
-constexpr Effort seed_effort{0, 4, 8};
+constexpr PredictionEffort seed_effort{0, 4, 8};
 constexpr size_t most_seeds = 2;
 
 /// Points with their scores, best first.
@@ -74,7 +74,7 @@ class Ranking {
 };
 
 /// Adds generations of changes of the best points of other algorithms.
-void evolve(const Space& space, const Effort& effort, Random& random, Ranking& ranking) {
+void evolve(const Space& space, const PredictionEffort& effort, Random& random, Ranking& ranking) {
   for (size_t i = 0; i < effort.generations; ++i) {
     const std::vector<Point> parents = ranking.best_of_others(space, most_seeds);
     std::vector<Point> changed;
@@ -146,7 +146,7 @@ class Predictor {
     const Result<Seeds> found = seeds_for(workload);
     const Seeds seeds = found.value_or(Seeds());
     TW_TRY(const Point first, space.default_point(stop_));
-    const Effort& effort = precision == Precision::Rough ? rough_effort : full_effort;
+    const PredictionEffort& effort = precision == Precision::Rough ? rough_effort : full_effort;
     const Score score = score_before_trials(space, threads_, Prior::Analytic, stop_);
     // Sources of their own, so that a full prediction has the points of the rough one.
     Random direct(1), others(2), changes(3);

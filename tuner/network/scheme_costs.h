@@ -132,6 +132,10 @@ class SchemeCosts {
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
+  /// The time of one run of the kernel, as Stance::Expected has it.
+  double expected_ns(size_t op, size_t scheme) const {
+    return cost_ns(group_of_[op], at(op, scheme), Stance::Expected);
+  }
   /// The copies that a scheme without a kernel makes.
   const std::vector<LayoutCopy>& copies(size_t op, size_t scheme) const {
     return choices_[group_of_[op]][scheme].copies;

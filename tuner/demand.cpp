@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/demand.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/hash.h"
+#include "codegen/abi.h"
+#include "tuner/search/gain.h"
+#include "tuner/workers/device.h"
+
+namespace tw::tuner {
+namespace {
+
+// Trials that a minute makes on one core, building included.
+constexpr double trials_of_a_minute = 256;
+// After so many trials a further one changes nothing that counts.
+constexpr int64_t most_counted_trials = 4096;
+// Seconds that a kernel of a wave has at the least: its reference is built, and a batch or two.
+constexpr double least_seconds_each = 4;
+// Kernels of a wave: the tasks of a run are in memory together.
+constexpr size_t most_of_a_wave = 64;
+// A shorter wave would measure nothing.
+constexpr double least_wave_s = 1;
+// The weight of a kernel of which no time is known is that of one that takes so long.
+constexpr double usual_ns = 1e6;
+
+/// The latency that counts until there is a better one; 0: none is known.
+double present_ns(const db::WantedKernel& kernel) {
+  return kernel.best_ns > 0 ? kernel.best_ns : kernel.latency_ns;
+}
+
+double used_ns(const db::WantedKernel& kernel) {
+  return kernel.used_ns > 0 ? kernel.used_ns : kernel.latency_ns;
+}
+
+/// Runs of the kernel, in calls of the demand per ns.
+double weight_of(const db::WantedKernel& kernel, const db::Demand& demand) {
+  return kernel.runs / (demand.latency_ns > 0 ? demand.latency_ns : usual_ns);
+}
+
+/// Adds a kernel to the tasks; where it is one of them already, to its weight.
+class WantedTasks {
+ public:
+  void add(const db::WantedKernel& kernel, const db::Demand& demand) {
+    auto workload = dsl::parse_workload(kernel.workload);
+    if (workload) workload = dsl::with_asked(std::move(*workload), kernel.layouts);
+    if (!workload) return;
+    const auto [place, is_new] =
+        places_.emplace(std::pair(workload->text(), demand.threads), tasks_.size());
+    if (is_new)
+      tasks_.push_back({{.workload = std::move(*workload), .weight = 0, .name = demand.name},
+                        static_cast<int>(demand.threads)});
+    WantedTask& task = tasks_[place->second];
+    task.spec.weight += weight_of(kernel, demand);
+    task.spec.most_error = std::min(task.spec.most_error, kernel.most_error);
+    // A schedule that was predicted is measured first: a short search would find a slower one.
+    if (kernel.trials == 0 && task.spec.schedule.empty()) task.spec.schedule = kernel.schedule;
+    task.saving += expected_saving(kernel, demand);
+  }
+
+  std::vector<WantedTask> take() {
+    std::ranges::stable_sort(tasks_, std::greater(), &WantedTask::saving);
+    return std::move(tasks_);
+  }
+
+ private:
+  std::vector<WantedTask> tasks_;
+  std::map<std::pair<std::string, int64_t>, size_t> places_;
+};
+
+class DemandWork {
+ public:
+  DemandWork(const Target& target, const TuneOptions& options, db::Store& store,
+             const Environment& environment, const OnProgress& on_progress, const TuneAll& tune_all)
+      : target_(target),
+        options_(options),
+        store_(store),
+        environment_(environment),
+        on_progress_(on_progress),
+        tune_all_(tune_all),
+        started_ns_(environment.clock()) {}
+
+  Result<DemandRun> run() {
+    TW_TRY(run_.before, demands());
+    for (std::vector<db::Demand> now = run_.before;;) {
+      const std::vector<WantedTask> wave = next_wave(now);
+      if (wave.empty()) break;
+      TW_RETURN_IF_ERROR(tune(wave));
+      if (environment_.interrupted() || run_.unstored) break;
+      TW_TRY(now, demands());
+    }
+    TW_TRY(run_.after, demands());
+    run_.tuned = tuned_.size();
+    run_.seconds = elapsed_s();
+    if (run_.unstored) run_.ended = Ended::Unstored;
+    if (environment_.interrupted()) run_.ended = Ended::Interrupted;
+    return std::move(run_);
+  }
+
+ private:
+  double elapsed_s() const { return static_cast<double>(environment_.clock() - started_ns_) / 1e9; }
+  double left_s() const { return options_.budget_s - elapsed_s(); }
+
+  Result<std::vector<db::Demand>> demands() {
+    TW_TRY(std::vector<db::Demand> demands, store_.demands({.target = target_.to_string(),
+                                                            .device = device_text(target_),
+                                                            .codegen_abi = codegen::codegen_abi}));
+    const int64_t most_threads = target_.is_gpu() ? 1 : target_.machine.cores;
+    std::erase_if(demands, [&](const db::Demand& demand) { return demand.threads > most_threads; });
+    return demands;
+  }
+
+  /// The kernels of the next wave, which run on as many threads as the one that saves most; none
+  /// where the run has come to its end.
+  std::vector<WantedTask> next_wave(const std::vector<db::Demand>& now) {
+    std::vector<WantedTask> tasks = tasks_of(now);
+    std::erase_if(tasks, [&](const WantedTask& task) { return finished_.contains(name_of(task)); });
+    left_to_save_ =
+        std::accumulate(tasks.begin(), tasks.end(), 0.0,
+                        [](double sum, const WantedTask& task) { return sum + task.saving; });
+    const double least = least_gain(options_.effort) * static_cast<double>(now.size());
+    if (tasks.empty() || left_to_save_ < least) return {};
+    if (left_s() < least_wave_s) {
+      run_.ended = Ended::Budget;
+      return {};
+    }
+    const int threads = tasks.front().threads;
+    std::erase_if(tasks, [&](const WantedTask& task) { return task.threads != threads; });
+    const double room = std::max(1.0, std::floor(left_s() / least_seconds_each));
+    const auto most = static_cast<size_t>(std::min(room, static_cast<double>(most_of_a_wave)));
+    if (tasks.size() > most) tasks.resize(most);
+    return tasks;
+  }
+
+  /// The time of a wave: its part of what is left to save, and enough for each of its kernels.
+  double seconds_of(const std::vector<WantedTask>& wave) const {
+    double saving = 0;
+    for (const WantedTask& task : wave) saving += task.saving;
+    const double share = left_to_save_ > 0 ? saving / left_to_save_ : 1;
+    const double least_s = least_seconds_each * static_cast<double>(wave.size());
+    return std::min(left_s(), std::max(share * left_s(), least_s));
+  }
+
+  static std::pair<std::string, int> name_of(const WantedTask& task) {
+    return {task.spec.workload.text(), task.threads};
+  }
+
+  Status tune(const std::vector<WantedTask>& wave) {
+    TuneOptions options = options_;
+    options.threads = wave.front().threads;
+    options.budget_s = seconds_of(wave);
+    options.builds_winners = false;
+    std::vector<TaskSpec> specs;
+    for (const WantedTask& task : wave) specs.push_back(task.spec);
+    const double before_s = elapsed_s();
+    const auto results = tune_all_(specs, options, [&](Progress progress) {
+      if (!on_progress_) return;
+      progress.elapsed_s += before_s;
+      progress.budget_s = options_.budget_s;
+      on_progress_(progress);
+    });
+    ++run_.waves;
+    if (!results && results.error().code == ErrorCode::Interrupted) return {};
+    TW_RETURN_IF_ERROR(results);
+    for (size_t i = 0; i < wave.size(); ++i) take(wave[i], (*results)[i]);
+    return {};
+  }
+
+  void take(const WantedTask& task, const Result<Tuned>& result) {
+    if (!result) {
+      run_.failures[result.error().message].push_back(task.spec.workload.text());
+      finished_.insert(name_of(task));
+      return;
+    }
+    if (result->ended != Ended::FromDatabase) tuned_.insert(name_of(task));
+    if (result->ended != Ended::Budget && result->ended != Ended::FromDatabase)
+      finished_.insert(name_of(task));
+    if (result->unstored) run_.unstored = result->unstored;
+  }
+
+  const Target& target_;
+  const TuneOptions& options_;
+  db::Store& store_;
+  const Environment& environment_;
+  const OnProgress& on_progress_;
+  const TuneAll& tune_all_;
+  const int64_t started_ns_;
+
+  double left_to_save_ = 0;  ///< sum of the savings of all tasks that are open
+  /// Kernels that no further wave tunes: they have come to their plateau, or have none that works.
+  std::set<std::pair<std::string, int>> finished_;
+  std::set<std::pair<std::string, int>> tuned_;
+  DemandRun run_;
+};
+
+}  // namespace
+
+db::Demand demand_of(const dsl::Workload& workload, const Target& target, int threads,
+                     const db::Record* used, int64_t now_ms) {
+  db::WantedKernel kernel;
+  kernel.op = workload.op;
+  kernel.workload = workload.key();
+  kernel.layouts = workload.asked();
+  if (used) {
+    kernel.schedule = used->schedule;
+    kernel.latency_ns = used->latency_ns;
+    kernel.is_measured = true;
+  }
+  db::Demand demand;
+  demand.source = sha256_hex(workload.text());
+  demand.name = workload.op;
+  demand.target = target.to_string();
+  demand.device = device_text(target);
+  demand.threads = threads;
+  demand.codegen_abi = codegen::codegen_abi;
+  demand.latency_ns = kernel.latency_ns;
+  demand.asked_ms = now_ms;
+  demand.kernels.push_back(std::move(kernel));
+  return demand;
+}
+
+DemandTimes times_of(const db::Demand& demand) {
+  DemandTimes times;
+  double measured_ns = 0;
+  for (const db::WantedKernel& kernel : demand.kernels) {
+    const double before_ns = used_ns(kernel);
+    times.used_ns += kernel.runs * before_ns;
+    times.best_ns += kernel.runs * (kernel.best_ns > 0 ? kernel.best_ns : before_ns);
+    if (kernel.used_ns > 0 && kernel.best_ns > 0) measured_ns += kernel.runs * before_ns;
+  }
+  if (times.used_ns > 0) times.measured_share = measured_ns / times.used_ns;
+  return times;
+}
+
+double expected_saving(const db::WantedKernel& kernel, const db::Demand& demand) {
+  const double ns = present_ns(kernel);
+  GainCurve curve;
+  curve.add(ns);
+  for (int64_t trial = 1; trial < std::min(kernel.trials, most_counted_trials); ++trial)
+    curve.add(0);
+  const double share = ns > 0 ? std::min(1.0, ns * weight_of(kernel, demand)) : 1;
+  return share * curve.next(trials_of_a_minute);
+}
+
+double expected_saving(const db::Demand& demand) {
+  double saving = 0;
+  for (const db::WantedKernel& kernel : demand.kernels) saving += expected_saving(kernel, demand);
+  return std::min(saving, 1.0);
+}
+
+std::vector<WantedTask> tasks_of(const std::vector<db::Demand>& demands) {
+  WantedTasks tasks;
+  for (const db::Demand& demand : demands)
+    for (const db::WantedKernel& kernel : demand.kernels) tasks.add(kernel, demand);
+  return tasks.take();
+}
+
+Result<DemandRun> tune_demand(const Target& target, const TuneOptions& options, db::Store& store,
+                              const Environment& environment, const OnProgress& on_progress,
+                              const TuneAll& tune_all) {
+  TW_RETURN_IF_ERROR(check(options));
+  return DemandWork(target, options, store, environment, on_progress, tune_all).run();
+}
+
+}  // namespace tw::tuner

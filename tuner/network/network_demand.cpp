@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/network/network_demand.h"
+
+#include <utility>
+
+#include "codegen/abi.h"
+#include "tuner/workers/device.h"
+
+namespace tw::tuner {
+
+db::Demand demand_of(const PlannedNetwork& planned, const std::string& source,
+                     const std::string& name, const Target& target, int threads, double most_error,
+                     int64_t now_ms) {
+  db::Demand demand;
+  demand.source = source;
+  demand.name = name;
+  demand.target = target.to_string();
+  demand.device = device_text(target);
+  demand.threads = threads;
+  demand.codegen_abi = codegen::codegen_abi;
+  demand.latency_ns = planned.plan.predicted_ns;
+  demand.asked_ms = now_ms;
+  for (const KernelUse& use : planned.uses) {
+    db::WantedKernel kernel;
+    kernel.op = use.kernel.workload.op;
+    kernel.workload = use.kernel.workload.key();
+    kernel.layouts = use.kernel.workload.asked();
+    kernel.schedule = use.kernel.schedule;
+    kernel.runs = use.runs;
+    kernel.latency_ns = use.latency_ns;
+    kernel.is_measured = use.kernel.measured_ns > 0;
+    kernel.most_error = most_error;
+    demand.kernels.push_back(std::move(kernel));
+  }
+  return demand;
+}
+
+}  // namespace tw::tuner
