@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/text.h"
@@ -25,6 +27,8 @@ constexpr double most_winner_per_reference = 3;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
+// Seconds after which a run asks again whether another one still compares the fastest kernels.
+constexpr std::chrono::milliseconds between_claims(200);
 // Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
 // Calls of a kernel of which one call takes longer than a batch: in a confirmation (verifying,
@@ -82,9 +86,15 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
   admit_disturbed();
-  TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
-  if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
-  TW_TRY(tuned.best, confirm_winner());
+  TW_TRY(const std::optional<db::Record> winner, winner_of_others(seconds - confirm_s));
+  if (winner) {
+    tuned.best = *winner;
+  } else {
+    TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
+    if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
+    TW_TRY(tuned.best, confirm_winner());
+  }
+  company_.leave();
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
@@ -102,6 +112,20 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   report();
   tuned.progress = progress_;
   return tuned;
+}
+
+/// Where another run of the workload compares the fastest kernels at the moment, waits for it as
+/// long as there is time, and returns what the database then calls the best of this device. nullopt
+/// where this run is to compare them, or where there is no such record.
+Result<std::optional<db::Record>> Task::winner_of_others(double seconds) {
+  if (company_.claim_finals()) return std::optional<db::Record>();
+  const double until_s = run_.budget.elapsed_s() + seconds;
+  while (!run_.stop().is_stopped() && run_.budget.elapsed_s() < until_s && !company_.claim_finals())
+    std::this_thread::sleep_for(between_claims);
+  TW_TRY(const auto known, run_.best_known(spec_));
+  if (!known || !is_of_device(*known, run_.target) || known->status != TrialStatus::Ok)
+    return std::optional<db::Record>();
+  return std::optional(*known);
 }
 
 /// True where a kernel could be the result: one that was timed, or one that the database has.

@@ -54,6 +54,12 @@ constexpr int64_t most_broken_builds = 24;
 // at fault, and the run ends.
 constexpr int64_t most_lost_in_a_row = 8;
 
+/// The latency of a trial as it would be at another peak of the machine, where both are known.
+double at_peak(const db::Record& trial, double peak_gflops) {
+  if (trial.peak_gflops <= 0 || peak_gflops <= 0) return trial.latency_ns;
+  return trial.latency_ns * trial.peak_gflops / peak_gflops;
+}
+
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
 /// The reply for a candidate whose machine code was measured for another schedule: what was found
@@ -112,7 +118,9 @@ Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
       key_(spec.workload.key()),
       group_(ranking_group(spec.workload, run.target)),
       run_(run),
-      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed) {
+      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed),
+      company_(*run.store, database_key(spec.workload, run.target, run.options.threads),
+               run.environment.session, run.environment.notes) {
   progress_.name = spec.name;
   progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);
@@ -193,11 +201,9 @@ Status Task::prepare_runner(Needed needed) {
 // ---- propose, predict, choose, build --------------------------------------------------------
 
 void Task::learn_from_database(const StopToken& stop) {
-  if (std::exchange(recalled_, true)) return;
-  Experience known = warm_start(
-      *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
-                    &run_.learner.records(), stop, most_in_a_proposal(usual_schedules_per_s),
-                    run_.environment.host, run_.environment.notes, spec_.most_error});
+  if (std::exchange(recalled_, true)) return learn_from_others(stop);
+  company_.begin();
+  Experience known = warm_start(*run_.store, question(stop));
   const auto best = run_.best_known(spec_);
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
   const auto claim = run_.unconfirmed(workload());
@@ -207,6 +213,38 @@ void Task::learn_from_database(const StopToken& stop) {
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
   run_.learner.learn(std::exchange(known.samples, {}), run_.environment.notes);
   proposer_.learn(std::move(known));
+}
+
+Question Task::question(const StopToken& stop) const {
+  return {&workload(),
+          &proposer_.space(),
+          run_.target,
+          run_.options.threads,
+          &run_.learner.records(),
+          stop,
+          most_in_a_proposal(usual_schedules_per_s),
+          run_.environment.host,
+          run_.environment.notes,
+          spec_.most_error};
+}
+
+/// Takes over the trials that other runs of this workload have stored meanwhile. Their latencies
+/// count at this machine's peak.
+void Task::learn_from_others(const StopToken& stop) {
+  const Question here = question(stop);
+  for (const db::Record& trial : company_.news()) {
+    if (db::proves_nothing(trial.status)) continue;
+    if (!run_.learner.records().insert(trial.hash).second) continue;
+    proposer_.note_tried(trial.schedule);
+    ++progress_.known_trials;
+    const double latency_ns = is_result(trial) ? at_peak(trial, progress_.peak_gflops) : 0;
+    gain_.add(latency_ns);
+    if (latency_ns > 0 && (progress_.best_ns == 0 || latency_ns < progress_.best_ns))
+      progress_.best_ns = latency_ns;
+    Heard heard = hear(here, trial);
+    if (heard.point) fresh_points_.push_back({*heard.point, throughput_of(latency_ns)});
+    if (heard.sample) fresh_samples_.push_back(std::move(*heard.sample));
+  }
 }
 
 /// The number of points or schedules that one proposal may handle, where an ordinary machine
@@ -275,6 +313,15 @@ Batch Task::choose(const std::vector<Point>& points) {
     batch.candidates.push_back(std::move(ahead_.front()));
     ahead_.pop_front();
   }
+  const auto wanted = std::ssize(batch.candidates);
+  const bool was_alone = !company_.has_met_others();
+  batch.candidates = company_.claim(std::move(batch.candidates));
+  proposed_ -= wanted - std::ssize(batch.candidates);
+  was_refused_ = wanted > 0 && batch.candidates.empty();
+  // A run with the same seed would propose the same points again.
+  if (was_alone && company_.has_met_others())
+    proposer_.draw_otherwise(std::hash<std::string>()(run_.environment.session));
+  if (was_refused_) return batch;
   ++batches_;
   under_way_ += std::ssize(batch.candidates);
   return batch;
@@ -464,6 +511,8 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 }
 
 void Task::learn() {
+  // Others are to know by now what was measured.
+  if (company_.is_shared()) run_.store_all();
   if (run_.interrupted()) return;
   run_.learner.learn(std::exchange(fresh_samples_, {}), run_.environment.notes);
   if (!is_guided()) return;

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "tuner/build_queue.h"
+#include "tuner/company.h"
 #include "tuner/pace.h"
+#include "tuner/search/experience.h"
 #include "tuner/search/gain.h"
 #include "tuner/search/network_error.h"
 #include "tuner/search/proposer.h"
@@ -74,8 +76,12 @@ class Task {
   std::vector<schedules::Point> propose(const Score& predict);
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
   /// The next candidates to be built, from candidates left over and from these points: as many as
-  /// fit into the time. The order of candidates does not depend on the time.
+  /// fit into the time, without those that other runs have under way. The order of candidates does
+  /// not depend on the time.
   Batch choose(const std::vector<schedules::Point>& points);
+  /// True if the latest batch would have candidates if there were no other runs: more are to be
+  /// proposed.
+  bool was_refused() const { return was_refused_; }
 
   /// Hands a batch to the builder.
   Status begin_build(const Batch& batch);
@@ -119,6 +125,8 @@ class Task {
   void report();
   Result<std::string> reference_schedule() const;
   void learn_from_database(const StopToken& stop);  ///< asks the database, the first time only
+  void learn_from_others(const StopToken& stop);    ///< what other runs measured since
+  Question question(const StopToken& stop) const;
   size_t most_in_a_proposal(double per_second) const;
   int64_t most_search_trials() const;
   /// True once the run may make no more trials of this workload.
@@ -148,6 +156,7 @@ class Task {
 
   // The finals, in finals.cpp.
   Result<bool> has_something_to_compare() const;
+  Result<std::optional<db::Record>> winner_of_others(double seconds);
   bool fits(double latency_ns, int calls) const;
   Error out_of_time() const;
   Result<Tuned> result(Ended ended, double seconds);
@@ -173,6 +182,7 @@ class Task {
   const size_t group_;     ///< ranking_group() of its trials
   TuningRun& run_;
   Proposer proposer_;
+  Company company_;
   std::string given_;  ///< canonical text of the spec's schedule; empty: it gives none
 
   bool reference_proposed_ = false;
@@ -181,6 +191,7 @@ class Task {
   double reference_s_ = 0;   ///< time to build and check it
 
   bool recalled_ = false;                ///< the database has been asked
+  bool was_refused_ = false;             ///< was_refused()
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
   int64_t finals_trials_ = 0;            ///< trials that are kept for the finals
   int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed

@@ -42,10 +42,10 @@ void search(TaskScheduler& scheduler, BuildQueue& queue) {
       }
       const auto predict = [&](const auto& points) { return task->predict(points); };
       Batch batch = task->choose(task->propose(predict));
-      if (batch.candidates.empty())
-        scheduler.exhaust(*task);
-      else
+      if (!batch.candidates.empty())
         queue.push(std::move(batch));
+      else if (!task->was_refused())
+        scheduler.exhaust(*task);
     }
     if (queue.is_empty()) return;
 

@@ -63,6 +63,14 @@ struct Experience {
 /// must not end the run.
 Experience warm_start(db::Store& store, const Question& question);
 
+/// A trial that another run of the same workload, on a device of the same class, has made.
+struct Heard {
+  std::optional<schedules::Point> point;  ///< in the question's space
+  std::optional<cost_model::Sample> sample;
+};
+/// Requires: the trial proves something.
+Heard hear(const Question& question, const db::Record& trial);
+
 /// The number that warm_start() returns as Experience::known. Returns errors of reading the
 /// database.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,

@@ -15,9 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/stop.h"
 #include "cost_model/cost_model.h"
+#include "db/recall.h"
 #include "schedules/space.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/scoring.h"
@@ -41,6 +43,12 @@ class Proposer {
   /// Notes how fast a point of this space is.
   void learn(const schedules::Point& point, double throughput);
   bool has_seen(const std::string& schedule) const { return seen_.has(schedule); }
+  /// Notes that another run has tried a schedule: it is not chosen here.
+  void note_tried(const std::string& schedule) { seen_.tried.insert(db::schedule_key(schedule)); }
+  /// Draws other random points from now on than a run with the same seed.
+  void draw_otherwise(uint64_t salt) {
+    random_ = Random(mix(static_cast<size_t>(random_.below(INT64_MAX)), salt));
+  }
 
   /// Begins a proposal that the token may end, and that looks at `most_points` points at most.
   void begin(StopToken stop, size_t most_points = SIZE_MAX);
