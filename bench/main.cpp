@@ -23,6 +23,7 @@
 #include "bench/random_workloads.h"
 #include "bench/scoring.h"
 #include "bench/search_mode.h"
+#include "bench/side_by_side.h"
 #include "bench/throughput.h"
 #include "bench/twins.h"
 #include "tools/command_line.h"
@@ -105,7 +106,8 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"known", Path{&f.known},
        "of --search: a database; what it knows of other workloads teaches `taught`"},
       {"trials", Whole{&f.trials, 0, INT64_MAX},
-       "of --search: at most so many for each search; of --corpus: for each workload"},
+       "of --search and --side-by-side: at most so many for each search; of --corpus: for each "
+       "workload"},
       {"plot", Path{&f.plot}, "of --search: draw the curves there, .svg or .png"},
       {"replay", Switch{&f.replay}, "of --search: on recorded trials, by default the own ones"},
       {"record", Path{&f.record}, "of --search and --corpus: append trials there, to be replayed"},
@@ -375,6 +377,24 @@ Result<int> run_database(const Call& call) {
   return 0;
 }
 
+Result<int> run_side_by_side(const Call& call) {
+  if (call.flags.files.empty())
+    return fail(ErrorCode::Usage,
+                "[bench] --side-by-side: name the address of a server without records, and perhaps "
+                "recordings");
+  std::vector<std::string> files(call.flags.files.begin() + 1, call.flags.files.end());
+  if (files.empty()) files = {TW_BENCH_RECORDING};
+  TW_TRY(const std::vector<tuner::Recording> recordings, recordings_in(files));
+  TW_TRY(const tuner::Scratch folder, tuner::Scratch::make(tuner::temporary_places()));
+  SideBySideOptions options{.database = call.flags.files.front(), .folder = folder.path()};
+  if (call.flags.trials > 0) options.trials = call.flags.trials;
+  TW_TRY(const std::vector<SideBySideCase> cases,
+         measure_side_by_side(recordings, {static_cast<uint64_t>(call.flags.seed)}, options,
+                              call.environment));
+  TW_RETURN_IF_ERROR(publish(call, as_json(cases, options), as_table(cases)));
+  return 0;
+}
+
 /// Adds the flags that only comparisons accept to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
   for (const char* flag : {"target", "batch", "dtype", "layout", "graphs", "schedule"})
@@ -396,6 +416,11 @@ const std::vector<Mode>& modes() {
        "how fast the tuning database answers, merges and opens; FILES: an empty one, or a server",
        on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
        "", run_database, false, false},
+      {"side-by-side",
+       "how much sooner runs that share a server find what one finds; FILES: its address, recorded "
+       "trials",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
+       "", run_side_by_side, false, false},
       {"twins", "whether a kernel is told from its copy, and from one slowed by 3 %",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",

@@ -98,7 +98,7 @@ std::vector<std::pair<std::string, std::string>> claim_objects(const Dialect& d)
   };
 }
 
-bool Store::is_shared() const { return is_server(path()) && state_->mode != OpenMode::ReadOnly; }
+bool Store::is_shared() const { return is_server(path()) && may_write(); }
 
 Result<std::vector<bool>> Store::claim(const Key& place, std::span<const std::string> schedules,
                                        const std::string& session) {

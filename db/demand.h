@@ -29,7 +29,7 @@ struct WantedKernel {
   /// A kernel whose error, relative to the largest element of its result, is larger is of no use.
   double most_error = std::numeric_limits<double>::infinity();
 
-  // What the trials say. Absent where a demand is left.
+  // The members that follow from the trials. Absent where a demand is left.
   int64_t trials = 0;  ///< of this workload at the place of the demand
   /// Latency of `schedule`: that of the best record where it is its schedule, else the least that
   /// was measured; 0: it was not timed.
@@ -48,7 +48,7 @@ struct Demand {
   int64_t asked_ms = 0;   ///< when it was left
   std::vector<WantedKernel> kernels;
 
-  // What the database adds.
+  // The members that the database adds.
   std::string hash;      ///< 64 hex digits that name the source and the place together
   double first_ns = 0;   ///< `latency_ns` of the first time
   int64_t first_ms = 0;  ///< when it was left for the first time

@@ -404,6 +404,8 @@ std::string Store::spool_path() const {
   return Spool::spool_path(fmt::format("{}/postgresql-{}", directory, short_hash(path())));
 }
 
+bool Store::may_write() const { return state_->mode != OpenMode::ReadOnly; }
+
 int64_t Store::damaged() const { return state_->damaged; }
 
 Result<AppendSummary> append_checked(Store::State& state, const Checked& facts) {

@@ -269,6 +269,8 @@ class Store {
   /// Forgets the demand with that hash; false where there is none.
   Result<bool> drop_demand(const std::string& hash);
 
+  /// True unless the store was opened for reading.
+  bool may_write() const;
   /// True for a server that this store may write to: only there runs tell each other what they have
   /// under way.
   bool is_shared() const;

@@ -57,7 +57,8 @@ struct ModelRun {
 /// A tuned network: its variants, and the file that they are joined in.
 struct TunedModel {
   std::vector<ModelRun> runs;  ///< one for each variant
-  /// Of --refresh: what the file held before, and how that compares. nullopt where there was none.
+  /// The network that the file held before --refresh, and how the new one compares. nullopt where
+  /// there was none.
   std::optional<runtime::ModelFile> former = {};
   std::optional<Refresh> refresh = {};
   runtime::ModelFile file;

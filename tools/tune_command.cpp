@@ -175,21 +175,6 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   return std::optional(std::move(outcome));
 }
 
-/// The demand of a job that has no kernel of this device, or could gain by more time; nullopt
-/// otherwise.
-std::optional<db::Demand> demand_left(const Job& job, const Target& target, const TuneFlags& flags,
-                                      const Surroundings& here,
-                                      const Result<tuner::Tuned>& result) {
-  const bool has_own = result && tuner::is_of_device(result->best, target);
-  const bool is_cut_short =
-      result &&
-      (result->ended == tuner::Ended::Budget || result->ended == tuner::Ended::Interrupted) &&
-      result->next_minute_gain >= tuner::least_gain(tuner::Effort::Normal);
-  if (has_own && !is_cut_short) return std::nullopt;
-  return tuner::demand_of(job.workload, target, static_cast<int>(flags.target.threads),
-                          result ? &result->best : nullptr, here.environment.now_ms());
-}
-
 /// Says why the database does not use what the run found.
 void note_doubt(db::Store& store, const db::Record& best) {
   const auto explained = store.explain(key_of(best));
@@ -306,7 +291,9 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(results);
   std::vector<db::Demand> demands;
   for (size_t i = 0; i < jobs.size(); ++i)
-    if (auto demand = demand_left(jobs[i], target.target, flags, here, (*results)[i]))
+    if (auto demand = tuner::demand_left(jobs[i].workload, target.target,
+                                         static_cast<int>(flags.target.threads), (*results)[i],
+                                         here.environment.now_ms()))
       demands.push_back(std::move(*demand));
   if (reads)
     leave_demand_if_there(flags.place, here, demands);

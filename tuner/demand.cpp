@@ -208,7 +208,7 @@ db::Demand demand_of(const dsl::Workload& workload, const Target& target, int th
   if (used) {
     kernel.schedule = used->schedule;
     kernel.latency_ns = used->latency_ns;
-    kernel.is_measured = true;
+    kernel.is_measured = is_of_device(*used, target);
   }
   db::Demand demand;
   demand.source = sha256_hex(workload.text());
@@ -221,6 +221,16 @@ db::Demand demand_of(const dsl::Workload& workload, const Target& target, int th
   demand.asked_ms = now_ms;
   demand.kernels.push_back(std::move(kernel));
   return demand;
+}
+
+std::optional<db::Demand> demand_left(const dsl::Workload& workload, const Target& target,
+                                      int threads, const Result<Tuned>& result, int64_t now_ms) {
+  const bool has_own = result && is_of_device(result->best, target);
+  const bool is_cut_short =
+      result && (result->ended == Ended::Budget || result->ended == Ended::Interrupted) &&
+      result->next_minute_gain >= least_gain(Effort::Normal);
+  if (has_own && !is_cut_short) return std::nullopt;
+  return demand_of(workload, target, threads, result ? &result->best : nullptr, now_ms);
 }
 
 DemandTimes times_of(const db::Demand& demand) {

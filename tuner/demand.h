@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ namespace tw::tuner {
 /// The demand of one operator, whose present kernel is `used`; null: it has none.
 db::Demand demand_of(const dsl::Workload& workload, const Target& target, int threads,
                      const db::Record* used, int64_t now_ms);
+
+/// The demand that a run for one operator leaves, by its result: where it has no kernel of this
+/// device, or was cut short while another minute was expected to gain more than
+/// least_gain(Effort::Normal). nullopt where it lacks nothing.
+std::optional<db::Demand> demand_left(const dsl::Workload& workload, const Target& target,
+                                      int threads, const Result<Tuned>& result, int64_t now_ms);
 
 /// The time of a call of what left the demand, in ns.
 struct DemandTimes {

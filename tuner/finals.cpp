@@ -114,9 +114,9 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
-/// Where another run of the workload compares the fastest kernels at the moment, waits for it as
-/// long as there is time, and returns what the database then calls the best of this device. nullopt
-/// where this run is to compare them, or where there is no such record.
+/// Waits for another run that compares the fastest kernels of the workload at the moment, as long as
+/// there is time, and returns what the database then calls the best of this device. nullopt if this
+/// run is to compare them, or if there is no such record.
 Result<std::optional<db::Record>> Task::winner_of_others(double seconds) {
   if (company_.claim_finals()) return std::optional<db::Record>();
   const double until_s = run_.budget.elapsed_s() + seconds;

@@ -28,6 +28,7 @@
 #include "python/src/targets.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
+#include "tuner/demand.h"
 #include "tuner/tune.h"
 #include "tuner/workers/notes.h"
 
@@ -110,6 +111,13 @@ Status check_cores(const tuner::TuneOptions& options, const Target& target) {
                           options.threads, counted(target.machine.cores, "core")));
 }
 
+/// Keeps what the run lacks for `tune --demand`, unless the store is for reading.
+void leave_demand(db::Store& store, const std::optional<db::Demand>& demand, tuner::Notes& notes) {
+  if (!demand || !store.may_write()) return;
+  if (const Status kept = store.keep_demand(*demand); !kept)
+    tuner::note(&notes, tuner::NoteKind::DemandUnkept, kept.error().message);
+}
+
 Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
   static std::mutex one_at_a_time;
@@ -131,6 +139,10 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
     TW_TRY(std::vector<Result<Tuned>> results,
            tuner::tune_all({task}, chosen, options, store, environment,
                            [&](const Progress& progress) { listener.hear(progress); }));
+    leave_demand(store,
+                 tuner::demand_left(task.workload, chosen, options.threads, results[0],
+                                    environment.now_ms()),
+                 notes);
     if (results[0] && results[0]->unstored) return tl::unexpected<Error>(*results[0]->unstored);
     return std::move(results[0]);
   }();

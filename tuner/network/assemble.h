@@ -51,7 +51,7 @@ struct PlannedNetwork {
   std::function<Result<KernelChoice>(const graph::TensorType&, const dsl::Layout& from,
                                      const dsl::Layout& to)>
       transform;
-  /// What the plan runs, copies between layouts included; a kernel may come several times.
+  /// The kernels that the plan runs, copies between layouts included; one may come several times.
   std::vector<KernelUse> uses = {};
 };
 
