@@ -6,7 +6,6 @@ Outputs are compared with a reference in double before anything is timed; then t
 in this one process, on the same cores. README.md explains the figures.
 """
 import argparse
-import datetime
 import functools
 import importlib.util
 import json
@@ -27,21 +26,12 @@ sys.path.insert(0, str(FOLDER / "models"))
 import first_class  # noqa: E402
 import make_models  # noqa: E402
 from counts import multiply_adds  # noqa: E402
+from documents import (  # noqa: E402
+    ENVIRONMENT, USAGE, WRONG_OUTPUTS, Failure, document_head, findings_of, row_lines, shortened)
 from network_contenders import PEERS, Tilewright  # noqa: E402
 from network_rounds import fastest, interleave, median_call, median_of, ratios  # noqa: E402
 from reference import cache_directory, expected_outputs, random_inputs  # noqa: E402
 from runtime_library import RuntimeFailure  # noqa: E402
-
-SCHEMA_VERSION = 2  # of the documents of bench/report.h
-USAGE, WRONG_OUTPUTS, ENVIRONMENT = 2, 6, 7  # exit codes
-
-
-class Failure(Exception):
-    """One line for the user, and an exit code."""
-
-    def __init__(self, message, code=ENVIRONMENT):
-        super().__init__(message)
-        self.code = code
 
 
 # ---- the network ------------------------------------------------------------------------------
@@ -122,18 +112,6 @@ def pinned(threads):
     os.sched_setaffinity(0, cores[:threads])
 
 
-def findings_of(build):
-    """Texts of the findings of `tilewright doctor`, by name. Raises Failure if the program is not built."""
-    program = build / "tools" / "tilewright"
-    if not program.exists():
-        raise Failure(f"[bench] --build {build}: there is no {program.relative_to(build)}: expected a "
-                      "build tree")
-    # Its exit code says whether the machine can tune, which does not matter here.
-    done = subprocess.run([program, "doctor", "--format", "json"], stdout=subprocess.PIPE, text=True)
-    findings = json.loads(done.stdout)["findings"]
-    return {finding["name"]: finding["text"] for finding in findings}
-
-
 def peak_of(findings, threads):
     """GFLOP/s of f32 multiply-adds; None where doctor does not measure so many threads."""
     measured = re.match(r"([0-9.]+) GFLOP/s on one thread [^,]*(?:, ([0-9.]+) on (\d+))?",
@@ -149,12 +127,6 @@ def round_trip_of(findings):
     """Time in ns of a cache line from one core to another and back; None where there is one core."""
     measured = re.match(r"([0-9.]+) ns for a cache line", findings.get("round trip", ""))
     return float(measured[1]) if measured else None
-
-
-def processor():
-    with open("/proc/cpuinfo") as file:
-        names = re.findall(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
-    return names[0] if names else "unknown"
 
 
 # ---- rows -------------------------------------------------------------------------------------
@@ -240,15 +212,6 @@ def compare(network, contenders, options, peak):
 # ---- the report -------------------------------------------------------------------------------
 
 
-def document_head(suite, findings):
-    """First fields of every JSON document: its version, suite and date, the program and the machine."""
-    return {"schema_version": SCHEMA_VERSION, "suite": suite,
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-            "program_version": findings.get("program", "").rpartition("version ")[2],
-            "machine": {"cpu": processor(), "target": findings.get("target"),
-                        "device": findings.get("machine"), "cores": os.cpu_count()}}
-
-
 def document_of(network, options, findings, rows, figures, classes):
     return {**document_head("networks", findings),
             "options": {"rounds": options.rounds, "threads": options.threads, "batch": options.batch,
@@ -256,27 +219,6 @@ def document_of(network, options, findings, rows, figures, classes):
             "network": {"name": network.name, "flops": network.flops},
             **({"first_class": classes} if classes else {}),
             "contenders": figures, "rows": rows}
-
-
-def shortened(value):
-    """Numbers with five digits."""
-    if isinstance(value, dict):
-        return {key: shortened(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shortened(item) for item in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
-
-
-def row_lines(document):
-    """JSON with one row a line, as bench/summary.h has it."""
-    lines = []
-    for key, value in document.items():
-        text = json.dumps(value, ensure_ascii=False)
-        if isinstance(value, list) and value:
-            text = "[\n    " + ",\n    ".join(
-                json.dumps(item, ensure_ascii=False) for item in value) + "\n  ]"
-        lines.append(f"  {json.dumps(key)}: {text}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def round_trip_line(times):

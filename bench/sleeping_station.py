@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A station of a farm (tuner/workers/station.h) that measures nothing: it answers each job, a number of seconds, with
-its name and the moments at which it began and ended to sleep, in nanoseconds. "die" ends it."""
+"""A station of a farm (tuner/workers/station.h) that measures nothing. A job is a number of seconds, to which more
+words may follow, up to a zero byte. The station sleeps so long and answers with its name, the moments at which it
+began and ended to sleep, in nanoseconds, and the other words. "die" ends it."""
 import os
 import pathlib
 import socket
@@ -21,16 +22,28 @@ def read(channel, count):
     return data
 
 
+def words_of(job):
+    return job.partition(b"\0")[0].decode().split()
+
+
+def answer(name, began, words):
+    return " ".join([name, str(began), str(time.monotonic_ns()), *words]).encode()
+
+
+def sleep(name, job):
+    seconds, *words = words_of(job)
+    if seconds == "die":
+        os._exit(9)
+    began = time.monotonic_ns()
+    time.sleep(float(seconds))
+    return answer(name, began, words)
+
+
 def main(name):
     channel = socket.socket(fileno=farm.WORKER_FD)
     while True:
         length, checksum = farm.length_of(read(channel, farm.HEADER.size))
-        job = farm.checked(read(channel, length), checksum).decode()
-        if job == "die":
-            os._exit(9)
-        began = time.monotonic_ns()
-        time.sleep(float(job))
-        channel.sendall(farm.encode_frame(f"{name} {began} {time.monotonic_ns()}".encode()))
+        channel.sendall(farm.encode_frame(sleep(name, farm.checked(read(channel, length), checksum))))
 
 
 if __name__ == "__main__":

@@ -679,6 +679,49 @@ def databases(documents):
     return table
 
 
+def by_size(documents, suite, title, figures):
+    """A column for each row of the first document of a suite, and a line for each figure."""
+    found = [d for d in documents if d.json.get("suite") == suite][:1]
+    rows = found[0].json["rows"] if found else []
+    table = Table(["", *(title(row) for row in rows)])
+    table.rows = [[name, *(figure(row) for row in rows)] for name, figure in figures] if rows else []
+    for d in found:
+        table.rows.append(["", f"[JSON]({d.path})", *[""] * (len(rows) - 1)])
+    return table
+
+
+def farms(documents):
+    return by_size(documents, "farm", lambda r: f"{r['members']} member{'' if r['members'] == 1 else 's'}", [
+        ("processes of the members", lambda r: "3 each" if r["processes"] == r["members"] else str(r["processes"])),
+        ("jobs with recorded durations", lambda r: f"{r['jobs_per_s']:.0f} a second"),
+        ("share of the time in which members measure", lambda r: f"{100 * r['working_share']:.0f} %"),
+        ("time on the device beyond the recorded one, a job", lambda r: f"{r['beyond_ms']:.1f} ms"),
+        ("processor time of the scheduler, a job", lambda r: f"{r['scheduler_processor_ms']:.2f} ms"),
+        ("processor time of the client, a job", lambda r: f"{r['client_processor_ms']:.2f} ms"),
+        ("jobs without work", lambda r: f"{r['empty_jobs_per_s']:.0f} a second"),
+        ("a job without work by itself", lambda r: f"{r['single_job_ms']:.0f} ms"),
+        ("after a loss of the scheduler: all work again", lambda r: f"{r['all_work_again_s']:.1f} s"),
+        ("after a loss of the scheduler: jobs lost",
+         lambda r: f"{r['jobs_lost']} of {r['jobs_meanwhile'] + r['jobs_lost']:,}"),
+        ("most memory of the scheduler", lambda r: f"{r['scheduler_mb']:.0f} MB"),
+        ("most memory of the client", lambda r: f"{r['client_mb']:.0f} MB")])
+
+
+def networks_by_size(documents):
+    return by_size(documents, "networks_by_size", lambda r: f"{r['operators']:,} operators", [
+        ("nodes of the ONNX file", lambda r: f"{r['nodes']:,}"),
+        ("distinct operators", lambda r: f"{r['distinct_operators']:,}"),
+        ("reading the file, and passes", lambda r: f"{r['importing_s']:.2f} s"),
+        ("predicting", lambda r: f"{r['predicting_s']:.1f} s"),
+        ("planning", lambda r: f"{r['planning_s']:.2f} s"),
+        ("plan of those offered", lambda r: "proved cheapest" if r["is_optimal"] else "not proved"),
+        ("building kernels and the file", lambda r: f"{r['building_s']:.1f} s"),
+        ("all of `tune --model`", lambda r: f"{r['seconds']:.1f} s"),
+        ("most memory of the process", lambda r: f"{r['peak_mb']:.0f} MB"),
+        ("the file that the runtime loads", lambda r: f"{r['output_mb']:.0f} MB"),
+        ("error of the outputs, of the largest", lambda r: f"{r['error']:.0e}")])
+
+
 # ---- the first page -----------------------------------------------------------------------------
 
 
@@ -730,7 +773,8 @@ def overview(documents):
 
 TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": networks, "zoo": zoo,
           "zoo_models": zoo_models, "ablation": ablation, "search": search, "planning": planning,
-          "service": service, "databases": databases, "overview": overview}
+          "service": service, "databases": databases, "farms": farms,
+          "networks_by_size": networks_by_size, "overview": overview}
 
 
 def linking(page):

@@ -16,6 +16,7 @@ import onnx
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path[:0] = [str(BENCH), str(BENCH / "models")]
 
+import large_networks  # noqa: E402
 import make_models  # noqa: E402
 import reference  # noqa: E402
 from counts import multiply_adds, shapes_of  # noqa: E402
@@ -219,6 +220,23 @@ class Builder(unittest.TestCase):
         value[0, 1] = 7
         _, variance = statistics(value, 1)
         np.testing.assert_allclose(variance, [value[0, 0].var(), 0.005 * value[0, 0].var()])
+
+
+class LargeNetworks(unittest.TestCase):
+    def test_they_are_valid_and_grow_with_the_nodes_asked_for(self):
+        for nodes in (180, 600):
+            with self.subTest(nodes):
+                model = large_networks.model_of(nodes)
+                onnx.checker.check_model(model)
+                onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+                self.assertTrue(nodes <= len(model.graph.node) < nodes + 100)
+
+    def test_outputs_are_of_order_one_and_depend_on_inputs(self):
+        model = large_networks.model_of(600)
+        a, b = (reference.evaluate(model, reference.random_inputs(model, seed)) for seed in (1, 2))
+        for output in a:
+            self.assertTrue(0.01 < np.abs(a[output]).max() < 100, output)
+            self.assertGreater(np.abs(a[output] - b[output]).max(), 1e-3, output)
 
 
 class CommandLine(unittest.TestCase):

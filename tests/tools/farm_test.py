@@ -102,6 +102,21 @@ class SleepingMembers(unittest.TestCase):
 
         run(jobs(self.cluster))
 
+    def test_Fault69_members_that_share_processes_rejoin_and_no_job_is_lost(self):
+        async def jobs(cluster):
+            async with self.farm_of(cluster) as runner:
+                await self.bench.with_members(runner, 6)
+                replies = await self.bench.sleep_on(runner, 0.01, 60)
+                self.assertEqual(len({name for name, _, _ in replies}), 6)
+                self.assertEqual(self.bench.overlaps(replies), 0)
+            async with self.bench.Tuner(cluster) as tuner:
+                figures = await self.bench.recovered(cluster, tuner, 6, [0.01, 0.02])
+                self.assertEqual(figures["jobs_lost"], 0)
+
+        with self.bench.Cluster() as cluster:
+            cluster.add_members(6, 2)
+            run(jobs(cluster))
+
     def test_Fault69_a_station_that_dies_or_hangs_is_its_jobs_fault_alone(self):
         async def jobs(cluster):
             async with self.farm_of(cluster) as runner:
