@@ -45,7 +45,7 @@ TEST_P(Claims, EndWithTheirSession) {
   EXPECT_EQ(claim("b", sample_records(0, 2)), (Grants{true, true}));
 }
 
-TEST_P(Claims, ExpireWhenTheirSessionIsSilent) {
+TEST_P(Claims, Fault100_ExpireWhenTheirSessionIsSilent) {
   EXPECT_EQ(claim("a", {sample_record(0)}), Grants{true});
   pass(claim_s / 2);
   EXPECT_EQ(claim("b", {sample_record(0)}), Grants{false});

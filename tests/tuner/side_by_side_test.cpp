@@ -11,6 +11,7 @@
 #include "tuner/trial_record.h"
 #include "tuner/tune.h"
 #include "tuner/workers/device.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tuner {
 namespace {
@@ -22,7 +23,9 @@ class SideBySide : public testing::Test {
   Result<Tuned> run(const std::string& session, const TuneOptions& options, FakeWork& work) {
     Environment environment = test_environment();
     environment.session = session;
-    db::Store store = open_store(address_);
+    environment.notes = &notes_;
+    TW_TRY(db::Store store,
+           db::Store::open(address_, db::OpenMode::ReadWrite, {.spool_directory = folder_.path()}));
     TW_TRY(std::vector<Result<Tuned>> results,
            tune_all({{workload_}}, work.target, options, store, environment, {},
                     fake_workers(folder_, work)));
@@ -44,6 +47,7 @@ class SideBySide : public testing::Test {
   }
 
   Folder folder_;
+  Notes notes_;
   std::string address_ = db::PostgresServer::shared().make_database();
   dsl::Workload workload_ = workload_of(small);
 };
@@ -90,6 +94,22 @@ TEST_F(SideBySide, OneRunComparesAtTheEnd) {
   EXPECT_EQ(tuned->best.hash, other.hash);
   EXPECT_EQ(std::ranges::count(records(), "own", &db::Record::session), 7)
       << "the finals would have made the eighth";
+}
+
+TEST_F(SideBySide, Fault101_ARunGoesOnAloneWithoutItsServer) {
+  db::PostgresServer server;
+  address_ = server.make_database();
+  FakeWork work;
+  int64_t measured = 0;
+  work.measure = [&](const MeasureJob&) {
+    if (++measured == 3) server.stop();
+    return timed_reply(1e6 - static_cast<double>(measured));
+  };
+  const auto tuned = run("own", {.budget_s = 600, .trials = 16, .batch = 4}, work);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(total(tuned->progress), 16);
+  EXPECT_TRUE(std::ranges::any_of(
+      notes_.all(), [](const Note& note) { return note.kind == NoteKind::ClaimsUnread; }));
 }
 
 TEST_F(SideBySide, ClaimsEndWithTheRun) {
