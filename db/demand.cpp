@@ -109,7 +109,9 @@ Status put_kernels(Connection& connection, int64_t id, const Demand& demand) {
              connection,
              "INSERT INTO wanted(demand_id, place, op, workload, layouts, schedule_key, schedule, "
              "runs, latency_ns, most_error, measured) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON "
-             "CONFLICT(demand_id, place) DO UPDATE SET runs = wanted.runs + excluded.runs"));
+             "CONFLICT(demand_id, place) DO UPDATE SET runs = wanted.runs + excluded.runs, "
+             "most_error = CASE WHEN excluded.most_error < wanted.most_error THEN "
+             "excluded.most_error ELSE wanted.most_error END"));
   for (const WantedKernel& kernel : demand.kernels) {
     put.bind(id).bind_blob(group_digest(place_of(demand, kernel)));
     put.bind(std::string_view(kernel.op)).bind(std::string_view(kernel.workload));
@@ -121,6 +123,16 @@ Status put_kernels(Connection& connection, int64_t id, const Demand& demand) {
   return {};
 }
 
+/// The pattern of LIKE for texts that contain this one: "5%" -> "%5!%%".
+std::string pattern_of_part(std::string_view part) {
+  std::string pattern = "%";
+  for (const char c : part) {
+    if (c == '%' || c == '_' || c == '!') pattern += '!';
+    pattern += c;
+  }
+  return pattern + "%";
+}
+
 std::string select_demands_sql(const DemandFilter& filter) {
   std::string sql =
       "SELECT id, digest, source, name, target, device, threads, codegen_abi, first_ns, "
@@ -129,6 +141,8 @@ std::string select_demands_sql(const DemandFilter& filter) {
   if (filter.target) sql += " AND target = ?";
   if (filter.device) sql += " AND device = ?";
   if (filter.codegen_abi) sql += " AND codegen_abi = ?";
+  if (filter.hash) sql += " AND digest = ?";
+  if (filter.part_of_name) sql += " AND lower(name) LIKE lower(CAST(? AS TEXT)) ESCAPE '!'";
   sql += " ORDER BY asked_ms DESC, digest";
   return filter.limit > 0 ? fmt::format("{} LIMIT {}", sql, filter.limit) : sql;
 }
@@ -221,11 +235,14 @@ Status Store::keep_demand(const Demand& demand) {
 }
 
 Result<std::vector<Demand>> Store::demands(const DemandFilter& filter) {
+  if (filter.hash && !is_hash_of_source(*filter.hash)) return std::vector<Demand>();
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
   TW_TRY(Statement select, Statement::prepare(state_->connection, select_demands_sql(filter)));
   for (const auto* text : {&filter.target, &filter.device})
     if (*text) select.bind(std::string_view(**text));
   if (filter.codegen_abi) select.bind(*filter.codegen_abi);
+  if (filter.hash) select.bind_blob(bytes_of_hex(*filter.hash));
+  if (filter.part_of_name) select.bind(pattern_of_part(*filter.part_of_name));
   std::vector<std::pair<int64_t, Demand>> found;
   TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
     found.emplace_back(row.integer(0), demand_of_row(row));

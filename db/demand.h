@@ -60,6 +60,9 @@ struct DemandFilter {
   std::optional<std::string> target = {};
   std::optional<std::string> device = {};
   std::optional<int64_t> codegen_abi = {};
+  std::optional<std::string> hash = {};  ///< 64 hex digits
+  /// Part of the name; lower and upper case are equal.
+  std::optional<std::string> part_of_name = {};
   int64_t limit = 0;  ///< most demands; 0: all
 };
 

@@ -107,10 +107,38 @@ TEST_P(DemandTable, RunsOfEqualKernelsAddUp) {
   Store store = open_store(databases / "a.db");
   Demand demand = sample_demand();
   demand.kernels.push_back(demand.kernels[0]);
+  demand.kernels.back().most_error = 1e-6;
   ASSERT_TRUE(store.keep_demand(demand));
   const std::vector<Demand> demands = store.demands({}).value();
   EXPECT_EQ(demands[0].kernels.size(), 2u);
   EXPECT_EQ(kernel_of(demands[0], sample_record(3)).runs, 4);
+  EXPECT_EQ(kernel_of(demands[0], sample_record(3)).most_error, 1e-6) << "the smaller one counts";
+}
+
+TEST_P(DemandTable, IsFoundByItsHashAndByPartOfItsName) {
+  Store store = open_store(databases / "a.db");
+  Demand other = sample_demand('b');
+  other.name = "Mobile_Net 50%!";
+  ASSERT_TRUE(store.keep_demand(sample_demand()));
+  ASSERT_TRUE(store.keep_demand(other));
+  const auto names = [&](const DemandFilter& filter) {
+    std::vector<std::string> names;
+    const std::vector<Demand> found = store.demands(filter).value();
+    for (const Demand& demand : found) names.push_back(demand.name);
+    return names;
+  };
+  const std::vector<Demand> all = store.demands({}).value();
+  for (const Demand& demand : all)
+    EXPECT_EQ(names({.hash = demand.hash}), std::vector{demand.name});
+  EXPECT_TRUE(names({.hash = std::string(64, '0')}).empty());
+  EXPECT_TRUE(names({.hash = all[0].hash.substr(0, 16)}).empty());
+  EXPECT_TRUE(names({.hash = "' OR 1=1 --"}).empty());
+  EXPECT_EQ(names({.part_of_name = "NET50 B"}), std::vector{sample_demand().name});
+  EXPECT_EQ(names({.part_of_name = "e_net"}), std::vector{other.name}) << "_ is no placeholder";
+  EXPECT_EQ(names({.part_of_name = "50%!"}), std::vector{other.name});
+  EXPECT_EQ(names({.part_of_name = ""}).size(), 2u);
+  EXPECT_EQ(names({.part_of_name = "%"}), std::vector{other.name});
+  EXPECT_TRUE(names({.part_of_name = "vgg"}).empty());
 }
 
 TEST_P(DemandTable, PlacesAreApart) {
