@@ -17,8 +17,10 @@ namespace {
 
 // Trials that a minute makes on one core, building included.
 constexpr double trials_of_a_minute = 256;
-// After so many trials a further one changes nothing that counts.
-constexpr int64_t most_counted_trials = 4096;
+// The trials that were made count as if the second of them had halved the latency, since how they
+// went is not known. Otherwise the curve of gains would have nothing to fall from, and a kernel
+// that was only predicted would be expected to gain as little as one that was searched for an hour.
+constexpr double first_step = 2;
 // Seconds that a kernel of a wave has at the least: its reference is built, and a batch or two.
 constexpr double least_seconds_each = 4;
 // Kernels of a wave: the tasks of a run are in memory together.
@@ -249,9 +251,9 @@ DemandTimes times_of(const db::Demand& demand) {
 double expected_saving(const db::WantedKernel& kernel, const db::Demand& demand) {
   const double ns = present_ns(kernel);
   GainCurve curve;
+  curve.add(first_step * ns);
   curve.add(ns);
-  for (int64_t trial = 1; trial < std::min(kernel.trials, most_counted_trials); ++trial)
-    curve.add(0);
+  curve.add_in_vain(kernel.trials - curve.trials());
   const double share = ns > 0 ? std::min(1.0, ns * weight_of(kernel, demand)) : 1;
   return share * curve.next(trials_of_a_minute);
 }

@@ -115,6 +115,17 @@ TEST_F(WorkingOffDemand, WhatSavesMostComesFirst) {
   EXPECT_EQ(done->ended, Ended::Plateau);
 }
 
+TEST_F(WorkingOffDemand, WhatIsOnlyPredictedIsTunedWithAnyEffort) {
+  for (const Effort effort : {Effort::Quick, Effort::Normal, Effort::Full}) {
+    waves_.clear();
+    demands_ = {demand(static_cast<char>('a' + static_cast<int>(effort)),
+                       {{8 * (1 + static_cast<int>(effort)), 1e5}})};
+    const auto done = run({.budget_s = 600, .effort = effort});
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(waves_.size(), 1u) << static_cast<int>(effort);
+  }
+}
+
 TEST_F(WorkingOffDemand, AShortBudgetIsForAFewKernels) {
   demands_ = {demand('a', {{8, 1e5}, {16, 9e5}, {32, 5e5}})};
   ended_ = Ended::Budget;
@@ -193,6 +204,17 @@ TEST(ExpectedSaving, FallsWithTheTrialsThatWereMade) {
   EXPECT_GT(measured, 0);
   kernel.runs = 1e9;
   EXPECT_LE(expected_saving(kernel, demand), 1);
+}
+
+TEST(ExpectedSaving, IsMuchOfAKernelThatIsOnlyPredicted) {
+  db::Demand demand;
+  demand.latency_ns = 1e6;
+  db::WantedKernel kernel;
+  kernel.latency_ns = 1e6;
+  EXPECT_GT(expected_saving(kernel, demand), 0.1);
+  kernel.best_ns = 1e6;
+  kernel.trials = 1'000;
+  EXPECT_LT(expected_saving(kernel, demand), 0.001);
 }
 
 TEST(ExpectedSaving, IsMostWhereNoKernelIsKnown) {

@@ -33,6 +33,14 @@ void GainCurve::add(double latency_ns) {
   best_ns_ = latency_ns;
 }
 
+void GainCurve::add_in_vain(int64_t trials) {
+  if (trials <= 0) return;
+  const auto before = static_cast<double>(trials_), added = static_cast<double>(trials);
+  trials_ += trials;
+  // As add() in turn: the product of the factors of the trials.
+  if (best_ns_ > 0) steps_ *= std::pow(left_after_doubling, std::log2((before + added) / before));
+}
+
 double GainCurve::next(double more) const {
   const auto n = static_cast<double>(std::max<int64_t>(1, trials_));
   const double doublings = std::log2((n + std::max(0.0, more)) / n);

@@ -29,6 +29,8 @@ class GainCurve {
  public:
   /// One more trial; 0: it is not valid.
   void add(double latency_ns);
+  /// So many more trials, none of which is faster than the best one so far.
+  void add_in_vain(int64_t trials);
   int64_t trials() const { return trials_; }
   /// By what share `more` trials are expected to shorten the best latency, 0 to 1. Before the first
   /// valid trial, as if every doubling halved it.

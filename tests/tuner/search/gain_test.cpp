@@ -98,6 +98,21 @@ TEST(Gain, FallsWithTrialsThatBringNothing) {
   EXPECT_GT(last, 0);
 }
 
+TEST(Gain, TrialsInVainCountAsOneByOne) {
+  GainCurve one_by_one, together;
+  for (GainCurve* curve : {&one_by_one, &together}) {
+    curve->add_in_vain(2);
+    curve->add(200);
+    curve->add(100);
+  }
+  for (int i = 0; i < 60; ++i) one_by_one.add(i % 2 == 0 ? 0 : 150);
+  together.add_in_vain(60);
+  together.add_in_vain(0);
+  EXPECT_EQ(together.trials(), one_by_one.trials());
+  for (const double more : {1.0, 64.0, 4096.0})
+    EXPECT_NEAR(together.next(more), one_by_one.next(more), 1e-12);
+}
+
 TEST(Gain, RisesWithAStep) {
   GainCurve steady, stepping;
   for (int trial = 0; trial < 50; ++trial) {
