@@ -56,12 +56,13 @@ Status print_entry(const DbFlags& f, const Surroundings& here, const db::Demand&
 }  // namespace
 
 Result<int> demand_command(const DbFlags& f, const Surroundings& here) {
+  if (f.drop && f.entry.empty())
+    return fail(ErrorCode::Usage, "[demand] --drop forgets one demand: name it by --entry HASH");
   TW_TRY(db::Store store,
          open_named(f, here, f.drop ? db::OpenMode::Update : db::OpenMode::ReadOnly));
   TW_TRY(const std::vector<db::Demand> demands, demands_of(f, here, store));
-  if (f.drop && f.entry.empty())
-    return fail(ErrorCode::Usage, "[demand] --drop forgets one demand: name it by --entry HASH");
   if (f.entry.empty()) {
+    if (demands.empty() && f.target.empty() && f.device.empty()) note(nobody_wants(store.path()));
     TW_RETURN_IF_ERROR(print_demands(f, here, demands));
     return 0;
   }

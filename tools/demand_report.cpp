@@ -18,11 +18,6 @@ namespace {
 /// Characters of a hash that people type.
 constexpr size_t shown_digits = 16;
 
-int64_t count_measured(const db::Demand& demand) {
-  return std::ranges::count_if(demand.kernels,
-                               [](const db::WantedKernel& kernel) { return kernel.best_ns > 0; });
-}
-
 std::string shown_time(double ns) { return ns > 0 ? time_text(ns) : "-"; }
 
 std::string shown_gain(const tuner::DemandTimes& times) {
@@ -35,16 +30,23 @@ bool may_be_written(const std::string& database) {
   return db::is_server(database) || ::access(database.c_str(), W_OK) == 0;
 }
 
-std::vector<const db::WantedKernel*> by_saving(const db::Demand& demand) {
-  std::vector<const db::WantedKernel*> kernels;
-  for (const db::WantedKernel& kernel : demand.kernels) kernels.push_back(&kernel);
-  std::ranges::stable_sort(kernels, std::greater(), [&](const db::WantedKernel* kernel) {
-    return tuner::expected_saving(*kernel, demand);
-  });
-  return kernels;
+}  // namespace
+
+int64_t count_measured(const db::Demand& demand) {
+  return std::ranges::count_if(demand.kernels,
+                               [](const db::WantedKernel& kernel) { return kernel.best_ns > 0; });
 }
 
-}  // namespace
+std::vector<const db::WantedKernel*> by_saving(const db::Demand& demand) {
+  std::vector<std::pair<double, const db::WantedKernel*>> savings;
+  for (const db::WantedKernel& kernel : demand.kernels)
+    savings.emplace_back(tuner::expected_saving(kernel, demand), &kernel);
+  std::ranges::stable_sort(savings, std::greater(),
+                           [](const auto& saving) { return saving.first; });
+  std::vector<const db::WantedKernel*> kernels;
+  for (const auto& [saving, kernel] : savings) kernels.push_back(kernel);
+  return kernels;
+}
 
 Table table_of(const std::vector<db::Demand>& demands) {
   Table table{{"demand", "threads", "kernels", "measured", "used", "best", "gained", "expected",
@@ -91,8 +93,28 @@ Table kernels_table(const db::Demand& demand) {
   return table;
 }
 
-nlohmann::json as_json(const db::Demand& demand) {
+nlohmann::json summary_json(const db::Demand& demand) {
   const tuner::DemandTimes times = tuner::times_of(demand);
+  return {{"demand", demand.hash},
+          {"name", demand.name},
+          {"target", demand.target},
+          {"device", demand.device},
+          {"threads", demand.threads},
+          {"codegen_abi", demand.codegen_abi},
+          {"first_ns", demand.first_ns},
+          {"latency_ns", demand.latency_ns},
+          {"used_ns", times.used_ns},
+          {"best_ns", times.best_ns},
+          {"measured_share", times.measured_share},
+          {"expected_saving", tuner::expected_saving(demand)},
+          {"wanted_kernels", demand.kernels.size()},
+          {"measured_kernels", count_measured(demand)},
+          {"first_ms", demand.first_ms},
+          {"asked_ms", demand.asked_ms},
+          {"asked", demand.asked}};
+}
+
+nlohmann::json as_json(const db::Demand& demand) {
   nlohmann::json kernels = nlohmann::json::array();
   for (const db::WantedKernel* kernel : by_saving(demand))
     kernels.push_back({{"workload", kernel->workload},
@@ -106,22 +128,14 @@ nlohmann::json as_json(const db::Demand& demand) {
                        {"best_ns", kernel->best_ns},
                        {"schedule", kernel->schedule},
                        {"expected_saving", tuner::expected_saving(*kernel, demand)}});
-  return {{"demand", demand.hash},
-          {"name", demand.name},
-          {"target", demand.target},
-          {"device", demand.device},
-          {"threads", demand.threads},
-          {"codegen_abi", demand.codegen_abi},
-          {"first_ns", demand.first_ns},
-          {"latency_ns", demand.latency_ns},
-          {"used_ns", times.used_ns},
-          {"best_ns", times.best_ns},
-          {"measured_share", times.measured_share},
-          {"expected_saving", tuner::expected_saving(demand)},
-          {"first_ms", demand.first_ms},
-          {"asked_ms", demand.asked_ms},
-          {"asked", demand.asked},
-          {"kernels", kernels}};
+  nlohmann::json json = summary_json(demand);
+  json["kernels"] = std::move(kernels);
+  return json;
+}
+
+std::string nobody_wants(const std::string& shown_database) {
+  return fmt::format("nobody has left a demand in {}: `tune --model FILE --effort none` leaves one",
+                     shown_database);
 }
 
 void leave_demand(db::Store& store, const std::vector<db::Demand>& demands) {

@@ -474,11 +474,11 @@ Verb tune_verb() {
        "tune what networks and operators use on devices like this one, what saves most first; see "
        "`db demand`",
        {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "model", "threads",
-        "schedule", "trials", "resume", "dry-run", "compile-only", "output", "report"}},
+        "schedule", "trials", "resume", "dry-run", "compile-only", "output", "report", "refresh"}},
       {"refresh",
        Switch{&f->refresh},
-       "of --model: plan again from what is known by now, in seconds, and keep the network of "
-       "--output where that is faster",
+       "of --model: plan again from what is known by now, in seconds, and replace the network of "
+       "--output where the new one is faster",
        {"effort", "trials", "dry-run", "compile-only", "workers", "report"}},
       {"dim", Texts{&f->dimensions},
        "of --model: NAME=VALUE of a symbolic dimension, batch=1, or x.2=48 for dimension 2 of the "

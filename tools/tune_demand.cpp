@@ -74,14 +74,15 @@ Status print_run(const TuneFlags& flags, const Surroundings& here, const tuner::
                                {"failures", run.failures},
                                {"before", before},
                                {"after", after},
+                               {"sandbox", !flags.place.no_sandbox},
                                {"notes", notes_json(here.environment.notes)}});
   }
-  return print(
-      as_text(Facts{{"result", std::string(tuner::to_string(run.ended))},
-                    {"tuned", fmt::format("{} in {:.1f} s",
-                                          counted(static_cast<int64_t>(run.tuned), "kernel"),
-                                          run.seconds)}}) +
-      "\n" + as_text(compared(run), here));
+  Facts facts = {
+      {"result", std::string(tuner::to_string(run.ended))},
+      {"tuned", fmt::format("{} in {:.1f} s", counted(static_cast<int64_t>(run.tuned), "kernel"),
+                            run.seconds)}};
+  for (auto& fact : sandbox_facts(flags.place)) facts.push_back(std::move(fact));
+  return print(as_text(facts) + "\n" + as_text(compared(run), here));
 }
 
 }  // namespace
@@ -90,10 +91,7 @@ Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
                           const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
   TW_TRY(db::Store store, open_layered(flags.place, here, db::OpenMode::Update));
   TW_TRY(const std::vector<db::Demand> all, store.demands({}));
-  if (all.empty()) {
-    note(fmt::format("nobody has left a demand in {}: `tune --model FILE --effort none` leaves one",
-                     shown_database(flags.place, here)));
-  }
+  if (all.empty()) note(nobody_wants(shown_database(flags.place, here)));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const tuner::DemandRun run, work_off(flags, here, target, farm, store, interrupts));
   if (!all.empty() && run.after.empty())

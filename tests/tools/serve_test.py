@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 
+import demand_test
 import postgres_test
 import program
 from trust_test import timed
@@ -49,6 +50,13 @@ class Serve(program.ProgramTest):
         lines.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         done = self.json("db", "import", str(lines), "--db", database or self.db, "--format", "json")
         self.assertEqual((done["inserted"], done["quarantined"]), (len(records), 0))
+
+    def want(self):
+        """Leaves the demand of a small network; its hash."""
+        (self.home / "net.onnx").write_bytes(demand_test.product())
+        self.succeed("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db)
+        [demand] = self.json("db", "demand", "--db", self.db, "--format", "json")["demands"]
+        return demand["demand"]
 
     def serve(self, *arguments, database=None):
         """A server that runs until the test ends; self.port is its port."""
@@ -91,6 +99,7 @@ class Serve(program.ProgramTest):
 
     def test_every_page_and_the_same_as_json(self):
         self.store(trials())
+        self.want()
         address = self.serve()
         self.assertTrue(address.startswith("http://127.0.0.1:"))
         seen, waiting = set(), ["/"]
@@ -102,7 +111,7 @@ class Serve(program.ProgramTest):
                 continue
             waiting += {link for link in links if link not in seen and "/program" not in link and
                         link.split("?")[0] not in {p.split("?")[0] for p in [*seen, *waiting]}}
-        for begin in ("/workloads", "/coverage", "/workloads/", "/records/", "/style.css", "/icon.svg", "/api/workloads/",
+        for begin in ("/workloads", "/coverage", "/demand", "/demand/", "/workloads/", "/records/", "/style.css", "/icon.svg", "/api/workloads/",
                       "/api/records/"):
             self.assertTrue(any(path.startswith(begin) for path in seen), (begin, seen))
         workloads = json.loads(self.get("/api/workloads"))
@@ -127,6 +136,18 @@ class Serve(program.ProgramTest):
             loops = json.loads(self.get(f"/api/records/{record['record']}/program"))["program"]
             self.assertEqual(loops, shown["program"])
             self.assertRegex(record["replay"], f"^tilewright replay --db {self.db} {record['record'][:16]}$")
+
+    def test_demand_is_that_of_db_demand(self):
+        self.store(trials(4))
+        wanted = self.want()
+        self.serve()
+        of_page = json.loads(self.get("/api/demand/" + wanted))
+        [of_program] = self.json("db", "demand", "--db", self.db, "--format", "json")["demands"]
+        of_page.pop("schema_version")
+        self.assertEqual(of_page, of_program)
+        [row] = json.loads(self.get("/api/demand?q=NET"))["demands"]
+        self.assertEqual({**row, "kernels": of_program["kernels"]}, of_program)
+        self.assertEqual(json.loads(self.get("/api/demand?q=vgg"))["demands"], [])
 
     def test_only_reads(self):
         self.store(trials(4))
@@ -287,10 +308,11 @@ class Serve(program.ProgramTest):
         if CHROMIUM is None:
             self.skipTest("[SKIP] chromium is not installed")
         self.store(trials())
+        wanted = self.want()
         address = self.serve()
         workloads = json.loads(self.get("/api/workloads"))["workloads"]
         record = json.loads(self.get("/api/coverage?q=m=16"))["workloads"][0]["measured"]["Zen 5"]["record"]
-        pages = ["workloads", "coverage", "records/" + record]
+        pages = ["workloads", "coverage", "demand", "demand/" + wanted, "records/" + record]
         pages += ["workloads/" + row["hash"] for row in workloads if "m=32" not in row["workload"]]
         for page in pages:
             done = subprocess.run(

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -39,6 +40,10 @@ class Pages : public testing::Test {
     const auto done = store.append(records);
     ASSERT_TRUE(done) << done.error().message;
     ASSERT_EQ(done->quarantined, 0);
+  }
+  void want(const db::Demand& demand) {
+    const Status kept = db::open_store(folder_ / "a.db").keep_demand(demand);
+    ASSERT_TRUE(kept) << kept.error().message;
   }
   Response answer(const Request& request) { return site_.answer(request); }
   std::string page(const std::string& path, std::map<std::string, std::string> parameters = {}) {
@@ -308,6 +313,119 @@ TEST_F(Pages, LoopsOfARecord) {
       << "a workload of no operator";
 }
 
+db::Demand demand_for(char source, const std::vector<Record>& used) {
+  db::Demand demand;
+  demand.source = std::string(64, source);
+  demand.name = std::string("network ") + source;
+  demand.target = used.front().target;
+  demand.device = used.front().device;
+  demand.threads = used.front().threads;
+  demand.codegen_abi = used.front().codegen_abi;
+  demand.latency_ns = 50'000;
+  demand.asked_ms = 1'700'000'000'000;
+  for (const Record& record : used) {
+    db::WantedKernel kernel;
+    kernel.op = record.op;
+    kernel.workload = record.workload;
+    kernel.layouts = record.layouts;
+    kernel.schedule = record.schedule;
+    kernel.latency_ns = 20'000;
+    kernel.runs = 2;
+    demand.kernels.push_back(kernel);
+  }
+  return demand;
+}
+
+TEST_F(Pages, DemandSaysByHowMuchNetworksBecameFaster) {
+  const Record used = db::with_latency(db::sample_record(1), 20'000);
+  const Record best = db::with_latency(db::sample_record(2), 5'000);
+  store({used, best});
+  want(demand_for('a', {used, db::sample_record(3, 5)}));
+  want(demand_for('b', {used}));
+  const nlohmann::json document = json("/demand");
+  EXPECT_EQ(document["is_cut"], false);
+  ASSERT_EQ(document["demands"].size(), 2u);
+  const nlohmann::json &last = document["gain"]["since_last"],
+                       &first = document["gain"]["since_first"];
+  EXPECT_EQ(last["demands"], 2);
+  // 80 µs -> 50 µs, as one kernel was not measured, and 40 µs -> 10 µs.
+  EXPECT_NEAR(last["least_speed_up"], 1.6, 1e-9);
+  EXPECT_NEAR(last["most_speed_up"], 4, 1e-9);
+  EXPECT_NEAR(last["speed_up"], std::sqrt(1.6 * 4), 1e-9);
+  // 50 µs were expected of each.
+  EXPECT_NEAR(first["least_speed_up"], 1, 1e-9);
+  EXPECT_NEAR(first["most_speed_up"], 5, 1e-9);
+  const std::string list = page("/demand");
+  EXPECT_THAT(list, HasSubstr("<b>2.53 times</b> as fast"));
+  EXPECT_THAT(list, HasSubstr("geometric mean of 2; 1.60 to 4.00"));
+  EXPECT_THAT(list, HasSubstr("1 of 2"));
+  EXPECT_THAT(list, HasSubstr("<b>2.24 times</b> as fast as was expected"));
+  // Planned again, a network uses the best kernel: what it gained before stays known.
+  want(demand_for('b', {best}));
+  const nlohmann::json again = json("/demand", {{"q", "network b"}})["gain"];
+  EXPECT_NEAR(again["since_last"]["speed_up"], 1, 1e-9);
+  EXPECT_NEAR(again["since_first"]["speed_up"], 5, 1e-9);
+  const nlohmann::json some = json("/demand", {{"q", "NETWORK b"}});
+  ASSERT_EQ(some["demands"].size(), 1u);
+  EXPECT_EQ(some["demands"][0]["name"], "network b");
+  EXPECT_THAT(page("/demand", {{"q", "<vgg"}}), HasSubstr("value=\"&lt;vgg\""));
+}
+
+TEST_F(Pages, ADemandHasItsKernelsWithLinksToTheirWorkloads) {
+  const Record used = db::with_latency(db::sample_record(1), 20'000);
+  const Record elsewhere = on_device(db::sample_record(3, 5), "Other CPU; 4 cores");
+  const Record unknown = db::sample_record(4, 6);
+  store({used, elsewhere});
+  want(demand_for('a', {used, db::sample_record(3, 5), unknown}));
+  const std::string hash = json("/demand")["demands"][0]["demand"];
+  const nlohmann::json document = json("/demand/" + hash);
+  EXPECT_EQ(document["kernels"].size(), 3u);
+  EXPECT_EQ(document["measured_kernels"], 1);
+  EXPECT_EQ(document["asked"], 1);
+  const std::string text = page("/demand/" + hash);
+  EXPECT_THAT(text, HasSubstr("href=\"/workloads/" + hash_of_workload(used) + "\""));
+  EXPECT_THAT(text, HasSubstr("href=\"/workloads/" + hash_of_workload(elsewhere) + "\""));
+  EXPECT_THAT(text, HasSubstr(unknown.workload));
+  EXPECT_THAT(text, Not(HasSubstr("/workloads/" + hash_of_workload(unknown))));
+}
+
+TEST_F(Pages, WithoutDemandAPageSaysHowItIsLeft) {
+  store(db::sample_records(0, 1));
+  EXPECT_THAT(page("/demand"), AllOf(HasSubstr("--effort none"), Not(HasSubstr("<table"))));
+  EXPECT_TRUE(json("/demand")["demands"].empty());
+  EXPECT_THAT(page("/"), HasSubstr("href=\"/demand\""));
+}
+
+TEST_F(Pages, ADemandThatNobodyMeasuredHasNoGain) {
+  store(db::sample_records(0, 1));
+  want(demand_for('a', {db::sample_record(3, 5)}));
+  EXPECT_EQ(json("/demand")["gain"]["since_last"]["demands"], 0);
+  EXPECT_EQ(json("/demand")["gain"]["since_first"]["demands"], 0);
+  EXPECT_THAT(page("/demand"), AllOf(HasSubstr("No kernel of them is measured yet"),
+                                     Not(HasSubstr("times</b> as fast"))));
+}
+
+TEST_F(Pages, AListOfDemandsIsBounded) {
+  store(db::sample_records(0, 1));
+  for (int i = 0; i < 201; ++i) {
+    db::Demand demand = demand_for('a', {db::sample_record(1)});
+    demand.threads = i + 1;
+    demand.asked_ms += i;
+    want(demand);
+  }
+  const nlohmann::json document = json("/demand");
+  EXPECT_EQ(document["demands"].size(), 200u);
+  EXPECT_EQ(document["is_cut"], true);
+  EXPECT_EQ(document["demands"][0]["threads"], 201);
+  EXPECT_THAT(page("/demand"), HasSubstr("only the 200 that left them last are shown"));
+  db::Demand wide = demand_for('b', {db::sample_record(1)});
+  for (int64_t i = 0; i < 250; ++i)
+    wide.kernels.push_back(demand_for('b', {db::sample_record(1, i)}).kernels[0]);
+  want(wide);
+  const std::string hash = json("/demand", {{"q", "network b"}})["demands"][0]["demand"];
+  EXPECT_THAT(page("/demand/" + hash), HasSubstr("... 50 more"));
+}
+
 TEST_F(Pages, Fault30_HostileNamesAreText) {
   Record record = db::sample_record(1);
   record.workload = record.op = record.device = record.session = record.reason = hostile;
@@ -315,9 +433,14 @@ TEST_F(Pages, Fault30_HostileNamesAreText) {
   record.schedule = "tw1\n" + hostile;
   record = seal(record);
   store({record});
+  db::Demand demand = demand_for('a', {record});
+  demand.name = demand.target = demand.kernels[0].layouts = hostile;
+  want(demand);
+  const std::string wanted = json("/demand")["demands"][0]["demand"];
   for (const std::string& path :
-       {std::string("/"), std::string("/coverage"), "/workloads/" + hash_of_workload(record),
-        "/records/" + record.hash, "/records/" + record.hash + "/program"}) {
+       {std::string("/"), std::string("/coverage"), std::string("/demand"), "/demand/" + wanted,
+        "/workloads/" + hash_of_workload(record), "/records/" + record.hash,
+        "/records/" + record.hash + "/program"}) {
     const Response response = answer(asked(path, {{"q", path == "/" ? "<script>" : ""}}));
     EXPECT_THAT(response.body, Not(HasSubstr("<script"))) << path;
     EXPECT_THAT(response.body, Not(HasSubstr("</style>"))) << path;
@@ -330,14 +453,27 @@ TEST_F(Pages, Fault30_HostileNamesAreText) {
 TEST_F(Pages, WhatIsNotThereIsNotFound) {
   store(db::sample_records(0, 1));
   const std::string hash(64, 'a');
-  for (const std::string& path :
-       {std::string("/etc/passwd"), std::string("/../../etc/passwd"),
-        std::string("/workloads/../x"), std::string("/api"), std::string("/api/"),
-        std::string("/records/"), std::string("/records"), std::string("/workloads/"),
-        "/records/" + hash, "/workloads/" + hash, "/records/" + hash + "/program",
-        std::string("/records//program"), "/records/" + db::sample_record(0).hash.substr(0, 16),
-        std::string("/records/' OR 1=1 --"), "/records/" + hash + "/program/x",
-        std::string("/workloads\0x", 12)}) {
+  for (const std::string& path : {std::string("/etc/passwd"),
+                                  std::string("/../../etc/passwd"),
+                                  std::string("/workloads/../x"),
+                                  std::string("/api"),
+                                  std::string("/api/"),
+                                  std::string("/records/"),
+                                  std::string("/records"),
+                                  std::string("/workloads/"),
+                                  "/records/" + hash,
+                                  "/workloads/" + hash,
+                                  "/records/" + hash + "/program",
+                                  std::string("/demand/"),
+                                  "/demand/" + hash,
+                                  "/demand/" + hash + "/x",
+                                  std::string("/demands"),
+                                  std::string("/demand/' OR 1=1 --"),
+                                  std::string("/records//program"),
+                                  "/records/" + db::sample_record(0).hash.substr(0, 16),
+                                  std::string("/records/' OR 1=1 --"),
+                                  "/records/" + hash + "/program/x",
+                                  std::string("/workloads\0x", 12)}) {
     const Response response = answer(asked(path));
     EXPECT_EQ(response.status, 404) << path;
     const Response api = answer(asked("/api" + path));

@@ -41,6 +41,13 @@ Result<Answer> record_page(db::Store& store, const std::string& hash, const std:
 /// where its texts are, which may be of another version of the language.
 Result<Answer> program_page(db::Store& store, const std::string& hash);
 
+/// The networks and operators that left the kernels that they use, and by how much they became
+/// faster since then: those that were left last, by part of their names (the parameter q).
+Result<Answer> demands_page(db::Store& store, const Request& request);
+
+/// One of them, and its kernels. NoCandidate where there is none.
+Result<Answer> demand_page(db::Store& store, const Overview& overview, const std::string& hash);
+
 /// The text of a document; bytes that are not UTF-8 are replaced.
 std::string text_of(const nlohmann::json& document);
 

@@ -9,6 +9,7 @@ namespace tw::tools::web {
 namespace {
 
 constexpr std::string_view workloads_path = "/workloads";
+constexpr std::string_view demand_path = "/demand";
 constexpr std::string_view api_path = "/api";
 
 // Nothing but the style sheet, the icon and forms of this site; no script at all.
@@ -47,7 +48,8 @@ Html page_of(const Answer& answer, const std::string& database, const std::strin
       "content=\"width=device-width, initial-scale=1\"><title>{} · Tilewright</title><link "
       "rel=\"stylesheet\" href=\"/style.css\"><link rel=\"icon\" href=\"/icon.svg\"></head><body>"
       "<header><a class=\"brand\" href=\"/\">Tilewright</a><nav><a href=\"/workloads\">Workloads"
-      "</a><a href=\"/coverage\">Coverage</a></nav><span class=\"database\">{}</span></header>"
+      "</a><a href=\"/coverage\">Coverage</a><a href=\"/demand\">Demand</a></nav><span "
+      "class=\"database\">{}</span></header>"
       "<main><h1>{}</h1>{}</main><footer>{}</footer></body></html>\n",
       one_line(answer.title, 120), one_line(database, 80), answer.title, answer.body,
       api.empty() ? Html{} : html("The same as JSON: <a href=\"{}\">{}</a>", api, api));
@@ -121,6 +123,7 @@ Response Site::answer(const Request& request) {
 
 Result<Answer> Site::answer_of(const std::string& path, const Request& request) {
   if (path.starts_with("/records/")) return record_answer(path);
+  if (path.starts_with(demand_path)) return demand_answer(path, request);
   const std::string workload = between(path, "/workloads/", "");
   if (workload.empty() && path != workloads_path && path != "/coverage") return no_page();
   TW_TRY(const std::shared_ptr<const Overview> overview, overview_.get());
@@ -141,6 +144,18 @@ Result<Answer> Site::record_answer(const std::string& path) {
     return fail(ErrorCode::TryLater,
                 "[program] the loops of another schedule are being made: try again");
   return program_page(store, lowered);
+}
+
+Result<Answer> Site::demand_answer(const std::string& path, const Request& request) {
+  const std::string hash = between(path, "/demand/", "");
+  if (hash.empty() && path != demand_path) return no_page();
+  if (path == demand_path) {
+    TW_TRY(db::Store store, options_.open());
+    return demands_page(store, request);
+  }
+  TW_TRY(const std::shared_ptr<const Overview> overview, overview_.get());
+  TW_TRY(db::Store store, options_.open());
+  return demand_page(store, *overview, hash);
 }
 
 // ---- what all pages share ----

@@ -35,6 +35,7 @@ class Site {
  private:
   Result<Answer> answer_of(const std::string& path, const Request& request);
   Result<Answer> record_answer(const std::string& path);
+  Result<Answer> demand_answer(const std::string& path, const Request& request);
 
   SiteOptions options_;
   OverviewCache overview_;
