@@ -27,7 +27,9 @@
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
 #include "python/src/stores.h"
+#include "python/src/targets.h"
 #include "tools/team_layer.h"
+#include "tuner/demand.h"
 #include "tuner/workers/environment.h"
 
 namespace tw::python {
@@ -185,10 +187,81 @@ db::TrialStatus status_of(const std::string& text) {
                      text)});
 }
 
+void bind_demand(py::module_& m) {
+  py::class_<db::WantedKernel>(m, "WantedKernel", "A kernel that a network or an operator uses.")
+      .def_readonly("op", &db::WantedKernel::op)
+      .def_readonly("workload", &db::WantedKernel::workload)
+      .def_readonly("layouts", &db::WantedKernel::layouts)
+      .def_readonly("schedule", &db::WantedKernel::schedule,
+                    "the one that was used when the demand was left; \"\": there was none")
+      .def_readonly("runs", &db::WantedKernel::runs, "number of runs in one call")
+      .def_readonly("latency_ns", &db::WantedKernel::latency_ns,
+                    "ns of one run when the demand was left; 0: unknown")
+      .def_readonly("is_measured", &db::WantedKernel::is_measured,
+                    "whether latency_ns was measured, and not predicted")
+      .def_readonly("trials", &db::WantedKernel::trials,
+                    "number of trials of the workload on this class of devices")
+      .def_readonly("used_ns", &db::WantedKernel::used_ns,
+                    "measured ns of one run with `schedule`; 0: it was not timed")
+      .def_readonly("best_ns", &db::WantedKernel::best_ns,
+                    "measured ns of one run of the best kernel now; 0: there is none")
+      .def_property_readonly(
+          "workload_text",
+          [](const db::WantedKernel& kernel) {
+            return db::workload_text(db::WorkloadName{kernel.workload, kernel.layouts});
+          },
+          "the workload, with what was asked besides in braces")
+      .def("__repr__", [](const db::WantedKernel& kernel) {
+        return fmt::format("<WantedKernel {}: {} trials, best {}>", kernel.op, kernel.trials,
+                           time_text(kernel.best_ns));
+      });
+  py::class_<db::Demand>(
+      m, "Demand",
+      "The kernels of one network or operator on one class of devices (docs/cli.md, \"Demand\").")
+      .def_readonly("hash", &db::Demand::hash, "the one that `db demand --entry` takes")
+      .def_readonly("source", &db::Demand::source,
+                    "64 hex digits that name the network or the operator")
+      .def_readonly("name", &db::Demand::name)
+      .def_readonly("target", &db::Demand::target)
+      .def_readonly("device", &db::Demand::device)
+      .def_readonly("threads", &db::Demand::threads)
+      .def_readonly("codegen_abi", &db::Demand::codegen_abi)
+      .def_readonly("first_ns", &db::Demand::first_ns,
+                    "ns that one call was expected to take when the demand was left first")
+      .def_readonly("latency_ns", &db::Demand::latency_ns,
+                    "ns that one call was expected to take when the demand was left last")
+      .def_readonly("first_ms", &db::Demand::first_ms, "when it was left first, ms since 1970")
+      .def_readonly("asked_ms", &db::Demand::asked_ms, "when it was left last, ms since 1970")
+      .def_readonly("asked", &db::Demand::asked, "number of times that it was left")
+      .def_readonly("kernels", &db::Demand::kernels)
+      .def_property_readonly(
+          "used_ns", [](const db::Demand& demand) { return tuner::times_of(demand).used_ns; },
+          "ns of the kernels of one call as they were used: measured where that was done, else as "
+          "they were expected to be")
+      .def_property_readonly(
+          "best_ns", [](const db::Demand& demand) { return tuner::times_of(demand).best_ns; },
+          "the same with the best kernels that are known now")
+      .def_property_readonly(
+          "measured_share",
+          [](const db::Demand& demand) { return tuner::times_of(demand).measured_share; },
+          "share of used_ns, 0 to 1, that is of kernels of which both times are measured")
+      .def_property_readonly(
+          "expected_saving",
+          [](const db::Demand& demand) { return tuner::expected_saving(demand); },
+          "share of a call, 0 to 1, that another minute of tuning each kernel is expected to save")
+      .def("__repr__", [](const db::Demand& demand) {
+        const tuner::DemandTimes times = tuner::times_of(demand);
+        return fmt::format("<Demand of {}: {} kernels, {} as used, {} with the best ones>",
+                           demand.name, demand.kernels.size(), time_text(times.used_ns),
+                           time_text(times.best_ns));
+      });
+}
+
 }  // namespace
 
 void bind_db(py::module_& m) {
   bind_records(m);
+  bind_demand(m);
   m.def("_rank", &rank, "records"_a,
         "(index of the best record or None, for each record the ns that count for its schedule or "
         "0, and for each record why it is not believed) of the records of one group.");
@@ -259,6 +332,23 @@ void bind_db(py::module_& m) {
           "device"_a = std::nullopt, "session"_a = std::nullopt, "status"_a = std::nullopt,
           "limit"_a = 0,
           "A list of the matching records, oldest first; all of them where limit is 0.")
+      .def(
+          "demands",
+          [](const SharedStore& s, const std::optional<std::string>& target,
+             std::optional<std::string> device, int64_t limit) {
+            db::DemandFilter filter;
+            if (target) filter.target = target_of(*target).to_string();
+            filter.device = std::move(device);
+            if (limit < 0)
+              raise({ErrorCode::Usage,
+                     fmt::format("[demand] limit is {}; a whole number from 0 on was expected",
+                                 limit)});
+            filter.limit = limit;
+            return value_of(s.use([&](db::Store& store) { return store.demands(filter); }));
+          },
+          py::kw_only(), "target"_a = std::nullopt, "device"_a = std::nullopt, "limit"_a = 0,
+          "What networks and operators use, those that left it last first, with what the trials "
+          "say by now; all of them where limit is 0. `target` is as tune() takes it.")
       .def(
           "merge",
           [](const SharedStore& s, const StoreArgument& other) {

@@ -9,7 +9,9 @@ The package `onnx` is not needed.
 """
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import os
 import pathlib
 import signal
@@ -31,6 +33,25 @@ _CLASSES = {cls.code: cls for cls in (errors.UsageError, errors.UnsupportedError
                                       errors.InvalidError, errors.NoCandidateError, errors.MachineError,
                                       errors.NotCompiledError, errors.TryLaterError)}
 _INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Refreshed:
+    """A network that was planned again, compared with the one that its file held.
+
+    Attributes:
+      model: the network that the file holds now, loaded.
+      is_kept: whether the file stayed as it was.
+      former_ns: ns of a call of the network that the file held; None: there was no file.
+      latency_ns: ns of a call of the network as it was planned now; None: there was no file.
+      is_measured: whether both were timed, by turns; otherwise they are the times of their plans.
+    """
+
+    model: _tilewright.Model
+    is_kept: bool = False
+    former_ns: float | None = None
+    latency_ns: float | None = None
+    is_measured: bool = False
 
 
 class Network:
@@ -85,20 +106,49 @@ class Network:
         given = options.checked("tune", {"budget": budget, "trials": trials, "effort": effort, "threads": threads,
                                          "seed": seed})
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            model, made = self._file(folder), str(output) if output else os.path.join(folder, f"{self.name}.twart")
-            arguments = ["--model", model, "--output", made, "--budget", f"{given['budget']!r}s",
-                         "--effort", effort, "--threads", str(given["threads"]), "--seed", str(given["seed"]),
-                         "--accuracy", accuracy, "--precision", precision]
-            for name, values in self._dimensions.items():
-                arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
-            for name, elements in self._constants.items():
-                arguments += ["--constant", f"{name}={','.join(map(repr, elements))}"]
+            made = str(output) if output else os.path.join(folder, f"{self.name}.twart")
+            arguments = ["--budget", f"{given['budget']!r}s", "--effort", effort, "--seed", str(given["seed"])]
             if given["trials"]:
                 arguments += ["--trials", str(given["trials"])]
-            if db is not None:
-                arguments += ["--db", str(db)]
-            _run_program(["tune", *arguments], progress)
+            _run_program(["tune", *self._arguments(folder, made, db, given["threads"], accuracy, precision), *arguments],
+                         progress)
             return _tilewright.Model.open(made)
+
+    def refresh(self, output: str | os.PathLike[str], *, db: str | os.PathLike[str] | None = None,
+                budget: float | str = 60, threads: int = 1, accuracy: str = "fast",
+                precision: str = "f32", progress: bool = True) -> Refreshed:
+        """Plans the network again with the kernels that the database knows by now, and replaces the file
+        where the network is faster so.
+
+        It is what `tilewright tune --model --refresh` does (docs/cli.md, "Demand"): it tunes no kernel.
+
+        Args:
+          output: the file that tune() wrote; where there is none, it is written.
+          db: path or address of the database; by default that of the program.
+          budget: seconds, or text such as "5m", for timing whole networks.
+          threads: threads that the network will run on.
+          accuracy, precision, progress: as of tune().
+
+        Raises the exceptions of tilewright.errors: InvalidError where the file holds another network,
+        which then stays as it is.
+        """
+        given = options.checked("refresh", {"budget": budget, "threads": threads})
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            arguments = self._arguments(folder, str(output), db, given["threads"], accuracy, precision)
+            said = _run_program(["tune", *arguments, "--refresh", "--budget", f"{given['budget']!r}s",
+                                 "--format", "json"], progress)
+            return Refreshed(_tilewright.Model.open(str(output)), **json.loads(said).get("refresh", {}))
+
+    def _arguments(self, folder: str, made: str, db: str | os.PathLike[str] | None, threads: object, accuracy: str,
+                   precision: str) -> list[str]:
+        """The flags of the program that name the network and what is made of it."""
+        arguments = ["--model", self._file(folder), "--output", made, "--threads", str(threads),
+                     "--accuracy", accuracy, "--precision", precision]
+        for name, values in self._dimensions.items():
+            arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
+        for name, elements in self._constants.items():
+            arguments += ["--constant", f"{name}={','.join(map(repr, elements))}"]
+        return arguments if db is None else [*arguments, "--db", str(db)]
 
     def _file(self, folder: str) -> str:
         if self._path is not None:
@@ -177,24 +227,26 @@ def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:
     return [dict(zip(dimensions, values)) for values in itertools.product(*itertools.starmap(_several, dimensions.items()))]
 
 
-def _run_program(arguments: list[str], progress: bool) -> None:
-    """Runs a verb of the program, and shows what it says on standard error; raises the exception of its
-    exit code with its message. An interrupted run that prints its result all the same has one."""
+def _run_program(arguments: list[str], progress: bool) -> str:
+    """Runs a verb of the program, and shows what it says on standard error. Returns what it printed; raises the
+    exception of its exit code with its message. An interrupted run that prints its result all the same has one."""
     environment = {**os.environ, "TILEWRIGHT_CODE_GENERATOR": paths.code_generator()}
     with tempfile.TemporaryFile() as result:
         with subprocess.Popen([paths.program(), *arguments], env=environment, stdin=subprocess.DEVNULL,
                               stdout=result, stderr=subprocess.PIPE, text=True, errors="replace",
                               process_group=0) as process:
             said = _watch(process, progress)
-        has_result = os.fstat(result.fileno()).st_size > 0
-    if process.returncode == _INTERRUPTED and has_result:
-        return
+        result.seek(0)
+        printed = result.read().decode(errors="replace")
+    if process.returncode == _INTERRUPTED and printed:
+        return printed
     if process.returncode in (_INTERRUPTED, -signal.SIGINT):  # the latter before it watches for interrupts
         raise KeyboardInterrupt
     if process.returncode != 0:
         message = said.rpartition("tilewright: [")[2]
         cls = _CLASSES.get(process.returncode, errors.InternalError)
         raise cls(errors.in_arguments("[" + message.strip()) if message else f"the program ended with exit code {process.returncode}")
+    return printed
 
 
 def _watch(process: subprocess.Popen[str], shown: bool) -> str:

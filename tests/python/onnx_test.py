@@ -49,6 +49,52 @@ class Onnx(unittest.TestCase):
         path.write_bytes(model)
         return path
 
+    def test_a_plan_leaves_demand_which_a_store_has(self):
+        loaded, database = tw.onnx.load(self.written(network(weights=self.weights))), self.folder / "team.db"
+        for _ in range(2):
+            loaded.tune(effort="none", progress=False, db=database)
+        store = tw.Store(database, "r", shipped="none")
+        [demand] = store.demands()
+        self.assertEqual((demand.name, demand.threads, demand.asked), ("net", 1, 2))
+        self.assertRegex(demand.hash, "^[0-9a-f]{64}$")
+        self.assertEqual(demand.used_ns, demand.best_ns)
+        self.assertEqual(demand.measured_share, 0)
+        self.assertGreater(demand.expected_saving, 0)
+        self.assertLessEqual(demand.first_ms, demand.asked_ms)
+        for kernel in demand.kernels:
+            self.assertGreater(kernel.latency_ns, 0)
+            self.assertEqual((kernel.trials, kernel.best_ns, kernel.is_measured), (0, 0, False))
+            self.assertTrue(kernel.workload_text.startswith(kernel.workload))
+        self.assertIn("<Demand of net: ", repr(demand))
+        self.assertIn("0 trials", repr(demand.kernels[0]))
+        with self.assertRaises(AttributeError):
+            demand.name = "other"
+        self.assertEqual([d.hash for d in store.demands(target="host", device=demand.device, limit=5)], [demand.hash])
+        self.assertEqual(store.demands(device="another"), [])
+        self.assertEqual(store.demands(target="arm-64-linux"), [])
+        with self.assertRaisesRegex(tw.UsageError, "limit is -1"):
+            store.demands(limit=-1)
+        with self.assertRaises(tw.UsageError):
+            store.demands(target="abacus")
+
+    def test_a_network_is_planned_again(self):
+        loaded, database = tw.onnx.load(self.written(network(weights=self.weights))), self.folder / "team.db"
+        output = self.folder / "out.twart"
+        first = loaded.refresh(output, db=database, progress=False)
+        self.assertEqual((first.is_kept, first.former_ns, first.latency_ns), (False, None, None))
+        before = output.read_bytes()
+        again = loaded.refresh(output, db=database, budget="20s", progress=False)
+        assert again.former_ns is not None and again.latency_ns is not None
+        self.assertTrue(again.is_measured)
+        self.assertEqual(again.is_kept, again.former_ns <= again.latency_ns)
+        if again.is_kept:
+            self.assertEqual(output.read_bytes(), before)
+        np.testing.assert_allclose(again.model(self.x), np.maximum(self.x @ self.weights, 0), rtol=1e-4, atol=1e-5)
+        with self.assertRaisesRegex(tw.InvalidError, "another network"):
+            tw.onnx.load(self.written(network(weights=self.weights[:, :2]))).refresh(output, db=database, progress=False)
+        with self.assertRaisesRegex(tw.UsageError, "budget is 0"):
+            loaded.refresh(output, db=database, budget=0)
+
     def test_a_model_is_read_planned_and_called(self):
         loaded = tw.onnx.load(self.written(network(weights=self.weights)))
         self.assertEqual(repr(loaded), "<Network net: 2 operators>")
