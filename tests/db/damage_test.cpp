@@ -99,7 +99,7 @@ TEST(Damage, Fault16_WhereTheBestIsDamagedTheNextOneIsServed) {
 
 TEST(Damage, Fault16_NoFlippedBitChangesWhatIsServed) {
   const Folder folder;
-  const std::vector<Record> records = sample_records(0, 30);
+  const std::vector<Record> records = sample_records(0, 60);
   make_database(folder / "good.db", records);
   const std::string good = read_bytes(folder / "good.db");
   const std::set<std::string> known = hashes_of(records);

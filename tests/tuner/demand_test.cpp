@@ -173,14 +173,16 @@ TEST_F(WorkingOffDemand, TellsWhatWasGained) {
   EXPECT_EQ(times_of(done->after[0]).measured_share, 0);
 }
 
-TEST_F(WorkingOffDemand, WhatHasNoCandidateIsNotTriedAgain) {
+TEST_F(WorkingOffDemand, WhatHasNoCandidateTwiceIsGivenUp) {
   demands_ = {demand('a', {{8, 1e5}, {16, 9e5}})};
   ended_ = Ended::Budget;
   fails_ = workload_of(dense(16)).text();
   const auto done = run({.budget_s = 60});
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(done->failures.at("no candidate"), std::vector<std::string>{fails_});
-  for (size_t wave = 1; wave < waves_.size(); ++wave)
+  ASSERT_GT(waves_.size(), 2u);
+  EXPECT_EQ(names_of_wave(1).size(), 2u);
+  for (size_t wave = 2; wave < waves_.size(); ++wave)
     EXPECT_THAT(names_of_wave(wave), ElementsAre(workload_of(dense(8)).key()));
 }
 
@@ -211,7 +213,8 @@ TEST(ExpectedSaving, IsMuchOfAKernelThatIsOnlyPredicted) {
   demand.latency_ns = 1e6;
   db::WantedKernel kernel;
   kernel.latency_ns = 1e6;
-  EXPECT_GT(expected_saving(kernel, demand), 0.1);
+  EXPECT_GT(expected_saving(kernel, demand), 0.05);
+  EXPECT_LT(expected_saving(kernel, demand), 0.12);
   kernel.best_ns = 1e6;
   kernel.trials = 1'000;
   EXPECT_LT(expected_saving(kernel, demand), 0.001);
