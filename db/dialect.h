@@ -20,8 +20,11 @@ struct Dialect {
   std::string_view keyed_table_end;  ///< after those of a table that is stored by its primary key
   std::string_view op_index;         ///< the operator as it stands in an index
   std::string_view op_condition;     ///< finds an operator's groups by it, and perhaps some more
+  std::string_view
+      list_columns;           ///< columns of an index by which groups are listed, after the first
+  std::string_view position;  ///< function: where a text has a part, 0: nowhere
   std::string_view calibration_key;  ///< primary key of the calibrations
-  std::string_view now_ms;  ///< the clock of the engine's machine, in ms since 1970
+  std::string_view now_ms;           ///< the clock of the engine's machine, in ms since 1970
   /// True if Connection::prepare_copy() writes many rows by one request. An INSERT for each row
   /// would wait for the server's answer each time.
   bool has_copy;

@@ -131,6 +131,10 @@ std::string group_digest(const GroupKey& key) {
   return bytes_of_hex(sha256_hex(text));
 }
 
+std::string create_groups_last_sql(const Dialect& d) {
+  return fmt::format("CREATE INDEX groups_last ON groups(last{})", d.list_columns);
+}
+
 std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d) {
   return {
       {"groups",
@@ -144,7 +148,7 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& d)
       {"groups_workload",
        "CREATE INDEX groups_workload ON groups(workload_hash, threads, codegen_abi)"},
       {"groups_op", fmt::format("CREATE INDEX groups_op ON groups({}, flops)", d.op_index)},
-      {"groups_last", "CREATE INDEX groups_last ON groups(last)"},
+      {"groups_last", create_groups_last_sql(d)},
       {"sessions",
        fmt::format(
            "CREATE TABLE sessions(id {0}, group_id {1} NOT NULL, session {2} NOT NULL, "

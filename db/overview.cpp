@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/best.h"
+#include "db/fields.h"
 #include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -20,13 +23,41 @@ std::string shortened(std::string_view column, int64_t characters = most_text_ch
   return fmt::format("substr({}, 1, {})", column, characters);
 }
 
-std::string groups_sql() {
+// Entries that one statement reads. The reply of a server is in memory as a whole.
+constexpr int64_t entries_at_once = 8'192;
+
+std::string groups_sql(std::string_view condition) {
   return fmt::format(
       "SELECT g.workload_hash, {}, {}, {}, {}, {}, g.threads, g.codegen_abi, g.trials, "
       "g.newest_ms, b.hash, b.measured_ns, b.efficiency FROM groups g LEFT JOIN best b ON "
-      "b.group_id = g.id ORDER BY g.last DESC LIMIT ?",
+      "b.group_id = g.id WHERE {} ORDER BY g.last DESC LIMIT ?",
       shortened("g.workload", most_key_characters), shortened("g.op"), shortened("g.target"),
-      shortened("g.device"), shortened("g.layouts", most_key_characters));
+      shortened("g.device"), shortened("g.layouts", most_key_characters), condition);
+}
+
+std::string entries_sql(bool with_answers) {
+  return fmt::format(
+      "SELECT g.last, g.id, g.workload_hash, {}, {}, {}, g.trials, g.newest_ms{} FROM groups g{} "
+      "WHERE g.last < ? ORDER BY g.last DESC LIMIT ?",
+      shortened("g.layouts", most_key_characters), shortened("g.op"), shortened("g.device"),
+      with_answers ? ", b.measured_ns, b.efficiency" : "",
+      with_answers ? " LEFT JOIN best b ON b.group_id = g.id" : "");
+}
+
+/// workload_text() of what a summary has of a group.
+std::string name_sql() {
+  return fmt::format("{} || CASE WHEN g.layouts = '' THEN '' ELSE ' {{' || {} || '}}' END",
+                     shortened("g.workload", most_key_characters),
+                     shortened("g.layouts", most_key_characters));
+}
+
+Result<std::vector<int64_t>> read_ids(Statement& statement) {
+  std::vector<int64_t> ids;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    ids.push_back(row.integer(0));
+    return true;
+  }));
+  return ids;
 }
 
 /// `from` and `order` are of the number of operations: the nearest come first.
@@ -62,6 +93,15 @@ GroupSummary group_of_row(const Row& row) {
   group.latency_ns = row.real(11);
   group.efficiency = row.real(12);
   return group;
+}
+
+Result<std::vector<GroupSummary>> read_summaries(Statement& statement) {
+  std::vector<GroupSummary> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(group_of_row(row));
+    return true;
+  }));
+  return groups;
 }
 
 TrialSummary trial_of_row(const Row& row) {
@@ -106,14 +146,81 @@ bool is_hash(std::string_view text) {
 }  // namespace
 
 Result<std::vector<GroupSummary>> Store::groups(int64_t limit) {
-  TW_TRY(Statement statement, Statement::prepare(state_->connection, groups_sql()));
+  TW_TRY(Statement statement, Statement::prepare(state_->connection, groups_sql("true")));
   statement.bind(limit);
-  std::vector<GroupSummary> groups;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    groups.push_back(group_of_row(row));
-    return true;
-  }));
-  return groups;
+  return read_summaries(statement);
+}
+
+Result<std::vector<GroupSummary>> Store::workload_groups(int64_t id, int64_t limit) {
+  TW_TRY(Statement statement,
+         Statement::prepare(
+             state_->connection,
+             groups_sql("g.workload_hash = (SELECT workload_hash FROM groups WHERE id = ?) AND "
+                        "g.layouts = (SELECT layouts FROM groups WHERE id = ?)")));
+  statement.bind(id).bind(id).bind(limit);
+  return read_summaries(statement);
+}
+
+Result<std::vector<GroupSummary>> Store::workload_groups(const std::string& workload_hash,
+                                                         const std::string& layouts,
+                                                         int64_t limit) {
+  if (!is_hash(workload_hash) || !is_valid_text(layouts)) return std::vector<GroupSummary>();
+  TW_TRY(
+      Statement statement,
+      Statement::prepare(state_->connection, groups_sql("g.workload_hash = ? AND g.layouts = ?")));
+  statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts)).bind(limit);
+  return read_summaries(statement);
+}
+
+Status Store::for_each_group(int64_t limit, bool with_answers, const VisitEntry& visit) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+  TW_TRY(Statement statement, Statement::prepare(state_->connection, entries_sql(with_answers)));
+  for (int64_t last = std::numeric_limits<int64_t>::max(); limit > 0;) {
+    const int64_t most = std::min(limit, entries_at_once);
+    int64_t visited = 0;
+    TW_RETURN_IF_ERROR(statement.bind(last).bind(most).each([&](const Row& row) {
+      ++visited;
+      last = row.integer(0);
+      const std::string layouts = row.text(3), op = row.text(4), device = row.text(5);
+      GroupEntry entry = {.id = row.integer(1),
+                          .workload_hash = row.blob(2),
+                          .layouts = layouts,
+                          .op = op,
+                          .device = device,
+                          .trials = row.integer(6),
+                          .newest_ms = row.integer(7)};
+      if (with_answers) {
+        entry.latency_ns = row.real(8);
+        entry.efficiency = row.real(9);
+      }
+      visit(entry);
+      return true;
+    }));
+    if (visited < most) break;
+    limit -= visited;
+  }
+  return {};
+}
+
+Result<std::vector<int64_t>> Store::groups_named(const std::string& part) {
+  if (!is_valid_text(part)) return std::vector<int64_t>();
+  std::string small = part;
+  std::ranges::transform(small, small.begin(), to_lower);
+  TW_TRY(Statement statement,
+         Statement::prepare(state_->connection,
+                            fmt::format("SELECT g.id FROM groups g WHERE {}(lower({}), ?) > 0",
+                                        state_->connection.dialect().position, name_sql())));
+  TW_TRY(std::vector<int64_t> ids, read_ids(statement.bind(std::string_view(small))));
+  std::ranges::sort(ids);
+  return ids;
+}
+
+Result<std::vector<int64_t>> Store::groups_by_name() {
+  TW_TRY(Statement statement,
+         Statement::prepare(
+             state_->connection,
+             fmt::format("SELECT g.id FROM groups g ORDER BY {}, g.last DESC", name_sql())));
+  return read_ids(statement);
 }
 
 Result<std::vector<std::string>> Store::targets_of(const Key& key) {

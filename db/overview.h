@@ -4,8 +4,10 @@
 // answer, and one for each trial with the time at which it was made. Plain values; thread-safe.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "db/record.h"
 #include "db/trust.h"
@@ -30,6 +32,18 @@ struct GroupSummary {
   double latency_ns = 0;  ///< measured latency of the best record; 0: there is none
   double efficiency = 0;  ///< of the best one; 0 where it is unknown
 };
+
+/// The part of a GroupSummary by which lists sort and filter. Texts are valid during the visit.
+struct GroupEntry {
+  int64_t id = 0;                  ///< Store::workload_groups() takes it
+  std::string_view workload_hash;  ///< 32 bytes
+  std::string_view layouts, op, device;
+  int64_t trials = 0;
+  int64_t newest_ms = 0;
+  double latency_ns = 0;  ///< as in GroupSummary
+  double efficiency = 0;
+};
+using VisitEntry = std::function<void(const GroupEntry&)>;
 
 /// Workload, target, device and layouts of trials. Latencies at one place are comparable.
 struct Place {

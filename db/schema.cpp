@@ -118,8 +118,11 @@ Status from_3_to_4(Connection& connection) {
   return connection.execute("DROP TABLE old_trials");
 }
 
-/// The tables of demand and of claims.
+/// The tables of demand and of claims, and the index by which groups are listed. Version 4 has a
+/// narrower index of that name; a file that comes from an older version has the present one.
 Status from_4_to_5(Connection& connection) {
+  TW_RETURN_IF_ERROR(connection.execute("DROP INDEX groups_last"));
+  TW_RETURN_IF_ERROR(connection.execute(create_groups_last_sql(connection.dialect())));
   for (const auto& [name, sql] : run_objects(connection.dialect()))
     TW_RETURN_IF_ERROR(connection.execute(sql));
   return {};

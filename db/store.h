@@ -227,6 +227,21 @@ class Store {
   /// Every group of trials with its answer, without reading trials.
   /// The group whose trial was stored last comes first; at most `limit`.
   Result<std::vector<GroupSummary>> groups(int64_t limit);
+  /// Visits the entries of the same groups in the same order, in one state of the database and
+  /// without keeping them in memory. Entries without answers have no latency and no efficiency,
+  /// and of a file an index has all of them.
+  Status for_each_group(int64_t limit, bool with_answers, const VisitEntry& visit);
+  /// The groups that have the workload and the layouts of the group with this id, the one whose
+  /// trial was stored last first; at most `limit`. Empty where no group has the id.
+  Result<std::vector<GroupSummary>> workload_groups(int64_t id, int64_t limit);
+  /// The same for a workload, given by the hash of its key, under these layouts.
+  Result<std::vector<GroupSummary>> workload_groups(const std::string& workload_hash,
+                                                    const std::string& layouts, int64_t limit);
+  /// The ids of the groups in whose workload_text() the part occurs, whatever the case of its
+  /// letters from a to z, in order. Reads the workloads of all groups.
+  Result<std::vector<int64_t>> groups_named(const std::string& part);
+  /// The ids of all groups, sorted by workload_text(). Reads the workloads of all groups.
+  Result<std::vector<int64_t>> groups_by_name();
   /// The places at which an operator has an answer for this number of threads, also of layers
   /// below; in order. Of each database at most 2 * `most`: those whose workloads have the next
   /// larger, and the next smaller, number of operations.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "db/rows.h"
 #include "tests/db/backends.h"
 #include "tests/db/fake_time.h"
 #include "tests/db/sql.h"
@@ -56,6 +57,83 @@ TEST_P(Overview, AGroupWithoutAnAnswerIsListedToo) {
   EXPECT_EQ(groups[0].trials, 1);
   EXPECT_EQ(groups[0].best, "");
   EXPECT_EQ(groups[0].latency_ns, 0);
+}
+
+std::vector<std::string> workloads_of(Store& store, const std::vector<int64_t>& ids) {
+  std::vector<std::string> names;
+  for (const int64_t id : ids) {
+    const std::vector<GroupSummary> groups = store.workload_groups(id, 1).value();
+    names.push_back(groups.empty() ? "" : groups[0].workload + groups[0].layouts);
+  }
+  return names;
+}
+
+TEST_P(Overview, EntriesSayWhatSummariesSay) {
+  Store store = open_store(databases / "a");
+  std::vector<Record> records;
+  for (int64_t i = 0; i < 20; ++i) records.push_back(sample_record(i, i % 7));
+  records.push_back(with_layouts(sample_record(30, 2), "in=NCHW16c"));
+  records.push_back(made_on(sample_record(31, 3), "Other CPU; 4 cores"));
+  ASSERT_TRUE(store.append(records));
+  const std::vector<GroupSummary> groups = store.groups(100).value();
+  ASSERT_EQ(groups.size(), 9u);
+  for (const bool with_answers : {false, true}) {
+    size_t next = 0;
+    ASSERT_TRUE(store.for_each_group(100, with_answers, [&](const GroupEntry& entry) {
+      const GroupSummary& group = groups[next++];
+      EXPECT_EQ(entry.workload_hash, bytes_of_hex(group.workload_hash));
+      EXPECT_EQ(entry.op, group.op);
+      EXPECT_EQ(entry.device, group.device);
+      EXPECT_EQ(entry.layouts, group.layouts);
+      EXPECT_EQ(entry.trials, group.trials);
+      EXPECT_EQ(entry.newest_ms, group.newest_ms);
+      EXPECT_EQ(entry.latency_ns, with_answers ? group.latency_ns : 0);
+      EXPECT_EQ(entry.efficiency, with_answers ? group.efficiency : 0);
+      EXPECT_EQ(store.workload_groups(entry.id, 9).value()[0].workload, group.workload);
+    }));
+    EXPECT_EQ(next, groups.size());
+  }
+  int64_t visited = 0;
+  ASSERT_TRUE(store.for_each_group(4, false, [&](const GroupEntry&) { ++visited; }));
+  EXPECT_EQ(visited, 4);
+}
+
+TEST_P(Overview, GroupsOfOneWorkload) {
+  Store store = open_store(databases / "a");
+  ASSERT_TRUE(store.append({{sample_record(1), made_on(sample_record(2), "Other CPU; 4 cores"),
+                             with_layouts(sample_record(3), "in=NCHW16c"), sample_record(4, 1)}}));
+  const std::string hash = sha256_hex(sample_record(1).workload);
+  const std::vector<GroupSummary> groups = store.workload_groups(hash, "", 9).value();
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].device, "Other CPU; 4 cores");  // the one that was stored last
+  EXPECT_EQ(store.workload_groups(hash, "", 1).value().size(), 1u);
+  EXPECT_EQ(store.workload_groups(hash, "in=NCHW16c", 9).value().size(), 1u);
+  EXPECT_TRUE(store.workload_groups(hash, "\xff", 9).value().empty());
+  EXPECT_TRUE(store.workload_groups("no hash", "", 9).value().empty());
+  EXPECT_TRUE(store.workload_groups(int64_t{99}, 9).value().empty());
+}
+
+TEST_P(Overview, GroupsAreFoundAndSortedByName) {
+  Store store = open_store(databases / "a");
+  std::vector<Record> records;
+  for (const char* workload : {"b %_ 1", "A b", "a c"}) {
+    records.push_back(sample_record(std::ssize(records)));
+    records.back().workload = workload;
+    records.back() = seal(records.back());
+  }
+  records.push_back(with_layouts(records[2], "in=NHWC"));
+  ASSERT_TRUE(store.append(records));
+  const auto named = [&](const std::string& part) {
+    return workloads_of(store, store.groups_named(part).value());
+  };
+  EXPECT_THAT(named("A"), testing::UnorderedElementsAre("A b", "a c", "a cin=NHWC"));
+  EXPECT_THAT(named("%_"), testing::ElementsAre("b %_ 1"));
+  EXPECT_THAT(named("C {IN=nhwc}"), testing::ElementsAre("a cin=NHWC"));
+  EXPECT_THAT(named("' OR 1=1"), testing::IsEmpty());
+  EXPECT_THAT(named(std::string("a\0", 2)), testing::IsEmpty());
+  EXPECT_THAT(named("\xff"), testing::IsEmpty());
+  EXPECT_THAT(workloads_of(store, store.groups_by_name().value()),
+              testing::ElementsAre("A b", "a c", "a cin=NHWC", "b %_ 1"));
 }
 
 TEST_P(Overview, TrialsOfAWorkloadAsTheyWereStored) {

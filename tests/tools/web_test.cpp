@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/hash.h"
@@ -204,6 +205,40 @@ TEST_F(Pages, ListsFiltersSortsAndPages) {
   EXPECT_EQ(names(json("/workloads", {{"sort", "latency"}, {"order", "down"}}))[0],
             records[29].workload);
   EXPECT_THAT(page("/", {{"q", "k=70"}}), HasSubstr("1 to 1 of 1"));
+}
+
+// The overview has the texts of the first page only.
+TEST_F(Pages, EveryPageShowsItsOwnRows) {
+  std::vector<Record> records;
+  for (int64_t i = 0; i < 120; ++i) records.push_back(db::sample_record(i, i));
+  store(records);
+  for (const char* sort : {"newest", "name", "latency", "peak", "trials", "devices"}) {
+    std::vector<std::string> all;
+    for (const char* number : {"1", "2", "3"}) {
+      const std::vector<std::string> some =
+          names(json("/workloads", {{"page", number}, {"sort", sort}}));
+      EXPECT_EQ(some.size(), *number == '3' ? 20u : 50u) << sort;
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    EXPECT_EQ(std::set(all.begin(), all.end()).size(), 120u) << sort;
+    if (sort == std::string("newest")) {
+      EXPECT_EQ(all.front(), records.back().workload);
+      EXPECT_EQ(all.back(), records.front().workload);
+    }
+  }
+  const nlohmann::json row = json("/workloads", {{"q", records[3].workload}})["workloads"][0];
+  EXPECT_EQ(row["latency_ns"], records[3].latency_ns);
+  EXPECT_EQ(row["hash"], hash_of_workload(records[3]));
+}
+
+TEST_F(Pages, AWorkloadThatIsGoneIsLeftOut) {
+  std::vector<Record> records;
+  for (int64_t i = 0; i < 60; ++i) records.push_back(db::sample_record(i, i));
+  store(records);
+  EXPECT_EQ(names(json("/workloads", {{"page", "2"}})).size(), 10u);
+  db::Store store = db::open_store(folder_ / "a.db");
+  ASSERT_TRUE(store.drop_record(records[0]));
+  EXPECT_EQ(names(json("/workloads", {{"page", "2"}})).size(), 9u);
 }
 
 TEST_F(Pages, ABestLatencySaysOnWhichOfSeveralDevices) {

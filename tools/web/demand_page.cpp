@@ -182,16 +182,16 @@ nlohmann::json json_of(const TeamGain& gain) {
   return {{"since_first", json_of(gain.since_first)}, {"since_last", json_of(gain.since_last)}};
 }
 
-/// The page of a wanted kernel's workload, where the database has trials of it on some device.
-Html wanted_workload(const db::WantedKernel& kernel, const Overview& overview) {
+/// The page of a wanted kernel's workload, where the database has trials of it on the device.
+Html wanted_workload(const db::WantedKernel& kernel) {
   const std::string name =
       one_line(db::workload_text(db::WorkloadName{kernel.workload, kernel.layouts}), 400);
-  const WorkloadRow* const row =
-      find_workload(overview, sha256_hex(kernel.workload), kernel.layouts);
-  return row ? link(workload_address(*row), name) : html("{}", name);
+  if (kernel.trials == 0) return html("{}", name);
+  return link(workload_address({.hash = sha256_hex(kernel.workload), .layouts = kernel.layouts}),
+              name);
 }
 
-Html wanted_table(const db::Demand& demand, const Overview& overview) {
+Html wanted_table(const db::Demand& demand) {
   std::vector<const db::WantedKernel*> kernels = by_saving(demand);
   const size_t all = kernels.size();
   kernels.resize(std::min(all, most_wanted_kernels));
@@ -209,7 +209,7 @@ Html wanted_table(const db::Demand& demand, const Overview& overview) {
         format_double(kernel->runs), kernel->trials, unit.text(kernel->latency_ns),
         kernel->is_measured ? Html{} : html("<br><small>predicted</small>"),
         unit.text(kernel->used_ns), unit.text(kernel->best_ns),
-        show_share(tuner::expected_saving(*kernel, demand)), wanted_workload(*kernel, overview));
+        show_share(tuner::expected_saving(*kernel, demand)), wanted_workload(*kernel));
   const Html cut = all > kernels.size()
                        ? html("<p>... {} more, which are expected to save less.</p>",
                               static_cast<int64_t>(all - kernels.size()))
@@ -285,15 +285,14 @@ Result<Answer> demands_page(db::Store& store, const Request& request) {
   return answer;
 }
 
-Result<Answer> demand_page(db::Store& store, const Overview& overview, const std::string& hash) {
+Result<Answer> demand_page(db::Store& store, const std::string& hash) {
   TW_TRY(std::vector<db::Demand> found, store.demands({.hash = hash, .limit = 1}));
   if (found.empty())
     return fail(ErrorCode::NoCandidate, "[demand] the database has no demand with this hash");
   const Wanted wanted = wanted_of(std::move(found.front()));
   Answer answer;
   answer.title = one_line(wanted.demand.name, 400);
-  answer.body =
-      html("{}<h2>Its kernels</h2>{}", demand_facts(wanted), wanted_table(wanted.demand, overview));
+  answer.body = html("{}<h2>Its kernels</h2>{}", demand_facts(wanted), wanted_table(wanted.demand));
   answer.json = text_of(as_json(wanted.demand));
   return answer;
 }

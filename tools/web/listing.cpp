@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
+#include <span>
+#include <unordered_map>
 
 #include "base/text.h"
-#include "db/trust.h"
 #include "tools/report.h"
 
 namespace tw::tools::web {
@@ -16,28 +18,34 @@ constexpr int64_t most_rows = 200;
 constexpr int64_t most_pages = 1'000'000;
 constexpr size_t most_options = 200;
 
+/// Places of workloads in an overview.
+using Places = std::vector<size_t>;
+
 struct Column {
   std::string_view name;
   bool begins_ascending;
-  std::function<bool(const WorkloadRow&, const WorkloadRow&)> less;
+  /// The number that it shows; absent for the names, which the overview does not have.
+  std::function<double(const Overview&, const WorkloadRow&)> number;
 };
 
 template <typename Member>
-auto by(Member WorkloadRow::*member) {
-  return [member](const WorkloadRow& a, const WorkloadRow& b) { return a.*member < b.*member; };
+auto number_at(Member WorkloadRow::*member) {
+  return [member](const Overview&, const WorkloadRow& row) {
+    return static_cast<double>(row.*member);
+  };
 }
 
 const std::array<Column, 6>& columns() {
   static const std::array<Column, 6> all = {{
-      {"name", true, by(&WorkloadRow::name)},
-      {"trials", false, by(&WorkloadRow::trials)},
+      {"name", true, {}},
+      {"trials", false, number_at(&WorkloadRow::trials)},
       {"devices", false,
-       [](const WorkloadRow& a, const WorkloadRow& b) {
-         return a.classes.size() < b.classes.size();
+       [](const Overview& overview, const WorkloadRow& row) {
+         return static_cast<double>(overview.class_sets[row.class_set].size());
        }},
-      {"latency", true, by(&WorkloadRow::latency_ns)},
-      {"peak", false, by(&WorkloadRow::efficiency)},
-      {"newest", false, by(&WorkloadRow::newest_ms)},
+      {"latency", true, number_at(&WorkloadRow::latency_ns)},
+      {"peak", false, number_at(&WorkloadRow::efficiency)},
+      {"newest", false, number_at(&WorkloadRow::newest_ms)},
   }};
   return all;
 }
@@ -47,14 +55,33 @@ const Column* column_of(std::string_view name) {
   return found == columns().end() ? nullptr : &*found;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  const auto found = std::ranges::search(text, part, {}, to_lower, to_lower);
-  return part.empty() || !found.empty();
+/// The place of a text in a list; none where it is not there.
+std::optional<uint32_t> place_in(const std::vector<std::string>& texts, const std::string& text) {
+  const auto found = std::ranges::find(texts, text);
+  if (found == texts.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - texts.begin());
 }
 
-bool passes(const WorkloadRow& row, const Listing& listing) {
-  return contains(row.name, listing.text) && (listing.op.empty() || row.op == listing.op) &&
-         (listing.device.empty() || std::ranges::count(row.classes, listing.device) > 0);
+/// The workloads that pass the filters, the one that was stored last first.
+Result<Places> passing(OverviewCache& cache, const Overview& overview, const Listing& listing) {
+  const auto op = place_in(overview.operators, listing.op),
+             model = place_in(overview.classes, listing.device);
+  if ((!listing.op.empty() && !op) || (!listing.device.empty() && !model)) return Places();
+  std::shared_ptr<const OverviewCache::Ids> named;
+  if (!listing.text.empty()) {
+    TW_TRY(named, cache.groups_named(listing.text));
+  }
+  Places places;
+  for (size_t i = 0; i < overview.workloads.size(); ++i) {
+    const WorkloadRow& row = overview.workloads[i];
+    if (!listing.op.empty() && row.op != *op) continue;
+    if (!listing.device.empty() &&
+        std::ranges::count(overview.class_sets[row.class_set], *model) == 0)
+      continue;
+    if (named && !std::ranges::binary_search(*named, row.group)) continue;
+    places.push_back(i);
+  }
+  return places;
 }
 
 Status read_order(const Request& request, Listing& listing) {
@@ -71,24 +98,49 @@ Status read_order(const Request& request, Listing& listing) {
   return {};
 }
 
-/// Sorts the rows by the listing's column. Of rows that are equal in it, the one that was stored
-/// last comes first.
-void sort_rows(Listing& listing) {
-  const auto& less = column_of(listing.sort)->less;
-  std::ranges::stable_sort(listing.rows, [&](const WorkloadRow* a, const WorkloadRow* b) {
-    return listing.is_ascending ? less(*a, *b) : less(*b, *a);
-  });
-  if (listing.sort == "latency")  // without an answer: at the end, in either order
-    std::ranges::stable_partition(listing.rows,
-                                  [](const WorkloadRow* row) { return row->latency_ns > 0; });
+/// The number of each workload by which the listing sorts: that of its column, or of names their
+/// place in the order.
+Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& overview,
+                                         const Column& column) {
+  std::vector<double> numbers;
+  if (column.number) {
+    for (const WorkloadRow& row : overview.workloads)
+      numbers.push_back(column.number(overview, row));
+    return numbers;
+  }
+  TW_TRY(const std::shared_ptr<const OverviewCache::Ids> ids, cache.groups_by_name());
+  std::unordered_map<int64_t, size_t> workloads;
+  for (size_t i = 0; i < overview.workloads.size(); ++i) workloads[overview.workloads[i].group] = i;
+  // A workload that is newer than the names comes last.
+  numbers.assign(overview.workloads.size(), static_cast<double>(ids->size()));
+  for (size_t i = 0; i < ids->size(); ++i)
+    if (const auto found = workloads.find((*ids)[i]); found != workloads.end())
+      numbers[found->second] = static_cast<double>(i);
+  return numbers;
 }
 
-void keep_one_page(Listing& listing) {
-  listing.matches = std::ssize(listing.rows);
+/// Sorts the workloads by the listing's column. Of workloads that are equal in it, the one that was
+/// stored last comes first.
+Status sort_places(OverviewCache& cache, const Overview& overview, const Listing& listing,
+                   Places& places) {
+  TW_TRY(const std::vector<double> numbers,
+         sort_numbers(cache, overview, *column_of(listing.sort)));
+  std::ranges::stable_sort(places, [&](size_t a, size_t b) {
+    return listing.is_ascending ? numbers[a] < numbers[b] : numbers[b] < numbers[a];
+  });
+  if (listing.sort == "latency")  // without an answer: at the end, in either order
+    std::ranges::stable_partition(
+        places, [&](size_t place) { return overview.workloads[place].latency_ns > 0; });
+  return {};
+}
+
+/// The part of `places` that the page shows.
+std::span<const size_t> page_of(Listing& listing, const Places& places) {
+  listing.matches = std::ssize(places);
   listing.page = std::min(listing.page, listing.pages());
-  const auto first = listing.rows.begin() + (listing.page - 1) * listing.size;
-  const auto last = std::min(listing.page * listing.size, listing.matches);
-  listing.rows = {first, listing.rows.begin() + last};
+  const int64_t first = (listing.page - 1) * listing.size;
+  const int64_t last = std::min(first + listing.size, listing.matches);
+  return std::span(places).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
 }
 
 Html options(const std::vector<std::string>& values, const std::string& chosen,
@@ -112,7 +164,7 @@ Result<int64_t> number_of(const Request& request, const std::string& name, int64
               fmt::format("[list] {}={}: expected a number from 1 to {}", name, text, most));
 }
 
-Result<Listing> listing_of(const Overview& overview, const Request& request, std::string path) {
+Result<Listing> listing_of(OverviewCache& cache, const Request& request, std::string path) {
   Listing listing;
   listing.path = std::move(path);
   listing.text = request.parameter("q");
@@ -121,10 +173,10 @@ Result<Listing> listing_of(const Overview& overview, const Request& request, std
   TW_TRY(listing.page, number_of(request, "page", 1, most_pages));
   TW_TRY(listing.size, number_of(request, "size", listing.size, most_rows));
   TW_RETURN_IF_ERROR(read_order(request, listing));
-  for (const WorkloadRow& row : overview.workloads)
-    if (passes(row, listing)) listing.rows.push_back(&row);
-  sort_rows(listing);
-  keep_one_page(listing);
+  TW_TRY(listing.overview, cache.get(listing.sort == "latency" || listing.sort == "peak"));
+  TW_TRY(Places places, passing(cache, *listing.overview, listing));
+  TW_RETURN_IF_ERROR(sort_places(cache, *listing.overview, listing, places));
+  TW_TRY(listing.rows, cache.workloads(*listing.overview, page_of(listing, places)));
   return listing;
 }
 
@@ -140,15 +192,15 @@ std::string address_with(const Listing& listing,
   return address_of(listing.path, parameters);
 }
 
-Html filter_form(const Listing& listing, const Overview& overview) {
+Html filter_form(const Listing& listing) {
   return html(
       "<form class=\"filter\" action=\"{}\"><input type=\"search\" name=\"q\" value=\"{}\" "
       "placeholder=\"part of a name\" aria-label=\"Part of a name\"><select name=\"op\" "
       "aria-label=\"Operator\">{}</select><select name=\"device\" aria-label=\"Device\">{}</select>"
       "<input type=\"hidden\" name=\"sort\" value=\"{}\"><input type=\"hidden\" name=\"order\" "
       "value=\"{}\"><button>Filter</button></form>",
-      listing.path, listing.text, options(overview.operators, listing.op, "all operators"),
-      options(overview.classes, listing.device, "all devices"), listing.sort,
+      listing.path, listing.text, options(listing.overview->operators, listing.op, "all operators"),
+      options(listing.overview->classes, listing.device, "all devices"), listing.sort,
       listing.is_ascending ? "up" : "down");
 }
 
@@ -176,8 +228,8 @@ Html pager(const Listing& listing) {
   return html("<nav class=\"pager\">{}</nav>", links);
 }
 
-std::string workload_address(const WorkloadRow& row) {
-  return address_of("/workloads/" + row.hash, {{"layouts", row.layouts}});
+std::string workload_address(const Workload& workload) {
+  return address_of("/workloads/" + workload.hash, {{"layouts", workload.layouts}});
 }
 
 }  // namespace tw::tools::web

@@ -23,15 +23,14 @@ struct Answer {
 };
 
 /// The workloads that match, with the best of each.
-Result<Answer> workloads_page(const Overview& overview, const Request& request);
+Result<Answer> workloads_page(OverviewCache& cache, const Request& request);
 
 /// Workloads against classes of devices: where something was measured, and how good it is.
-Result<Answer> coverage_page(const Overview& overview, const Request& request);
+Result<Answer> coverage_page(OverviewCache& cache, const Request& request);
 
 /// One workload under the layouts that the request names: its best record on each device and what
 /// that rests on, and its trials over time. NoCandidate where there is none.
-Result<Answer> workload_page(db::Store& store, const Overview& overview, const std::string& hash,
-                             const Request& request);
+Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request);
 
 /// One record: what was measured, whether it is the answer of its group and why not, its schedule.
 /// `replay` is the line that measures it again. NoCandidate where there is none.
@@ -46,7 +45,7 @@ Result<Answer> program_page(db::Store& store, const std::string& hash);
 Result<Answer> demands_page(db::Store& store, const Request& request);
 
 /// One of them, and its kernels. NoCandidate where there is none.
-Result<Answer> demand_page(db::Store& store, const Overview& overview, const std::string& hash);
+Result<Answer> demand_page(db::Store& store, const std::string& hash);
 
 /// The text of a document; bytes that are not UTF-8 are replaced.
 std::string text_of(const nlohmann::json& document);

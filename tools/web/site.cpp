@@ -126,11 +126,10 @@ Result<Answer> Site::answer_of(const std::string& path, const Request& request) 
   if (path.starts_with(demand_path)) return demand_answer(path, request);
   const std::string workload = between(path, "/workloads/", "");
   if (workload.empty() && path != workloads_path && path != "/coverage") return no_page();
-  TW_TRY(const std::shared_ptr<const Overview> overview, overview_.get());
-  if (path == workloads_path) return workloads_page(*overview, request);
-  if (path == "/coverage") return coverage_page(*overview, request);
+  if (path == workloads_path) return workloads_page(overview_, request);
+  if (path == "/coverage") return coverage_page(overview_, request);
   TW_TRY(db::Store store, options_.open());
-  return workload_page(store, *overview, workload, request);
+  return workload_page(store, workload, request);
 }
 
 Result<Answer> Site::record_answer(const std::string& path) {
@@ -149,13 +148,8 @@ Result<Answer> Site::record_answer(const std::string& path) {
 Result<Answer> Site::demand_answer(const std::string& path, const Request& request) {
   const std::string hash = between(path, "/demand/", "");
   if (hash.empty() && path != demand_path) return no_page();
-  if (path == demand_path) {
-    TW_TRY(db::Store store, options_.open());
-    return demands_page(store, request);
-  }
-  TW_TRY(const std::shared_ptr<const Overview> overview, overview_.get());
   TW_TRY(db::Store store, options_.open());
-  return demand_page(store, *overview, hash);
+  return path == demand_path ? demands_page(store, request) : demand_page(store, hash);
 }
 
 // ---- what all pages share ----

@@ -14,6 +14,7 @@ namespace {
 
 // Each takes a judgement of all trials of its group.
 constexpr int64_t groups_a_page = 20;
+constexpr int64_t most_groups = 5'000;
 constexpr size_t most_history = 20'000;
 constexpr size_t most_leads = 50;
 
@@ -36,10 +37,9 @@ Result<std::optional<db::Explanation>> explained(db::Store& store, const std::st
 }
 
 /// The groups of a page, those with an answer first, the most efficient of them first.
-Result<std::vector<Known>> known_of(db::Store& store, const Overview& overview,
-                                    const WorkloadRow& row, int64_t page) {
+Result<std::vector<Known>> known_of(db::Store& store, const Workload& row, int64_t page) {
   std::vector<const db::GroupSummary*> groups;
-  for (const size_t index : row.groups) groups.push_back(&overview.groups[index]);
+  for (const db::GroupSummary& group : row.groups) groups.push_back(&group);
   std::ranges::stable_sort(groups, [](const db::GroupSummary* a, const db::GroupSummary* b) {
     return std::pair(!a->best.empty(), a->efficiency) > std::pair(!b->best.empty(), b->efficiency);
   });
@@ -139,7 +139,7 @@ nlohmann::json json_of(const db::TrialSummary& trial) {
           {"session", trial.session}};
 }
 
-Html group_pager(const WorkloadRow& row, int64_t page) {
+Html group_pager(const Workload& row, int64_t page) {
   const int64_t pages = (std::ssize(row.groups) + groups_a_page - 1) / groups_a_page;
   if (pages < 2) return {};
   Html links = html("<span>page {} of {}</span>", page, pages);
@@ -154,15 +154,16 @@ Html group_pager(const WorkloadRow& row, int64_t page) {
 
 }  // namespace
 
-Result<Answer> workload_page(db::Store& store, const Overview& overview, const std::string& hash,
-                             const Request& request) {
-  const WorkloadRow* const row = find_workload(overview, hash, request.parameter("layouts"));
-  if (!row)
+Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request) {
+  TW_TRY(std::vector<db::GroupSummary> groups,
+         store.workload_groups(hash, request.parameter("layouts"), most_groups));
+  if (groups.empty())
     return fail(ErrorCode::NoCandidate, "[workload] the database has no trial of such a workload");
-  TW_TRY(const int64_t page, number_of(request, "page", 1, std::ssize(row->groups)));
-  TW_TRY(const std::vector<Known> known, known_of(store, overview, *row, page));
+  const Workload row = make_workload(std::move(groups));
+  TW_TRY(const int64_t page, number_of(request, "page", 1, std::ssize(row.groups)));
+  TW_TRY(const std::vector<Known> known, known_of(store, row, page));
   TW_TRY(const std::vector<db::TrialSummary> trials,
-         store.trials(row->hash, row->layouts, most_history));
+         store.trials(row.hash, row.layouts, most_history));
   Html rows;
   nlohmann::json best = nlohmann::json::array(), points = nlohmann::json::array();
   std::vector<double> times;
@@ -175,17 +176,17 @@ Result<Answer> workload_page(db::Store& store, const Overview& overview, const s
   }
   for (const db::TrialSummary& trial : trials) points.push_back(json_of(trial));
   Answer answer;
-  answer.title = one_line(row->name, 400);
+  answer.title = one_line(row.name, 400);
   answer.body = html(
       "<h2>Best by device</h2><div class=\"wide\"><table><thead><tr><th>Device</th><th>Target</th>"
       "<th>Latency</th><th>Of the peak</th><th>How sure</th></tr></thead><tbody>{}</tbody></table>"
       "</div>{}{}<h2>History</h2>{}",
-      rows, group_pager(*row, page), note_beyond_peak(row->efficiency),
+      rows, group_pager(row, page), note_beyond_peak(row.efficiency),
       history(series_of(trials), trials.size()));
-  answer.json = text_of({{"workload", row->name},
-                         {"hash", row->hash},
-                         {"layouts", row->layouts},
-                         {"op", row->op},
+  answer.json = text_of({{"workload", row.name},
+                         {"hash", row.hash},
+                         {"layouts", row.layouts},
+                         {"op", row.op},
                          {"best", best},
                          {"history", points}});
   return answer;

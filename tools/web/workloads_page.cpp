@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/text.h"
 #include "base/time_text.h"
@@ -15,7 +14,7 @@ namespace {
 constexpr size_t most_name_characters = 160;
 constexpr size_t most_class_columns = 12;
 
-Html workload_link(const WorkloadRow& row) {
+Html workload_link(const Workload& row) {
   return link(workload_address(row), one_line(row.name, most_name_characters));
 }
 
@@ -26,49 +25,46 @@ Html bold_count(int64_t count, std::string_view one, std::string_view many = {})
 }
 
 Html summary(const Overview& overview) {
-  std::set<std::string_view> hashes;
-  for (const WorkloadRow& row : overview.workloads) hashes.insert(row.hash);
-  const bool has_layouts = hashes.size() < overview.workloads.size();
-  return html("<p class=\"summary\">{}{}, {}, {} of devices{}</p>",
-              bold_count(std::ssize(hashes), "workload"),
-              has_layouts ? html(" in {} with their layouts",
-                                 bold_count(std::ssize(overview.workloads), "row"))
-                          : Html{},
-              bold_count(overview.trials, "trial"),
-              bold_count(std::ssize(overview.classes), "class", "classes"),
-              overview.is_cut ? "; of the database, the groups that were stored last" : "");
+  const bool has_layouts = overview.keys < std::ssize(overview.workloads);
+  return html(
+      "<p class=\"summary\">{}{}, {}, {} of devices{}</p>", bold_count(overview.keys, "workload"),
+      has_layouts
+          ? html(" in {} with their layouts", bold_count(std::ssize(overview.workloads), "row"))
+          : Html{},
+      bold_count(overview.trials, "trial"),
+      bold_count(std::ssize(overview.classes), "class", "classes"),
+      overview.is_cut ? "; of the database, the groups that were stored last" : "");
 }
 
 /// The device and the threads of the fastest answer, where there are several groups to choose from.
 /// Devices of one model differ in what follows the model.
-Html fastest_place(const Overview& overview, const WorkloadRow& row) {
+Html fastest_place(const Workload& row) {
   if (row.groups.size() < 2 || row.latency_ns <= 0) return {};
-  const db::GroupSummary& group = overview.groups[row.fastest];
+  const db::GroupSummary& group = row.groups[row.fastest];
   return html("<small class=\"place\">{}, {}</small>", one_line(group.device, 100),
               counted(group.threads, "thread"));
 }
 
-Html workload_row(const Overview& overview, const WorkloadRow& row, const TimeUnit& unit) {
+Html workload_row(const Workload& row, const TimeUnit& unit) {
   const std::string more =
       row.classes.size() > 1 ? fmt::format(" and {} more", row.classes.size() - 1) : "";
   return html(
       "<tr><td class=\"name\">{}</td><td class=\"number\">{}{}</td><td class=\"number\">{}</td>"
       "<td>{}{}</td><td class=\"number\">{}</td><td class=\"when\">{}</td></tr>",
-      workload_link(row), unit.text(row.latency_ns), fastest_place(overview, row),
-      share_text(row.efficiency), one_line(row.classes.front(), 40), more, row.trials,
-      moment(row.newest_ms));
+      workload_link(row), unit.text(row.latency_ns), fastest_place(row), share_text(row.efficiency),
+      one_line(row.classes.front(), 40), more, row.trials, moment(row.newest_ms));
 }
 
 /// With the device and the threads of the fastest answer, where there is one.
-nlohmann::json json_of(const Overview& overview, const WorkloadRow& row) {
+nlohmann::json json_of(const Workload& row) {
   nlohmann::json json = {{"workload", row.name},          {"hash", row.hash},
                          {"layouts", row.layouts},        {"op", row.op},
                          {"device_classes", row.classes}, {"trials", row.trials},
                          {"latency_ns", row.latency_ns},  {"efficiency", row.efficiency},
                          {"newest_ms", row.newest_ms}};
   if (row.latency_ns <= 0) return json;
-  json["device"] = overview.groups[row.fastest].device;
-  json["threads"] = overview.groups[row.fastest].threads;
+  json["device"] = row.groups[row.fastest].device;
+  json["threads"] = row.groups[row.fastest].threads;
   return json;
 }
 
@@ -78,11 +74,9 @@ nlohmann::json json_of(const Listing& listing) {
           {"sort", listing.sort},       {"ascending", listing.is_ascending}};
 }
 
-const db::GroupSummary* best_on(const Overview& overview, const WorkloadRow& row,
-                                const std::string& model) {
+const db::GroupSummary* best_on(const Workload& row, const std::string& model) {
   const db::GroupSummary* best = nullptr;
-  for (const size_t index : row.groups) {
-    const db::GroupSummary& group = overview.groups[index];
+  for (const db::GroupSummary& group : row.groups) {
     if (db::model_of(group.device) != model) continue;
     if (!best || group.efficiency > best->efficiency ||
         (group.efficiency == best->efficiency && !group.best.empty() && best->best.empty()))
@@ -112,26 +106,27 @@ nlohmann::json json_of(const db::GroupSummary& best) {
           {"device", best.device}};
 }
 
-std::vector<std::string> shown_classes(const Overview& overview, const Listing& listing) {
+std::vector<std::string> shown_classes(const Listing& listing) {
   if (!listing.device.empty()) return {listing.device};
-  std::vector<std::string> classes = overview.classes;
+  std::vector<std::string> classes = listing.overview->classes;
   if (classes.size() > most_class_columns) classes.resize(most_class_columns);
   return classes;
 }
 
 }  // namespace
 
-Result<Answer> workloads_page(const Overview& overview, const Request& request) {
-  TW_TRY(const Listing listing, listing_of(overview, request, "/workloads"));
+Result<Answer> workloads_page(OverviewCache& cache, const Request& request) {
+  TW_TRY(const Listing listing, listing_of(cache, request, "/workloads"));
+  const Overview& overview = *listing.overview;
   Html rows;
   nlohmann::json list = nlohmann::json::array();
   double most_efficient = 0;
   std::vector<double> times;
-  for (const WorkloadRow* row : listing.rows) times.push_back(row->latency_ns);
+  for (const auto& row : listing.rows) times.push_back(row->latency_ns);
   const TimeUnit unit(times);
-  for (const WorkloadRow* row : listing.rows) {
-    rows += workload_row(overview, *row, unit);
-    list.push_back(json_of(overview, *row));
+  for (const auto& row : listing.rows) {
+    rows += workload_row(*row, unit);
+    list.push_back(json_of(*row));
     most_efficient = std::max(most_efficient, row->efficiency);
   }
   const Html head =
@@ -144,7 +139,7 @@ Result<Answer> workloads_page(const Overview& overview, const Request& request) 
   answer.body = html(
       "{}{}<div class=\"wide\"><table><thead>{}</thead><tbody>{}</tbody></table>"
       "</div>{}{}",
-      summary(overview), filter_form(listing, overview), head, rows, pager(listing),
+      summary(overview), filter_form(listing), head, rows, pager(listing),
       note_beyond_peak(most_efficient));
   answer.json = text_of({{"list", json_of(listing)},
                          {"trials", overview.trials},
@@ -154,20 +149,21 @@ Result<Answer> workloads_page(const Overview& overview, const Request& request) 
   return answer;
 }
 
-Result<Answer> coverage_page(const Overview& overview, const Request& request) {
-  TW_TRY(const Listing listing, listing_of(overview, request, "/coverage"));
-  const std::vector<std::string> classes = shown_classes(overview, listing);
+Result<Answer> coverage_page(OverviewCache& cache, const Request& request) {
+  TW_TRY(const Listing listing, listing_of(cache, request, "/coverage"));
+  const Overview& overview = *listing.overview;
+  const std::vector<std::string> classes = shown_classes(listing);
   Html head = sort_heading(listing, "name", "Workload");
   for (const std::string& model : classes)
     head += html("<th scope=\"col\">{}</th>", one_line(model, 40));
   Html rows;
   nlohmann::json list = nlohmann::json::array();
   double most_efficient = 0;
-  for (const WorkloadRow* row : listing.rows) {
+  for (const auto& row : listing.rows) {
     Html cells;
     nlohmann::json measured = nlohmann::json::object();
     for (const std::string& model : classes) {
-      const db::GroupSummary* const best = best_on(overview, *row, model);
+      const db::GroupSummary* const best = best_on(*row, model);
       cells += coverage_cell(best);
       if (!best) continue;
       measured[model] = json_of(*best);
@@ -188,7 +184,7 @@ Result<Answer> coverage_page(const Overview& overview, const Request& request) {
                                hidden == 1 ? "a class" : fmt::format("{} classes", hidden),
                                hidden == 1 ? "is" : "are")
                  : "",
-      filter_form(listing, overview), head, rows, pager(listing), note_beyond_peak(most_efficient));
+      filter_form(listing), head, rows, pager(listing), note_beyond_peak(most_efficient));
   answer.json = text_of(
       {{"list", json_of(listing)}, {"device_classes", overview.classes}, {"workloads", list}});
   return answer;
