@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -49,7 +50,9 @@ class Runs {
   Result<Together> run(int count, int killed, int64_t trials, double target_ns) {
     const int64_t begun_ms = environment_.now_ms();
     std::vector<pid_t> processes;
-    for (int number = 0; number < count; ++number) processes.push_back(begin(number, trials));
+    for (int number = 0; number < count; ++number) {
+      TW_TRY(processes.emplace_back(), begin(number, trials));
+    }
     TW_TRY(db::Store store, db::Store::open(options_.database, db::OpenMode::ReadWrite));
     if (killed > 0) TW_RETURN_IF_ERROR(kill_some(store, processes, count, killed));
     Together together{.runs = count, .killed = killed};
@@ -66,8 +69,11 @@ class Runs {
   }
 
  private:
-  pid_t begin(int number, int64_t trials) const {
+  Result<pid_t> begin(int number, int64_t trials) const {
     const pid_t child = ::fork();
+    if (child < 0)
+      return fail(ErrorCode::Environment,
+                  fmt::format("[bench] a run cannot be started: {}", std::strerror(errno)));
     if (child != 0) return child;
     const Status done = tune(number, trials);
     if (!done) fmt::print(stderr, "run {}: {}\n", number, done.error().message);
@@ -190,7 +196,7 @@ Result<std::vector<SideBySideCase>> measure_side_by_side(
       Runs runs(recording, workload, seed, options, environment);
       SideBySideCase of{recording.workload, seed};
       TW_TRY(of.one, runs.run(1, 0, options.trials, 0));
-      // Each of several may make as many trials as all of them would need at twice the trials.
+      // All runs together may make twice the trials of the one.
       const int64_t each = 2 * options.trials / options.runs;
       TW_TRY(of.all, runs.run(options.runs, 0, each, of.one.best_ns));
       TW_TRY(of.interrupted, runs.run(options.runs, options.killed, each, of.one.best_ns));
@@ -225,13 +231,14 @@ std::string as_table(const std::vector<SideBySideCase>& cases) {
                      {}};
   const auto seconds = [](double s) { return s > 0 ? fmt::format("{:.1f} s", s) : "-"; };
   for (const SideBySideCase& of : cases)
-    table.rows.push_back(
-        {std::to_string(of.seed), seconds(of.one.reached_s), seconds(of.one.ended_s),
-         seconds(of.all.reached_s),
-         of.one.reached_s > 0 ? fmt::format("{:.2f}", of.all.reached_s / of.one.reached_s) : "-",
-         std::to_string(of.all.repeated), seconds(of.interrupted.reached_s),
-         std::to_string(of.interrupted.repeated), std::to_string(of.interrupted.failed),
-         of.workload.substr(0, 60)});
+    table.rows.push_back({std::to_string(of.seed), seconds(of.one.reached_s),
+                          seconds(of.one.ended_s), seconds(of.all.reached_s),
+                          of.one.reached_s > 0 && of.all.reached_s > 0
+                              ? fmt::format("{:.2f}", of.all.reached_s / of.one.reached_s)
+                              : "-",
+                          std::to_string(of.all.repeated), seconds(of.interrupted.reached_s),
+                          std::to_string(of.interrupted.repeated),
+                          std::to_string(of.interrupted.failed), of.workload.substr(0, 60)});
   return tools::as_text(table) +
          fmt::format("\nall cases: several runs take {:.2f} of the time of one\n",
                      share_of_time(cases));

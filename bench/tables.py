@@ -707,6 +707,26 @@ def farms(documents):
         ("most memory of the client", lambda r: f"{r['client_mb']:.0f} MB")])
 
 
+def convolution(row):
+    """The name of a workload in a table: "conv 64x56x56, 3x3, 64"."""
+    values = dict(word.split("=") for word in row["workload"].split() if "=" in word)
+    return f"{values['c']} x {values['h']} x {values['w']}, {values['r']} x {values['s']}, {values['k']}"
+
+
+def side_by_side(documents):
+    return by_size(documents, "side_by_side", convolution, [
+        ("one run, 512 trials: its best after", lambda r: f"{r['one']['reached_s']:.1f} s"),
+        ("one run: end", lambda r: f"{r['one']['ended_s']:.1f} s"),
+        ("eight runs: as fast after", lambda r: reached(r["all"])),
+        ("schedules that two of eight measured", lambda r: f"{r['all']['repeated']} of {r['all']['trials']:,} trials"),
+        ("eight runs, two killed: as fast after", lambda r: reached(r["killed"])),
+        ("runs of the other six that failed", lambda r: str(r["killed"]["failed"]))])
+
+
+def reached(runs):
+    return f"{runs['reached_s']:.1f} s" if runs["reached_s"] > 0 else f"not within {runs['trials']:,} trials"
+
+
 def networks_by_size(documents):
     return by_size(documents, "networks_by_size", lambda r: f"{r['operators']:,} operators", [
         ("nodes of the ONNX file", lambda r: f"{r['nodes']:,}"),
@@ -774,7 +794,7 @@ def overview(documents):
 TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": networks, "zoo": zoo,
           "zoo_models": zoo_models, "ablation": ablation, "search": search, "planning": planning,
           "service": service, "databases": databases, "farms": farms,
-          "networks_by_size": networks_by_size, "overview": overview}
+          "side_by_side": side_by_side, "networks_by_size": networks_by_size, "overview": overview}
 
 
 def linking(page):

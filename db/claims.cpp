@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "base/hash.h"
@@ -26,11 +28,13 @@ GroupKey group_at_key(const Key& key) {
 /// Claims of schedules at one place, by one session.
 class Claiming {
  public:
-  Claiming(Connection& connection, const Key& place, const std::string& session)
+  Claiming(Connection& connection, const Key& place, const std::string& session,
+           const std::string& host)
       : connection_(connection),
         place_(group_at_key(place)),
         digest_(group_digest(place_)),
-        session_(session) {}
+        session_(session),
+        host_(host) {}
 
   /// Ends what expired, and makes the session's own claims last longer.
   Status renew() {
@@ -50,7 +54,7 @@ class Claiming {
 
   /// Requires: renew() was called in this transaction.
   Result<bool> claim(const std::string& schedule) {
-    TW_TRY(const bool is_tried, has_trial(schedule));
+    TW_TRY(const bool is_tried, is_settled(schedule));
     if (is_tried) return false;
     TW_TRY(Statement claim,
            Statement::prepare(
@@ -66,23 +70,33 @@ class Claiming {
  private:
   int64_t expires_ms() const { return now_ms_ + static_cast<int64_t>(claim_s * 1e3); }
 
-  /// True if another session has a trial of the schedule that proves something.
-  Result<bool> has_trial(const std::string& schedule) {
+  /// True if trials of other sessions have settled the schedule (TriedSchedules): one proves
+  /// something and not that it is wrong, or those that prove it wrong are of this host or of two
+  /// sessions.
+  Result<bool> is_settled(const std::string& schedule) {
     if (!group_) return false;
     TW_TRY(Statement select,
-           Statement::prepare(
-               connection_,
-               "SELECT t.seq FROM trials t JOIN sessions s ON s.id = t.session_id WHERE t.group_id "
-               "= ? AND t.schedule = ? AND t.status NOT IN ('unstable', 'lost') AND s.session <> ? "
-               "LIMIT 1"));
+           Statement::prepare(connection_,
+                              "SELECT DISTINCT t.status, s.session, s.host FROM trials t JOIN "
+                              "sessions s ON s.id = t.session_id WHERE t.group_id = ? AND "
+                              "t.schedule = ? AND s.session <> ?"));
     select.bind(group_->id).bind_blob(schedule).bind(std::string_view(session_));
-    return select.one([](const Row&) {});
+    bool settled = false;
+    std::set<std::string> accusers;
+    TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+      const std::optional<TrialStatus> status = parse_trial_status(row.text(0));
+      if (!status || proves_nothing(*status)) return true;
+      settled = settled || !proves_wrong(*status) || row.text(2) == host_;
+      if (proves_wrong(*status)) accusers.insert(row.text(1));
+      return true;
+    }));
+    return settled || accusers.size() > 1;
   }
 
   Connection& connection_;
   GroupKey place_;
   std::string digest_;
-  const std::string& session_;
+  const std::string &session_, &host_;
   std::optional<Group> group_;
   int64_t now_ms_ = 0;
 };
@@ -101,10 +115,10 @@ std::vector<std::pair<std::string, std::string>> claim_objects(const Dialect& d)
 bool Store::is_shared() const { return is_server(path()) && may_write(); }
 
 Result<std::vector<bool>> Store::claim(const Key& place, std::span<const std::string> schedules,
-                                       const std::string& session) {
+                                       const std::string& session, const std::string& host) {
   std::vector<bool> granted;
   const Status claimed = state_->write([&]() -> Status {
-    Claiming claiming(state_->connection, place, session);
+    Claiming claiming(state_->connection, place, session, host);
     TW_RETURN_IF_ERROR(claiming.renew());
     for (const std::string& schedule : schedules) {
       TW_TRY(const bool is_granted, claiming.claim(schedule));
@@ -114,6 +128,18 @@ Result<std::vector<bool>> Store::claim(const Key& place, std::span<const std::st
   });
   if (!claimed) return tl::unexpected(claimed.error());
   return granted;
+}
+
+Result<bool> Store::is_claimed(const Key& place, const std::string& schedule,
+                               const std::string& session) {
+  TW_TRY(Statement select,
+         Statement::prepare(
+             state_->connection,
+             fmt::format("SELECT expires_ms FROM claims WHERE place = ? AND schedule = ? AND "
+                         "session <> ? AND expires_ms >= {}",
+                         state_->connection.dialect().now_ms)));
+  select.bind_blob(group_digest(group_at_key(place))).bind_blob(schedule);
+  return select.bind(std::string_view(session)).one([](const Row&) {});
 }
 
 Status Store::release(const Key& place, const std::string& session) {

@@ -4,8 +4,11 @@
 #include "db/demand.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -22,6 +25,8 @@ namespace {
 
 constexpr size_t source_digits = 64;
 constexpr size_t most_kernels = 1 << 16;
+// Demands whose kernels one statement reads.
+constexpr size_t demands_at_once = 256;
 
 bool is_hash_of_source(std::string_view text) {
   return text.size() == source_digits &&
@@ -180,25 +185,27 @@ WantedKernel kernel_of_row(const Row& row) {
   return kernel;
 }
 
-/// The kernels of a demand with what the trials say of them.
-Result<std::vector<WantedKernel>> kernels_of(Connection& connection, int64_t demand) {
+/// Adds the kernels of the demands with these row numbers, with what the trials say of them.
+/// `places` has the places of all demands by the numbers of their rows.
+Status add_kernels(Connection& connection, std::span<const int64_t> ids,
+                   const std::map<int64_t, size_t>& places, std::vector<Demand>& demands) {
   TW_TRY(
       Statement select,
       Statement::prepare(
           connection,
-          "SELECT w.op, w.workload, w.layouts, w.schedule, w.runs, w.latency_ns, w.most_error, "
-          "w.measured, coalesce(g.trials, 0), coalesce(b.measured_ns, 0), CASE WHEN a.schedule = "
-          "w.schedule_key THEN b.measured_ns ELSE coalesce((SELECT min(t.latency_ns) FROM "
-          "trials t WHERE t.group_id = g.id AND t.schedule = w.schedule_key AND t.status = "
-          "'ok'), 0) END FROM wanted w LEFT JOIN groups g ON g.digest = w.place LEFT JOIN best "
-          "b ON b.group_id = g.id LEFT JOIN trials a ON a.seq = b.trial WHERE w.demand_id = ? "
-          "ORDER BY w.place"));
-  std::vector<WantedKernel> kernels;
-  TW_RETURN_IF_ERROR(select.bind(demand).each([&](const Row& row) {
-    kernels.push_back(kernel_of_row(row));
+          fmt::format(
+              "SELECT w.op, w.workload, w.layouts, w.schedule, w.runs, w.latency_ns, "
+              "w.most_error, w.measured, coalesce(g.trials, 0), coalesce(b.measured_ns, 0), CASE "
+              "WHEN a.schedule = w.schedule_key THEN b.measured_ns ELSE coalesce((SELECT "
+              "min(t.latency_ns) FROM trials t WHERE t.group_id = g.id AND t.schedule = "
+              "w.schedule_key AND t.status = 'ok'), 0) END, w.demand_id FROM wanted w LEFT JOIN "
+              "groups g ON g.digest = w.place LEFT JOIN best b ON b.group_id = g.id LEFT JOIN "
+              "trials a ON a.seq = b.trial WHERE w.demand_id IN ({}) ORDER BY w.place",
+              fmt::join(ids, ", "))));
+  return select.each([&](const Row& row) {
+    demands[places.at(row.integer(11))].kernels.push_back(kernel_of_row(row));
     return true;
-  }));
-  return kernels;
+  });
 }
 
 }  // namespace
@@ -235,7 +242,9 @@ Status Store::keep_demand(const Demand& demand) {
 }
 
 Result<std::vector<Demand>> Store::demands(const DemandFilter& filter) {
-  if (filter.hash && !is_hash_of_source(*filter.hash)) return std::vector<Demand>();
+  const bool can_match = (!filter.hash || is_hash_of_source(*filter.hash)) &&
+                         (!filter.part_of_name || is_valid_text(*filter.part_of_name));
+  if (!can_match) return std::vector<Demand>();
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
   TW_TRY(Statement select, Statement::prepare(state_->connection, select_demands_sql(filter)));
   for (const auto* text : {&filter.target, &filter.device})
@@ -243,16 +252,20 @@ Result<std::vector<Demand>> Store::demands(const DemandFilter& filter) {
   if (filter.codegen_abi) select.bind(*filter.codegen_abi);
   if (filter.hash) select.bind_blob(bytes_of_hex(*filter.hash));
   if (filter.part_of_name) select.bind(pattern_of_part(*filter.part_of_name));
-  std::vector<std::pair<int64_t, Demand>> found;
+  std::vector<Demand> demands;
+  std::map<int64_t, size_t> places;
   TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
-    found.emplace_back(row.integer(0), demand_of_row(row));
+    places.emplace(row.integer(0), demands.size());
+    demands.push_back(demand_of_row(row));
     return true;
   }));
-  std::vector<Demand> demands;
-  for (auto& [id, demand] : found) {
-    TW_TRY(demand.kernels, kernels_of(state_->connection, id));
-    demands.push_back(std::move(demand));
-  }
+  std::vector<int64_t> ids;
+  for (const auto& [id, place] : places) ids.push_back(id);
+  for (size_t first = 0; first < ids.size(); first += demands_at_once)
+    TW_RETURN_IF_ERROR(
+        add_kernels(state_->connection,
+                    std::span(ids).subspan(first, std::min(demands_at_once, ids.size() - first)),
+                    places, demands));
   return demands;
 }
 

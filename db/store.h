@@ -289,12 +289,17 @@ class Store {
   /// True for a server that this store may write to: only there runs tell each other what they have
   /// under way.
   bool is_shared() const;
-  /// Claims schedules of a place, given by schedule_key(), for a session, in one transaction, and
-  /// renews its other claims there. Returns for each whether it was granted: nobody else has a
-  /// claim or a trial of it that proves something.
+  /// Claims schedules of a place, given by schedule_key(), for a session on a host, in one durable
+  /// transaction, and renews the session's other claims there. Returns for each schedule whether it
+  /// was granted: no other session has a claim of it, and the trials of others have not settled it
+  /// (TriedSchedules). For example, a schedule is refused that another session timed, and granted
+  /// where one session of another host alone has seen it crash. TryLater as append().
   Result<std::vector<bool>> claim(const Key& place, std::span<const std::string> schedules,
-                                  const std::string& session);
-  /// Ends the claims of a session at a place.
+                                  const std::string& session, const std::string& host);
+  /// True if another session has a claim of the schedule that has not expired.
+  Result<bool> is_claimed(const Key& place, const std::string& schedule,
+                          const std::string& session);
+  /// Ends the claims of a session at a place, if it has any. TryLater as append().
   Status release(const Key& place, const std::string& session);
   /// The number of the row that was stored last; 0: there is none.
   Result<int64_t> last_row();

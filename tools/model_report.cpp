@@ -148,7 +148,8 @@ nlohmann::json json_of(const TunedModel& tuned, const TuneFlags& flags) {
     document["refresh"] = {{"former_ns", tuned.refresh->former_ns},
                            {"latency_ns", tuned.refresh->latency_ns},
                            {"is_measured", tuned.refresh->is_measured},
-                           {"is_kept", tuned.refresh->is_kept}};
+                           {"is_kept", tuned.refresh->is_kept},
+                           {"reason", tuned.refresh->reason}};
   if (tuned.runs.size() > 1)
     for (const ModelRun& run : tuned.runs)
       document["variants"].push_back(json_of_run(run, tuned.path));
@@ -163,10 +164,11 @@ int64_t unshared_constant_bytes(const TunedModel& tuned) {
 }
 
 std::string refresh_text(const Refresh& refresh) {
-  return fmt::format("{}: {} before, {} as planned now{}",
+  return fmt::format("{}: {} before, {} as planned now{}{}",
                      refresh.is_kept ? "the file stays as it was" : "replaced",
                      time_text(refresh.former_ns), time_text(refresh.latency_ns),
-                     refresh.is_measured ? ", timed by turns" : ", by the times of the plans");
+                     refresh.is_measured ? ", timed by turns" : ", by the times of the plans",
+                     refresh.reason.empty() ? "" : "; " + refresh.reason);
 }
 
 std::string text_of(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {

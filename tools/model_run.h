@@ -34,7 +34,8 @@ struct FusionChoice {
 /// State of one variant of a network, from the import to the file.
 struct ModelRun {
   std::string name;
-  /// SHA-256 of the graph as it was imported: names the network in its demand.
+  /// SHA-256 that names the network in its demand: of its name, and of what its operators compute
+  /// with all passes.
   std::string source;
   Dimensions dimensions;
   std::shared_ptr<const graph::Graph> graph;  ///< `tuned` refers to it

@@ -119,7 +119,12 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
   std::vector<tuner::TaskSpec> tasks;
-  for (const Job& job : jobs) tasks.push_back({job.workload, job.weight, job.name, job.schedule});
+  for (const Job& job : jobs)
+    tasks.push_back({.workload = job.workload,
+                     .weight = job.weight,
+                     .name = job.name,
+                     .schedule = job.schedule,
+                     .insists = !job.schedule.empty()});
   ProgressDisplay display(here, title_of(flags, jobs));
   tuner::Progress start;
   start.tasks = tasks.size();
@@ -295,10 +300,6 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                                          static_cast<int>(flags.target.threads), (*results)[i],
                                          here.environment.now_ms()))
       demands.push_back(std::move(*demand));
-  if (reads)
-    leave_demand_if_there(flags.place, here, demands);
-  else
-    leave_demand(store, demands);
   std::vector<Outcome> outcomes =
       kept(flags, here, jobs, target.target, store, std::move(*results), others);
   // Results of a farm name its members' device if it differs from this machine's.
@@ -312,6 +313,10 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
+  if (reads)
+    leave_demand_if_there(flags.place, here, demands);
+  else
+    leave_demand(store, demands);
   const Status verdict = verdict_on(outcomes, others);
   if (interrupts.load() > 0) {
     if (!verdict && jobs.size() == 1) note(verdict.error().message);
@@ -473,8 +478,10 @@ Verb tune_verb() {
        Switch{&f->demand},
        "tune what networks and operators use on devices like this one, what saves most first; see "
        "`db demand`",
-       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "model", "threads",
-        "schedule", "trials", "resume", "dry-run", "compile-only", "output", "report", "refresh"}},
+       {"op",     "shape",    "attr",         "expr",     "workload", "dtype",
+        "layout", "suite",    "model",        "threads",  "schedule", "trials",
+        "resume", "dry-run",  "compile-only", "output",   "report",   "refresh",
+        "dim",    "constant", "no-pass",      "precision"}},
       {"refresh",
        Switch{&f->refresh},
        "of --model: plan again from what is known by now, in seconds, and replace the network of "

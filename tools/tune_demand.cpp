@@ -90,13 +90,13 @@ Status print_run(const TuneFlags& flags, const Surroundings& here, const tuner::
 Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
                           const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
   TW_TRY(db::Store store, open_layered(flags.place, here, db::OpenMode::Update));
-  TW_TRY(const std::vector<db::Demand> all, store.demands({}));
-  if (all.empty()) note(nobody_wants(shown_database(flags.place, here)));
+  TW_TRY(const std::vector<db::Demand> any, store.demands({.limit = 1}));
+  if (any.empty()) note(nobody_wants(shown_database(flags.place, here)));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const tuner::DemandRun run, work_off(flags, here, target, farm, store, interrupts));
-  if (!all.empty() && run.after.empty())
-    note(fmt::format("none of the {} of {} is of a device like this one: `db demand` lists them",
-                     counted(std::ssize(all), "demand"), shown_database(flags.place, here)));
+  if (!any.empty() && run.after.empty())
+    note(fmt::format("no demand in {} is of a device like this one: `db demand` lists them",
+                     shown_database(flags.place, here)));
   TW_RETURN_IF_ERROR(print_run(flags, here, run));
   for (const auto& [reason, workloads] : run.failures)
     note(

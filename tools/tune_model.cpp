@@ -64,6 +64,10 @@ constexpr double longest_closing_s = 20;
 // measured.
 constexpr double fusion_share = 0.1, least_fusion_s = 4;
 
+// The largest difference of two networks that compute the same, of the largest element of an
+// output: far above what rounding in another order makes in f32, far below a wrong kernel.
+constexpr double most_refresh_difference = 1e-2;
+
 /// The network after the passes for the target, whose machine is what the store knows of it.
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
                               db::Store& store, const Target& target, const Surroundings& here,
@@ -103,7 +107,8 @@ std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
       .string();
 }
 
-/// The database of a run. Effort none stores nothing and so creates no database.
+/// The database of a run. With effort none it is only read, and made once there is a demand to
+/// keep.
 Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
   if (flags.effort != "none") return open_layered(flags.place, here, db::OpenMode::ReadWrite);
   TW_TRY(std::optional<db::Store> known, open_if_there(flags.place, here));
@@ -414,17 +419,48 @@ tuner::Environment building_environment(const Workshop& shop) {
   return environment;
 }
 
-/// Times the network of the only variant beside the one that its file holds, and compares the
-/// times of plans where networks of several variants, or of other machines, are not timed.
+/// The outputs of a model on random inputs.
+Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint64_t seed,
+                                               runtime::ThreadPool& pool) {
+  TW_TRY(tuner::ModelArrays arrays, tuner::random_arrays(model, seed));
+  TW_RETURN_IF_ERROR(model.call(arrays.buffers(), pool));
+  std::vector<dsl::Array> outputs;
+  for (size_t i = 0; i < arrays.arrays.size(); ++i)
+    if (model.arguments()[i].is_output) outputs.push_back(std::move(arrays.arrays[i]));
+  return outputs;
+}
+
+/// Times each variant beside the one that the file holds, whose outputs have to agree: kernels that
+/// were only predicted were never verified. Without a device that runs them, the plans' times
+/// count.
 Status compare_with_former(TunedModel& tuned, Workshop& shop) {
   Refresh refresh{planned_ns(*tuned.former), planned_ns(tuned.file)};
-  if (tuned.runs.size() == 1 && shop.target.missing.empty() && !shop.environment.interrupted()) {
-    TW_TRY(const PlacedModels placed, load_all({*tuned.former, tuned.file}, shop));
-    TW_TRY(const std::vector<double> times,
-           tuner::race(placed.models, shop.environment.clock, race_options(shop)));
-    refresh = {times[0], times[1], true};
+  if (shop.target.missing.empty()) {
+    refresh = {.is_measured = true};
+    runtime::ThreadPool pool({.threads = static_cast<int>(shop.flags.target.threads)});
+    for (size_t variant = 0; variant < tuned.runs.size(); ++variant) {
+      if (shop.environment.interrupted()) {
+        refresh.reason = "interrupted";
+        break;
+      }
+      TW_TRY(const PlacedModels placed,
+             load_all({only_variant(*tuned.former, variant), only_variant(tuned.file, variant)},
+                      shop));
+      std::vector<std::vector<dsl::Array>> outputs;
+      for (const runtime::Model& model : placed.models) {
+        TW_TRY(outputs.emplace_back(),
+               random_outputs(model, static_cast<uint64_t>(shop.flags.seed), pool));
+      }
+      if (largest_difference(outputs[0], outputs[1]) > most_refresh_difference)
+        refresh.reason = "the outputs of the new network differ";
+      TW_TRY(const std::vector<double> times,
+             tuner::race(placed.models, shop.environment.clock, race_options(shop)));
+      refresh.former_ns += times[0];
+      refresh.latency_ns += times[1];
+    }
   }
-  refresh.is_kept = refresh.former_ns <= refresh.latency_ns;
+  decide(refresh);
+  refresh.is_kept = refresh.is_kept || !refresh.reason.empty();
   tuned.refresh = refresh;
   return {};
 }
@@ -436,12 +472,15 @@ Status write_refreshed(TunedModel& tuned, Workshop& shop) {
     for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(measure_whole(run, shop));
   tuned.file = joined(tuned);
   if (tuned.former) TW_RETURN_IF_ERROR(compare_with_former(tuned, shop));
-  if (tuned.refresh && tuned.refresh->is_kept) return {};
-  return runtime::write_model(tuned.path, tuned.file);
+  if (!tuned.refresh || !tuned.refresh->is_kept)
+    return runtime::write_model(tuned.path, tuned.file);
+  tuned.file = *tuned.former;
+  return {};
 }
 
 /// Builds the cheapest plan of each variant and writes them; then measures the best plans as
-/// wholes. A kernel that crashes in this process takes no result with it.
+/// wholes. A kernel that crashes in this process takes no result with it. A network that replaces
+/// another one is written last.
 Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tuner::Farm>& farm) {
   const tuner::Environment environment = building_environment(shop);
   for (ModelRun& run : tuned.runs) {
@@ -455,17 +494,6 @@ Status build_variants(TunedModel& tuned, Workshop& shop, const std::optional<tun
   if (!measures(shop.flags) || farm || shop.environment.interrupted()) return {};
   for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(measure_whole(run, shop));
   return write_joined(tuned);
-}
-
-/// The outputs of a model on random inputs.
-Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint64_t seed,
-                                               runtime::ThreadPool& pool) {
-  TW_TRY(tuner::ModelArrays arrays, tuner::random_arrays(model, seed));
-  TW_RETURN_IF_ERROR(model.call(arrays.buffers(), pool));
-  std::vector<dsl::Array> outputs;
-  for (size_t i = 0; i < arrays.arrays.size(); ++i)
-    if (model.arguments()[i].is_output) outputs.push_back(std::move(arrays.arrays[i]));
-  return outputs;
 }
 
 /// Runs the network beside the model in f32, whose kernels are those that are known or predicted.
@@ -519,7 +547,8 @@ Status tune_and_build(TunedModel& tuned, const TuneFlags& flags, const Surroundi
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, flags, here, site));
   if (flags.dry_run) return {};
   TW_RETURN_IF_ERROR(build_variants(tuned, shop, site.farm));
-  leave_demand_of(tuned, flags, here, site);
+  // The kernels of a file that is kept are in the demand that it left.
+  if (!tuned.refresh || !tuned.refresh->is_kept) leave_demand_of(tuned, flags, here, site);
   const bool runs_here = shop.target.missing.empty() && !site.farm;
   if (flags.precision == "f32" || !runs_here || shop.environment.interrupted()) return {};
   // The file is written: what fails here leaves out the comparison alone.
@@ -558,7 +587,18 @@ Status find_former(TunedModel& tuned, const TuneFlags& flags, const std::vector<
                    db::Store& store, const Target& target, const Surroundings& here,
                    const std::atomic<int>& interrupts) {
   TW_TRY(tuned.former, former_model(tuned.path));
-  if (!tuned.former || holds(*tuned.former, tuned.runs)) return {};
+  if (!tuned.former) return {};
+  if (tuned.former->threads != flags.target.threads)
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format("[tune] --refresh: {} is for {}: give --threads {}", shell_quoted(tuned.path),
+                    counted(tuned.former->threads, "thread"), tuned.former->threads));
+  if (tuned.former->target != target.to_string())
+    return fail(ErrorCode::Invalid,
+                fmt::format("[tune] --refresh: {} is for {}, not for {}: give --target, or name "
+                            "another file by --output",
+                            shell_quoted(tuned.path), tuned.former->target, target.to_string()));
+  if (holds(*tuned.former, tuned.runs)) return {};
   for (const graph::Pass& pass : graph::passes()) {
     if (!pass.is_optional) continue;
     TuneFlags without = flags;
@@ -566,6 +606,7 @@ Status find_former(TunedModel& tuned, const TuneFlags& flags, const std::vector<
     TW_TRY(std::vector<ModelRun> runs,
            imported_runs(without, sets, store, target, here, interrupts));
     if (!holds(*tuned.former, runs)) continue;
+    for (size_t i = 0; i < runs.size(); ++i) runs[i].source = tuned.runs[i].source;
     tuned.runs = std::move(runs);
     return {};
   }

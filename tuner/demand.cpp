@@ -9,15 +9,17 @@
 
 #include "base/hash.h"
 #include "codegen/abi.h"
+#include "schedules/schedule.h"
 #include "tuner/search/gain.h"
 #include "tuner/workers/device.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tuner {
 namespace {
 
 // Trials that a minute makes on one core, building included.
 constexpr double trials_of_a_minute = 256;
-// How the trials of a kernel went is not known here. They count as if the second of them had been
+// The course of the trials of a kernel is not known here. They count as if the second of them had been
 // faster than the first by this factor: the curve of gains then expects that a kernel which was
 // only predicted is some 8 % slower than the best of a search, as first picks were on the standing
 // workloads (docs/design.md).
@@ -38,19 +40,36 @@ double present_ns(const db::WantedKernel& kernel) {
   return kernel.best_ns > 0 ? kernel.best_ns : kernel.latency_ns;
 }
 
+/// The latency that the kernel had when the demand was left. What was timed of it by one session
+/// alone may be faster than the best record, which the trials of all sessions say.
 double used_ns(const db::WantedKernel& kernel) {
-  return kernel.used_ns > 0 ? kernel.used_ns : kernel.latency_ns;
+  return kernel.used_ns > 0 ? std::max(kernel.used_ns, kernel.best_ns) : kernel.latency_ns;
 }
 
-/// Runs of the kernel, in calls of the demand per ns.
-double weight_of(const db::WantedKernel& kernel, const db::Demand& demand) {
-  return kernel.runs / (demand.latency_ns > 0 ? demand.latency_ns : usual_ns);
+/// The time of a call with the best kernels that are known, by which its kernels count.
+double call_ns(const db::Demand& demand) {
+  const double best_ns = times_of(demand).best_ns;
+  return best_ns > 0 ? best_ns : usual_ns;
+}
+
+double saving_of(const db::WantedKernel& kernel, double call_ns) {
+  const double ns = present_ns(kernel);
+  GainCurve curve;
+  curve.add(first_step * ns);
+  curve.add(ns);
+  curve.add_in_vain(kernel.trials - curve.trials());
+  const double share = ns > 0 ? std::min(1.0, kernel.runs * ns / call_ns) : 1;
+  return share * curve.next(trials_of_a_minute);
+}
+
+bool is_schedule_of(const dsl::Workload& workload, const std::string& text) {
+  return !text.empty() && schedules::parse_schedule(workload.compute, text).has_value();
 }
 
 /// Adds a kernel to the tasks; where it is one of them already, to its weight.
 class WantedTasks {
  public:
-  void add(const db::WantedKernel& kernel, const db::Demand& demand) {
+  void add(const db::WantedKernel& kernel, const db::Demand& demand, double call_ns) {
     auto workload = dsl::parse_workload(kernel.workload);
     if (workload) workload = dsl::with_asked(std::move(*workload), kernel.layouts);
     if (!workload) return;
@@ -60,11 +79,13 @@ class WantedTasks {
       tasks_.push_back({{.workload = std::move(*workload), .weight = 0, .name = demand.name},
                         static_cast<int>(demand.threads)});
     WantedTask& task = tasks_[place->second];
-    task.spec.weight += weight_of(kernel, demand);
+    task.spec.weight += kernel.runs / call_ns;
     task.spec.most_error = std::min(task.spec.most_error, kernel.most_error);
     // A schedule that was predicted is measured first: a short search would find a slower one.
-    if (kernel.trials == 0 && task.spec.schedule.empty()) task.spec.schedule = kernel.schedule;
-    task.saving += expected_saving(kernel, demand);
+    if (kernel.trials == 0 && task.spec.schedule.empty() &&
+        is_schedule_of(task.spec.workload, kernel.schedule))
+      task.spec.schedule = kernel.schedule;
+    task.saving += saving_of(kernel, call_ns);
   }
 
   std::vector<WantedTask> take() {
@@ -96,9 +117,9 @@ class DemandWork {
       if (wave.empty()) break;
       TW_RETURN_IF_ERROR(tune(wave));
       if (environment_.interrupted() || run_.unstored) break;
-      TW_TRY(now, demands());
+      now = demands_or(now);
     }
-    TW_TRY(run_.after, demands());
+    run_.after = demands_or(run_.before);
     run_.tuned = tuned_.size();
     run_.seconds = elapsed_s();
     if (run_.unstored) run_.ended = Ended::Unstored;
@@ -117,6 +138,14 @@ class DemandWork {
     const int64_t most_threads = target_.is_gpu() ? 1 : target_.machine.cores;
     std::erase_if(demands, [&](const db::Demand& demand) { return demand.threads > most_threads; });
     return demands;
+  }
+
+  /// The demands, or these where the database cannot be read, as while its server is away.
+  std::vector<db::Demand> demands_or(const std::vector<db::Demand>& last) {
+    auto now = demands();
+    if (now) return std::move(*now);
+    note(environment_.notes, NoteKind::WarmStartUnread, now.error().message);
+    return last;
   }
 
   /// The kernels of the next wave, which run on as many threads as the one that saves most; none
@@ -177,6 +206,7 @@ class DemandWork {
 
   void take(const WantedTask& task, const Result<Tuned>& result) {
     if (!result) {
+      if (result.error().code == ErrorCode::Interrupted) return;
       // The first time it may have been for want of time.
       if (++failures_[name_of(task)] < most_failures) return;
       run_.failures[result.error().message].push_back(task.spec.workload.text());
@@ -233,6 +263,9 @@ db::Demand demand_of(const dsl::Workload& workload, const Target& target, int th
 
 std::optional<db::Demand> demand_left(const dsl::Workload& workload, const Target& target,
                                       int threads, const Result<Tuned>& result, int64_t now_ms) {
+  if (!result && result.error().code != ErrorCode::NoCandidate &&
+      result.error().code != ErrorCode::Interrupted)
+    return std::nullopt;
   const bool has_own = result && is_of_device(result->best, target);
   const bool is_cut_short =
       result && (result->ended == Ended::Budget || result->ended == Ended::Interrupted) &&
@@ -255,25 +288,22 @@ DemandTimes times_of(const db::Demand& demand) {
 }
 
 double expected_saving(const db::WantedKernel& kernel, const db::Demand& demand) {
-  const double ns = present_ns(kernel);
-  GainCurve curve;
-  curve.add(first_step * ns);
-  curve.add(ns);
-  curve.add_in_vain(kernel.trials - curve.trials());
-  const double share = ns > 0 ? std::min(1.0, ns * weight_of(kernel, demand)) : 1;
-  return share * curve.next(trials_of_a_minute);
+  return saving_of(kernel, call_ns(demand));
 }
 
 double expected_saving(const db::Demand& demand) {
+  const double of_call_ns = call_ns(demand);
   double saving = 0;
-  for (const db::WantedKernel& kernel : demand.kernels) saving += expected_saving(kernel, demand);
+  for (const db::WantedKernel& kernel : demand.kernels) saving += saving_of(kernel, of_call_ns);
   return std::min(saving, 1.0);
 }
 
 std::vector<WantedTask> tasks_of(const std::vector<db::Demand>& demands) {
   WantedTasks tasks;
-  for (const db::Demand& demand : demands)
-    for (const db::WantedKernel& kernel : demand.kernels) tasks.add(kernel, demand);
+  for (const db::Demand& demand : demands) {
+    const double of_call_ns = call_ns(demand);
+    for (const db::WantedKernel& kernel : demand.kernels) tasks.add(kernel, demand, of_call_ns);
+  }
   return tasks.take();
 }
 
@@ -281,6 +311,9 @@ Result<DemandRun> tune_demand(const Target& target, const TuneOptions& options, 
                               const Environment& environment, const OnProgress& on_progress,
                               const TuneAll& tune_all) {
   TW_RETURN_IF_ERROR(check(options));
+  if (options.effort == Effort::None)
+    return fail(ErrorCode::Usage,
+                "[tune] what is wanted is measured: effort none measures nothing");
   return DemandWork(target, options, store, environment, on_progress, tune_all).run();
 }
 

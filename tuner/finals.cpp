@@ -27,8 +27,8 @@ constexpr double most_winner_per_reference = 3;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
-// Seconds after which a run asks again whether another one still compares the fastest kernels.
-constexpr std::chrono::milliseconds between_claims(200);
+// Pause after which a run asks again whether another one still compares the fastest kernels.
+constexpr std::chrono::milliseconds between_looks_at_finals(200);
 // Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
 // Calls of a kernel of which one call takes longer than a batch: in a confirmation (verifying,
@@ -86,15 +86,15 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
   admit_disturbed();
-  TW_TRY(const std::optional<db::Record> winner, winner_of_others(seconds - confirm_s));
-  if (winner) {
-    tuned.best = *winner;
+  TW_TRY(const bool has_winner, take_winner_of_others(seconds - confirm_s));
+  if (has_winner) {
+    tuned.best = finalists_.front().record;
   } else {
     TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
     if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
     TW_TRY(tuned.best, confirm_winner());
   }
-  company_.leave();
+  others_.end_claims();
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
@@ -114,18 +114,37 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
-/// Waits for another run that compares the fastest kernels of the workload at the moment, as long as
-/// there is time, and returns what the database then calls the best of this device. nullopt if this
-/// run is to compare them, or if there is no such record.
-Result<std::optional<db::Record>> Task::winner_of_others(double seconds) {
-  if (company_.claim_finals()) return std::optional<db::Record>();
+/// Waits for another run that compares the fastest kernels of the workload at the moment, as long
+/// as there is time. Makes what the database then calls the best of this device the first finalist,
+/// if it is right here, and returns whether it did; false if this run is to compare them itself.
+Result<bool> Task::take_winner_of_others(double seconds) {
+  if (others_.claim_finals()) return false;
   const double until_s = run_.budget.elapsed_s() + seconds;
-  while (!run_.stop().is_stopped() && run_.budget.elapsed_s() < until_s && !company_.claim_finals())
-    std::this_thread::sleep_for(between_claims);
+  while (!run_.stop().is_stopped() && run_.budget.elapsed_s() < until_s && others_.are_comparing())
+    std::this_thread::sleep_for(between_looks_at_finals);
   TW_TRY(const auto known, run_.best_known(spec_));
   if (!known || !is_of_device(*known, run_.target) || known->status != TrialStatus::Ok)
-    return std::optional<db::Record>();
-  return std::optional(*known);
+    return false;
+  if (is_finalist(known->schedule)) {
+    const auto own = std::ranges::find(finalists_, known->schedule, [](const Finalist& finalist) {
+      return finalist.record.schedule;
+    });
+    std::rotate(finalists_.begin(), own, own + 1);
+    finalists_.front().record = *known;
+    return true;
+  }
+  const auto built = build_one(*run_.workers.builder, {.kernels = {{key_, known->schedule}}});
+  if (!built) return false;
+  const auto reply =
+      run_.workers.runner->measure({.artifact = built->artifact, .verify_only = true});
+  if (!reply && run_.stop().is_stopped()) return false;
+  TW_RETURN_IF_ERROR(reply);
+  if (reply->status != TrialStatus::Ok) {
+    unusable_ = known->schedule;
+    return false;
+  }
+  finalists_.insert(finalists_.begin(), {built->artifact, *known});
+  return true;
 }
 
 /// True where a kernel could be the result: one that was timed, or one that the database has.

@@ -119,8 +119,8 @@ Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
       group_(ranking_group(spec.workload, run.target)),
       run_(run),
       proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed),
-      company_(*run.store, database_key(spec.workload, run.target, run.options.threads),
-               run.environment.session, run.environment.notes) {
+      others_(*run.store, database_key(spec.workload, run.target, run.options.threads),
+              run.environment.session, run.environment.host, run.environment.notes) {
   progress_.name = spec.name;
   progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);
@@ -202,7 +202,7 @@ Status Task::prepare_runner(Needed needed) {
 
 void Task::learn_from_database(const StopToken& stop) {
   if (std::exchange(recalled_, true)) return learn_from_others(stop);
-  company_.begin();
+  others_.begin();
   Experience known = warm_start(*run_.store, question(stop));
   const auto best = run_.best_known(spec_);
   if (best && *best && !is_of_device(**best, run_.target)) elsewhere_ = **best;
@@ -232,18 +232,20 @@ Question Task::question(const StopToken& stop) const {
 /// count at this machine's peak.
 void Task::learn_from_others(const StopToken& stop) {
   const Question here = question(stop);
-  for (const db::Record& trial : company_.news()) {
-    if (db::proves_nothing(trial.status)) continue;
-    if (!run_.learner.records().insert(trial.hash).second) continue;
-    proposer_.note_tried(trial.schedule);
+  for (const db::Record& trial : others_.new_trials()) {
+    if (db::proves_nothing(trial.status) || proposer_.has_seen(trial.schedule)) continue;
+    // A schedule that another host alone proves wrong may be right here.
+    if (!db::proves_wrong(trial.status) || trial.host == run_.environment.host)
+      proposer_.note_tried(trial.schedule);
     ++progress_.known_trials;
     const double latency_ns = is_result(trial) ? at_peak(trial, progress_.peak_gflops) : 0;
     gain_.add(latency_ns);
     if (latency_ns > 0 && (progress_.best_ns == 0 || latency_ns < progress_.best_ns))
       progress_.best_ns = latency_ns;
-    Heard heard = hear(here, trial);
-    if (heard.point) fresh_points_.push_back({*heard.point, throughput_of(latency_ns)});
-    if (heard.sample) fresh_samples_.push_back(std::move(*heard.sample));
+    TrialOfOthers known = trial_of_others(here, trial);
+    if (known.point) fresh_points_.push_back({*known.point, throughput_of(latency_ns)});
+    if (known.sample && run_.learner.records().insert(trial.hash).second)
+      fresh_samples_.push_back(std::move(*known.sample));
   }
 }
 
@@ -314,14 +316,17 @@ Batch Task::choose(const std::vector<Point>& points) {
     ahead_.pop_front();
   }
   const auto wanted = std::ssize(batch.candidates);
-  const bool was_alone = !company_.has_met_others();
-  batch.candidates = company_.claim(std::move(batch.candidates));
+  const bool was_alone = !others_.have_refused();
+  batch.candidates = others_.claim(std::move(batch.candidates), spec_.insists ? given_ : "");
   proposed_ -= wanted - std::ssize(batch.candidates);
   was_refused_ = wanted > 0 && batch.candidates.empty();
   // A run with the same seed would propose the same points again.
-  if (was_alone && company_.has_met_others())
+  if (was_alone && others_.have_refused())
     proposer_.draw_otherwise(std::hash<std::string>()(run_.environment.session));
-  if (was_refused_) return batch;
+  if (was_refused_) {
+    ++refusals_;
+    return batch;
+  }
   ++batches_;
   under_way_ += std::ssize(batch.candidates);
   return batch;
@@ -512,7 +517,7 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 
 void Task::learn() {
   // Others are to know by now what was measured.
-  if (company_.is_shared()) run_.store_all();
+  if (others_.is_shared()) run_.store_all();
   if (run_.interrupted()) return;
   run_.learner.learn(std::exchange(fresh_samples_, {}), run_.environment.notes);
   if (!is_guided()) return;

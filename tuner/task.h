@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tuner/build_queue.h"
-#include "tuner/company.h"
+#include "tuner/other_runs.h"
 #include "tuner/pace.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/gain.h"
@@ -104,6 +104,8 @@ class Task {
 
   // ---- For the scheduler of tasks.
   int64_t batches() const { return batches_; }  ///< number of batches proposed
+  /// Number of batches proposed, also of those that other runs have refused wholly.
+  int64_t turns() const { return batches_ + refusals_; }
   /// Bounds the first batch by the time that it may take.
   void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
   /// Notes that this much of the run's time was spent on this task.
@@ -156,7 +158,7 @@ class Task {
 
   // The finals, in finals.cpp.
   Result<bool> has_something_to_compare() const;
-  Result<std::optional<db::Record>> winner_of_others(double seconds);
+  Result<bool> take_winner_of_others(double seconds);
   bool fits(double latency_ns, int calls) const;
   Error out_of_time() const;
   Result<Tuned> result(Ended ended, double seconds);
@@ -182,7 +184,7 @@ class Task {
   const size_t group_;     ///< ranking_group() of its trials
   TuningRun& run_;
   Proposer proposer_;
-  Company company_;
+  OtherRuns others_;
   std::string given_;  ///< canonical text of the spec's schedule; empty: it gives none
 
   bool reference_proposed_ = false;
@@ -192,6 +194,7 @@ class Task {
 
   bool recalled_ = false;                ///< the database has been asked
   bool was_refused_ = false;             ///< was_refused()
+  int64_t refusals_ = 0;                 ///< batches of which nothing was granted
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
   int64_t finals_trials_ = 0;            ///< trials that are kept for the finals
   int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed

@@ -61,7 +61,7 @@ bool TaskScheduler::is_open(Entry& entry) {
   if (!entry.task)
     return !run_->interrupted() && !run_->unstored && (none_began() || run_->budget.left_s() > 0);
   entry.ended = entry.task->ended();
-  if (entry.ended == Ended::Budget && entry.task->batches() == 0) entry.ended.reset();
+  if (entry.ended == Ended::Budget && entry.task->turns() == 0) entry.ended.reset();
   return !entry.ended;
 }
 
@@ -69,13 +69,12 @@ std::optional<size_t> TaskScheduler::choose() {
   std::vector<size_t> open;
   for (size_t i = 0; i < entries_.size(); ++i)
     if (is_open(entries_[i])) open.push_back(i);
-  const auto batches = [&](size_t i) { return entries_[i].task ? entries_[i].task->batches() : 0; };
+  const auto turns = [&](size_t i) { return entries_[i].task ? entries_[i].task->turns() : 0; };
   const auto fewest = std::min_element(open.begin(), open.end(), [&](size_t a, size_t b) {
-    return std::pair(batches(a), entries_[a].is_known) <
-           std::pair(batches(b), entries_[b].is_known);
+    return std::pair(turns(a), entries_[a].is_known) < std::pair(turns(b), entries_[b].is_known);
   });
   if (fewest == open.end()) return std::nullopt;
-  if (batches(*fewest) < first_batches) return *fewest;
+  if (turns(*fewest) < first_batches) return *fewest;
   std::vector<SharedSearch> searches;
   for (const size_t i : open)
     searches.push_back(entries_[i].task->state(entries_[i].task->under_way()));

@@ -46,6 +46,10 @@ void search(TaskScheduler& scheduler, BuildQueue& queue) {
         queue.push(std::move(batch));
       else if (!task->was_refused())
         scheduler.exhaust(*task);
+      else if (!queue.is_empty())
+        break;  // what is built is measured before more is proposed
+      else
+        task->learn();
     }
     if (queue.is_empty()) return;
 

@@ -53,6 +53,8 @@ struct TaskSpec {
   /// accuracy class allows less, that counts. Trials with larger errors are stored, and are no
   /// results.
   double most_error = std::numeric_limits<double>::infinity();
+  /// True if `schedule` is measured also where another run has it under way or has measured it.
+  bool insists = false;
 };
 
 struct TuneOptions {

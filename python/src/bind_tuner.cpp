@@ -236,7 +236,8 @@ void bind_tuner(py::module_& m) {
         options.seed = seed;
         options.threads = threads;
         options.timeout_s = timeout;
-        return tuned({workload, 1, "", schedule}, db, target, options, on_progress);
+        return tuned({.workload = workload, .schedule = schedule, .insists = !schedule.empty()}, db,
+                     target, options, on_progress);
       },
       "workload"_a, "db"_a, py::kw_only(), "target"_a = "host", "budget"_a = 60.0, "trials"_a = 0,
       "effort"_a = "normal", "search"_a = "evolution", "seed"_a = 1, "threads"_a = 1,

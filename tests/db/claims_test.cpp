@@ -17,7 +17,7 @@ class Claims : public OnBackends {
   Grants claim(const std::string& session, const std::vector<Record>& records) {
     std::vector<std::string> schedules;
     for (const Record& record : records) schedules.push_back(schedule_key(record.schedule));
-    return store.claim(key_of(records.front()), schedules, session).value();
+    return store.claim(key_of(records.front()), schedules, session, "host of " + session).value();
   }
   /// As if so many seconds had passed.
   void pass(double seconds) {
@@ -68,6 +68,28 @@ TEST_P(Claims, AreRefusedForWhatOthersHaveMeasured) {
   EXPECT_EQ(claim("session-2", sample_records(0, 3)), (Grants{false, true, true}))
       << "a lost trial proves nothing";
   EXPECT_EQ(claim("session-1", {sample_record(0)}), Grants{true}) << "it may repeat its own";
+}
+
+TEST_P(Claims, OneHostAloneBansNoSchedule) {
+  Record wrong = sample_record(0);
+  wrong.status = TrialStatus::Wrong;
+  ASSERT_TRUE(store.append({{seal(wrong)}}));
+  EXPECT_EQ(claim("b", {sample_record(0)}), Grants{true});
+  ASSERT_TRUE(store.release(key_of(wrong), "b"));
+  wrong.session = "session-2";
+  ASSERT_TRUE(store.append({{seal(wrong)}}));
+  EXPECT_EQ(claim("b", {sample_record(0)}), Grants{false});
+}
+
+TEST_P(Claims, AreSeenByOthersUntilTheyEnd) {
+  const Key place = key_of(sample_record(0));
+  const std::string schedule = schedule_key(sample_record(0).schedule);
+  EXPECT_FALSE(store.is_claimed(place, schedule, "b").value());
+  EXPECT_EQ(claim("a", {sample_record(0)}), Grants{true});
+  EXPECT_TRUE(store.is_claimed(place, schedule, "b").value());
+  EXPECT_FALSE(store.is_claimed(place, schedule, "a").value());
+  pass(claim_s + 1);
+  EXPECT_FALSE(store.is_claimed(place, schedule, "b").value());
 }
 
 TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {

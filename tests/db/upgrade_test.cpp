@@ -230,7 +230,9 @@ TEST(Upgrade, Version4GetsTheTablesOfRuns) {
   Store store = open_store(path, OpenMode::Update);
   EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
   EXPECT_TRUE(store.demands({}).value().empty());
-  EXPECT_EQ(store.claim(key_of(sample_record(0)), {}, "session-2").value().size(), 0u);
+  const std::string schedule = schedule_key(sample_record(9).schedule);
+  EXPECT_EQ(store.claim(key_of(sample_record(0)), {&schedule, 1}, "session-2", "host").value(),
+            std::vector<bool>{true});
   EXPECT_TRUE(store.verify().value().ok());
 }
 

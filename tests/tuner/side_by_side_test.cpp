@@ -2,6 +2,8 @@
 // Runs of one workload that share a server, over workers that are tables.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
 #include <thread>
@@ -27,8 +29,8 @@ class SideBySide : public testing::Test {
     TW_TRY(db::Store store,
            db::Store::open(address_, db::OpenMode::ReadWrite, {.spool_directory = folder_.path()}));
     TW_TRY(std::vector<Result<Tuned>> results,
-           tune_all({{workload_}}, work.target, options, store, environment, {},
-                    fake_workers(folder_, work)));
+           tune_all({{.workload = workload_, .schedule = schedule_, .insists = true}}, work.target,
+                    options, store, environment, {}, fake_workers(folder_, work)));
     return std::move(results[0]);
   }
   std::vector<db::Record> records() {
@@ -50,6 +52,7 @@ class SideBySide : public testing::Test {
   Notes notes_;
   std::string address_ = db::PostgresServer::shared().make_database();
   dsl::Workload workload_ = workload_of(small);
+  std::string schedule_ = {};  ///< that runs begin with
 };
 
 // Both begin with the same seed and so with the same points.
@@ -81,19 +84,60 @@ TEST_F(SideBySide, ARunKnowsTheTrialsOfOthers) {
   EXPECT_EQ(tuned->best.schedule, other.schedule) << "the finals time it here";
 }
 
+TEST_F(SideBySide, AScheduleThatIsInsistedOnIsMeasuredAgain) {
+  FakeWork work;
+  schedule_ = "tw1\nsplit out m 7\n";
+  const db::Record other = record_of("other", schedule_, 2e6);
+  db::Store store = open_store(address_);
+  ASSERT_TRUE(store.append({&other, 1}));
+  const auto tuned = run("own", {.budget_s = 600, .trials = 8, .batch = 4}, work);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.given_ns, 1e6) << "the first that is timed";
+}
+
 TEST_F(SideBySide, OneRunComparesAtTheEnd) {
   FakeWork work;
   const db::Record other = record_of("other", "tw1\nsplit out m 7\n", 5e5);
   db::Store store = open_store(address_);
   ASSERT_TRUE(store.append({&other, 1}));
+  const db::Key place = database_key(workload_, work.target, 1);
   const std::string finals(db::finals_claim);
-  ASSERT_EQ(store.claim(database_key(workload_, work.target, 1), {&finals, 1}, "other").value(),
-            std::vector<bool>{true});
-  const auto tuned = run("own", {.budget_s = 2, .trials = 8, .batch = 4}, work);
+  ASSERT_EQ(store.claim(place, {&finals, 1}, "other", "host").value(), std::vector<bool>{true});
+  std::atomic<bool> has_ended = false;
+  work.verify = [&](const MeasureJob& job) {
+    EXPECT_TRUE(has_ended) << "it waits for the winner of the other run";
+    EXPECT_EQ(work.schedules.at(job.artifact), other.schedule);
+    return MeasureReply{};
+  };
+  std::thread beside([&] {
+    db::Store own = open_store(address_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    has_ended = true;
+    EXPECT_TRUE(own.release(place, "other"));
+  });
+  const auto tuned = run("own", {.budget_s = 600, .trials = 8, .batch = 4}, work);
+  beside.join();
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->best.hash, other.hash);
   EXPECT_EQ(std::ranges::count(records(), "own", &db::Record::session), 7)
       << "the finals would have made the eighth";
+}
+
+TEST_F(SideBySide, AWinnerOfOthersThatIsWrongHereIsNotTaken) {
+  FakeWork work;
+  const db::Record other = record_of("other", "tw1\nsplit out m 7\n", 5e5);
+  db::Store store = open_store(address_);
+  ASSERT_TRUE(store.append({&other, 1}));
+  const db::Key place = database_key(workload_, work.target, 1);
+  const std::string finals(db::finals_claim);
+  ASSERT_TRUE(store.claim(place, {&finals, 1}, "other", "host"));
+  work.verify = [&](const MeasureJob& job) {
+    const bool is_other = work.schedules.at(job.artifact) == other.schedule;
+    return MeasureReply{is_other ? TrialStatus::Wrong : TrialStatus::Ok};
+  };
+  const auto tuned = run("own", {.budget_s = 3, .trials = 8, .batch = 4}, work);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_NE(tuned->best.schedule, other.schedule);
 }
 
 TEST_F(SideBySide, Fault101_ARunGoesOnAloneWithoutItsServer) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/network/network_demand.h"
 
+#include <map>
 #include <utility>
 
 #include "codegen/abi.h"
@@ -20,7 +21,13 @@ db::Demand demand_of(const PlannedNetwork& planned, const std::string& source,
   demand.codegen_abi = codegen::codegen_abi;
   demand.latency_ns = planned.plan.predicted_ns;
   demand.asked_ms = now_ms;
+  std::map<std::string, size_t> places;  // of kernels, by the text of their workload
   for (const KernelUse& use : planned.uses) {
+    const auto [place, is_new] = places.emplace(use.kernel.workload.text(), demand.kernels.size());
+    if (!is_new) {
+      demand.kernels[place->second].runs += use.runs;
+      continue;
+    }
     db::WantedKernel kernel;
     kernel.op = use.kernel.workload.op;
     kernel.workload = use.kernel.workload.key();

@@ -284,11 +284,11 @@ size_t ranking_group(const dsl::Workload& workload, const Target& target) {
   return group_of(place_of(workload, target));
 }
 
-Heard hear(const Question& question, const db::Record& trial) {
-  Heard heard{point_of(question, trial),
-              sample_of(*question.workload, trial, question.target, question.threads)};
-  if (heard.sample) heard.sample->same_machine = is_here(question, trial);
-  return heard;
+TrialOfOthers trial_of_others(const Question& question, const db::Record& trial) {
+  TrialOfOthers known{point_of(question, trial),
+                      sample_of(*question.workload, trial, question.target, question.threads)};
+  if (known.sample) known.sample->same_machine = is_here(question, trial);
+  return known;
 }
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,

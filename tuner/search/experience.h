@@ -64,12 +64,12 @@ struct Experience {
 Experience warm_start(db::Store& store, const Question& question);
 
 /// A trial that another run of the same workload, on a device of the same class, has made.
-struct Heard {
+struct TrialOfOthers {
   std::optional<schedules::Point> point;  ///< in the question's space
   std::optional<cost_model::Sample> sample;
 };
 /// Requires: the trial proves something.
-Heard hear(const Question& question, const db::Record& trial);
+TrialOfOthers trial_of_others(const Question& question, const db::Record& trial);
 
 /// The number that warm_start() returns as Experience::known. Returns errors of reading the
 /// database.
