@@ -84,12 +84,15 @@ std::optional<BestRow> best_row_of(const std::vector<RankedTrial>& group) {
   return BestRow{trial.trial, trial.hash, trial.latency_ns, best->latency_ns, best->efficiency};
 }
 
+BestRow row_of(const BestTrial& best) {
+  return {best.trial.trial, best.trial.hash, best.trial.latency_ns, best.latency_ns,
+          best.efficiency};
+}
+
 Result<std::optional<BestRow>> best_row_of(Connection& connection, int64_t group) {
   TrialsInTable trials(connection, group);
   TW_TRY(const std::optional<BestTrial> best, best_trial_of(trials));
-  if (best)
-    return std::optional(BestRow{best->trial.trial, best->trial.hash, best->trial.latency_ns,
-                                 best->latency_ns, best->efficiency});
+  if (best) return std::optional(row_of(*best));
   TW_TRY(const std::vector<RankedTrial> all, candidates_of(connection, group));
   return best_row_of(all);
 }
@@ -343,7 +346,7 @@ Status compare_sessions(Connection& connection, const GroupChange& change) {
     }
     TW_TRY(Statement update,
            Statement::prepare(connection, "UPDATE groups SET peak_gflops = ? WHERE id = ?"));
-    TW_RETURN_IF_ERROR(update.bind(peak).bind(change.group).run());
+    TW_RETURN_IF_ERROR(update.bind(peak).bind(change.group).run_soon());
   }
   // A session that has timed something is believed where it proves a schedule wrong.
   for (const int64_t id : change.timed) {
@@ -355,12 +358,9 @@ Status compare_sessions(Connection& connection, const GroupChange& change) {
   return compare_on(connection, change.group, trials, stale);
 }
 
-Status refresh_best(Connection& connection, int64_t group) {
-  TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
-  if (!best) {
-    TW_TRY(Statement remove, Statement::prepare(connection, "DELETE FROM best WHERE group_id = ?"));
-    return remove.bind(group).run();
-  }
+namespace {
+
+Status store_best(Connection& connection, int64_t group, const BestRow& best) {
   TW_TRY(Statement insert,
          Statement::prepare(connection,
                             "INSERT INTO best(group_id, trial, hash, measured_ns, latency_ns, "
@@ -368,9 +368,46 @@ Status refresh_best(Connection& connection, int64_t group) {
                             "SET trial = excluded.trial, hash = excluded.hash, measured_ns = "
                             "excluded.measured_ns, latency_ns = excluded.latency_ns, efficiency = "
                             "excluded.efficiency"));
-  insert.bind(group).bind(best->trial).bind_blob(best->hash).bind(best->measured_ns);
-  insert.bind(best->latency_ns).bind(best->efficiency);
-  return insert.run();
+  insert.bind(group).bind(best.trial).bind_blob(best.hash).bind(best.measured_ns);
+  insert.bind(best.latency_ns).bind(best.efficiency);
+  return insert.run_soon();
+}
+
+}  // namespace
+
+RankedTrial ranked_trial(const Record& record, int64_t row) {
+  return {.trial = row,
+          .hash = bytes_of_hex(record.hash),
+          .schedule_hash = schedule_key(record),
+          .status = record.status,
+          .latency_ns = record.latency_ns,
+          .flops = record.flops,
+          .peak_gflops = record.peak_gflops,
+          .session = record.session,
+          .host = record.host,
+          .bytes = record.bytes,
+          .peak_gb_per_s = record.peak_gb_per_s,
+          .toolchain = record.toolchain};
+}
+
+Status derive_new_group(Connection& connection, int64_t group,
+                        const std::vector<RankedTrial>& trials) {
+  if (const double peak = group_peak(timing_sessions(trials)); peak != 0) {
+    TW_TRY(Statement update,
+           Statement::prepare(connection, "UPDATE groups SET peak_gflops = ? WHERE id = ?"));
+    TW_RETURN_IF_ERROR(update.bind(peak).bind(group).run_soon());
+  }
+  TW_TRY(const std::optional<BestTrial> fastest, best_trial_of(trials));
+  const std::optional<BestRow> best =
+      fastest ? std::optional(row_of(*fastest)) : best_row_of(trials);
+  return best ? store_best(connection, group, *best) : Status();
+}
+
+Status refresh_best(Connection& connection, int64_t group) {
+  TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
+  if (best) return store_best(connection, group, *best);
+  TW_TRY(Statement remove, Statement::prepare(connection, "DELETE FROM best WHERE group_id = ?"));
+  return remove.bind(group).run_soon();
 }
 
 namespace {

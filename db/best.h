@@ -80,6 +80,15 @@ Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
 /// transaction.
 Status compare_sessions(Connection& connection, const GroupChange& change);
 
+/// A trial as the rule of the best one reads it, of a record that has just got its row.
+RankedTrial ranked_trial(const Record& record, int64_t row);
+
+/// Derives the peak and the best trial of a group from all of its trials, which were inserted and
+/// counted by the transaction that made the group. Requires: fewer sessions than compare with each
+/// other; a write transaction.
+Status derive_new_group(Connection& connection, int64_t group,
+                        const std::vector<RankedTrial>& trials);
+
 /// Brings the row of a group up to date. Reads the trials that may be the best one, and all of the
 /// group only where none with status Ok is believed. Requires: a write transaction.
 Status refresh_best(Connection& connection, int64_t group);

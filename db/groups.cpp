@@ -311,7 +311,8 @@ void TrialCounts::add(const Record& record, const Membership& membership, int64_
 
 std::vector<GroupChange> TrialCounts::changes() const {
   std::vector<GroupChange> changes;
-  for (const auto& [id, group] : groups_) changes.push_back({id, group.shared, group.timed});
+  for (const auto& [id, group] : groups_)
+    changes.push_back({id, group.is_new, group.is_compared, group.shared, group.timed});
   return changes;
 }
 
@@ -329,7 +330,7 @@ Status TrialCounts::store_groups(Connection& connection) const {
                             "id = ?"));
   for (const auto& [id, group] : groups_) {
     update.bind(group.trials).bind(group.last).bind(group.newest_ms).bind(id);
-    TW_RETURN_IF_ERROR(update.run());
+    TW_RETURN_IF_ERROR(update.run_soon());
   }
   return {};
 }
@@ -347,17 +348,17 @@ Status TrialCounts::store_sessions(Connection& connection) const {
                             "id = ?"));
   for (const auto& [id, session] : sessions_) {
     for (const auto& [peak, trials] : session.peaks)
-      TW_RETURN_IF_ERROR(count.bind(id).bind(peak).bind(trials).run());
+      TW_RETURN_IF_ERROR(count.bind(id).bind(peak).bind(trials).run_soon());
     double peak = median_of(session.peaks);
     if (!session.is_new) {
       TW_TRY(peak, stored_median_peak(connection, id));
     }
     update.bind(peak).bind(session.least_cost).bind(session.least_cost).bind(id);
-    TW_RETURN_IF_ERROR(update.run());
+    TW_RETURN_IF_ERROR(update.run_soon());
   }
   TW_TRY(Statement accuse,
          Statement::prepare(connection, "UPDATE sessions SET accuses = 1 WHERE id = ?"));
-  for (const int64_t id : accusers_) TW_RETURN_IF_ERROR(accuse.bind(id).run());
+  for (const int64_t id : accusers_) TW_RETURN_IF_ERROR(accuse.bind(id).run_soon());
   return {};
 }
 
@@ -367,7 +368,7 @@ Status TrialCounts::store_statuses(Connection& connection) const {
                             "INSERT INTO statuses(status, trials) VALUES(?, ?) ON CONFLICT(status) "
                             "DO UPDATE SET trials = statuses.trials + excluded.trials"));
   for (const auto& [status, trials] : statuses_)
-    TW_RETURN_IF_ERROR(count.bind(status).bind(trials).run());
+    TW_RETURN_IF_ERROR(count.bind(status).bind(trials).run_soon());
   return {};
 }
 
@@ -385,10 +386,11 @@ Status TrialCounts::find_shared(Connection& connection) {
     int64_t count = std::ssize(group.sessions);
     if (!group.is_new)
       TW_RETURN_IF_ERROR(sessions.bind(id).one([&](const Row& row) { count = row.integer(0); }));
-    if (count < fewest_sharing) continue;
+    group.is_compared = count >= fewest_sharing;
+    if (!group.is_compared) continue;
     TW_TRY(group.shared, shared_among(connection, id, group.schedules));
     for (const std::string& schedule : group.shared)
-      TW_RETURN_IF_ERROR(insert.bind(id).bind_blob(schedule).run());
+      TW_RETURN_IF_ERROR(insert.bind(id).bind_blob(schedule).run_soon());
   }
   return {};
 }

@@ -94,6 +94,8 @@ class Memberships {
 /// The part of a group whose comparison of sessions may change with trials that were inserted.
 struct GroupChange {
   int64_t group = 0;
+  bool is_new = false;           ///< the trials are all that the group has
+  bool is_compared = false;      ///< so many sessions have trials of it that they are compared
   std::set<std::string> shared;  ///< schedules of the trials that at least three sessions share
   std::set<int64_t> timed;       ///< sessions of trials that count as timed
 };
@@ -110,7 +112,7 @@ class TrialCounts {
 
  private:
   struct OfGroup {
-    bool is_new = false;
+    bool is_new = false, is_compared = false;
     int64_t trials = 0, last = 0, newest_ms = 0;
     std::set<std::string> schedules, shared;
     std::set<int64_t> sessions, timed;

@@ -21,6 +21,16 @@ Result<Libpq> open_libpq() {
   }
   TW_LIBPQ_FUNCTIONS(X)
 #undef X
+#ifdef LIBPQ_HAS_PIPELINING
+  library.has_pipeline = handle != nullptr;
+#define X(name)                                                                    \
+  if (handle) {                                                                    \
+    library.name = reinterpret_cast<decltype(library.name)>(dlsym(handle, #name)); \
+    library.has_pipeline &= library.name != nullptr;                               \
+  }
+  TW_LIBPQ_PIPELINE_FUNCTIONS(X)
+#undef X
+#endif
   if (missing.empty()) return library;
   return fail(ErrorCode::Environment,
               fmt::format("[open] PostgreSQL's client library {} cannot be used ({}); install it "

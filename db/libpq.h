@@ -33,10 +33,24 @@ namespace tw::db {
   X(PQgetlength)              \
   X(PQclear)
 
+// Version 14 or newer of the library has these: statements are sent before the replies to earlier
+// ones have arrived.
+#ifdef LIBPQ_HAS_PIPELINING
+#define TW_LIBPQ_PIPELINE_FUNCTIONS(X) \
+  X(PQenterPipelineMode)               \
+  X(PQexitPipelineMode)                \
+  X(PQpipelineSync)                    \
+  X(PQsendQueryPrepared)
+#else
+#define TW_LIBPQ_PIPELINE_FUNCTIONS(X)
+#endif
+
 struct Libpq {
 #define X(name) decltype(&::name) name = nullptr;
   TW_LIBPQ_FUNCTIONS(X)
+  TW_LIBPQ_PIPELINE_FUNCTIONS(X)
 #undef X
+  bool has_pipeline = false;  ///< the functions of pipelines are there
 };
 
 /// The library, which stays open; Environment where this machine lacks it.

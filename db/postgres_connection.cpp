@@ -34,7 +34,7 @@ class PostgresReply {
   /// The reply of a connection that ended: the server said so, or libpq has none of the server's
   /// words. The status of the connection may say so later only.
   bool is_last() const {
-    if (is_ok()) return false;
+    if (is_ok() || is_copying()) return false;
     const std::string state = sqlstate();
     return state.empty() || state.starts_with("08") || state.starts_with("57P");
   }
@@ -45,6 +45,11 @@ class PostgresReply {
   std::string tag() const { return library_->PQcmdStatus(result_); }
   int64_t changes() const { return std::atoll(library_->PQcmdTuples(result_)); }
   int rows() const { return library_->PQntuples(result_); }
+  bool is_absent() const { return result_ == nullptr; }
+#ifdef LIBPQ_HAS_PIPELINING
+  /// The end of the replies to statements that were sent together.
+  bool is_synchronized() const { return library_->PQresultStatus(result_) == PGRES_PIPELINE_SYNC; }
+#endif
   std::string_view bytes(int row, int column) const {
     return {library_->PQgetvalue(result_, row, column),
             static_cast<size_t>(library_->PQgetlength(result_, row, column))};
@@ -72,8 +77,12 @@ constexpr int64_t attempt_every_ms = 30'000;
 // are handled between attempts.
 constexpr int lock_slice_ms = 250;
 constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
-constexpr size_t copied_bytes = 1 << 20;
+// Rows of a copy that are sent together.
+constexpr size_t copied_bytes = 64 << 10;
 constexpr int oldest_server = 120'000;
+// Statements that are sent together. Their replies, of some 30 bytes each, have room in the buffers
+// of the connection, so that the server never waits for us to read them.
+constexpr size_t most_waiting = 256;
 
 void say_nothing(void*, const char*) {}
 
@@ -154,6 +163,7 @@ class PostgresStatement final : public PreparedStatement {
       if (!visit(PostgresRow(reply, row))) break;
     return {};
   }
+  Status run_soon() override { return connection_.run_soon(sql_, std::exchange(parameters_, {})); }
 
  private:
   PostgresConnection& connection_;
@@ -170,16 +180,23 @@ class PostgresCopy final : public PreparedStatement {
         sql_(fmt::format("COPY {}({}) FROM STDIN (FORMAT binary)", table, columns)),
         columns_(std::count(columns.begin(), columns.end(), ',') + 1) {}
 
+  ~PostgresCopy() override {
+    if (is_begun_) connection_.give_up_copy();
+  }
+
   void bind(int64_t value) override { add(big_endian(static_cast<uint64_t>(value))); }
   void bind(double value) override { add(big_endian(std::bit_cast<uint64_t>(value))); }
   void bind(std::string_view text) override { add(text); }
   void bind_blob(std::string_view bytes) override { add(bytes); }
 
   Status each(const Visitor&) override {
-    const std::string rows = std::exchange(rows_, {});
     TW_CHECK(values_ % columns_ == 0, "a row lacks values");
-    if (rows.empty()) return {};
-    return connection_.copy(sql_, fmt::format("{}{}{}", header, rows, last_two(end_of_rows)));
+    if (rows_.empty() && !is_begun_ && status_) return {};
+    rows_ += last_two(end_of_rows);
+    send();
+    is_begun_ = false;
+    TW_RETURN_IF_ERROR(std::exchange(status_, {}));
+    return connection_.end_copy();
   }
 
  private:
@@ -192,12 +209,28 @@ class PostgresCopy final : public PreparedStatement {
     if (values_++ % columns_ == 0) rows_ += last_two(static_cast<uint64_t>(columns_));
     rows_ += big_endian(value.size()).substr(4);
     rows_ += value;
+    if (rows_.size() >= copied_bytes) send();
+  }
+
+  /// Sends the rows that are ready, the header before the first of them. The run says what failed.
+  void send() {
+    if (!status_) return rows_.clear();
+    if (!is_begun_) {
+      status_ = connection_.begin_copy(sql_);
+      if (!status_) return rows_.clear();
+      is_begun_ = true;
+      rows_.insert(0, header);
+    }
+    connection_.put_copy(rows_);
+    rows_.clear();
   }
 
   PostgresConnection& connection_;
   std::string sql_;
   int64_t columns_, values_ = 0;
-  std::string rows_;
+  std::string rows_;       ///< that were not sent yet
+  bool is_begun_ = false;  ///< the server waits for rows
+  Status status_;          ///< of beginning
 };
 
 struct ServerAdvice {
@@ -309,6 +342,7 @@ void PostgresConnection::disconnect() {
   library_.PQfinish(connection_);
   connection_ = nullptr;
   names_.clear();
+  waiting_.clear();
 }
 
 Error PostgresConnection::lost() const {
@@ -339,6 +373,7 @@ Status PostgresConnection::reconnect_if_lost() {
 
 template <typename Request>
 Result<PostgresReply> PostgresConnection::ask(const Request& request) {
+  TW_RETURN_IF_ERROR(run_waiting());
   // A second attempt follows if the connection was lost outside a transaction.
   for (int attempt = 0; attempt < 2; ++attempt) {
     TW_RETURN_IF_ERROR(reconnect_if_lost());
@@ -351,7 +386,7 @@ Result<PostgresReply> PostgresConnection::ask(const Request& request) {
 }
 
 Result<PostgresReply> PostgresConnection::checked(PostgresReply reply) {
-  if (reply.is_ok()) {
+  if (reply.is_ok() || reply.is_copying()) {
     changes_ = reply.changes();
     return reply;
   }
@@ -367,28 +402,97 @@ Status PostgresConnection::execute(const std::string& sql) {
   return {};
 }
 
-PostgresReply PostgresConnection::run_once(const std::string& sql,
-                                           const std::vector<std::string>& parameters) {
+PostgresReply PostgresConnection::prepare_once(const std::string& sql, std::string& name) {
   const auto [known, is_new] = names_.try_emplace(sql, fmt::format("s{}", names_.size()));
-  const std::string name = known->second;
-  if (is_new) {
-    PostgresReply prepared(library_,
-                           library_.PQprepare(connection_, name.c_str(), sql.c_str(), 0, nullptr));
-    if (!prepared.is_ok()) {
-      names_.erase(known);
-      return prepared;
+  name = known->second;
+  if (!is_new) return {library_, nullptr};
+  PostgresReply prepared(library_,
+                         library_.PQprepare(connection_, name.c_str(), sql.c_str(), 0, nullptr));
+  if (!prepared.is_ok()) names_.erase(known);
+  return prepared;
+}
+
+namespace {
+
+/// Parameters as libpq takes them.
+struct Values {
+  explicit Values(const std::vector<std::string>& parameters)
+      : binary(parameters.size(), 1), count(static_cast<int>(parameters.size())) {
+    for (const std::string& parameter : parameters) {
+      values.push_back(parameter.data());
+      lengths.push_back(static_cast<int>(parameter.size()));
     }
   }
   std::vector<const char*> values;
-  std::vector<int> lengths;
-  for (const std::string& parameter : parameters) {
-    values.push_back(parameter.data());
-    lengths.push_back(static_cast<int>(parameter.size()));
+  std::vector<int> lengths, binary;
+  int count;
+};
+
+}  // namespace
+
+PostgresReply PostgresConnection::run_once(const std::string& sql,
+                                           const std::vector<std::string>& parameters) {
+  std::string name;
+  PostgresReply prepared = prepare_once(sql, name);
+  if (!names_.contains(sql)) return prepared;
+  const Values v(parameters);
+  return {library_, library_.PQexecPrepared(connection_, name.c_str(), v.count, v.values.data(),
+                                            v.lengths.data(), v.binary.data(), 1)};
+}
+
+Status PostgresConnection::run_soon(const std::string& sql, std::vector<std::string> parameters) {
+  if (!library_.has_pipeline || !in_transaction_) {
+    TW_RETURN_IF_ERROR(run(sql, parameters));
+    return {};
   }
-  const std::vector<int> binary(parameters.size(), 1);
-  return {library_,
-          library_.PQexecPrepared(connection_, name.c_str(), static_cast<int>(parameters.size()),
-                                  values.data(), lengths.data(), binary.data(), 1)};
+  waiting_.push_back({sql, std::move(parameters)});
+  return waiting_.size() < most_waiting ? Status() : run_waiting();
+}
+
+#ifdef LIBPQ_HAS_PIPELINING
+PostgresReply PostgresConnection::run_together(const std::vector<WaitingStatement>& statements) {
+  std::vector<std::string> names(statements.size());
+  for (size_t i = 0; i < statements.size(); ++i) {
+    PostgresReply prepared = prepare_once(statements[i].sql, names[i]);
+    if (!names_.contains(statements[i].sql)) return prepared;
+  }
+  library_.PQenterPipelineMode(connection_);
+  for (size_t i = 0; i < statements.size(); ++i) {
+    const Values v(statements[i].parameters);
+    library_.PQsendQueryPrepared(connection_, names[i].c_str(), v.count, v.values.data(),
+                                 v.lengths.data(), v.binary.data(), 1);
+  }
+  library_.PQpipelineSync(connection_);
+  // Each statement has a reply and a null after it. The first one that failed is the answer; the
+  // server leaves out those that follow it.
+  PostgresReply answer(library_, library_.PQgetResult(connection_));
+  for (int nulls = answer.is_absent(); !answer.is_absent() && nulls < 2;) {
+    PostgresReply next(library_, library_.PQgetResult(connection_));
+    nulls = next.is_absent() ? nulls + 1 : 0;  // two: the connection is lost
+    if (next.is_synchronized()) break;
+    if (!next.is_absent() && answer.is_ok()) answer = std::move(next);
+  }
+  library_.PQexitPipelineMode(connection_);
+  return answer;
+}
+#else
+PostgresReply PostgresConnection::run_together(const std::vector<WaitingStatement>& statements) {
+  TW_CHECK(statements.empty(), "statements wait for a library that has pipelines");
+  return {library_, nullptr};
+}
+#endif
+
+Status PostgresConnection::run_waiting() {
+  if (waiting_.empty()) return {};
+  const std::vector<WaitingStatement> statements = std::exchange(waiting_, {});
+  TW_RETURN_IF_ERROR(reconnect_if_lost());
+  PostgresReply reply = run_together(statements);
+  if (reply.is_last() || library_.PQstatus(connection_) != CONNECTION_OK) {
+    lose();
+    return tl::unexpected(lost());
+  }
+  TW_RETURN_IF_ERROR(checked(std::move(reply)));
+  return {};
 }
 
 Result<PostgresReply> PostgresConnection::run(const std::string& sql,
@@ -400,24 +504,32 @@ Result<PostgresReply> PostgresConnection::run(const std::string& sql,
   return ask([&] { return run_once(sql, parameters); });
 }
 
-PostgresReply PostgresConnection::copy_once(const std::string& sql, std::string_view bytes) {
-  PostgresReply begun(library_, library_.PQexec(connection_, sql.c_str()));
-  if (!begun.is_copying()) return begun;
-  for (std::string_view left = bytes; !left.empty();) {
-    const std::string_view piece = left.substr(0, copied_bytes);
-    if (library_.PQputCopyData(connection_, piece.data(), static_cast<int>(piece.size())) < 0)
-      break;  // the reply says why
-    left.remove_prefix(piece.size());
-  }
-  library_.PQputCopyEnd(connection_, nullptr);
+Status PostgresConnection::begin_copy(const std::string& sql) {
+  TW_TRY(const PostgresReply reply,
+         ask([&] { return PostgresReply(library_, library_.PQexec(connection_, sql.c_str())); }));
+  TW_CHECK(reply.is_copying(), "a copy was begun");
+  return {};
+}
+
+void PostgresConnection::put_copy(std::string_view bytes) {
+  if (connection_)
+    library_.PQputCopyData(connection_, bytes.data(), static_cast<int>(bytes.size()));
+}
+
+PostgresReply PostgresConnection::end_copy_once(const char* error) {
+  library_.PQputCopyEnd(connection_, error);
   PostgresReply reply(library_, library_.PQgetResult(connection_));
   while (PGresult* const more = library_.PQgetResult(connection_)) library_.PQclear(more);
   return reply;
 }
 
-Status PostgresConnection::copy(const std::string& sql, std::string_view bytes) {
-  TW_RETURN_IF_ERROR(ask([&] { return copy_once(sql, bytes); }));
+Status PostgresConnection::end_copy() {
+  TW_RETURN_IF_ERROR(ask([&] { return end_copy_once(nullptr); }));
   return {};
+}
+
+void PostgresConnection::give_up_copy() {
+  if (connection_) const PostgresReply ignored = end_copy_once("given up");
 }
 
 Result<std::unique_ptr<PreparedStatement>> PostgresConnection::prepare(std::string_view sql) {
@@ -457,6 +569,7 @@ Status PostgresConnection::commit() {
 }
 
 void PostgresConnection::roll_back() {
+  waiting_.clear();
   if (!std::exchange(in_transaction_, false) || !connection_) return;
   const PostgresReply ignored(library_, library_.PQexec(connection_, "ROLLBACK"));
 }

@@ -66,8 +66,16 @@ class PostgresConnection final : public Connection {
   /// Runs a statement with the parameters $1, $2, ... in binary form; prepares it where this
   /// connection has not yet.
   Result<PostgresReply> run(const std::string& sql, const std::vector<std::string>& parameters);
-  /// Runs a COPY from standard input, which reads these bytes.
-  Status copy(const std::string& sql, std::string_view bytes);
+  /// Runs a statement without rows before the next request, together with others that wait.
+  Status run_soon(const std::string& sql, std::vector<std::string> parameters);
+  /// Begins a COPY from standard input. Until it has ended the server takes no other statement.
+  /// Requires: a transaction that writes.
+  Status begin_copy(const std::string& sql);
+  /// Sends bytes that the COPY reads. end_copy() says what failed.
+  void put_copy(std::string_view bytes);
+  Status end_copy();
+  /// Ends the COPY, and with it the transaction, without rows.
+  void give_up_copy();
 
  private:
   PostgresConnection(const Libpq& library, const std::string& address, Options options);
@@ -80,8 +88,16 @@ class PostgresConnection final : public Connection {
   void lose();
   Status reconnect_if_lost();
   Error lost() const;
+  struct WaitingStatement {
+    std::string sql;
+    std::vector<std::string> parameters;
+  };
+  Status run_waiting();
+  PostgresReply run_together(const std::vector<WaitingStatement>& statements);
+  /// Prepares a statement where this connection has not yet; `names_` lacks it where that failed.
+  PostgresReply prepare_once(const std::string& sql, std::string& name);
   PostgresReply run_once(const std::string& sql, const std::vector<std::string>& parameters);
-  PostgresReply copy_once(const std::string& sql, std::string_view bytes);
+  PostgresReply end_copy_once(const char* error);
   /// The reply to a request, which is repeated where the connection was found lost outside a
   /// transaction.
   template <typename Request>
@@ -98,6 +114,7 @@ class PostgresConnection final : public Connection {
   bool in_transaction_ = false;
   int64_t changes_ = 0;
   std::map<std::string, std::string> names_;  ///< of prepared statements, by their SQL
+  std::vector<WaitingStatement> waiting_;     ///< not sent yet
   std::string why_lost_;                      ///< empty while the connection is there
   bool is_away_ = false;                      ///< the server could not be reached
   int64_t next_attempt_ms_ = 0;               ///< when to try it again

@@ -591,6 +591,11 @@ Result<std::optional<BestTrial>> best_trial_of(TrialSource& group) {
   return best;
 }
 
+Result<std::optional<BestTrial>> best_trial_of(std::span<const RankedTrial> group) {
+  TrialsInMemory trials(group, TrialStatus::Ok);
+  return best_trial_of(trials);
+}
+
 Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,
                                                        const std::set<std::string>& schedules) {
   TW_TRY(Rule rule, Rule::of(group));

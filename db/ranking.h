@@ -89,6 +89,8 @@ struct BestTrial {
   double efficiency = 0;  ///< 0 where unknown
 };
 Result<std::optional<BestTrial>> best_trial_of(TrialSource& group);
+/// The same for the trials with status Ok of a group that is in memory.
+Result<std::optional<BestTrial>> best_trial_of(std::span<const RankedTrial> group);
 
 /// The peak of a group: the lower median of its sessions' peaks.
 double group_peak(const std::vector<TimingSession>& sessions);

@@ -76,6 +76,10 @@ Status Statement::run() {
   return each([](const Row&) { return true; });
 }
 
+Status PreparedStatement::run_soon() {
+  return each([](const Row&) { return true; });
+}
+
 Result<Transaction> Transaction::begin(Connection& connection) {
   TW_RETURN_IF_ERROR(connection.begin(Access::Write));
   return Transaction(&connection);

@@ -45,6 +45,8 @@ class PreparedStatement {
   virtual void bind(std::string_view text) = 0;
   virtual void bind_blob(std::string_view bytes) = 0;
   virtual Status each(const Visitor& visit) = 0;
+  /// Statement::run_soon().
+  virtual Status run_soon();
 };
 
 enum class Access { Read, Write };
@@ -122,6 +124,10 @@ class Statement {
   /// True when there was a row.
   Result<bool> one(const std::function<void(const Row&)>& visit);
   Status run();
+  /// Runs a statement that has no rows at the latest before the next statement or the end of the
+  /// transaction, which then says what failed. A server gets many of them by one request. Requires:
+  /// a transaction that writes; nobody asks for changes().
+  Status run_soon() { return prepared_->run_soon(); }
 
  private:
   explicit Statement(std::unique_ptr<PreparedStatement> prepared)
