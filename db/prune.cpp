@@ -46,6 +46,15 @@ std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
   return removable;
 }
 
+/// The trials of an old group that are not of the answer's schedule and prove no schedule wrong.
+std::vector<Removable> removable_of_old(const std::vector<RankedTrial>& group, const Ranked& best) {
+  std::vector<Removable> removable;
+  for (size_t i = 0; i < group.size(); ++i)
+    if (group[i].schedule_hash != group[best.index].schedule_hash && !proves_wrong(group[i].status))
+      removable.push_back({i, group[i].latency_ns, "of an old group"});
+  return removable;
+}
+
 /// True if the group has the same answer without the removed trials.
 bool answers_the_same(const std::vector<RankedTrial>& group, const Ranked& best,
                       std::span<const Removable> removed) {
@@ -70,10 +79,19 @@ struct Plan {
   }
 };
 
-void plan_group(const std::vector<RankedTrial>& group, const PruneRules& rules, Plan& plan) {
+void plan_group(const std::vector<RankedTrial>& group, bool is_old, const PruneRules& rules,
+                Plan& plan) {
   const std::vector<Judgement> judgements = judge(group);
   const auto best = best_of(group, judgements);
   if (!best) return;
+  if (is_old) {
+    const std::vector<Removable> old = removable_of_old(group, *best);
+    // Else the other trials carry the answer, and the group is judged as any other.
+    if (answers_the_same(group, *best, old)) {
+      for (const Removable& trial : old) plan.remove(group[trial.index].trial, trial.reason);
+      return;
+    }
+  }
   const std::vector<Removable> removable = removable_of(group, judgements, *best, rules);
   const int64_t stay = std::ssize(group) - std::ssize(removable);
   const auto spared =
@@ -83,16 +101,58 @@ void plan_group(const std::vector<RankedTrial>& group, const PruneRules& rules, 
   for (const Removable& trial : removed) plan.remove(group[trial.index].trial, trial.reason);
 }
 
+/// The groups that have no trial made at `before_ms` or later. The time of the trial that was
+/// stored last rules most groups out; a merge may store older trials after newer ones.
+Result<std::set<int64_t>> old_groups(Connection& connection, int64_t before_ms) {
+  std::set<int64_t> old;
+  if (before_ms <= 0) return old;
+  TW_TRY(Statement select,
+         Statement::prepare(connection,
+                            "SELECT g.id FROM groups g WHERE g.newest_ms < ? AND NOT EXISTS "
+                            "(SELECT 1 FROM trials t WHERE t.group_id = g.id AND t.created_ms >= "
+                            "?)"));
+  TW_RETURN_IF_ERROR(select.bind(before_ms).bind(before_ms).each([&](const Row& row) {
+    old.insert(row.integer(0));
+    return true;
+  }));
+  return old;
+}
+
+Result<int64_t> count_old_demands(Connection& connection, int64_t before_ms) {
+  if (before_ms <= 0) return 0;
+  TW_TRY(Statement select,
+         Statement::prepare(connection, "SELECT count(*) FROM demands WHERE asked_ms < ?"));
+  int64_t count = 0;
+  TW_RETURN_IF_ERROR(select.bind(before_ms).one([&](const Row& row) { count = row.integer(0); }));
+  return count;
+}
+
+Status forget_demands(Connection& connection, int64_t before_ms) {
+  for (const char* sql :
+       {"DELETE FROM wanted WHERE demand_id IN (SELECT id FROM demands WHERE asked_ms < ?)",
+        "DELETE FROM demands WHERE asked_ms < ?"}) {
+    TW_TRY(Statement forget, Statement::prepare(connection, sql));
+    TW_RETURN_IF_ERROR(forget.bind(before_ms).run());
+  }
+  return {};
+}
+
 Result<Plan> plan_of(Connection& connection, const PruneRules& rules) {
   Plan plan;
   TW_TRY(plan.report.records, connection.integer("SELECT count(*) FROM trials"));
+  TW_TRY(plan.report.demands, count_old_demands(connection, rules.before_ms));
+  TW_TRY(const std::set<int64_t> old, old_groups(connection, rules.before_ms));
   TW_RETURN_IF_ERROR(each_group(connection, [&](const Group& group) -> Status {
+    const bool is_old = old.contains(group.id);
+    // Nothing is removed of so few trials, so that they need not be read.
+    if (!is_old && group.key.codegen_abi >= rules.codegen_abi && group.trials <= rules.keep)
+      return {};
     TW_TRY(const std::vector<RankedTrial> trials, candidates_of(connection, group.id));
     const int64_t before = plan.report.pruned;
     if (group.key.codegen_abi < rules.codegen_abi)
       for (const RankedTrial& trial : trials) plan.remove(trial.trial, "older code generation");
     else
-      plan_group(trials, rules, plan);
+      plan_group(trials, is_old, rules, plan);
     if (plan.report.pruned > before) plan.groups.push_back(group.id);
     return {};
   }));
@@ -104,6 +164,11 @@ Status remove_rows(Connection& connection, const Plan& plan) {
   for (const int64_t row : plan.rows) TW_RETURN_IF_ERROR(remove.bind(row).run());
   for (const int64_t group : plan.groups) TW_RETURN_IF_ERROR(refresh_group(connection, group));
   return recount_statuses(connection);
+}
+
+Status carry_out(Connection& connection, const Plan& plan, const PruneRules& rules) {
+  if (plan.report.demands > 0) TW_RETURN_IF_ERROR(forget_demands(connection, rules.before_ms));
+  return remove_rows(connection, plan);
 }
 
 }  // namespace
@@ -118,7 +183,7 @@ Result<PruneReport> Store::prune(const PruneRules& rules, Pruning pruning) {
   TW_RETURN_IF_ERROR(state_->write([&]() -> Status {
     TW_TRY(const Plan plan, plan_of(state_->connection, rules));
     report = plan.report;
-    return remove_rows(state_->connection, plan);
+    return carry_out(state_->connection, plan, rules);
   }));
   return report;
 }

@@ -142,11 +142,15 @@ struct DistilRules {
 /// Options of prune(). It deletes all records of older code generators. In other groups it deletes
 /// records that are not timed (Doubt::NotTimed) or clearly slower than the answer, but never a
 /// record that proves a schedule wrong, is of the answer's schedule, or has another doubt
-/// (trust.h). A group that has no answer, or whose answer would change, is left alone.
+/// (trust.h). Of an old group, one whose trials were all made before `before_ms`, it deletes every
+/// record that does not prove a schedule wrong and is not of the answer's schedule. A group that
+/// has no answer, or whose answer would change, is left alone. Demands that were left before
+/// `before_ms` for the last time are forgotten.
 struct PruneRules {
   int64_t codegen_abi = 0;  ///< records with a smaller one are deleted: no key asks for them
   double slower_than = 2;   ///< clearly slower: more than this times the latency of the answer
   int64_t keep = 64;        ///< at least so many stay in each group, the fastest, for cost models
+  int64_t before_ms = 0;    ///< of an old group; 0: no group and no demand is old
 };
 enum class Pruning { DryRun, Delete };
 
@@ -154,6 +158,7 @@ struct PruneReport {
   int64_t records = 0;  ///< before
   int64_t pruned = 0;
   std::map<std::string, int64_t> by_reason;
+  int64_t demands = 0;  ///< forgotten
 };
 
 struct VerifyReport {

@@ -36,6 +36,8 @@ Result<db::Store> open_named(const DbFlags& f, const Surroundings& here, db::Ope
 
 namespace {
 
+constexpr int64_t most_days = 36'500;
+
 std::string show_summary(const db::AppendSummary& s) {
   std::string text = fmt::format("{} new, {} known already, {} quarantined", s.inserted,
                                  s.duplicates, s.quarantined);
@@ -479,6 +481,9 @@ Verb db_verb() {
                  {"slower-than", Text{&f->slower_than}, "the best by this factor: clearly slower"},
                  {"keep", Whole{&f->keep, 0, INT64_MAX},
                   "records that stay of each workload on a device, for cost models"},
+                 {"older-than", Whole{&f->older_than, 0, most_days},
+                  "days: of workloads that got no record on a device since then, only the answer "
+                  "and proofs that schedules are wrong stay; older demand is forgotten"},
                  json},
                 {file}, prune_command),
       make_verb("recover", "save what is readable of a damaged database", f, {json},

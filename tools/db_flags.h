@@ -26,7 +26,7 @@ struct DbFlags {
   std::string entry;  ///< of the quarantine, the beginning of its hash
   std::string sign;   ///< file of the private key that a layer is signed by; empty: it is not
   std::string slower_than = "2";
-  int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2;
+  int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2, older_than = 0;
   bool drop = false, remove = false, repair = false;
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;

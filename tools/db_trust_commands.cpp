@@ -140,8 +140,13 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
     return fail(ErrorCode::Usage,
                 fmt::format("[prune] --slower-than {}: a factor of at least 1 was expected",
                             f.slower_than));
+  constexpr int64_t ms_a_day = 86'400'000;
   const db::PruneRules rules = {
-      .codegen_abi = codegen::codegen_abi, .slower_than = *factor, .keep = f.keep};
+      .codegen_abi = codegen::codegen_abi,
+      .slower_than = *factor,
+      .keep = f.keep,
+      .before_ms =
+          f.older_than > 0 ? here.environment.now_ms() - f.older_than * ms_a_day : int64_t{0}};
   TW_TRY(db::Store store,
          open_named(f, here, f.remove ? db::OpenMode::Update : db::OpenMode::ReadOnly));
   TW_TRY(const db::PruneReport report,
@@ -151,16 +156,23 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
                                                {"deleted", f.remove},
                                                {"records", report.records},
                                                {"pruned", report.pruned},
-                                               {"by_reason", report.by_reason}}));
+                                               {"by_reason", report.by_reason},
+                                               {"demands", report.demands}}));
     return 0;
   }
   std::string reasons;
   for (const auto& [reason, count] : report.by_reason)
     reasons += fmt::format("  {}: {}\n", reason, count);
+  if (report.demands > 0)
+    reasons += fmt::format("{} {}\n", counted(report.demands, "demand"),
+                           f.remove ? "forgotten" : "can be forgotten");
+  const bool is_idle = report.pruned == 0 && report.demands == 0;
   TW_RETURN_IF_ERROR(
       print(fmt::format("{} of {} {}\n{}{}", report.pruned, counted(report.records, "record"),
-                        f.remove ? "deleted" : "can never be an answer", reasons,
-                        f.remove || report.pruned == 0 ? "" : "--delete deletes them\n")));
+                        f.remove           ? "deleted"
+                        : f.older_than > 0 ? "can be deleted"
+                                           : "can never be an answer",
+                        reasons, f.remove || is_idle ? "" : "--delete deletes them\n")));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "db/store.h"
+#include "tests/db/backends.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -92,6 +93,94 @@ TEST(Prune, NoAnswerChanges) {
     EXPECT_TRUE(store.verify().value().ok());
   }
 }
+
+// ---- what nobody touched for long ----
+
+constexpr int64_t long_ago_ms = 1'600'000'000'000, since_ms = 1'650'000'000'000;
+
+class OldGroups : public OnBackends {};
+
+Record made_long_ago(Record record) {
+  record.created_ms = long_ago_ms;
+  return seal(std::move(record));
+}
+
+std::vector<Record> made_long_ago(std::vector<Record> records) {
+  for (Record& record : records) record = made_long_ago(std::move(record));
+  return records;
+}
+
+TEST_P(OldGroups, TheAnswerAndWhatProvesAScheduleWrongStay) {
+  Store store = open_store(databases / "a.db");
+  const std::vector<Record> old = made_long_ago(mixed_records());
+  const std::vector<Record> young = {sample_record(10, 1),
+                                     with_latency(sample_record(11, 1), 25e3)};
+  ASSERT_TRUE(store.append(old));
+  ASSERT_TRUE(store.append(young));
+  const PruneReport dry = store.prune({.before_ms = since_ms}, Pruning::DryRun).value();
+  EXPECT_EQ(dry.by_reason, (std::map<std::string, int64_t>{{"of an old group", 3}}));
+  EXPECT_EQ(store.query({}).value().size(), 7u);
+  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::Delete).value().pruned, 3);
+  EXPECT_EQ(hashes_in(store), hashes_of({old[0], old[4], young[0], young[1]}));
+  EXPECT_EQ(store.best(key_of(old[0])).value(), old[0]);
+  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::Delete).value().pruned, 0);
+}
+
+TEST_P(OldGroups, OneYoungTrialKeepsAGroup) {
+  Store store = open_store(databases / "a.db");
+  ASSERT_TRUE(store.append({{sample_record(0)}}));  // before older ones, as a merge may store them
+  ASSERT_TRUE(store.append(made_long_ago(sample_records(1, 5))));
+  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::DryRun).value().pruned, 0);
+  EXPECT_EQ(store.prune({.before_ms = 1'700'000'000'001}, Pruning::DryRun).value().pruned, 5);
+}
+
+TEST_P(OldGroups, OldDemandIsForgotten) {
+  Store store = open_store(databases / "a.db");
+  Demand demand;
+  demand.source = std::string(64, 'a');
+  demand.asked_ms = long_ago_ms;
+  demand.kernels.emplace_back().workload = sample_record(0).workload;
+  ASSERT_TRUE(store.keep_demand(demand));
+  demand.source = std::string(64, 'b');
+  ASSERT_TRUE(store.keep_demand(demand));
+  demand.asked_ms = since_ms;  // left again
+  ASSERT_TRUE(store.keep_demand(demand));
+  EXPECT_EQ(store.prune({}, Pruning::Delete).value().demands, 0);
+  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::DryRun).value().demands, 1);
+  EXPECT_EQ(store.demands({}).value().size(), 2u);
+  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::Delete).value().demands, 1);
+  const std::vector<Demand> left = store.demands({}).value();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].source, demand.source);
+  EXPECT_EQ(left[0].kernels.size(), 1u);
+}
+
+TEST_P(OldGroups, NoAnswerChanges) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    Random random(seed);
+    std::vector<Record> records;
+    for (int i = 0; i < 30; ++i) {
+      Record record = sample_record(random.below(8), random.below(2));
+      record.session = fmt::format("session-{}", random.below(4));
+      record.host = fmt::format("host-{}", record.session.back());
+      record.peak_gflops = 50.0 + 50.0 * static_cast<double>(random.below(3));
+      record.trial = i;
+      if (random.chance(0.1)) record.status = TrialStatus::Wrong;
+      if (random.chance(0.1)) record.status = TrialStatus::Timeout;
+      record.created_ms = long_ago_ms;
+      records.push_back(with_latency(record, 1e3 * static_cast<double>(1 + random.below(40))));
+    }
+    Store store = open_store(databases / fmt::format("{}.db", seed));
+    ASSERT_TRUE(store.append(records));
+    const std::vector<Record> before = store.best_records().value();
+    ASSERT_TRUE(store.prune({.before_ms = since_ms}, Pruning::Delete));
+    EXPECT_EQ(store.best_records().value(), before) << "seed " << seed;
+    EXPECT_TRUE(store.verify().value().ok());
+  }
+}
+
+TW_ON_BACKENDS(OldGroups);
 
 TEST(Prune, ARecordThatIsNamedIsDropped) {
   const Folder folder;

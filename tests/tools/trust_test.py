@@ -179,6 +179,19 @@ class Trust(program.ProgramTest):
         self.assertEqual(self.explain()["answer"]["record"], best["hash"])
         self.fail_with(2, *what, "--slower-than", "0.5", saying=["at least 1"])
 
+    def test_prune_keeps_the_answer_of_what_nobody_touched_for_long(self):
+        best = self.best()
+        young = self.json("db", "prune", "--older-than", "1", "--db", self.db, "--format", "json")
+        self.assertEqual((young["pruned"], young["demands"]), (0, 0))
+        old = [timed(best, 1000 * (i + 1), "s", schedule=best["schedule"] + "\n" * (i + 1), created_ms=1,
+                     workload="dense m=99 n=32 k=24 f32 fast") for i in range(3)]
+        self.store(*old)
+        what = ["db", "prune", "--older-than", "1", "--db", self.db]
+        self.assertIn("of an old group: 2\n--delete deletes them", self.succeed(*what).out)
+        done = self.json(*what, "--delete", "--format", "json")
+        self.assertEqual(done["by_reason"], {"of an old group": 2})
+        self.assertIn(old[0]["hash"], [record["hash"] for record in self.exported()])
+
     def nonsense(self):
         """The best record, and three like it of a target, layouts and a device that make no sense."""
         self.tuned()
