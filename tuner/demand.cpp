@@ -19,10 +19,10 @@ namespace {
 
 // Trials that a minute makes on one core, building included.
 constexpr double trials_of_a_minute = 256;
-// The course of the trials of a kernel is not known here. They count as if the second of them had been
-// faster than the first by this factor: the curve of gains then expects that a kernel which was
-// only predicted is some 8 % slower than the best of a search, as first picks were on the standing
-// workloads (docs/design.md).
+// The course of the trials of a kernel is not known here. They count as if the second of them had
+// been faster than the first by this factor: the curve of gains then expects that a kernel which
+// was only predicted is some 8 % slower than the best of a search, as first picks were on the
+// standing workloads (docs/design.md).
 constexpr double first_step = 1.25;
 // Seconds that a kernel of a wave has at the least: its reference is built, and a batch or two.
 constexpr double least_seconds_each = 4;
@@ -121,6 +121,8 @@ class DemandWork {
     }
     run_.after = demands_or(run_.before);
     run_.tuned = tuned_.size();
+    for (const auto& [name, failure] : failures_)
+      run_.failures[failure.second].push_back(name.first);
     run_.seconds = elapsed_s();
     if (run_.unstored) run_.ended = Ended::Unstored;
     if (environment_.interrupted()) run_.ended = Ended::Interrupted;
@@ -205,18 +207,20 @@ class DemandWork {
   }
 
   void take(const WantedTask& task, const Result<Tuned>& result) {
-    if (!result) {
-      if (result.error().code == ErrorCode::Interrupted) return;
-      // The first time it may have been for want of time.
-      if (++failures_[name_of(task)] < most_failures) return;
-      run_.failures[result.error().message].push_back(task.spec.workload.text());
-      finished_.insert(name_of(task));
-      return;
-    }
+    if (!result) return take_failure(task, result.error());
+    failures_.erase(name_of(task));
     if (result->ended != Ended::FromDatabase) tuned_.insert(name_of(task));
     if (result->ended != Ended::Budget && result->ended != Ended::FromDatabase)
       finished_.insert(name_of(task));
     if (result->unstored) run_.unstored = result->unstored;
+  }
+
+  /// The first failure may be for want of time; after the second the kernel is given up.
+  void take_failure(const WantedTask& task, const Error& error) {
+    if (error.code == ErrorCode::Interrupted) return;
+    auto& [waves, reason] = failures_[name_of(task)];
+    reason = error.message;
+    if (++waves == most_failures) finished_.insert(name_of(task));
   }
 
   const Target& target_;
@@ -231,7 +235,8 @@ class DemandWork {
   /// Kernels that no further wave tunes: they have come to their plateau, or have none that works.
   std::set<std::pair<std::string, int>> finished_;
   std::set<std::pair<std::string, int>> tuned_;
-  std::map<std::pair<std::string, int>, int> failures_;  ///< waves that gave a kernel no result
+  /// Kernels without a result: the number of waves that gave none, and the last reason.
+  std::map<std::pair<std::string, int>, std::pair<int, std::string>> failures_;
   DemandRun run_;
 };
 

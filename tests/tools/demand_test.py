@@ -224,7 +224,7 @@ class Demand(program.ProgramTest):
         done = self.succeed("tune", "--demand", "--db", self.db, "--budget", "5s", "--format", "json")
         document = json.loads(done.out)
         self.assertEqual((document["tuned_kernels"], document["before"]), (0, []))
-        self.assertIn("none of the 1 demand", done.err)
+        self.assertIn("is of a device like this one", done.err)
         self.assertEqual(self.demands("--device", "this"), [])
         self.assertEqual(self.demands()[0]["device"], "Another CPU; 2 cores")
 

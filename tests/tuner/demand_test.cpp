@@ -80,7 +80,7 @@ class WorkingOffDemand : public testing::Test {
       tuned.ended = ended_;
       results.push_back(std::move(tuned));
     }
-    now_ns_ += static_cast<int64_t>(wave.budget_s * 1e9);
+    now_ns_ += static_cast<int64_t>(spent_share_ * wave.budget_s * 1e9);
     return results;
   }
 
@@ -96,6 +96,7 @@ class WorkingOffDemand : public testing::Test {
   Environment environment_ = test_environment();
   int64_t now_ns_ = 1'000'000'000;
   std::vector<db::Demand> demands_;
+  double spent_share_ = 1;        ///< of the budget of each wave
   std::string fails_;             ///< the workload that has no candidate
   Ended ended_ = Ended::Plateau;  ///< of all tasks
   std::vector<std::pair<std::vector<TaskSpec>, TuneOptions>> waves_;
@@ -176,6 +177,7 @@ TEST_F(WorkingOffDemand, TellsWhatWasGained) {
 TEST_F(WorkingOffDemand, WhatHasNoCandidateTwiceIsGivenUp) {
   demands_ = {demand('a', {{8, 1e5}, {16, 9e5}})};
   ended_ = Ended::Budget;
+  spent_share_ = 0.2;
   fails_ = workload_of(dense(16)).text();
   const auto done = run({.budget_s = 60});
   ASSERT_TRUE(done) << done.error().message;

@@ -131,9 +131,14 @@ TEST_F(SideBySide, AWinnerOfOthersThatIsWrongHereIsNotTaken) {
   const db::Key place = database_key(workload_, work.target, 1);
   const std::string finals(db::finals_claim);
   ASSERT_TRUE(store.claim(place, {&finals, 1}, "other", "host"));
+  const auto is_other = [&](const MeasureJob& job) {
+    return work.schedules.at(job.artifact) == other.schedule;
+  };
   work.verify = [&](const MeasureJob& job) {
-    const bool is_other = work.schedules.at(job.artifact) == other.schedule;
-    return MeasureReply{is_other ? TrialStatus::Wrong : TrialStatus::Ok};
+    return MeasureReply{is_other(job) ? TrialStatus::Wrong : TrialStatus::Ok};
+  };
+  work.measure = [&](const MeasureJob& job) {
+    return is_other(job) ? MeasureReply{TrialStatus::Wrong} : timed_reply(1e6);
   };
   const auto tuned = run("own", {.budget_s = 3, .trials = 8, .batch = 4}, work);
   ASSERT_TRUE(tuned) << tuned.error().message;
