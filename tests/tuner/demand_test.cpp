@@ -179,7 +179,7 @@ TEST_F(WorkingOffDemand, WhatHasNoCandidateTwiceIsGivenUp) {
   ended_ = Ended::Budget;
   spent_share_ = 0.2;
   fails_ = workload_of(dense(16)).text();
-  const auto done = run({.budget_s = 60});
+  const auto done = run({.budget_s = 60, .effort = Effort::Full});
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(done->failures.at("no candidate"), std::vector<std::string>{fails_});
   ASSERT_GT(waves_.size(), 2u);
