@@ -45,6 +45,7 @@ class Refreshed:
       former_ns: ns of a call of the network that the file held; None: there was no file.
       latency_ns: ns of a call of the network as it was planned now; None: there was no file.
       is_measured: whether both were timed, by turns; otherwise they are the times of their plans.
+      reason: why the file stayed as it was; empty where the times say it.
     """
 
     model: _tilewright.Model
@@ -52,6 +53,7 @@ class Refreshed:
     former_ns: float | None = None
     latency_ns: float | None = None
     is_measured: bool = False
+    reason: str = ""
 
 
 class Network:
