@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "codegen/backend.h"
+#include "db/server_address.h"
 #include "graph/passes.h"
 #include "tools/demand_report.h"
 #include "tools/difference.h"
@@ -111,7 +112,13 @@ std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
 /// keep.
 Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
   if (flags.effort != "none") return open_layered(flags.place, here, db::OpenMode::ReadWrite);
-  TW_TRY(std::optional<db::Store> known, open_if_there(flags.place, here));
+  Result<std::optional<db::Store>> there = open_if_there(flags.place, here);
+  if (!there && db::is_server(database_path(flags.place, here)) && !flags.dry_run) {
+    // A server without tables gets them for the demand.
+    Result<db::Store> made = open_layered(flags.place, here, db::OpenMode::ReadWrite);
+    if (made) return made;
+  }
+  TW_TRY(std::optional<db::Store> known, std::move(there));
   if (known) return std::move(*known);
   return db::Store::open_absent(database_path(flags.place, here), {});
 }

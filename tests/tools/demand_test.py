@@ -124,7 +124,7 @@ class Demand(program.ProgramTest):
         [demand] = self.demands()
         self.assertEqual((demand["kernels"][0]["schedule"], demand["used_ns"]), ("", 0))
 
-    def test_who_may_only_read_leaves_nothing(self):
+    def test_Fault103_who_may_only_read_leaves_nothing(self):
         self.tuned()
         options = self.as_nobody()
         os.chmod(self.db, 0o444)
@@ -262,7 +262,7 @@ class Demand(program.ProgramTest):
         said = self.succeed("tune", "--model", "net.onnx", "--refresh", "--db", self.db).out
         self.assertRegex(said, "refreshed +(the file stays as it was|replaced): .* before, .* as planned now, timed by turns")
 
-    def test_refresh_keeps_the_file_of_another_network(self):
+    def test_Fault102_refresh_keeps_the_file_of_another_network(self):
         self.plan()
         before = (self.home / "net.twart").read_bytes()
         for other in (product(columns=8), product(seed=2)):
@@ -270,6 +270,13 @@ class Demand(program.ProgramTest):
             self.fail_with(5, "tune", "--model", "net.onnx", "--refresh", "--db", self.db,
                            saying=["--refresh", "net.twart holds another network"])
             self.assertEqual((self.home / "net.twart").read_bytes(), before)
+
+    def test_Fault102_refresh_keeps_the_file_for_other_threads(self):
+        self.plan()
+        before = (self.home / "net.twart").read_bytes()
+        self.fail_with(5, "tune", "--model", "net.onnx", "--refresh", "--db", self.db, "--threads", "2",
+                       saying=["net.twart is for 1 thread", "--threads 1"])
+        self.assertEqual((self.home / "net.twart").read_bytes(), before)
 
     def test_refresh_is_about_a_network(self):
         self.fail_with(2, "tune", *program.SMALL, "--refresh", "--db", self.db, saying=["--refresh", "--model"])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 
+import onnx_files as onnx
 import program
 
 
@@ -88,6 +89,16 @@ class Postgres(program.ProgramTest):
         self.assertIn("all is well", self.succeed("db", "verify", self.db).out)
         self.succeed("db", "quarantine", self.db)
         self.succeed("db", "upgrade", self.db)
+
+    def test_a_plan_makes_the_tables_for_its_demand(self):
+        (self.home / "net.onnx").write_bytes(onnx.model(
+            [onnx.node("MatMul", ["x", "w"], ["y"])], [onnx.tensor("w", [8, 8], [1.0] * 64)],
+            [onnx.port("x", [4, 8])], [onnx.port("y", [4, 8])]))
+        self.fail_with(4, "tune", "--model", "net.onnx", "--dry-run", "--db", self.db,
+                       saying=["holds no tuning database"])
+        self.succeed("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db)
+        self.assertEqual(self.count(), 0)
+        self.assertIn("net", self.succeed("db", "demand", "--db", self.db).out)
 
     def test_facts_travel_between_files_and_servers(self):
         self.tune()
