@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Lists of workloads: the numbers of all workloads are in memory, where they are filtered, sorted
-// and paged, and the texts of those that a page shows come from the database. An Overview is a plain
-// value, shared between the readers. Thread-safe to share.
+// and paged, and the texts of those that a page shows come from the database. An Overview is a
+// plain value, shared between the readers. Thread-safe to share.
 
 #include <array>
 #include <cstdint>
