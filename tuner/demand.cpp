@@ -242,6 +242,16 @@ class DemandWork {
 
 }  // namespace
 
+db::Demand demand_at(const Target& target, int threads, int64_t now_ms) {
+  db::Demand demand;
+  demand.target = target.to_string();
+  demand.device = device_text(target);
+  demand.threads = threads;
+  demand.codegen_abi = codegen::codegen_abi;
+  demand.asked_ms = now_ms;
+  return demand;
+}
+
 db::Demand demand_of(const dsl::Workload& workload, const Target& target, int threads,
                      const db::Record* used, int64_t now_ms) {
   db::WantedKernel kernel;
@@ -253,15 +263,10 @@ db::Demand demand_of(const dsl::Workload& workload, const Target& target, int th
     kernel.latency_ns = used->latency_ns;
     kernel.is_measured = is_of_device(*used, target);
   }
-  db::Demand demand;
+  db::Demand demand = demand_at(target, threads, now_ms);
   demand.source = sha256_hex(workload.text());
   demand.name = workload.op;
-  demand.target = target.to_string();
-  demand.device = device_text(target);
-  demand.threads = threads;
-  demand.codegen_abi = codegen::codegen_abi;
   demand.latency_ns = kernel.latency_ns;
-  demand.asked_ms = now_ms;
   demand.kernels.push_back(std::move(kernel));
   return demand;
 }

@@ -24,6 +24,9 @@
 
 namespace tw::tuner {
 
+/// A demand of this device without a source and kernels.
+db::Demand demand_at(const Target& target, int threads, int64_t now_ms);
+
 /// The demand of one operator, whose present kernel is `used`; null: it has none.
 db::Demand demand_of(const dsl::Workload& workload, const Target& target, int threads,
                      const db::Record* used, int64_t now_ms);

@@ -4,23 +4,17 @@
 #include <map>
 #include <utility>
 
-#include "codegen/abi.h"
-#include "tuner/workers/device.h"
+#include "tuner/demand.h"
 
 namespace tw::tuner {
 
 db::Demand demand_of(const PlannedNetwork& planned, const std::string& source,
                      const std::string& name, const Target& target, int threads, double most_error,
                      int64_t now_ms) {
-  db::Demand demand;
+  db::Demand demand = demand_at(target, threads, now_ms);
   demand.source = source;
   demand.name = name;
-  demand.target = target.to_string();
-  demand.device = device_text(target);
-  demand.threads = threads;
-  demand.codegen_abi = codegen::codegen_abi;
   demand.latency_ns = planned.plan.predicted_ns;
-  demand.asked_ms = now_ms;
   std::map<std::string, size_t> places;  // of kernels, by the text of their workload
   for (const KernelUse& use : planned.uses) {
     const auto [place, is_new] = places.emplace(use.kernel.workload.text(), demand.kernels.size());
