@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "db/demand_tables.h"
 #include "db/groups.h"
-#include "db/rows.h"
 #include "db/server_address.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -171,12 +170,9 @@ Result<News> Store::news(const Key& place, int64_t after, const std::string& ses
     rows.push_back(row.integer(0));
     return true;
   }));
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
-  for (const int64_t seq : rows) {
-    TW_TRY(std::optional<Record> record, state_->read(by_seq, seq));
-    if (record) news.records.push_back(std::move(*record));
-    news.last = seq;
-  }
+  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  for (StoredRecord& of : stored) news.records.push_back(std::move(of.record));
+  if (!rows.empty()) news.last = rows.back();
   return news;
 }
 

@@ -7,7 +7,6 @@
 
 #include "db/best.h"
 #include "db/ranking.h"
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
 
@@ -53,8 +52,8 @@ Winners winners_of(std::vector<RankedTrial> group, const std::string& device, in
 
 /// The model of a device and its microarchitecture, where the record tells it: processors of
 /// several generations may have one name.
-Result<std::string> class_of(Store::State& state, Statement& by_seq, const Winners& winners) {
-  TW_TRY(const std::optional<Record> best, state.read(by_seq, winners.rows.front()));
+Result<std::string> class_of(Store::State& state, const Winners& winners) {
+  TW_TRY(const std::optional<Record> best, state.read(winners.rows.front()));
   std::string name(model_of(winners.device));
   if (best) name += "; " + best->machine.substr(0, best->machine.find(';'));
   return name;
@@ -69,24 +68,23 @@ auto shipped_order(const Record& r) {
 Result<std::vector<Record>> Store::distilled(const DistilRules& rules) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
   std::map<GroupKey, Winners> by_class;
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
   TW_RETURN_IF_ERROR(each_group(state_->connection, [&](const Group& group) -> Status {
     if (group.key.codegen_abi != rules.codegen_abi) return {};
     TW_TRY(std::vector<RankedTrial> trials, candidates_of(state_->connection, group.id));
     Winners winners = winners_of(std::move(trials), group.key.device, rules.keep);
     if (winners.rows.empty()) return {};
     GroupKey of_class = group.key;
-    TW_TRY(of_class.device, class_of(*state_, by_seq, winners));
+    TW_TRY(of_class.device, class_of(*state_, winners));
     const auto [known, is_new] = by_class.try_emplace(of_class, winners);
     if (!is_new && winners.is_better_than(known->second)) known->second = std::move(winners);
     return {};
   }));
   std::vector<Record> records;
+  std::vector<int64_t> rows;
   for (const auto& [key, winners] : by_class)
-    for (const int64_t row : winners.rows) {
-      TW_TRY(std::optional<Record> record, state_->read(by_seq, row));
-      if (record) records.push_back(std::move(*record));
-    }
+    rows.insert(rows.end(), winners.rows.begin(), winners.rows.end());
+  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  for (StoredRecord& of : stored) records.push_back(std::move(of.record));
   std::ranges::sort(records, [](const Record& a, const Record& b) {
     return shipped_order(a) < shipped_order(b);
   });

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -58,6 +60,24 @@ std::string why_not(const JudgedGroup& group, size_t index, const Record& record
                      counted(std::ssize(timings), "session"));
 }
 
+/// Calls visit(i, record) for trials of a group, given by their places in it.
+Status each_record(Store::State& state, const JudgedGroup& group, const std::vector<size_t>& places,
+                   const std::function<void(size_t, Record)>& visit) {
+  std::vector<int64_t> rows;
+  std::map<int64_t, size_t> place_of_row;
+  for (const size_t i : places) {
+    rows.push_back(group.trials[i].trial);
+    place_of_row[rows.back()] = i;
+  }
+  TW_TRY(std::vector<StoredRecord> stored, state.read(rows));
+  for (StoredRecord& of : stored) visit(place_of_row.at(of.row), std::move(of.record));
+  return {};
+}
+
+Doubted doubted_trial(const JudgedGroup& group, size_t i, Record record) {
+  return {std::move(record), group.judgements[i].doubt, describe(group.judgements[i])};
+}
+
 Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit,
                     Explanation& out) {
   std::vector<size_t> better;
@@ -72,30 +92,22 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
   if (limit > 0 && std::ssize(better) > limit) better.resize(static_cast<size_t>(limit));
   const auto answer = best_of(group.trials, group.judgements);
   if (!answer) return {};
-  TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
-  for (const size_t i : better) {
-    TW_TRY(std::optional<Record> record, state.read(by_seq, group.trials[i].trial));
-    if (!record) continue;
-    std::string why = why_not(group, i, *record, *answer);
-    out.not_used.push_back({std::move(*record), group.judgements[i].doubt, std::move(why)});
-  }
-  return {};
+  return each_record(state, group, better, [&](size_t i, Record record) {
+    std::string why = why_not(group, i, record, *answer);
+    out.not_used.push_back({std::move(record), group.judgements[i].doubt, std::move(why)});
+  });
 }
 
 /// Adds the trials that say that the schedule of the answer is wrong, and do not count against it.
 Status add_against(Store::State& state, const JudgedGroup& group, Explanation& out) {
-  TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   const std::string schedule = schedule_key(out.record);
-  for (size_t i = 0; i < group.trials.size(); ++i) {
-    const bool is_against =
-        proves_wrong(group.trials[i].status) && group.trials[i].schedule_hash == schedule;
-    if (!is_against) continue;
-    TW_TRY(std::optional<Record> record, state.read(by_seq, group.trials[i].trial));
-    if (record)
-      out.against.push_back(
-          {std::move(*record), group.judgements[i].doubt, describe(group.judgements[i])});
-  }
-  return {};
+  std::vector<size_t> against;
+  for (size_t i = 0; i < group.trials.size(); ++i)
+    if (proves_wrong(group.trials[i].status) && group.trials[i].schedule_hash == schedule)
+      against.push_back(i);
+  return each_record(state, group, against, [&](size_t i, Record record) {
+    out.against.push_back(doubted_trial(group, i, std::move(record)));
+  });
 }
 
 }  // namespace
@@ -119,20 +131,18 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t
 
 Result<std::vector<Doubted>> Store::doubted(int64_t limit) {
   TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
   std::vector<Doubted> found;
   TW_RETURN_IF_ERROR(each_group(state_->connection, [&](const Group& of) -> Status {
     if (limit > 0 && std::ssize(found) == limit) return {};
     TW_TRY(const JudgedGroup group, judged_group(state_->connection, of.id));
-    for (size_t i = 0; i < group.trials.size(); ++i) {
-      if (!is_listed(group.judgements[i].doubt)) continue;
-      if (limit > 0 && std::ssize(found) == limit) break;
-      TW_TRY(std::optional<Record> record, state_->read(by_seq, group.trials[i].trial));
-      if (record)
-        found.push_back(
-            {std::move(*record), group.judgements[i].doubt, describe(group.judgements[i])});
-    }
-    return {};
+    std::vector<size_t> listed;
+    for (size_t i = 0; i < group.trials.size(); ++i)
+      if (is_listed(group.judgements[i].doubt) &&
+          (limit <= 0 || std::ssize(found) + std::ssize(listed) < limit))
+        listed.push_back(i);
+    return each_record(*state_, group, listed, [&](size_t i, Record record) {
+      found.push_back(doubted_trial(group, i, std::move(record)));
+    });
   }));
   return found;
 }
@@ -145,12 +155,9 @@ Result<std::vector<Record>> Store::best_records() {
     rows.push_back(row.integer(0));
     return true;
   }));
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
+  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
   std::vector<Record> records;
-  for (const int64_t seq : rows) {
-    TW_TRY(std::optional<Record> record, state_->read(by_seq, seq));
-    if (record) records.push_back(std::move(*record));
-  }
+  for (StoredRecord& of : stored) records.push_back(std::move(of.record));
   std::sort(records.begin(), records.end(),
             [](const Record& a, const Record& b) { return a.hash < b.hash; });
   return records;

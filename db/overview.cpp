@@ -295,8 +295,7 @@ Result<std::optional<Record>> Store::find(const std::string& hash) {
   int64_t seq = 0;
   TW_TRY(const bool found, statement.one([&](const Row& row) { seq = row.integer(0); }));
   if (!found) return std::optional<Record>();
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
-  return state_->read(by_seq, seq);
+  return state_->read(seq);
 }
 
 }  // namespace tw::db

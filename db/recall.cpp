@@ -132,11 +132,12 @@ Result<RecalledTrials> Store::recall(const Key& place, int64_t most) {
   TW_TRY(const Doubts doubts, group->trials <= most
                                   ? doubts_of_all(state_->connection, group->id)
                                   : doubts_of_some(state_->connection, group->id, most));
-  TW_TRY(Statement by_seq, Statement::prepare(state_->connection, select_trial_sql()));
-  for (const auto& [row, doubt] : doubts) {
-    TW_TRY(std::optional<Record> record, state_->read(by_seq, row));
-    if (record && is_at(*record, place)) recalled.trials.push_back({std::move(*record), doubt});
-  }
+  std::vector<int64_t> rows;
+  for (const auto& [row, doubt] : doubts) rows.push_back(row);
+  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  for (StoredRecord& of : stored)
+    if (is_at(of.record, place))
+      recalled.trials.push_back({std::move(of.record), doubts.at(of.row)});
   // A table that somebody changed may say anything.
   recalled.known = std::clamp(group->trials, std::ssize(recalled.trials), most_known);
   sort_by_latency(recalled.trials);

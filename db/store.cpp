@@ -132,9 +132,8 @@ Result<std::optional<Record>> next_best(Store::State& state, const Key& key, con
                                         const Served& served) {
   TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, served.group));
   std::erase_if(rest, [&](const RankedTrial& trial) { return trial.trial == served.trial; });
-  TW_TRY(Statement by_seq, Statement::prepare(state.connection, select_trial_sql()));
   while (const auto best = best_of(rest)) {
-    TW_TRY(std::optional<Record> record, state.read(by_seq, rest[best->index].trial));
+    TW_TRY(std::optional<Record> record, state.read(rest[best->index].trial));
     if (record && is_answer(state, *record, key, accepts)) return record;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(best->index));
   }
@@ -265,8 +264,8 @@ class RowNumbers {
   bool is_ended_ = false;
 };
 
-// Records that are read under one lock, and are in memory then.
-constexpr int64_t rows_at_once = 64;
+// Records that are read by one statement, and under one lock.
+constexpr size_t rows_at_once = 64;
 
 /// Reads the records that match a filter, some rows at a time. No lock is held in between, while
 /// the caller works.
@@ -280,16 +279,15 @@ class Matching {
       TW_TRY(Transaction begun, Transaction::begin_reading(state_.connection));
       one_lock.emplace(std::move(begun));
     }
-    TW_TRY(Statement by_seq, Statement::prepare(state_.connection, select_trial_sql()));
+    TW_TRY(std::vector<StoredRecord> stored, state_.read(rows));
     std::vector<Record> records;
-    for (const int64_t seq : rows) {
-      TW_TRY(std::optional<Record> record, state_.read(by_seq, seq));
-      if (!record || !matches(*record, filter_)) continue;
+    for (StoredRecord& of : stored) {
+      if (!matches(of.record, filter_)) continue;
       if (filter_.believed) {
-        TW_TRY(const bool is_believed, believes(*record, seq));
+        TW_TRY(const bool is_believed, believes(of.record, of.row));
         if (!is_believed) continue;
       }
-      records.push_back(std::move(*record));
+      records.push_back(std::move(of.record));
     }
     return records;
   }
@@ -325,33 +323,88 @@ AppendSummary& AppendSummary::operator+=(const AppendSummary& other) {
   return *this;
 }
 
-Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq) {
-  Result<Record> record = fail(ErrorCode::Database, "[record] its row is gone");
-  const Result<bool> found = by_seq.bind(seq).one([&](const Row& row) {
-    record = record_of(row);
+namespace {
+
+using FoundRecords = std::map<int64_t, Result<Record>>;
+
+/// SELECT of `count` rows by number.
+std::string select_rows_sql(size_t count) {
+  std::string marks = "?";
+  for (; count > 1; --count) marks += ", ?";
+  return fmt::format("{} WHERE seq IN ({})", select_trials_sql(), marks);
+}
+
+Status find_chunk(Connection& connection, std::span<const int64_t> rows, FoundRecords& found) {
+  // Two statements serve every number of rows: the last row is asked for again.
+  const size_t count = rows.size() == 1 ? 1 : rows_at_once;
+  TW_TRY(Statement select, Statement::prepare(connection, select_rows_sql(count)));
+  for (size_t i = 0; i < count; ++i) select.bind(rows[std::min(i, rows.size() - 1)]);
+  return select.each([&](const Row& row) {
+    Result<Record> record = record_of(row);
     if (record && !agrees_with_columns(row, *record))
       record = fail(ErrorCode::Database, "[record] the columns derived from it were changed");
+    found.insert_or_assign(number_of(row).seq, std::move(record));
+    return true;
   });
-  if (!found && found.error().code == ErrorCode::TryLater) return tl::unexpected(found.error());
-  if (found && record) return std::optional(std::move(*record));
-  if (found && record.error().code == ErrorCode::Unsupported) {
+}
+
+/// The records of at most rows_at_once rows, as far as the rows can be read.
+Status find_records(Connection& connection, std::span<const int64_t> rows, FoundRecords& found) {
+  Status done = find_chunk(connection, rows, found);
+  if (done || done.error().code == ErrorCode::TryLater) return done;
+  // A page of a file that cannot be read has some of the rows.
+  for (const int64_t row : rows) {
+    done = find_chunk(connection, {&row, 1}, found);
+    if (!done && done.error().code == ErrorCode::TryLater) return done;
+  }
+  return {};
+}
+
+}  // namespace
+
+void Store::State::leave_out(int64_t seq, const Error& why) {
+  if (why.code == ErrorCode::Unsupported) {
     if (newer++ == 0)
       say(fmt::format("{}: records of a newer program are left out: use that program to read them",
                       path));
-    return std::optional<Record>();
+    return;
   }
   ++damaged;
   say(fmt::format("{}: record {} is damaged and left out; look with `tilewright db verify`", path,
                   seq));
-  return std::optional<Record>();
+}
+
+Result<std::optional<Record>> Store::State::read(int64_t seq) {
+  TW_TRY(std::vector<StoredRecord> records, read({&seq, 1}));
+  if (records.empty()) return std::optional<Record>();
+  return std::optional(std::move(records.front().record));
+}
+
+Result<std::vector<StoredRecord>> Store::State::read(std::span<const int64_t> rows) {
+  std::vector<StoredRecord> records;
+  records.reserve(rows.size());
+  for (size_t begin = 0; begin < rows.size(); begin += rows_at_once) {
+    const auto chunk = rows.subspan(begin, std::min(rows_at_once, rows.size() - begin));
+    FoundRecords found;
+    TW_RETURN_IF_ERROR(find_records(connection, chunk, found));
+    for (const int64_t seq : chunk) {
+      auto of_row = found.extract(seq);
+      if (of_row.empty())  // or a damaged index names the row twice
+        leave_out(seq, {ErrorCode::Database, "[record] its row is gone"});
+      else if (!of_row.mapped())
+        leave_out(seq, of_row.mapped().error());
+      else
+        records.push_back({seq, *std::move(of_row.mapped())});
+    }
+  }
+  return records;
 }
 
 Result<std::optional<Record>> Store::State::read_again(int64_t seq) {
   // If the hash cannot be read, neither can the record, and read() reports the reason.
   if (const ReadRecords::Kept* kept = read_records.find(seq))
     if (hash_of_row(connection, seq) == kept->hash) return std::optional(kept->record);
-  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
-  TW_TRY(std::optional<Record> record, read(by_seq, seq));
+  TW_TRY(std::optional<Record> record, read(seq));
   if (record) read_records.keep(seq, *record);
   return record;
 }
@@ -499,7 +552,7 @@ Status Store::for_each(const Filter& filter, const std::function<bool(const Reco
     TW_TRY(const std::vector<int64_t> rows, numbers.next());
     if (rows.empty()) return {};
     for (std::span<const int64_t> rest(rows); left > 0 && !rest.empty();) {
-      const auto count = static_cast<size_t>(std::min({left, rows_at_once, std::ssize(rest)}));
+      const auto count = static_cast<size_t>(std::min({left, int64_t{rows_at_once}, std::ssize(rest)}));
       TW_TRY(const std::vector<Record> records, matching.read(rest.first(count)));
       rest = rest.subspan(count);
       left -= std::ssize(records);

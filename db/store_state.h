@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,12 @@
 #include "db/store.h"
 
 namespace tw::db {
+
+/// A record and the row that has it.
+struct StoredRecord {
+  int64_t row;
+  Record record;
+};
 
 /// A layer that could be opened.
 struct OpenLayer {
@@ -45,7 +52,10 @@ struct Store::State {
   }
 
   /// The record of a row, or nullopt where it is damaged; says so and counts it.
-  Result<std::optional<Record>> read(Statement& by_seq, int64_t seq);
+  Result<std::optional<Record>> read(int64_t seq);
+  /// The records of rows, in their order, without those that are damaged. A server is asked once
+  /// for many of them.
+  Result<std::vector<StoredRecord>> read(std::span<const int64_t> rows);
   /// The same for a row that may be asked for many times.
   Result<std::optional<Record>> read_again(int64_t seq);
 
@@ -58,6 +68,9 @@ struct Store::State {
   void open_layers();
   /// Calls ask(layer) for each layer, the nearest first. One that fails is left out from then on.
   void each_layer(const std::function<Status(OpenLayer&)>& ask);
+
+  /// Says and counts that the record of a row cannot be read.
+  void leave_out(int64_t seq, const Error& why);
 
   /// Runs `write` in one transaction that keeps other writers out, and commits.
   Status write(const std::function<Status()>& write);
