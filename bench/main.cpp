@@ -386,11 +386,12 @@ Result<int> run_side_by_side(const Call& call) {
   if (files.empty()) files = {TW_BENCH_RECORDING};
   TW_TRY(const std::vector<tuner::Recording> recordings, recordings_in(files));
   TW_TRY(const tuner::Scratch folder, tuner::Scratch::make(tuner::temporary_places()));
-  SideBySideOptions options{.database = call.flags.files.front(), .folder = folder.path()};
+  SideBySideOptions options{.database = call.flags.files.front(),
+                            .folder = folder.path(),
+                            .seed = static_cast<uint64_t>(call.flags.seed)};
   if (call.flags.trials > 0) options.trials = call.flags.trials;
   TW_TRY(const std::vector<SideBySideCase> cases,
-         measure_side_by_side(recordings, {static_cast<uint64_t>(call.flags.seed)}, options,
-                              call.environment));
+         measure_side_by_side(recordings, options, call.environment));
   TW_RETURN_IF_ERROR(publish(call, as_json(cases, options), as_table(cases)));
   return 0;
 }

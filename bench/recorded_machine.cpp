@@ -17,8 +17,6 @@
 namespace tw::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double largest_share = 0.05;  // that the text of a schedule adds to its latency
 constexpr double reference_ns = 1e8;
 constexpr double peak_of_recording = 118;  // GFLOP/s
@@ -64,39 +62,28 @@ class RecordedBuilder final : public tuner::Builder {
  public:
   RecordedBuilder(std::shared_ptr<const tuner::ArtifactStore> artifacts,
                   std::shared_ptr<Schedules> schedules, const dsl::Compute& compute,
-                  const Target& target, double building_s)
+                  const Target& target)
       : artifacts_(std::move(artifacts)),
         schedules_(std::move(schedules)),
         arguments_(arguments_of(compute)),
-        target_(target.to_string()),
-        building_s_(building_s) {}
+        target_(target.to_string()) {}
 
   Status begin(const tuner::BuildRequest& request) override {
-    const Clock::time_point from =
-        std::max(Clock::now(), begun_.empty() ? Clock::now() : begun_.back().ready);
-    const std::chrono::duration<double> takes(building_s_ *
-                                              static_cast<double>(request.kernels.size()));
-    begun_.push_back({request, from + std::chrono::duration_cast<Clock::duration>(takes)});
+    begun_.push_back(request);
     return {};
   }
 
   std::vector<tuner::BuildOutcome> finish() override {
-    const Begun begun = std::move(begun_.front());
+    const tuner::BuildRequest request = std::move(begun_.front());
     begun_.pop_front();
-    std::this_thread::sleep_until(begun.ready);
     std::vector<tuner::BuildOutcome> outcomes;
-    for (const tuner::KernelSource& source : begun.request.kernels) outcomes.push_back(put(source));
+    for (const tuner::KernelSource& source : request.kernels) outcomes.push_back(put(source));
     return outcomes;
   }
 
   std::string toolchain() const override { return "recorded-1"; }
 
  private:
-  struct Begun {
-    tuner::BuildRequest request;
-    Clock::time_point ready;
-  };
-
   tuner::BuildOutcome put(const tuner::KernelSource& source) {
     runtime::Artifact artifact;
     artifact.info.workload = source.workload;
@@ -117,18 +104,17 @@ class RecordedBuilder final : public tuner::Builder {
   std::shared_ptr<Schedules> schedules_;
   const std::vector<runtime::ArgumentInfo> arguments_;
   const std::string target_;
-  const double building_s_;
-  std::deque<Begun> begun_;
+  std::deque<tuner::BuildRequest> begun_;
 };
 
 class RecordedRunner final : public tuner::Runner {
  public:
   RecordedRunner(const RecordedLatencies& latencies, std::shared_ptr<Schedules> schedules,
-                 Target target, double measuring_s)
+                 Target target, double trial_s)
       : latencies_(latencies),
         schedules_(std::move(schedules)),
         target_(std::move(target)),
-        measuring_s_(measuring_s) {}
+        trial_s_(trial_s) {}
 
   Result<double> prepare(const std::string&, const tuner::ReferenceKernel&,
                          tuner::Needed) override {
@@ -137,7 +123,7 @@ class RecordedRunner final : public tuner::Runner {
 
   Result<tuner::MeasureReply> measure(const tuner::MeasureJob& job) override {
     if (job.verify_only) return tuner::MeasureReply{};
-    std::this_thread::sleep_for(std::chrono::duration<double>(measuring_s_));
+    std::this_thread::sleep_for(std::chrono::duration<double>(trial_s_));
     TW_TRY(const double ns, latency_of(job.artifact));
     tuner::MeasureReply reply;
     reply.latency_ns = reply.low_ns = reply.high_ns = ns;
@@ -172,7 +158,7 @@ class RecordedRunner final : public tuner::Runner {
   const RecordedLatencies& latencies_;
   std::shared_ptr<Schedules> schedules_;
   const Target target_;
-  const double measuring_s_;
+  const double trial_s_;
 };
 
 }  // namespace
@@ -201,14 +187,14 @@ Result<double> RecordedLatencies::latency_ns(const std::string& schedule) const 
 }
 
 tuner::Workers recorded_workers(const RecordedLatencies& latencies, const Target& target,
-                                const std::string& folder, RecordedPace pace) {
+                                const std::string& folder, double trial_s) {
   const auto artifacts = std::make_shared<const tuner::ArtifactStore>(folder);
   const auto schedules = std::make_shared<Schedules>();
-  return {artifacts,
-          std::make_shared<RecordedBuilder>(artifacts, schedules, latencies.workload().compute,
-                                            target, pace.building_s),
-          std::make_shared<RecordedRunner>(latencies, schedules, target, pace.measuring_s),
-          std::make_shared<const tuner::BusyTime>()};
+  return {
+      artifacts,
+      std::make_shared<RecordedBuilder>(artifacts, schedules, latencies.workload().compute, target),
+      std::make_shared<RecordedRunner>(latencies, schedules, target, trial_s),
+      std::make_shared<const tuner::BusyTime>()};
 }
 
 }  // namespace tw::bench

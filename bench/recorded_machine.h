@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Workers that build and run nothing: a kernel takes the time that a recording has of it
-// (tuner/search/replay.h), and building and measuring it take the time that a machine takes for
-// them. So many runs at once can be watched on a machine of two cores. Not thread-safe.
+// (tuner/search/replay.h), and a trial waits as long as building and measuring one would take. So
+// many runs at once can be watched on a machine of two cores. Not thread-safe.
 //
 // The latency of a schedule that the recording lacks is that of the recorded one with the most
 // similar features, times a factor of up to 1.05 that follows from the text of the schedule: no
@@ -19,12 +19,6 @@
 
 namespace tw::bench {
 
-/// Seconds that a machine takes.
-struct RecordedPace {
-  double building_s = 0.2;    ///< for each candidate, beside measuring
-  double measuring_s = 0.25;  ///< for each candidate
-};
-
 /// The latencies of all schedules of a workload, by a recording.
 class RecordedLatencies {
  public:
@@ -40,8 +34,9 @@ class RecordedLatencies {
   std::vector<double> scales_;  ///< 1 / standard deviation of each feature, 0 for constant ones
 };
 
-/// Workers of a machine with these latencies, which must outlive them. Kernels lie in `folder`.
+/// Workers of a machine with these latencies, which must outlive them. Each trial takes `trial_s`
+/// seconds. Kernels lie in `folder`.
 tuner::Workers recorded_workers(const RecordedLatencies& latencies, const Target& target,
-                                const std::string& folder, RecordedPace pace);
+                                const std::string& folder, double trial_s);
 
 }  // namespace tw::bench

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -28,48 +29,77 @@ namespace tw::bench {
 namespace {
 
 // The runs of a case end by their trials, long before this.
-constexpr double budget_s = 900;
-// The first recordings that are looked at: a case takes some minutes.
+constexpr double budget_s = 3600;
+// The first recordings that are looked at: each takes some minutes.
 constexpr size_t most_recordings = 3;
 // Runs are killed once so many trials of each are stored, in the middle of their work.
 constexpr int64_t trials_before_killing = 24;
 
-/// One case, whose runs are begun, watched and ended.
+/// Runs of one workload that begin together, each a process of its own.
 class Runs {
  public:
-  Runs(const tuner::Recording& recording, const dsl::Workload& workload, uint64_t seed,
-       const SideBySideOptions& options, const tuner::Environment& environment)
+  /// `folder` is for files of the runs.
+  Runs(const tuner::Recording& recording, uint64_t seed, std::string database, std::string folder,
+       double trial_s, const tuner::Environment& environment)
       : recording_(recording),
-        workload_(workload),
         seed_(seed),
-        options_(options),
+        database_(std::move(database)),
+        folder_(std::move(folder)),
+        trial_s_(trial_s),
         environment_(environment) {}
+  Runs(const Runs&) = delete;
+  Runs& operator=(const Runs&) = delete;
+  /// Kills those that were not waited for.
+  ~Runs() {
+    for (const pid_t process : processes_) {
+      ::kill(process, SIGKILL);
+      ::waitpid(process, nullptr, 0);
+    }
+  }
 
-  /// Begins `count` runs of `trials` each, kills some, and waits for the others. `target_ns` is
-  /// what is to be reached.
-  Result<Together> run(int count, int killed, int64_t trials, double target_ns) {
-    const int64_t begun_ms = environment_.now_ms();
-    std::vector<pid_t> processes;
+  Status begin(int count, int64_t trials) {
+    begun_ms_ = environment_.now_ms();
     for (int number = 0; number < count; ++number) {
-      TW_TRY(processes.emplace_back(), begin(number, trials));
+      TW_TRY(processes_.emplace_back(), begin_one(number, trials));
     }
-    TW_TRY(db::Store store, db::Store::open(options_.database, db::OpenMode::ReadWrite));
-    if (killed > 0) TW_RETURN_IF_ERROR(kill_some(store, processes, count, killed));
-    Together together{.runs = count, .killed = killed};
-    for (int number = 0; number < count; ++number) {
+    return {};
+  }
+
+  /// Kills the first `count` runs in the middle of their work.
+  Status kill(int count) {
+    TW_TRY(db::Store store, db::Store::open(database_, db::OpenMode::ReadWrite));
+    const int64_t most = std::ssize(processes_) * trials_before_killing;
+    for (;;) {
+      TW_TRY(const db::StoreInfo info, store.info());
+      if (info.records >= most || std::ranges::any_of(processes_, has_ended)) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    killed_ = count;
+    for (const pid_t process : std::span(processes_).first(static_cast<size_t>(count)))
+      ::kill(process, SIGKILL);
+    return {};
+  }
+
+  /// Waits for all runs, and takes their trials from the database. `target_ns` is what is to be
+  /// reached; 0: what they found.
+  Result<Together> end(double target_ns) {
+    Together together{.runs = static_cast<int>(std::ssize(processes_)), .killed = killed_};
+    for (int number = 0; number < together.runs; ++number) {
       int status = 0;
-      ::waitpid(processes[static_cast<size_t>(number)], &status, 0);
-      if (number >= killed && status != 0) ++together.failed;
+      ::waitpid(processes_[static_cast<size_t>(number)], &status, 0);
+      if (number >= killed_ && status != 0) ++together.failed;
     }
-    together.ended_s = static_cast<double>(environment_.now_ms() - begun_ms) * 1e-3;
-    TW_TRY(std::vector<db::Record> records, store.query({}));
-    summarize(records, begun_ms, target_ns, together);
+    processes_.clear();
+    together.ended_s = static_cast<double>(environment_.now_ms() - begun_ms_) * 1e-3;
+    TW_TRY(db::Store store, db::Store::open(database_, db::OpenMode::ReadWrite));
+    TW_TRY(const std::vector<db::Record> records, store.query({}));
+    summarize(records, target_ns, together);
     for (const db::Record& record : records) TW_RETURN_IF_ERROR(store.drop_record(record));
     return together;
   }
 
  private:
-  Result<pid_t> begin(int number, int64_t trials) const {
+  Result<pid_t> begin_one(int number, int64_t trials) const {
     const pid_t child = ::fork();
     if (child < 0)
       return fail(ErrorCode::Environment,
@@ -83,19 +113,20 @@ class Runs {
   Status tune(int number, int64_t trials) const {
     tuner::Environment environment = environment_;
     environment.session = fmt::format("run {} of {}", number, ::getpid());
-    const std::string folder = fmt::format("{}/{}", options_.folder, number);
+    const std::string folder = fmt::format("{}/{}", folder_, number);
     std::error_code ignored;
     std::filesystem::create_directories(folder, ignored);
-    const RecordedLatencies latencies(recording_, workload_);
-    TW_TRY(db::Store store, db::Store::open(options_.database, db::OpenMode::ReadWrite));
+    TW_TRY(const dsl::Workload workload, dsl::parse_workload(recording_.workload));
+    const RecordedLatencies latencies(recording_, workload);
+    TW_TRY(db::Store store, db::Store::open(database_, db::OpenMode::ReadWrite));
     const tuner::TuneOptions options{.budget_s = budget_s,
                                      .trials = trials,
                                      .effort = tuner::Effort::Full,
                                      .seed = seed_,
                                      .builds_winners = false};
     TW_TRY(const auto results,
-           tuner::tune_all({{workload_}}, recording_.target, options, store, environment, {},
-                           recorded_workers(latencies, recording_.target, folder, options_.pace)));
+           tuner::tune_all({{workload}}, recording_.target, options, store, environment, {},
+                           recorded_workers(latencies, recording_.target, folder, trial_s_)));
     if (!results.front()) return tl::unexpected(results.front().error());
     return {};
   }
@@ -106,22 +137,8 @@ class Runs {
            ended.si_pid == process;
   }
 
-  /// Kills the first runs in the middle of their work.
-  static Status kill_some(db::Store& store, const std::vector<pid_t>& processes, int count,
-                          int killed) {
-    for (;;) {
-      TW_TRY(const db::StoreInfo info, store.info());
-      if (info.records >= count * trials_before_killing) break;
-      if (std::ranges::any_of(processes, has_ended)) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    for (int number = 0; number < killed; ++number)
-      ::kill(processes[static_cast<size_t>(number)], SIGKILL);
-    return {};
-  }
-
-  static void summarize(const std::vector<db::Record>& records, int64_t begun_ms, double target_ns,
-                        Together& together) {
+  void summarize(const std::vector<db::Record>& records, double target_ns,
+                 Together& together) const {
     std::map<std::string, std::set<std::string>> sessions;
     const db::Record* best = nullptr;
     int64_t reached_ms = 0;
@@ -141,14 +158,20 @@ class Runs {
     if (!best) return;
     together.best_ns = best->latency_ns;
     if (target_ns == 0) reached_ms = best->created_ms;
-    if (reached_ms > 0) together.reached_s = static_cast<double>(reached_ms - begun_ms) * 1e-3;
+    if (reached_ms == 0) return;
+    together.reached_s = static_cast<double>(reached_ms - begun_ms_) * 1e-3;
+    together.reached_trials = std::ranges::count_if(
+        records, [&](const db::Record& record) { return record.created_ms <= reached_ms; });
   }
 
   const tuner::Recording& recording_;
-  const dsl::Workload& workload_;
   const uint64_t seed_;
-  const SideBySideOptions& options_;
+  const std::string database_, folder_;
+  const double trial_s_;
   const tuner::Environment& environment_;
+  std::vector<pid_t> processes_ = {};
+  int killed_ = 0;
+  int64_t begun_ms_ = 0;
 };
 
 Status check_database(const std::string& database) {
@@ -168,40 +191,45 @@ Status check_database(const std::string& database) {
 nlohmann::json json_of_runs(const Together& together) {
   return {{"runs", together.runs},           {"killed", together.killed},
           {"trials", together.trials},       {"best_ns", together.best_ns},
-          {"reached_s", together.reached_s}, {"ended_s", together.ended_s},
-          {"repeated", together.repeated},   {"failed", together.failed}};
-}
-
-/// The time of all cases in which several runs reached what one found, as a share of its time.
-double share_of_time(const std::vector<SideBySideCase>& cases) {
-  double one_s = 0, all_s = 0;
-  for (const SideBySideCase& of : cases) {
-    one_s += of.one.reached_s;
-    all_s += of.all.reached_s > 0 ? of.all.reached_s : of.all.ended_s;
-  }
-  return one_s > 0 ? all_s / one_s : 0;
+          {"reached_s", together.reached_s}, {"reached_trials", together.reached_trials},
+          {"ended_s", together.ended_s},     {"repeated", together.repeated},
+          {"failed", together.failed}};
 }
 
 }  // namespace
 
 Result<std::vector<SideBySideCase>> measure_side_by_side(
-    const std::vector<tuner::Recording>& recordings, const std::vector<uint64_t>& seeds,
-    const SideBySideOptions& options, const tuner::Environment& environment) {
+    std::span<const tuner::Recording> recordings, const SideBySideOptions& options,
+    const tuner::Environment& environment) {
+  recordings = recordings.first(std::min(recordings.size(), most_recordings));
   TW_RETURN_IF_ERROR(check_database(options.database));
+  // Runs by themselves wait for most of their time, so those of all cases go on at once.
   std::vector<SideBySideCase> cases;
-  for (const tuner::Recording& recording :
-       std::span(recordings).first(std::min(recordings.size(), most_recordings))) {
-    TW_TRY(const dsl::Workload workload, dsl::parse_workload(recording.workload));
-    for (const uint64_t seed : seeds) {
-      Runs runs(recording, workload, seed, options, environment);
-      SideBySideCase of{recording.workload, seed};
-      TW_TRY(of.one, runs.run(1, 0, options.trials, 0));
-      // All runs together may make twice the trials of the one.
-      const int64_t each = 2 * options.trials / options.runs;
-      TW_TRY(of.all, runs.run(options.runs, 0, each, of.one.best_ns));
-      TW_TRY(of.interrupted, runs.run(options.runs, options.killed, each, of.one.best_ns));
-      cases.push_back(std::move(of));
-    }
+  std::deque<Runs> alone;
+  for (const tuner::Recording& recording : recordings) {
+    const std::string folder = fmt::format("{}/{}", options.folder, cases.size());
+    alone.emplace_back(recording, options.seed, folder + ".db", folder, options.trial_s,
+                       environment);
+    TW_RETURN_IF_ERROR(alone.back().begin(1, options.trials));
+    cases.emplace_back().workload = recording.workload;
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    TW_TRY(cases[i].one, alone[i].end(0));
+    if (cases[i].one.best_ns == 0)
+      return fail(ErrorCode::Environment, "[bench] a run by itself found no kernel");
+  }
+  // All runs together may make twice the trials of the one.
+  const int64_t each = 2 * options.trials / options.runs;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto together = [&](int killed) -> Result<Together> {
+      Runs runs(recordings[i], options.seed, options.database, options.folder + "/together",
+                options.trial_s, environment);
+      TW_RETURN_IF_ERROR(runs.begin(options.runs, each));
+      if (killed > 0) TW_RETURN_IF_ERROR(runs.kill(killed));
+      return runs.end(cases[i].one.best_ns);
+    };
+    TW_TRY(cases[i].all, together(0));
+    TW_TRY(cases[i].interrupted, together(options.killed));
   }
   return cases;
 }
@@ -212,13 +240,11 @@ nlohmann::json as_json(const std::vector<SideBySideCase>& cases, const SideBySid
                          {"options",
                           {{"runs", options.runs},
                            {"trials", options.trials},
-                           {"building_s", options.pace.building_s},
-                           {"measuring_s", options.pace.measuring_s}}},
-                         {"share_of_time", share_of_time(cases)},
+                           {"trial_s", options.trial_s},
+                           {"seed", options.seed}}},
                          {"rows", nlohmann::json::array()}};
   for (const SideBySideCase& of : cases)
     json["rows"].push_back({{"workload", of.workload},
-                            {"seed", of.seed},
                             {"one", json_of_runs(of.one)},
                             {"all", json_of_runs(of.all)},
                             {"killed", json_of_runs(of.interrupted)}});
@@ -226,22 +252,24 @@ nlohmann::json as_json(const std::vector<SideBySideCase>& cases, const SideBySid
 }
 
 std::string as_table(const std::vector<SideBySideCase>& cases) {
-  tools::Table table{{"seed", "one: best after", "of", "all: after", "share", "repeated",
-                      "with kills: after", "repeated", "failed", "workload"},
+  tools::Table table{{"one: end", "one: best after", "all: as fast after", "of one", "repeated",
+                      "with kills: as fast after", "of one", "repeated", "failed", "workload"},
                      {}};
-  const auto seconds = [](double s) { return s > 0 ? fmt::format("{:.1f} s", s) : "-"; };
-  for (const SideBySideCase& of : cases)
-    table.rows.push_back({std::to_string(of.seed), seconds(of.one.reached_s),
-                          seconds(of.one.ended_s), seconds(of.all.reached_s),
-                          of.one.reached_s > 0 && of.all.reached_s > 0
-                              ? fmt::format("{:.2f}", of.all.reached_s / of.one.reached_s)
-                              : "-",
-                          std::to_string(of.all.repeated), seconds(of.interrupted.reached_s),
-                          std::to_string(of.interrupted.repeated),
+  const auto reached = [](const Together& runs) {
+    return runs.reached_s > 0
+               ? fmt::format("{:.1f} s, {} trials", runs.reached_s, runs.reached_trials)
+               : fmt::format("not in {} trials", runs.trials);
+  };
+  for (const SideBySideCase& of : cases) {
+    const auto share = [&](const Together& runs) {
+      return runs.reached_s > 0 ? fmt::format("{:.2f}", runs.reached_s / of.one.ended_s) : "-";
+    };
+    table.rows.push_back({fmt::format("{:.1f} s", of.one.ended_s), reached(of.one), reached(of.all),
+                          share(of.all), std::to_string(of.all.repeated), reached(of.interrupted),
+                          share(of.interrupted), std::to_string(of.interrupted.repeated),
                           std::to_string(of.interrupted.failed), of.workload.substr(0, 60)});
-  return tools::as_text(table) +
-         fmt::format("\nall cases: several runs take {:.2f} of the time of one\n",
-                     share_of_time(cases));
+  }
+  return tools::as_text(table);
 }
 
 }  // namespace tw::bench

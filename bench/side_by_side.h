@@ -6,11 +6,11 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "bench/recorded_machine.h"
 #include "tuner/search/replay.h"
 #include "tuner/workers/environment.h"
 
@@ -22,7 +22,8 @@ struct SideBySideOptions {
   int runs = 8;          ///< at once
   int killed = 2;        ///< of these, in the second trial of each case
   int64_t trials = 512;  ///< of one run by itself
-  RecordedPace pace = {};
+  double trial_s = 1;    ///< that a trial takes
+  uint64_t seed = 1;     ///< of all runs, as of people who name none
 };
 
 /// The trials of runs that began together.
@@ -30,22 +31,22 @@ struct Together {
   int runs = 0, killed = 0;
   int64_t trials = 0;
   double best_ns = 0;
-  double reached_s = 0;  ///< until a trial was as fast as the best of one run; 0: none was
-  double ended_s = 0;    ///< until the last run ended
-  int64_t repeated = 0;  ///< schedules that several runs measured
-  int64_t failed = 0;    ///< runs that ended with an error, without those that were killed
+  double reached_s = 0;        ///< until a trial was as fast as the best of one run; 0: none was
+  int64_t reached_trials = 0;  ///< stored by then
+  double ended_s = 0;          ///< until the last run ended
+  int64_t repeated = 0;        ///< schedules that several runs measured
+  int64_t failed = 0;          ///< runs that ended with an error, without those that were killed
 };
 
 struct SideBySideCase {
   std::string workload;
-  uint64_t seed = 1;
   Together one, all, interrupted;
 };
 
-/// Usage where the database has records, or is no server.
+/// Looks at the first recordings. Usage where the database has records, or is no server.
 Result<std::vector<SideBySideCase>> measure_side_by_side(
-    const std::vector<tuner::Recording>& recordings, const std::vector<uint64_t>& seeds,
-    const SideBySideOptions& options, const tuner::Environment& environment);
+    std::span<const tuner::Recording> recordings, const SideBySideOptions& options,
+    const tuner::Environment& environment);
 
 nlohmann::json as_json(const std::vector<SideBySideCase>& cases, const SideBySideOptions& options);
 std::string as_table(const std::vector<SideBySideCase>& cases);
