@@ -1,39 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs everything but the program itself: libraries, headers, a CMake package, a pkg-config
-# file, the manual page and completions. Included last, when all targets are known.
+# Installs everything but the program itself: libraries (library.cmake), headers, a CMake package, a
+# pkg-config file, the manual page and completions. Included last, when all targets are known.
 #
 #   bin/tilewright, bin/tune
 #   lib/libtilewright_runtime.so        loads and runs kernels: the C interface
 #   lib/libtilewright.so                all of C++: declare, schedule, store, tune, run
 #   lib/tilewright/                     the compiler for processors, opened when code is generated
-#   lib/cmake/Tilewright/               find_package(Tilewright): Tilewright::tilewright, ::runtime
+#   lib/cmake/Tilewright/               find_package(Tilewright): tilewright::tilewright, ::runtime
 #   lib/pkgconfig/tilewright.pc         for C: the runtime
 #   include/tilewright/tilewright.h     the C interface
-#   include/tilewright/<module>/        the C++ headers, which include each other as "dsl/expr.h":
+#   include/tilewright/tilewright.hpp   all of the C++ interface
+#   include/tilewright/<module>/        its headers, which include each other as "dsl/expr.h":
 #                                       -I include/tilewright, which the CMake package adds
 #   share/tilewright/shipped.db         records of machines that were measured: the layer below all databases
 #   share/tilewright/postgres_roles.sql roles of a tuning database on a server
 #   share/man/man1, share/bash-completion, share/zsh, share/fish
 
-set(modules base dsl schedules graph db runtime codegen cost_model tuner)
-
-# One library with all modules, so that a program needs to list neither them nor their dependencies.
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/libtilewright.cpp CONTENT "" @ONLY)
-add_library(tilewright_library SHARED ${PROJECT_BINARY_DIR}/libtilewright.cpp)
-list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:tw_\\1>" OUTPUT_VARIABLE archives)
-target_link_libraries(tilewright_library PRIVATE
-  -Wl,--whole-archive ${archives} -Wl,--no-whole-archive tw_tuner)
-set_target_properties(tilewright_library PROPERTIES
-  OUTPUT_NAME tilewright EXPORT_NAME tilewright
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-target_include_directories(tilewright_library INTERFACE
-  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tilewright>)
-target_compile_features(tilewright_library INTERFACE cxx_std_20)
-target_link_libraries(tilewright_library INTERFACE tl::expected)
 add_dependencies(tilewright tilewright_library)  # installed with it
 
-set_target_properties(tilewright_runtime PROPERTIES EXPORT_NAME runtime)
 if(SKBUILD)
   # A wheel has no symbolic links: libraries of several names would be copied for each of them.
   foreach(library tilewright_library tilewright_runtime)
@@ -47,21 +32,18 @@ if(SKBUILD)
   set_target_properties(tilewright_library PROPERTIES INSTALL_RPATH "$ORIGIN")
   set_target_properties(tilewright PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
-target_include_directories(tilewright_runtime INTERFACE
-  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-install(TARGETS tilewright_library tilewright_runtime EXPORT TilewrightTargets
+# A component each, so that a program that runs kernels needs no more than that library.
+install(TARGETS tilewright_library EXPORT TilewrightTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tilewright_runtime EXPORT TilewrightRuntimeTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/tilewright.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/include/tilewright DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/db/postgres_roles.sql
   DESTINATION ${CMAKE_INSTALL_DATADIR}/tilewright)
-foreach(module IN LISTS modules)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright
-    # Not what only our sources include, which needs a JSON library, protobuf or libpq.
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "sealed_header.h" EXCLUDE
-                   PATTERN "model_checks.h" EXCLUDE PATTERN "libpq.h" EXCLUDE)
+foreach(header IN LISTS tw_installed_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright/${folder})
 endforeach()
 
 # The CMake package.
@@ -73,7 +55,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/TilewrightConfigVersion.c
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/TilewrightConfig.cmake
   ${PROJECT_BINARY_DIR}/TilewrightConfigVersion.cmake DESTINATION ${package})
-install(EXPORT TilewrightTargets NAMESPACE Tilewright:: DESTINATION ${package})
+foreach(targets TilewrightTargets TilewrightRuntimeTargets)
+  install(EXPORT ${targets} NAMESPACE tilewright:: DESTINATION ${package})
+endforeach()
 
 # The pkg-config file finds the prefix from where it lies, so that --prefix may differ from the
 # configured one. Below an absolute CMAKE_INSTALL_LIBDIR it lies apart from the prefix, and names the

@@ -62,10 +62,21 @@ class Installed(program.ProgramTest):
         self.assertEqual(plugin.parent, self.found("libtilewright.so").parent)
         self.assertEqual((done.returncode, done.stdout), (0, f"the same\n{plugin}\n"), done.stderr)
 
+    def test_the_runtime_is_found_without_what_the_rest_needs(self):
+        binary = outside.build_c_program_by_cmake(os.environ["TW_TEST_CMAKE"], self.prefix, self.home)
+        done = subprocess.run([binary], capture_output=True, text=True, check=True)
+        self.assertRegex(done.stdout, r"\A\d+\.\d+\.\d+\n\Z")
+
+    def test_libraries_of_another_minor_version_have_another_name(self):
+        for library in ("libtilewright.so", "libtilewright_runtime.so"):
+            version = re.fullmatch(r".*\.so\.(\d+\.\d+)\.\d+", str(self.found(library).resolve()))
+            told = subprocess.run(["readelf", "-d", self.found(library)], check=True, capture_output=True, text=True)
+            self.assertIn(f"Library soname: [{library}.{version.group(1)}]", told.stdout)
+
     def test_installed_headers_include_no_other(self):
         include = self.prefix / "include" / "tilewright"
-        headers = sorted(str(path.relative_to(include)) for pattern in ("*/*.h", "tuner/*/*.h")
-                         for path in include.glob(pattern))
+        headers = sorted(str(path.relative_to(include)) for path in include.rglob("*/*.h"))
+        self.assertNotIn("db/statement.h", headers)
         for module in ("base", "dsl", "schedules", "db", "runtime", "codegen", "cost_model", "tuner"):
             self.assertTrue(any(header.startswith(module + "/") for header in headers), module)
         source = self.home / "headers.cpp"
@@ -99,6 +110,20 @@ class Installed(program.ProgramTest):
         if shutil.which("groff"):
             done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", manual], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Subproject(program.ProgramTest):
+    def test_a_project_with_the_checkout_as_a_folder_gets_the_libraries_alone(self):
+        checkout = pathlib.Path(__file__).parents[2]
+        binary = outside.build_c_program_with(os.environ["TW_TEST_CMAKE"], checkout, self.home)
+        done = subprocess.run([binary], capture_output=True, text=True, check=True)
+        self.assertRegex(done.stdout, r"\A\d+\.\d+\.\d+\n\Z")
+        build = binary.parent
+        self.assertFalse((build / "CTestTestfile.cmake").exists())
+        targets = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True, capture_output=True,
+                                 text=True).stdout
+        self.assertIn("\ntilewright_library: phony\n", targets)
+        self.assertIsNone(re.search(r"_test: phony|^tilewright: phony", targets, re.M))
 
 
 if __name__ == "__main__":

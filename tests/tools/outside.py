@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs outside the project that use an installed tree: one in C by pkg-config, one in C++ by CMake."""
+"""Programs outside the project that use an installed tree or the checkout: in C by pkg-config and by CMake, in
+C++ by CMake."""
 import os
 import shutil
 import subprocess
@@ -13,10 +14,10 @@ int main(void) { return printf("%s\\n", tw_version()) < 0; }
 
 CMAKE_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
-project(outside LANGUAGES CXX)
-find_package(Tilewright 0.1 REQUIRED)
-add_executable(outside outside.cpp)
-target_link_libraries(outside PRIVATE Tilewright::tilewright)
+project(outside LANGUAGES C CXX)
+{find}
+add_executable(outside outside.{suffix})
+target_link_libraries(outside PRIVATE tilewright::{target})
 """
 
 # Declares, tunes by a few trials in workers that are this program, and runs what was found.
@@ -25,11 +26,7 @@ CXX_PROGRAM = """
 #include <cstdlib>
 #include <filesystem>
 
-#include "codegen/cpu_codegen.h"
-#include "dsl/interpret.h"
-#include "runtime/kernel.h"
-#include "tuner/workers/device.h"
-#include "tuner/tune.h"
+#include <tilewright/tilewright.hpp>
 
 using namespace tw;
 
@@ -92,15 +89,34 @@ def build_c_program(prefix, folder):
     return binary
 
 
-def build_cxx_program(cmake, prefix, folder):
-    """The path of the C++ program, built by a project that finds the CMake package at `prefix`."""
-    source, build = folder / "outside", folder / "outside_build"
-    source.mkdir()
-    (source / "CMakeLists.txt").write_text(CMAKE_PROJECT)
-    (source / "outside.cpp").write_text(CXX_PROGRAM)
-    for command in ([cmake, "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}"],
-                    [cmake, "--build", build]):
+def build_project(cmake, folder, find, target, source, suffix, *arguments):
+    """The path of a program, built by a project that runs `find` and links `target`."""
+    project, build = folder / f"outside_{target}", folder / f"outside_{target}_build"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(find=find, target=target, suffix=suffix))
+    (project / f"outside.{suffix}").write_text(source)
+    for command in ([cmake, "-S", project, "-B", build, *arguments],
+                    [cmake, "--build", build, "--parallel", "2", "--target", "outside"]):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
     return build / "outside"
+
+
+def build_cxx_program(cmake, prefix, folder):
+    """The path of the C++ program, built by a project that finds the CMake package at `prefix`."""
+    return build_project(cmake, folder, "find_package(Tilewright 0.1 REQUIRED)", "tilewright", CXX_PROGRAM, "cpp",
+                         f"-DCMAKE_PREFIX_PATH={prefix}")
+
+
+def build_c_program_by_cmake(cmake, prefix, folder):
+    """The path of the C program, built by a project that finds the runtime alone, without what C++ needs."""
+    return build_project(cmake, folder, "find_package(Tilewright 0.1 REQUIRED COMPONENTS runtime)", "runtime",
+                         C_PROGRAM, "c", f"-DCMAKE_PREFIX_PATH={prefix}",
+                         "-DCMAKE_DISABLE_FIND_PACKAGE_tl-expected=ON")
+
+
+def build_c_program_with(cmake, checkout, folder):
+    """The path of the C program, built by a project that has the checkout as a folder."""
+    return build_project(cmake, folder, f'add_subdirectory("{checkout}" tilewright EXCLUDE_FROM_ALL)', "runtime",
+                         C_PROGRAM, "c", "-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DTW_TOGETHER=8")
