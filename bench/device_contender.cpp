@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 #include "tuner/measure/packing.h"
 
 namespace tw::bench {

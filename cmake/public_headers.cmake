@@ -14,7 +14,7 @@ set(tw_public_headers
   codegen/compile.h codegen/c_emitter.h codegen/cpu_codegen.h codegen/export.h
   cost_model/cost_model.h cost_model/facts.h
   db/store.h db/record.h
-  runtime/kernel.h runtime/session.h runtime/model.h runtime/model_file.h
+  runtime/kernel.h runtime/devices/device_kernel.h runtime/device.h runtime/session.h runtime/model.h runtime/model_file.h
   graph/graph.h graph/passes.h graph/onnx/import.h
   tuner/tune.h tuner/workers/environment.h tuner/workers/workers.h tuner/workers/device.h
   tuner/network/network.h)

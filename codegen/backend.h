@@ -18,8 +18,8 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "codegen/compare_kernels.h"
-#include "codegen/gpu_compile.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/compile.h"
+#include "codegen/gpu/emitter.h"
 #include "codegen/peak_kernel.h"
 #include "runtime/device.h"
 

@@ -11,7 +11,7 @@
 #include "codegen/abi.h"
 #include "codegen/backend.h"
 #include "codegen/elf.h"
-#include "codegen/gpu_compile.h"
+#include "codegen/gpu/compile.h"
 #include "codegen/inspect.h"
 #include "schedules/pack.h"
 

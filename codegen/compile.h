@@ -6,7 +6,7 @@
 //   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
 //   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
 //
-// For GPUs see codegen/gpu_compile.h; their kernels have no packs.
+// For GPUs see codegen/gpu/compile.h; their kernels have no packs.
 //
 // Thread-safe. Deterministic: the same specs give the same bytes. A kernel's description and its
 // instructions do not depend on what it is compiled with; unused constants of others may stay.
@@ -19,8 +19,8 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "codegen/cpu_codegen.h"
+#include "codegen/gpu/nvrtc.h"
 #include "codegen/link.h"
-#include "codegen/nvrtc.h"
 #include "runtime/artifact.h"
 #include "schedules/program.h"
 
@@ -40,7 +40,8 @@ struct CompileOptions {
   NvrtcOptions nvrtc = {};
   /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
   int batch = 8;
-  bool count_spills = false;  ///< costs one objdump a kernel, beside that of a batch with prefetches
+  bool count_spills =
+      false;  ///< costs one objdump a kernel, beside that of a batch with prefetches
 };
 
 /// Returns one result for each spec, in order; a kernel that cannot be compiled fails alone. The

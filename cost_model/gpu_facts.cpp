@@ -328,7 +328,7 @@ class GpuPhaseWalk {
     }
     const size_t outside = levels_.size();
     // A product that takes several instructions is added to the accumulators outside of the tensor
-    // cores (codegen/gpu_prelude.cpp).
+    // cores (codegen/gpu/prelude.cpp).
     if (tile.instructions > 1) {
       s.instructions.arithmetic += copies() * lane_sums * share;
       s.partial_sums += copies() * lane_sums;

@@ -6,7 +6,8 @@
 //     "TWARTF01" | u32 header length, little endian | JSON header | code | PTX
 //
 // The code is an ELF shared object for a CPU, a cubin for CUDA and text for OpenCL;
-// runtime/device_kernel.h calls the latter two. PTX may stand beside a cubin, and nowhere else.
+// runtime/devices/device_kernel.h calls the latter two. PTX may stand beside a cubin, and nowhere
+// else.
 //
 // where the header holds the KernelInfo, the hash and size of the object, the version of the kernel
 // ABI and its own hash. Code is run only after all of these were checked, on the bytes that will be
@@ -40,7 +41,7 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "base/target.h"
-#include "runtime/tensor_map.h"
+#include "runtime/devices/tensor_map.h"
 
 namespace tw::runtime {
 

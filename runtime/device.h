@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/tensor_map.h"
+#include "runtime/devices/tensor_map.h"
 
 namespace tw::runtime {
 

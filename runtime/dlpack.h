@@ -16,7 +16,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
 #include "runtime/thread_pool.h"

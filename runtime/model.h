@@ -24,7 +24,7 @@
 
 #include "base/result.h"
 #include "runtime/arguments.h"
-#include "runtime/device_model.h"
+#include "runtime/devices/device_model.h"
 #include "runtime/kernel.h"
 #include "runtime/model_file.h"
 #include "runtime/thread_pool.h"

@@ -11,7 +11,7 @@
 #include "base/isa.h"
 #include "db/store.h"
 #include "db/workload_text.h"
-#include "runtime/device_target.h"
+#include "runtime/devices/device_target.h"
 
 namespace tw::runtime {
 namespace {

@@ -26,7 +26,7 @@
 #include "base/target.h"
 #include "runtime/artifact.h"
 #include "runtime/device.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
 #include "runtime/thread_pool.h"

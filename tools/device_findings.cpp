@@ -10,9 +10,9 @@
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "codegen/command.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 #include "runtime/device.h"
-#include "runtime/device_target.h"
+#include "runtime/devices/device_target.h"
 #include "tuner/processes/scratch.h"
 #include "tuner/workers/driver.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "codegen/compile.h"
-#include "codegen/gpu_compile.h"
+#include "codegen/gpu/compile.h"
 
 namespace tw::tools {
 namespace {

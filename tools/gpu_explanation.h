@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 #include "cost_model/gpu_facts.h"
 #include "cost_model/occupancy.h"
 #include "schedules/program.h"
@@ -36,7 +36,7 @@ struct GpuExplanation {
   Machine machine;
   std::string compiler;  ///< "nvrtc-13.0"; empty: there is none to ask
   std::string estimated_because;
-  std::vector<std::string> advice;  ///< the compiler's (codegen/nvrtc.h)
+  std::vector<std::string> advice;  ///< the compiler's (codegen/gpu/nvrtc.h)
   std::vector<GpuPhase> phases;
 
   double spilled_bytes() const;

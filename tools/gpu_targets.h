@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 #include "runtime/device.h"
 #include "tools/workload_flags.h"
 #include "tuner/processes/clock.h"

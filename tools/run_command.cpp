@@ -19,7 +19,7 @@
 #include "codegen/abi.h"
 #include "codegen/backend.h"
 #include "dsl/random_inputs.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 #include "runtime/kernel.h"
 #include "tools/gpu_targets.h"
 #include "tools/model_files.h"

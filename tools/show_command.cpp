@@ -8,7 +8,7 @@
 
 #include "codegen/backend.h"
 #include "codegen/c_emitter.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "codegen/inspect.h"
 #include "db/workload_text.h"
 #include "schedules/schedule.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "codegen/gpu_compile.h"
+#include "codegen/gpu/compile.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
 #include "tools/report.h"

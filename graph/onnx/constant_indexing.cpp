@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/integer.h"
-#include "graph/onnx/operators_constants.h"
+#include "graph/onnx/operators/constants.h"
 
 namespace tw::graph::onnx {
 namespace {

@@ -142,7 +142,7 @@ const std::vector<Conversion>& conversions();
 inline constexpr std::string_view contributed_domain = "com.microsoft";
 const std::vector<Conversion>& contributed_conversions();
 /// Operators that are computed at import, and tried first, where all inputs of a node are
-/// constants: those in which data are indices (Gather, NonZero). In operators_constants.cpp.
+/// constants: those in which data are indices (Gather, NonZero). In operators/constants.cpp.
 const std::vector<Conversion>& constant_conversions();
 /// The row for an operator at an opset, or nullptr.
 const Conversion* find_conversion(const std::vector<Conversion>& rows, std::string_view op_type,

@@ -5,7 +5,7 @@
 #include "graph/onnx/operators.h"
 
 #include "graph/onnx/node.h"
-#include "graph/onnx/operators_constants.h"
+#include "graph/onnx/operators/constants.h"
 
 namespace tw::graph::onnx {
 

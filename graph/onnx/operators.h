@@ -8,7 +8,7 @@
 
 namespace tw::graph::onnx {
 
-// operators_elementwise.cpp
+// operators/elementwise.cpp
 Status convert_function(const Node& node, Builder& builder);
 Status convert_parametric_function(const Node& node, Builder& builder);
 Status convert_gelu(const Node& node, Builder& builder);
@@ -22,7 +22,7 @@ Status convert_pow(const Node& node, Builder& builder);
 Status convert_clip_attributes(const Node& node, Builder& builder);
 Status convert_clip(const Node& node, Builder& builder);
 
-// operators_shape.cpp
+// operators/shape.cpp
 Status convert_reshape(const Node& node, Builder& builder);
 Status convert_flatten(const Node& node, Builder& builder);
 Status convert_squeeze(const Node& node, Builder& builder);
@@ -41,7 +41,7 @@ Status convert_eye_like(const Node& node, Builder& builder);
 Status convert_center_crop_pad(const Node& node, Builder& builder);
 Status convert_col2im(const Node& node, Builder& builder);
 
-// operators_indexing.cpp
+// operators/indexing.cpp
 Status convert_gather(const Node& node, Builder& builder);
 Status convert_compress(const Node& node, Builder& builder);
 Status convert_gather_elements(const Node& node, Builder& builder);
@@ -54,7 +54,7 @@ Status convert_running_total(const Node& node, Builder& builder);
 Status convert_top_k(const Node& node, Builder& builder);
 Status convert_tensor_scatter(const Node& node, Builder& builder);
 
-// operators_contributed.cpp
+// operators/contributed.cpp
 Status convert_qlinear_operation(const Node& node, Builder& builder);
 Status convert_qlinear_function(const Node& node, Builder& builder);
 Status convert_qlinear_softmax(const Node& node, Builder& builder);
@@ -68,21 +68,21 @@ Status convert_contributed_gelu(const Node& node, Builder& builder);
 Status convert_quick_gelu(const Node& node, Builder& builder);
 Status convert_skip_normalization(const Node& node, Builder& builder);
 
-// operators_matrix.cpp
+// operators/matrix.cpp
 Status convert_matmul(const Node& node, Builder& builder);
 Status convert_gemm(const Node& node, Builder& builder);
 Status convert_matmul_integer(const Node& node, Builder& builder);
 Status convert_qlinear_matmul(const Node& node, Builder& builder);
 Status convert_einsum(const Node& node, Builder& builder);
 
-// operators_convolution.cpp
+// operators/convolution.cpp
 Status convert_conv(const Node& node, Builder& builder);
 Status convert_conv_integer(const Node& node, Builder& builder);
 Status convert_qlinear_conv(const Node& node, Builder& builder);
 Status convert_conv_transpose(const Node& node, Builder& builder);
 Status convert_causal_conv(const Node& node, Builder& builder);
 
-// operators_pooling.cpp
+// operators/pooling.cpp
 Status convert_max_pool(const Node& node, Builder& builder);
 Status convert_average_pool(const Node& node, Builder& builder);
 Status convert_lp_pool(const Node& node, Builder& builder);
@@ -90,12 +90,12 @@ Status convert_global_average_pool(const Node& node, Builder& builder);
 Status convert_global_max_pool(const Node& node, Builder& builder);
 Status convert_global_lp_pool(const Node& node, Builder& builder);
 
-// operators_reduction.cpp
+// operators/reduction.cpp
 Status convert_reduction(const Node& node, Builder& builder);
 Status convert_reduce_log_sum_exp(const Node& node, Builder& builder);
 Status convert_arg_extreme(const Node& node, Builder& builder);
 
-// operators_normalization.cpp
+// operators/normalization.cpp
 Status convert_batch_normalization(const Node& node, Builder& builder);
 Status convert_instance_normalization(const Node& node, Builder& builder);
 Status convert_group_normalization(const Node& node, Builder& builder);
@@ -107,33 +107,33 @@ Status convert_rms_normalization(const Node& node, Builder& builder);
 Status convert_softmax(const Node& node, Builder& builder);
 Status convert_flattened_softmax(const Node& node, Builder& builder);
 
-// operators_resize.cpp
+// operators/resize.cpp
 Status convert_resize(const Node& node, Builder& builder);
 Status convert_upsample(const Node& node, Builder& builder);
 
-// operators_sampling.cpp
+// operators/sampling.cpp
 Status convert_affine_grid(const Node& node, Builder& builder);
 Status convert_grid_sample(const Node& node, Builder& builder);
 
-// operators_signal.cpp
+// operators/signal.cpp
 Status convert_dft(const Node& node, Builder& builder);
 Status convert_stft(const Node& node, Builder& builder);
 Status convert_window(const Node& node, Builder& builder);
 Status convert_mel_weight_matrix(const Node& node, Builder& builder);
 
-// operators_quantization.cpp
+// operators/quantization.cpp
 Status convert_quantize_linear(const Node& node, Builder& builder);
 Status convert_dequantize_linear(const Node& node, Builder& builder);
 Status convert_dynamic_quantize_linear(const Node& node, Builder& builder);
 
-// operators_attention.cpp
+// operators/attention.cpp
 Status convert_attention(const Node& node, Builder& builder);
 Status convert_rotary_embedding(const Node& node, Builder& builder);
 
-// operators_recurrent.cpp
+// operators/recurrent.cpp
 Status convert_recurrent(const Node& node, Builder& builder);
 
-// operators_loss.cpp
+// operators/loss.cpp
 Status convert_negative_log_likelihood(const Node& node, Builder& builder);
 Status convert_softmax_cross_entropy(const Node& node, Builder& builder);
 

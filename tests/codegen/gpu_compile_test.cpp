@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_compile.h"
-
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +6,8 @@
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
-#include "runtime/device_kernel.h"
+#include "codegen/gpu/compile.h"
+#include "runtime/devices/device_kernel.h"
 #include "schedules/schedule.h"
 #include "tests/codegen/kernels.h"
 #include "tests/runtime/fake_cuda.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_emitter.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +9,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "codegen/gpu_prelude.h"
+#include "codegen/gpu/emitter.h"
+#include "codegen/gpu/prelude.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/legality.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "codegen/abi.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "dsl/interpret.h"
 #include "schedules/legality.h"
 #include "tests/nightly.h"

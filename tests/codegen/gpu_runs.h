@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/host_emulator.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/host_emulator.h"
+#include "codegen/gpu/nvrtc.h"
 #include "runtime/device.h"
 #include "schedules/schedule.h"
 #include "tests/codegen/runs.h"

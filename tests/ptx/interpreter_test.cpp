@@ -266,7 +266,7 @@ TEST(PtxMatrices, SumsAreCutOff) {
 
 // Each addition of a tensor core truncates towards zero, so that errors add up in a long sum;
 // rounding to nearest would err in both directions. For this reason, split tf32 is summed outside
-// of the tensor cores (codegen/gpu_prelude.cpp).
+// of the tensor cores (codegen/gpu/prelude.cpp).
 TEST(PtxMatrices, LongSumsDrift) {
   Random random(1);
   float cut = 0, rounded = 0;

@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "base/text.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "dsl/workload.h"
 #include "schedules/legality.h"
 #include "tests/codegen/gpu_runs.h"

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/cuda_driver.h"
 #include "runtime/device.h"
+#include "runtime/devices/cuda_driver.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/tiny_kernels.h"
 

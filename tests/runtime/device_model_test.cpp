@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models on the driver of tests/runtime/fake_cuda.h, and on whatever OpenCL the machine has.
-#include "runtime/device_model.h"
+#include "runtime/devices/device_model.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

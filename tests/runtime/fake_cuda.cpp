@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "runtime/cuda_driver.h"
+#include "runtime/devices/cuda_driver.h"
 
 namespace tw::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/cuda_driver.h"
+#include "runtime/devices/cuda_driver.h"
 #include "tests/runtime/fake_cuda.h"
 
 namespace tw::tools {

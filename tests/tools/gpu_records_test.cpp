@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/abi.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 #include "cost_model/cost_model.h"
 #include "db/store.h"
 #include "dsl/workload.h"

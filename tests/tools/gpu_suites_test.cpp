@@ -8,8 +8,8 @@
 #include <functional>
 #include <initializer_list>
 
-#include "codegen/gpu_emitter.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/emitter.h"
+#include "codegen/gpu/nvrtc.h"
 #include "schedules/space.h"
 #include "tests/nightly.h"
 #include "tests/schedules/spaces.h"

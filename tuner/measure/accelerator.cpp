@@ -4,7 +4,7 @@
 
 #include "codegen/backend.h"
 #include "runtime/artifact.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 #include "tuner/measure/device_peak.h"
 #include "tuner/measure/device_runs.h"
 #include "tuner/measure/executor.h"

@@ -18,7 +18,7 @@
 #include "dsl/layout.h"
 #include "dsl/workload.h"
 #include "runtime/device.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 #include "tuner/measure/device_comparison.h"
 #include "tuner/measure/sampling.h"
 #include "tuner/measure/verdict.h"

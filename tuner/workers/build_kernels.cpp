@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "codegen/gpu_compile.h"
+#include "codegen/gpu/compile.h"
 #include "schedules/default_schedule.h"
 
 namespace tw::tuner {

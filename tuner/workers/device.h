@@ -10,7 +10,7 @@
 #include "db/record.h"
 #include "db/store.h"
 #include "dsl/workload.h"
-#include "runtime/device_target.h"
+#include "runtime/devices/device_target.h"
 
 namespace tw::tuner {
 

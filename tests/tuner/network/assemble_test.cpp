@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/random.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 #include "runtime/model.h"
 #include "schedules/default_schedule.h"
 #include "tests/tuner/networks.h"

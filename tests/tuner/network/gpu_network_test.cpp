@@ -5,9 +5,9 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
-#include "codegen/host_emulator.h"
-#include "codegen/nvrtc.h"
-#include "runtime/device_target.h"
+#include "codegen/gpu/host_emulator.h"
+#include "codegen/gpu/nvrtc.h"
+#include "runtime/devices/device_target.h"
 #include "schedules/schedule.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/tuner/networks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_printer.h"
+#include "codegen/gpu/printer.h"
 
 #include <fmt/format.h>
 

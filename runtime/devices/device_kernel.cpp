@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_kernel.h"
 
 #include <fmt/format.h>
 

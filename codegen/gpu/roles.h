@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/gpu_dialects.h"
-#include "runtime/tensor_map.h"
+#include "codegen/gpu/dialects.h"
+#include "runtime/devices/tensor_map.h"
 #include "schedules/program.h"
 #include "schedules/tma_copies.h"
 

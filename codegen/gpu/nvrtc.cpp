@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 // under another name. And those that are computed directly where all of their inputs are constants,
 // as data cannot be an index of the language.
 
-#include "graph/onnx/operators_constants.h"
+#include "graph/onnx/operators/constants.h"
 
 #include <fmt/format.h>
 

@@ -14,7 +14,7 @@
 // run one after the other.
 //
 // Apart from the language itself the CUDA text calls a short list of functions, which
-// codegen/host_emulator.h also defines for the CPU: the same text runs there.
+// codegen/gpu/host_emulator.h also defines for the CPU: the same text runs there.
 
 #include <cstdint>
 #include <span>
@@ -23,7 +23,7 @@
 
 #include "base/result.h"
 #include "codegen/cpu_codegen.h"
-#include "runtime/tensor_map.h"
+#include "runtime/devices/tensor_map.h"
 #include "schedules/program.h"
 
 namespace tw::codegen {

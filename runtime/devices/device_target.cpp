@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/device_target.h"
+#include "runtime/devices/device_target.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/host_emulator.h"
+#include "codegen/gpu/host_emulator.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>

@@ -9,7 +9,7 @@
 namespace tw::codegen {
 
 /// Definitions of the functions that `body` calls. Those between #ifndef TW_HOST_TWIN and #endif
-/// are for GPUs only; codegen/host_emulator.h replaces them.
+/// are for GPUs only; codegen/gpu/host_emulator.h replaces them.
 std::string cuda_functions_for(std::string_view body);
 std::string opencl_functions_for(std::string_view body);
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "codegen/gpu_printer.h"
+#include "codegen/gpu/printer.h"
 
 namespace tw::codegen {
 

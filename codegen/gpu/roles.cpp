@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_roles.h"
+#include "codegen/gpu/roles.h"
 
 #include <algorithm>
 #include <set>

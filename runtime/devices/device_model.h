@@ -17,8 +17,8 @@
 #include "base/result.h"
 #include "runtime/arguments.h"
 #include "runtime/device.h"
-#include "runtime/device_arrays.h"
-#include "runtime/device_kernel.h"
+#include "runtime/devices/device_arrays.h"
+#include "runtime/devices/device_kernel.h"
 #include "runtime/model_file.h"
 
 namespace tw::runtime {

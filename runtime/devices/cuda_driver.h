@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The part of CUDA's driver interface (cuda.h, which only toolkits have) that is called here. Names
-// are those of the symbols, `_v2` included, which keep their meaning for ever. For cuda_device.cpp
+// are those of the symbols, `_v2` included, which keep their meaning for ever. For cuda.cpp
 // and for what stands in for a driver in tests.
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/gpu_printer.h"
+#include "codegen/gpu/printer.h"
 
 namespace tw::codegen {
 

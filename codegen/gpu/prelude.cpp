@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_prelude.h"
+#include "codegen/gpu/prelude.h"
 
 #include <fmt/format.h>
 

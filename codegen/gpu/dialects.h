@@ -2,8 +2,8 @@
 #pragma once
 // The languages of kernels: one row each says how it spells what a kernel's statements need, and
 // which of the functions of its prelude exist. The statements themselves are the same for all rows
-// (codegen/gpu_printer.h). The host emulator has no row: it runs the text of CUDA, unchanged
-// (codegen/host_emulator.h).
+// (codegen/gpu/printer.h). The host emulator has no row: it runs the text of CUDA, unchanged
+// (codegen/gpu/host_emulator.h).
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "codegen/c_printer.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 #include "schedules/program.h"
 
 namespace tw::codegen {

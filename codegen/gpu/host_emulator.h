@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 
 namespace tw::codegen {
 

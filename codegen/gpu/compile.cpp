@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_compile.h"
+#include "codegen/gpu/compile.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "codegen/abi.h"
 #include "codegen/backend.h"
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 
 namespace tw::codegen {
 namespace {

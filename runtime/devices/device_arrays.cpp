@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/device_arrays.h"
+#include "runtime/devices/device_arrays.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu/nvrtc.h"
 #include "runtime/artifact.h"
 #include "schedules/program.h"
 
@@ -24,7 +24,7 @@ struct GpuCompiled {
   std::vector<runtime::PhaseInfo> preparation_phases = {};  ///< the same of Program::preparation
   std::vector<CudaFunctionFacts>
       functions;                         ///< ptxas's report on each of `phases`; empty for OpenCL
-  std::vector<std::string> advice = {};  ///< ptxas's, where it is no loss (codegen/nvrtc.h)
+  std::vector<std::string> advice = {};  ///< ptxas's, where it is no loss (codegen/gpu/nvrtc.h)
 };
 
 /// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_dialects.h"
+#include "codegen/gpu/dialects.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "codegen/gpu_prelude.h"
+#include "codegen/gpu/prelude.h"
 #include "schedules/threads.h"
 
 namespace tw::codegen {

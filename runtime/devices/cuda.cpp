@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "base/text.h"
-#include "runtime/cuda_driver.h"
 #include "runtime/device.h"
+#include "runtime/devices/cuda_driver.h"
 
 namespace tw::runtime {
 namespace {

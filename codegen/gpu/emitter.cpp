@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/gpu_emitter.h"
+#include "codegen/gpu/emitter.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "codegen/abi.h"
-#include "codegen/gpu_dialects.h"
-#include "codegen/gpu_printer.h"
+#include "codegen/gpu/dialects.h"
+#include "codegen/gpu/printer.h"
 
 namespace tw::codegen {
 namespace {

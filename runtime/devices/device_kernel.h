@@ -23,7 +23,7 @@
 #include "runtime/arguments.h"
 #include "runtime/artifact.h"
 #include "runtime/device.h"
-#include "runtime/device_arrays.h"
+#include "runtime/devices/device_arrays.h"
 
 namespace tw::runtime {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/tensor_map.h"
+#include "runtime/devices/tensor_map.h"
 
 #include <fmt/format.h>
 

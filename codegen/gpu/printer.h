@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Prints the kernel of a phase. The text of a kernel is printed from the outside in, and the files
-// follow that order: gpu_printer.cpp has what surrounds the statements and which threads execute
-// them (codegen/gpu_roles.h), gpu_statements.cpp the statements of one thread, gpu_tiles.cpp those
+// follow that order: printer.cpp has what surrounds the statements and which threads execute
+// them (codegen/gpu/roles.h), statements.cpp the statements of one thread, tiles.cpp those
 // of tensor tiles. Expressions are those of C (codegen/c_printer.h). Not thread-safe.
 
 #include <functional>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "codegen/c_printer.h"
-#include "codegen/gpu_dialects.h"
-#include "codegen/gpu_roles.h"
+#include "codegen/gpu/dialects.h"
+#include "codegen/gpu/roles.h"
 #include "codegen/vector_accesses.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
@@ -30,13 +30,13 @@ class KernelPrinter : CPrinter {
   std::string print_kernel(GpuKernel& kernel);
 
  private:
-  // ---- around the statements (gpu_printer.cpp) ----------------------------------------------
+  // ---- around the statements (printer.cpp) ----------------------------------------------
   std::string declarations();
   std::string numbers();
   std::string mbarrier_declarations() const;
   std::string pointer(std::string_view space, const Buffer& buffer, const std::string& address);
 
-  // ---- roles (gpu_printer.cpp) --------------------------------------------------------------
+  // ---- roles (printer.cpp) --------------------------------------------------------------
   void print_phase();
   void print_tasks(const std::function<void(int indent)>& print_task, int indent);
   void print_producer(const Block& body, int indent);
@@ -60,7 +60,7 @@ class KernelPrinter : CPrinter {
     is_block_uniform_ = true;
   }
 
-  // ---- statements (gpu_statements.cpp) ------------------------------------------------------
+  // ---- statements (statements.cpp) ------------------------------------------------------
   void print_loop(const schedules::Loop& loop, int indent) override;
   std::string pragma_of(const schedules::Loop& loop) const;
   bool is_row_loop(const schedules::Loop& loop) const;
@@ -100,7 +100,7 @@ class KernelPrinter : CPrinter {
   int mbarriers_shift() const;
   std::string placed(const Buffer& buffer, const std::string& index) const override;
 
-  // ---- tensor tiles (gpu_tiles.cpp) ---------------------------------------------------------
+  // ---- tensor tiles (tiles.cpp) ---------------------------------------------------------
   void print_tile(const schedules::TensorNest& nest, int indent);
   void declare_factors(std::string_view name, const schedules::TensorTile& tile,
                        const dsl::Read& factor, const std::vector<Expr>& indices, int indent);

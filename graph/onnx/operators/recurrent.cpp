@@ -13,7 +13,7 @@
 #include "graph/onnx/composition.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
-#include "graph/onnx/operators_constants.h"
+#include "graph/onnx/operators/constants.h"
 #include "graph/onnx/quantization.h"
 
 namespace tw::graph::onnx {
