@@ -56,11 +56,11 @@ struct Core {
   double clock_ghz = 3.5;     ///< under load
   double fma_per_cycle = 2;   ///< vector multiply-adds
   double fma_latency_cycles = 4;
-  /// Dot products of vectors (schedules/dot_products.h) by the factors: integers of 8 bits that are
-  /// multiplied as they are, integers of 16 bits, bf16. A core without such an instruction has the
-  /// rate of its multiply-adds here.
+  /// Dot products of vectors (schedules/program/dot_products.h) by the factors: integers of 8 bits
+  /// that are multiplied as they are, integers of 16 bits, bf16. A core without such an instruction
+  /// has the rate of its multiply-adds here.
   double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
-  /// Dot products that the core computes as parts of tiles (schedules/core_tiles.h), by the
+  /// Dot products that the core computes as parts of tiles (schedules/program/core_tiles.h), by the
   /// factors. A core without tiles has the rate of its multiply-adds here.
   double byte_tile_dots_per_cycle = 2, bf16_tile_dots_per_cycle = 2;
   double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "db/store.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/search/experience.h"
 #include "tuner/trial_record.h"
 #include "tuner/workers/device.h"

@@ -13,8 +13,8 @@
 
 #include "base/result.h"
 #include "runtime/artifact.h"
-#include "schedules/legality.h"
-#include "schedules/program.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

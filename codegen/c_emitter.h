@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "codegen/ranges.h"
-#include "schedules/program.h"
-#include "schedules/threads.h"
+#include "schedules/program/program.h"
+#include "schedules/program/threads.h"
 
 namespace tw::codegen {
 

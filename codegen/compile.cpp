@@ -13,7 +13,7 @@
 #include "codegen/elf.h"
 #include "codegen/gpu/compile.h"
 #include "codegen/inspect.h"
-#include "schedules/pack.h"
+#include "schedules/program/pack.h"
 
 namespace tw::codegen {
 namespace {

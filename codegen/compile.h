@@ -22,7 +22,7 @@
 #include "codegen/gpu/nvrtc.h"
 #include "codegen/link.h"
 #include "runtime/artifact.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

@@ -13,7 +13,7 @@
 #include "dsl/compute.h"
 #include "dsl/workload.h"
 #include "runtime/private_file.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 
 namespace tw::codegen {

@@ -9,8 +9,8 @@
 #include <map>
 #include <string>
 
-#include "schedules/affine.h"
-#include "schedules/program.h"
+#include "schedules/program/affine.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

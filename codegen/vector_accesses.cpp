@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "schedules/affine.h"
+#include "schedules/program/affine.h"
 
 namespace tw::codegen {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "schedules/affine.h"
+#include "schedules/program/affine.h"
 
 namespace tw::cost_model {
 namespace {

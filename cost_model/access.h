@@ -16,7 +16,7 @@
 #include "base/small_vector.h"
 #include "cost_model/iteration_space.h"
 #include "dsl/expr.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

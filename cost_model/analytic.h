@@ -14,7 +14,7 @@
 #include "cost_model/facts.h"
 #include "cost_model/resources.h"
 #include "dsl/cache_state.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

@@ -19,7 +19,7 @@
 #include "base/target.h"
 #include "cost_model/pretrained.h"
 #include "schedules/problem.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

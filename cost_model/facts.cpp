@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "cost_model/operations.h"
-#include "schedules/core_tiles.h"
-#include "schedules/dot_products.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/program/dot_products.h"
 
 namespace tw::cost_model {
 namespace {

@@ -20,7 +20,7 @@
 #include "cost_model/access.h"
 #include "cost_model/gpu_facts.h"
 #include "dsl/cache_state.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

@@ -9,7 +9,7 @@
 #include "cost_model/analytic.h"
 #include "cost_model/facts.h"
 #include "cost_model/gpu_analytic.h"
-#include "schedules/pack.h"
+#include "schedules/program/pack.h"
 
 namespace tw::cost_model {
 namespace {

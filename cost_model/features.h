@@ -13,7 +13,7 @@
 #include "base/target.h"
 #include "dsl/cache_state.h"
 #include "schedules/problem.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

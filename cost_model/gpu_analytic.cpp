@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schedules/tensor_tiles.h"
+#include "schedules/program/tensor_tiles.h"
 
 namespace tw::cost_model {
 namespace {

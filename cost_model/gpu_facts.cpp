@@ -16,11 +16,11 @@
 #include "cost_model/occupancy.h"
 #include "cost_model/operations.h"
 #include "cost_model/warp_accesses.h"
-#include "schedules/legality.h"
-#include "schedules/specialised.h"
-#include "schedules/tensor_tiles.h"
-#include "schedules/threads.h"
-#include "schedules/tma_copies.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/specialised.h"
+#include "schedules/program/tensor_tiles.h"
+#include "schedules/program/threads.h"
+#include "schedules/program/tma_copies.h"
 
 namespace tw::cost_model {
 namespace {

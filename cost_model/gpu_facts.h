@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

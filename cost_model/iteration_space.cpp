@@ -7,7 +7,7 @@
 
 #include "base/integer.h"
 #include "base/random.h"
-#include "schedules/affine.h"
+#include "schedules/program/affine.h"
 
 namespace tw::cost_model {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dsl/expr.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model {
 

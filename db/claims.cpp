@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "db/demand_tables.h"
-#include "db/groups.h"
 #include "db/server_address.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/demand_tables.h"
+#include "db/tables/groups.h"
 
 namespace tw::db {
 namespace {

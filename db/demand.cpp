@@ -13,12 +13,12 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "db/demand_tables.h"
 #include "db/fields.h"
-#include "db/groups.h"
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/demand_tables.h"
+#include "db/tables/groups.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

@@ -5,10 +5,10 @@
 #include <map>
 #include <tuple>
 
-#include "db/best.h"
 #include "db/ranking.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/best.h"
 
 namespace tw::db {
 namespace {

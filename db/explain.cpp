@@ -10,11 +10,11 @@
 
 #include "base/text.h"
 #include "base/time_text.h"
-#include "db/best.h"
 #include "db/ranking.h"
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/best.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

@@ -9,9 +9,9 @@
 #include <optional>
 #include <utility>
 
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

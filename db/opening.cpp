@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "db/filesystem.h"
-#include "db/postgres_connection.h"
-#include "db/schema.h"
+#include "db/engine/filesystem.h"
+#include "db/engine/postgres_connection.h"
 #include "db/server_address.h"
+#include "db/tables/schema.h"
 
 namespace tw::db {
 namespace {

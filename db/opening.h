@@ -9,9 +9,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "db/gate.h"
-#include "db/sqlite_connection.h"
-#include "db/statement.h"
+#include "db/engine/gate.h"
+#include "db/engine/sqlite_connection.h"
+#include "db/engine/statement.h"
 #include "db/store.h"
 
 namespace tw::db {

@@ -10,11 +10,11 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "db/best.h"
 #include "db/fields.h"
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/best.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

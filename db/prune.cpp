@@ -6,11 +6,11 @@
 #include <set>
 #include <tuple>
 
-#include "db/best.h"
 #include "db/ranking.h"
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/best.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

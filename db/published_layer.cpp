@@ -18,8 +18,8 @@
 
 #include "base/sha256.h"
 #include "db/fields.h"
-#include "db/schema.h"
 #include "db/store.h"
+#include "db/tables/schema.h"
 
 namespace tw::db {
 namespace {

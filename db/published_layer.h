@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 #include "base/signature.h"
-#include "db/waiting.h"
+#include "db/engine/waiting.h"
 
 namespace tw::db {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/read_records.h"
 
-#include "db/rows.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

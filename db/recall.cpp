@@ -8,12 +8,12 @@
 #include <tuple>
 
 #include "base/hash.h"
-#include "db/best.h"
-#include "db/groups.h"
 #include "db/ranking.h"
-#include "db/rows.h"
 #include "db/store.h"
 #include "db/store_state.h"
+#include "db/tables/best.h"
+#include "db/tables/groups.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 namespace {

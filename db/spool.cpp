@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "db/gate.h"
-#include "db/schema.h"
+#include "db/engine/gate.h"
+#include "db/tables/schema.h"
 
 namespace tw::db {
 namespace {

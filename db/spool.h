@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "db/engine/waiting.h"
 #include "db/record.h"
 #include "db/store.h"
-#include "db/waiting.h"
 
 namespace tw::db {
 

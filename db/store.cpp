@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "db/best.h"
-#include "db/insertion.h"
 #include "db/opening.h"
-#include "db/quarantine.h"
 #include "db/ranking.h"
-#include "db/rows.h"
-#include "db/schema.h"
 #include "db/server_address.h"
 #include "db/spool.h"
 #include "db/store_state.h"
+#include "db/tables/best.h"
+#include "db/tables/insertion.h"
+#include "db/tables/quarantine.h"
+#include "db/tables/rows.h"
+#include "db/tables/schema.h"
 
 namespace tw::db {
 namespace {
@@ -552,7 +552,8 @@ Status Store::for_each(const Filter& filter, const std::function<bool(const Reco
     TW_TRY(const std::vector<int64_t> rows, numbers.next());
     if (rows.empty()) return {};
     for (std::span<const int64_t> rest(rows); left > 0 && !rest.empty();) {
-      const auto count = static_cast<size_t>(std::min({left, int64_t{rows_at_once}, std::ssize(rest)}));
+      const auto count =
+          static_cast<size_t>(std::min({left, int64_t{rows_at_once}, std::ssize(rest)}));
       TW_TRY(const std::vector<Record> records, matching.read(rest.first(count)));
       rest = rest.subspan(count);
       left -= std::ssize(records);

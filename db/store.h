@@ -23,12 +23,12 @@
 #include "db/calibration.h"
 #include "db/claims.h"
 #include "db/demand.h"
-#include "db/filesystem.h"
+#include "db/engine/filesystem.h"
+#include "db/engine/waiting.h"
 #include "db/overview.h"
 #include "db/recall.h"
 #include "db/record.h"
 #include "db/trust.h"
-#include "db/waiting.h"
 
 namespace tw::db {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "db/gate.h"
+#include "db/engine/gate.h"
+#include "db/engine/statement.h"
 #include "db/opening.h"
 #include "db/read_records.h"
-#include "db/statement.h"
 #include "db/store.h"
 
 namespace tw::db {

@@ -8,13 +8,13 @@
 
 #include "base/integer.h"
 #include "dsl/selection.h"
-#include "schedules/guards.h"
-#include "schedules/legality.h"
 #include "schedules/prefetch.h"
 #include "schedules/prepared.h"
-#include "schedules/simplify.h"
-#include "schedules/tensor_tiles.h"
-#include "schedules/threads.h"
+#include "schedules/program/guards.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/simplify.h"
+#include "schedules/program/tensor_tiles.h"
+#include "schedules/program/threads.h"
 
 namespace tw::schedules {
 

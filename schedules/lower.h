@@ -4,18 +4,18 @@
 //
 //   emit      each stage's loops, accumulators, epilogues and placed producers, guards innermost,
 //             copies of operands ahead of what uses them
-//   resolve   guards hoisted, loops trimmed, edges peeled (schedules/guards.h)
+//   resolve   guards hoisted, loops trimmed, edges peeled (schedules/program/guards.h)
 //   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
 //   order     barriers between threads of a task that access the same buffer, and marks on the
-//             conditions that are the same for all of them (schedules/threads.h)
-//   check     every access inside its buffer, sizes within limits (schedules/legality.h)
+//             conditions that are the same for all of them (schedules/program/threads.h)
+//   check     every access inside its buffer, sizes within limits (schedules/program/legality.h)
 //
 // The same passes make Program::preparation of the stages that are prepared (schedules/prepared.h).
 
 #include "base/result.h"
-#include "schedules/legality.h"
 #include "schedules/nest.h"
-#include "schedules/program.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/program.h"
 
 namespace tw::schedules {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "schedules/program/tensor_tiles.h"
 #include "schedules/steps/editing.h"
-#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 

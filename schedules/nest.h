@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
-#include "schedules/bounds.h"
+#include "schedules/program/bounds.h"
 #include "schedules/step.h"
 
 namespace tw::schedules {

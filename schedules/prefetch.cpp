@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/integer.h"
-#include "schedules/simplify.h"
+#include "schedules/program/simplify.h"
 
 namespace tw::schedules {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "base/result.h"
 #include "schedules/nest.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::schedules {
 

@@ -19,8 +19,8 @@
 
 #include "base/result.h"
 #include "dsl/compute.h"
-#include "schedules/legality.h"
-#include "schedules/program.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/program.h"
 #include "schedules/step.h"
 
 namespace tw::schedules {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::schedules {
 

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "db/t4.h"
+#include "db/exchange/t4.h"
 #include "db/workload_text.h"
 #include "tools/db_flags.h"
 #include "tools/explanation.h"

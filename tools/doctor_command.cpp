@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "codegen/command.h"
 #include "codegen/cpu_codegen.h"
-#include "db/filesystem.h"
+#include "db/engine/filesystem.h"
 #include "tools/device_findings.h"
 #include "tools/machine_findings.h"
 #include "tools/quote.h"

@@ -14,7 +14,7 @@
 #include "codegen/inspect.h"
 #include "cost_model/analytic.h"
 #include "cost_model/expected.h"
-#include "schedules/pack.h"
+#include "schedules/program/pack.h"
 #include "schedules/schedule.h"
 #include "tools/db_flags.h"
 #include "tools/gpu_explanation.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "db/t4.h"
+#include "db/exchange/t4.h"
 #include "tools/report.h"
 
 namespace tw::tools {

@@ -14,7 +14,7 @@
 #include "codegen/gpu/nvrtc.h"
 #include "cost_model/gpu_facts.h"
 #include "cost_model/occupancy.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 #include "tools/report.h"
 
 namespace tw::tools {

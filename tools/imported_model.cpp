@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "graph/onnx/import.h"
-#include "schedules/dot_products.h"
+#include "schedules/program/dot_products.h"
 #include "tools/quote.h"
 #include "tools/standing_models.h"
 #include "tuner/evaluation.h"

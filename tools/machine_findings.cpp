@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "schedules/core_tiles.h"
-#include "schedules/dot_products.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/program/dot_products.h"
 #include "tools/report.h"
 #include "tuner/host_machine.h"
 #include "tuner/measure/calibration.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "schedules/dot_products.h"
 #include "schedules/nest.h"
+#include "schedules/program/dot_products.h"
 #include "schedules/schedule.h"
 #include "tuner/measure/bandwidth.h"
 #include "tuner/workers/device.h"

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "codegen/gpu/compile.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tools/interrupts.h"
 #include "tools/report.h"
 #include "tools/tuning.h"

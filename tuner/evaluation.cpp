@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "codegen/compile.h"
-#include "schedules/default_schedule.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/default_schedule.h"
 
 namespace tw::tuner {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "codegen/abi.h"
-#include "schedules/legality.h"
 #include "schedules/nest.h"
-#include "schedules/tensor_tiles.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/tensor_tiles.h"
 #include "tuner/host_machine.h"
 #include "tuner/workers/device.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "cost_model/expected.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/network_error.h"

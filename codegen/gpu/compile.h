@@ -11,7 +11,7 @@
 #include "base/target.h"
 #include "codegen/gpu/nvrtc.h"
 #include "runtime/artifact.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

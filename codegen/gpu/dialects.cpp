@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "codegen/gpu/prelude.h"
-#include "schedules/threads.h"
+#include "schedules/program/threads.h"
 
 namespace tw::codegen {
 namespace {

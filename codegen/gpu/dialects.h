@@ -12,7 +12,7 @@
 
 #include "codegen/c_printer.h"
 #include "codegen/gpu/emitter.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

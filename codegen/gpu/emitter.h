@@ -24,7 +24,7 @@
 #include "base/result.h"
 #include "codegen/cpu_codegen.h"
 #include "runtime/devices/tensor_map.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

@@ -17,7 +17,7 @@
 #include "codegen/c_prelude.h"
 #include "codegen/command.h"
 #include "runtime/library.h"
-#include "schedules/tma_copies.h"
+#include "schedules/program/tma_copies.h"
 
 namespace tw::codegen {
 namespace {

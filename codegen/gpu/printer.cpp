@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "schedules/nest.h"
-#include "schedules/specialised.h"
+#include "schedules/program/specialised.h"
 
 namespace tw::codegen {
 

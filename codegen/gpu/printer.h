@@ -16,8 +16,8 @@
 #include "codegen/gpu/dialects.h"
 #include "codegen/gpu/roles.h"
 #include "codegen/vector_accesses.h"
-#include "schedules/tensor_tiles.h"
-#include "schedules/threads.h"
+#include "schedules/program/tensor_tiles.h"
+#include "schedules/program/threads.h"
 
 namespace tw::codegen {
 

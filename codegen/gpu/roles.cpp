@@ -7,9 +7,9 @@
 #include "base/integer.h"
 #include "codegen/abi.h"
 #include "schedules/nest.h"
-#include "schedules/specialised.h"
-#include "schedules/tensor_tiles.h"
-#include "schedules/threads.h"
+#include "schedules/program/specialised.h"
+#include "schedules/program/tensor_tiles.h"
+#include "schedules/program/threads.h"
 
 namespace tw::codegen {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "codegen/gpu/dialects.h"
 #include "runtime/devices/tensor_map.h"
-#include "schedules/program.h"
-#include "schedules/tma_copies.h"
+#include "schedules/program/program.h"
+#include "schedules/program/tma_copies.h"
 
 namespace tw::codegen {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/dtype.h"
-#include "schedules/affine.h"
-#include "schedules/program.h"
+#include "schedules/program/affine.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen::halide {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "schedules/simplify.h"
+#include "schedules/program/simplify.h"
 
 namespace tw::codegen::halide {
 

@@ -15,7 +15,7 @@
 
 #include "codegen/halide/ir.h"
 #include "codegen/ranges.h"
-#include "schedules/bounds.h"
+#include "schedules/program/bounds.h"
 
 namespace tw::codegen::halide {
 

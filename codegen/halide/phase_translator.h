@@ -21,8 +21,8 @@
 #include "codegen/halide/fallbacks.h"
 #include "codegen/halide/phase_scope.h"
 #include "codegen/halide/target.h"
-#include "schedules/core_tiles.h"
-#include "schedules/dot_products.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/program/dot_products.h"
 
 namespace tw::codegen::halide {
 

@@ -8,7 +8,7 @@
 #include "codegen/c_emitter.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::python {
 

@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "base/integer.h"
-#include "schedules/algorithms.h"
-#include "schedules/dot_products.h"
 #include "schedules/nest.h"
 #include "schedules/prepared.h"
-#include "schedules/stage_plan.h"
+#include "schedules/program/dot_products.h"
+#include "schedules/space/algorithms.h"
+#include "schedules/space/stage_plan.h"
 
 namespace tw::schedules {
 namespace {

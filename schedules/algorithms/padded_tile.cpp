@@ -2,8 +2,8 @@
 // Copies the padded factors of sums with their zeros, for tiles of a core, whose rows are whole: of
 // a padded convolution no other rows are.
 
-#include "schedules/algorithms.h"
-#include "schedules/core_tiles.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/space/algorithms.h"
 
 namespace tw::schedules {
 namespace {

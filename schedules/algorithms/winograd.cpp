@@ -7,9 +7,9 @@
 
 #include "dsl/rounding.h"
 #include "dsl/workload.h"
-#include "schedules/algorithms.h"
-#include "schedules/construction.h"
 #include "schedules/nest.h"
+#include "schedules/space/algorithms.h"
+#include "schedules/space/construction.h"
 #include "schedules/toom_cook.h"
 
 namespace tw::schedules {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "schedules/program/tma_copies.h"
 #include "schedules/steps/editing.h"
-#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 

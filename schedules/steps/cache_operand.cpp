@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "schedules/affine.h"
-#include "schedules/bounds.h"
+#include "schedules/program/affine.h"
+#include "schedules/program/bounds.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {

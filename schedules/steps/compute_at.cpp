@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "schedules/interval.h"
+#include "schedules/program/interval.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {

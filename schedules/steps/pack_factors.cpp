@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/integer.h"
-#include "schedules/dot_products.h"
+#include "schedules/program/dot_products.h"
 #include "schedules/steps/editing.h"
 #include "schedules/steps/factors.h"
 

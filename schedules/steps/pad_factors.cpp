@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "schedules/affine.h"
-#include "schedules/dot_products.h"
+#include "schedules/program/affine.h"
+#include "schedules/program/dot_products.h"
 #include "schedules/steps/factors.h"
 
 namespace tw::schedules {

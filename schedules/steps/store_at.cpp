@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/integer.h"
-#include "schedules/affine.h"
+#include "schedules/program/affine.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "schedules/core_tiles.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/program/tensor_tiles.h"
 #include "schedules/steps/editing.h"
-#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "schedules/dot_products.h"
+#include "schedules/program/dot_products.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/integer.h"
-#include "schedules/simplify.h"
+#include "schedules/program/simplify.h"
 #include "schedules/steps/editing.h"
 #include "schedules/toom_cook.h"
 

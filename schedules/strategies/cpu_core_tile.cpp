@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "schedules/core_tiles.h"
-#include "schedules/dot_products.h"
 #include "schedules/nest.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/program/dot_products.h"
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategies/cpu_tile.h"
-#include "schedules/strategy.h"
 
 namespace tw::schedules {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/cpu_loops.h"
-#include "schedules/strategy.h"
 
 namespace tw::schedules {
 namespace {

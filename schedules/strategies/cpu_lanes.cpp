@@ -7,8 +7,8 @@
 
 #include "base/integer.h"
 #include "schedules/nest.h"
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/cpu_loops.h"
-#include "schedules/strategy.h"
 
 namespace tw::schedules {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/construction.h"
+#include "schedules/space/construction.h"
 
 namespace tw::schedules {
 

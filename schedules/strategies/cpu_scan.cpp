@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/integer.h"
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/cpu_loops.h"
-#include "schedules/strategy.h"
 
 namespace tw::schedules {
 namespace {

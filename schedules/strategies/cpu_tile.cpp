@@ -12,11 +12,11 @@
 
 #include "base/integer.h"
 #include "base/text.h"
-#include "schedules/dot_products.h"
-#include "schedules/legality.h"
 #include "schedules/nest.h"
+#include "schedules/program/dot_products.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/cpu_loops.h"
-#include "schedules/strategy.h"
 
 namespace tw::schedules {
 namespace {

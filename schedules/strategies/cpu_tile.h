@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "schedules/construction.h"
-#include "schedules/tensor_tiles.h"
+#include "schedules/program/tensor_tiles.h"
+#include "schedules/space/construction.h"
 
 namespace tw::schedules {
 

@@ -21,8 +21,8 @@
 
 #include "base/integer.h"
 #include "schedules/nest.h"
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/cpu_loops.h"
-#include "schedules/strategy.h"
 #include "schedules/toom_cook.h"
 
 namespace tw::schedules {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "schedules/program/threads.h"
+#include "schedules/space/strategy.h"
 #include "schedules/strategies/gpu_rows.h"
-#include "schedules/strategy.h"
-#include "schedules/threads.h"
 
 namespace tw::schedules {
 namespace {

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "base/integer.h"
-#include "schedules/legality.h"
 #include "schedules/nest.h"
-#include "schedules/specialised.h"
-#include "schedules/threads.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/specialised.h"
+#include "schedules/program/threads.h"
 
 namespace tw::schedules {
 namespace {

@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/construction.h"
-#include "schedules/strategy.h"
-#include "schedules/tensor_tiles.h"
-#include "schedules/tma_choice.h"
-#include "schedules/tma_copies.h"
+#include "schedules/program/tensor_tiles.h"
+#include "schedules/program/tma_copies.h"
+#include "schedules/space/construction.h"
+#include "schedules/space/strategy.h"
+#include "schedules/space/tma_choice.h"
 
 namespace tw::schedules {
 

@@ -4,7 +4,7 @@
 // threads of their consumer, and rows that the threads of a block reduce together. Free functions;
 // thread-safe.
 
-#include "schedules/construction.h"
+#include "schedules/space/construction.h"
 
 namespace tw::schedules {
 

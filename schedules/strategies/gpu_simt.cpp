@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "schedules/legality.h"
 #include "schedules/nest.h"
+#include "schedules/program/legality.h"
 #include "schedules/strategies/gpu_product.h"
 #include "schedules/strategies/gpu_rows.h"
 

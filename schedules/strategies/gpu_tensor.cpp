@@ -6,8 +6,8 @@
 
 #include "base/integer.h"
 #include "schedules/nest.h"
+#include "schedules/program/threads.h"
 #include "schedules/strategies/gpu_rows.h"
-#include "schedules/threads.h"
 
 namespace tw::schedules {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "schedules/program/tensor_tiles.h"
 #include "schedules/strategies/gpu_product.h"
-#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 

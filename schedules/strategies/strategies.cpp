@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/strategy.h"
+#include "schedules/space/strategy.h"
 
 namespace tw::schedules {
 

@@ -8,7 +8,7 @@
 
 #include "bench/random_workloads.h"
 #include "cost_model/features.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 
 namespace tw::bench {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/target.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 
 namespace tw::bench {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "codegen/cpu_codegen.h"
 #include "codegen/inspect.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
 #include "tests/isa_targets.h"

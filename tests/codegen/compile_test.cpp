@@ -21,7 +21,7 @@
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "runtime/kernel.h"
-#include "schedules/pack.h"
+#include "schedules/program/pack.h"
 #include "schedules/schedule.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"

@@ -13,7 +13,7 @@
 #include "dsl/interpret.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/codegen/runs.h"
 #include "tests/schedules/property.h"

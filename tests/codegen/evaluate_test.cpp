@@ -2,7 +2,7 @@
 // The interpreter of programs refuses what must not happen; agreement_test.cpp has what it
 // computes.
 
-#include "schedules/evaluate.h"
+#include "schedules/program/evaluate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@
 #include "codegen/command.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/default_schedule.h"
+#include "schedules/space/default_schedule.h"
 #include "tests/codegen/kernels.h"
 #include "tests/isa_targets.h"
 

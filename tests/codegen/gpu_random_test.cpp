@@ -12,9 +12,9 @@
 
 #include "base/text.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
-#include "schedules/threads.h"
-#include "schedules/tma_copies.h"
+#include "schedules/program/threads.h"
+#include "schedules/program/tma_copies.h"
+#include "schedules/space/space.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/nightly.h"
 #include "tests/schedules/mn_major_products.h"

@@ -11,7 +11,7 @@
 #include "codegen/abi.h"
 #include "codegen/gpu/emitter.h"
 #include "dsl/interpret.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tuner/processes/guarded_buffer.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

@@ -11,8 +11,8 @@
 
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/dot_products.h"
-#include "schedules/space.h"
+#include "schedules/program/dot_products.h"
+#include "schedules/space/space.h"
 #include "tests/codegen/runs.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"

@@ -9,8 +9,8 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "schedules/evaluate.h"
-#include "schedules/program.h"
+#include "schedules/program/evaluate.h"
+#include "schedules/program/program.h"
 
 namespace tw::codegen {
 

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "dsl/interpret.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/codegen/runs.h"
 #include "tests/schedules/agreement.h"
 

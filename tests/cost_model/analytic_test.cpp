@@ -8,7 +8,7 @@
 
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/cost_model/programs.h"
 
 namespace tw::cost_model {

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "cost_model/resources.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/cost_model/gpu_programs.h"
 #include "tests/cost_model/programs.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cost_model/analytic.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/cost_model/gpu_programs.h"
 
 namespace tw::cost_model {

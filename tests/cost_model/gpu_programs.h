@@ -11,9 +11,9 @@
 #include "base/target.h"
 #include "cost_model/gpu_facts.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/cost_model/programs.h"
 
 namespace tw::cost_model::testing {

@@ -9,7 +9,7 @@
 
 #include "base/target.h"
 #include "dsl/layout.h"
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 namespace tw::cost_model::testing {
 

@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-#include "db/postgres_connection.h"
+#include "db/engine/postgres_connection.h"
 #include "db/server_address.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/samples.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/csv.h"
+#include "db/exchange/csv.h"
 
 #include <gtest/gtest.h>
 

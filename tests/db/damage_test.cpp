@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "db/rows.h"
 #include "db/store.h"
+#include "db/tables/rows.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "db/filesystem.h"
+#include "db/engine/filesystem.h"
 #include "db/spool.h"
 #include "db/store.h"
 #include "tests/db/process.h"

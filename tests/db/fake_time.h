@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "db/waiting.h"
+#include "db/engine/waiting.h"
 
 namespace tw::db {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/groups.h"
+#include "db/tables/groups.h"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "db/postgres_connection.h"
+#include "db/engine/postgres_connection.h"
 
 namespace tw::db {
 

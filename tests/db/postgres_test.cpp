@@ -5,10 +5,10 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "db/postgres_connection.h"
+#include "db/engine/postgres_connection.h"
 #include "db/recorder.h"
-#include "db/rows.h"
-#include "db/schema.h"
+#include "db/tables/rows.h"
+#include "db/tables/schema.h"
 #include "tests/db/fake_time.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/process.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/read_ahead.h"
+#include "db/exchange/read_ahead.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "db/rows.h"
+#include "db/tables/rows.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"

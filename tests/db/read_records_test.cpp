@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "db/rows.h"
+#include "db/tables/rows.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "db/schema.h"
+#include "db/tables/schema.h"
 #include "tests/db/backends.h"
 #include "tests/db/fake_time.h"
 #include "tests/db/samples.h"

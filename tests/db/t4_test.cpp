@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/t4.h"
+#include "db/exchange/t4.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/texts.h"
+#include "db/tables/texts.h"
 
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "db/rows.h"
+#include "db/tables/rows.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {

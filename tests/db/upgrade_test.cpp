@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "db/schema.h"
 #include "db/store.h"
+#include "db/tables/schema.h"
 #include "tests/db/process.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"

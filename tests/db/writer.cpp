@@ -23,10 +23,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "db/engine/statement.h"
 #include "db/recorder.h"
-#include "db/schema.h"
-#include "db/statement.h"
 #include "db/store.h"
+#include "db/tables/schema.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "db/calibration.h"
-#include "db/csv.h"
+#include "db/exchange/csv.h"
+#include "db/exchange/t4.h"
 #include "db/record.h"
-#include "db/t4.h"
 #include "tests/db/samples.h"
 #include "tests/fuzz/promises.h"
 #include "tests/fuzz/target.h"

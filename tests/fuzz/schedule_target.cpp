@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "dsl/workload.h"
-#include "schedules/legality.h"
-#include "schedules/program.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/program.h"
 #include "schedules/schedule.h"
 #include "tests/fuzz/promises.h"
 #include "tests/fuzz/target.h"

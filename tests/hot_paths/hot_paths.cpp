@@ -13,7 +13,7 @@
 
 #include "cost_model/cost_model.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/db/samples.h"
 
 namespace {

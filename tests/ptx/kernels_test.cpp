@@ -12,7 +12,7 @@
 
 #include "codegen/abi.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/nightly.h"
 #include "tests/ptx/run.h"

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "codegen/gpu/emitter.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/spaces.h"
 

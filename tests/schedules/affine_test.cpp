@@ -8,8 +8,8 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/parse.h"
-#include "schedules/bounds.h"
-#include "schedules/simplify.h"
+#include "schedules/program/bounds.h"
+#include "schedules/program/simplify.h"
 
 namespace tw::schedules {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "dsl/interpret.h"
 #include "dsl/parse.h"
-#include "schedules/evaluate.h"
+#include "schedules/program/evaluate.h"
 #include "schedules/schedule.h"
 
 namespace tw::schedules {

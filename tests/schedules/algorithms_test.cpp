@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/algorithms.h"
+#include "schedules/space/algorithms.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/spaces.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "schedules/nest.h"
-#include "schedules/stage_plan.h"
+#include "schedules/space/stage_plan.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/spaces.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/core_tiles.h"
+#include "schedules/program/core_tiles.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,10 +9,10 @@
 #include <stdexcept>
 
 #include "dsl/parse.h"
-#include "schedules/dot_products.h"
-#include "schedules/legality.h"
+#include "schedules/program/dot_products.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "dsl/workload.h"
-#include "schedules/strategy.h"
+#include "schedules/space/strategy.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/dot_products.h"
+#include "schedules/program/dot_products.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
 

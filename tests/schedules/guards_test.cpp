@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/guards.h"
+#include "schedules/program/guards.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/interval.h"
+#include "schedules/program/interval.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 
 #include <gtest/gtest.h>
 

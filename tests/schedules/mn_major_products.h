@@ -12,8 +12,8 @@
 
 #include "base/random.h"
 #include "dsl/parse.h"
-#include "schedules/legality.h"
-#include "schedules/space.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/space.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/pack.h"
+#include "schedules/program/pack.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "dsl/parse.h"
-#include "schedules/evaluate.h"
+#include "schedules/program/evaluate.h"
 #include "schedules/schedule.h"
 
 namespace tw::schedules {

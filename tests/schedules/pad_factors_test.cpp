@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/algorithms.h"
-#include "schedules/space.h"
+#include "schedules/space/algorithms.h"
+#include "schedules/space/space.h"
 #include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "dsl/parse.h"
-#include "schedules/legality.h"
-#include "schedules/threads.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/threads.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

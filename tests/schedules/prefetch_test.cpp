@@ -11,8 +11,8 @@
 
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/simplify.h"
-#include "schedules/space.h"
+#include "schedules/program/simplify.h"
+#include "schedules/space/space.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/nightly.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_constants.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of statements besides loops and values: guards, pipelines, uniform conditions.
 
-#include "schedules/program.h"
+#include "schedules/program/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "dsl/parse.h"
-#include "schedules/evaluate.h"
-#include "schedules/legality.h"
 #include "schedules/lower.h"
-#include "schedules/threads.h"
+#include "schedules/program/evaluate.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/threads.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

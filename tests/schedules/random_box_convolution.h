@@ -14,8 +14,8 @@
 
 #include "base/random.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
-#include "schedules/space.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/space.h"
 #include "tests/schedules/random_bulk_product.h"
 
 namespace tw::schedules {

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {

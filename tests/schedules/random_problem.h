@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "schedules/legality.h"
 #include "schedules/problem.h"
-#include "schedules/space.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/space.h"
 
 namespace tw::schedules {
 

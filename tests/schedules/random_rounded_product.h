@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
-#include "schedules/space.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/space.h"
 
 namespace tw::schedules {
 

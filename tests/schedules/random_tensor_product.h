@@ -10,9 +10,9 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
 #include "schedules/nest.h"
-#include "schedules/space.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/space.h"
 
 namespace tw::schedules {
 

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "dsl/parse.h"
-#include "schedules/default_schedule.h"
-#include "schedules/legality.h"
-#include "schedules/space.h"
+#include "schedules/program/legality.h"
+#include "schedules/space/default_schedule.h"
+#include "schedules/space/space.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

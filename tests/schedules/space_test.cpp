@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 
 #include <gtest/gtest.h>
 

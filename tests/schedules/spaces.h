@@ -13,7 +13,7 @@
 #include "dsl/operators.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 
 namespace tw::schedules {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/strategy.h"
+#include "schedules/space/strategy.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/tensor_tiles.h"
+#include "schedules/program/tensor_tiles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/text.h"
 #include "dsl/parse.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/random_tensor_product.h"

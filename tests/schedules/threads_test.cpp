@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/threads.h"
+#include "schedules/program/threads.h"
 
 #include <gtest/gtest.h>
 
 #include "dsl/parse.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {

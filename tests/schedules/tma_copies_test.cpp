@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bulk: which copies are boxes, what the copy engine is told of them, and what is refused.
 
-#include "schedules/tma_copies.h"
+#include "schedules/program/tma_copies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <map>
 
 #include "dsl/parse.h"
-#include "schedules/legality.h"
-#include "schedules/specialised.h"
-#include "schedules/threads.h"
+#include "schedules/program/legality.h"
+#include "schedules/program/specialised.h"
+#include "schedules/program/threads.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"

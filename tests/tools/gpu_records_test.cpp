@@ -20,7 +20,7 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 
 namespace tw::tools {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "codegen/gpu/emitter.h"
 #include "codegen/gpu/nvrtc.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/nightly.h"
 #include "tests/schedules/spaces.h"
 #include "tools/suites.h"

@@ -16,7 +16,7 @@
 #include "codegen/command.h"
 #include "runtime/artifact.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/nightly.h"
 #include "tests/sanitizers.h"
 #include "tests/tuner/mutants.h"

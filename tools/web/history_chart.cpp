@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "db/t4.h"
+#include "db/exchange/t4.h"
 #include "db/trust.h"
 #include "tools/report.h"
 

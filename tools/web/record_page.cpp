@@ -6,7 +6,7 @@
 #include "base/time_text.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 #include "tools/explanation.h"
 #include "tools/report.h"

@@ -14,7 +14,7 @@
 
 #include "cost_model/analytic.h"
 #include "cost_model/expected.h"
-#include "schedules/pack.h"
+#include "schedules/program/pack.h"
 #include "schedules/schedule.h"
 #include "tuner/search/descent.h"
 #include "tuner/search/scoring.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "codegen/compile.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 #include "tuner/measure/packing.h"
 

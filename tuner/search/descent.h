@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/stop.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/search/search.h"
 
 namespace tw::tuner {

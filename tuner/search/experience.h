@@ -16,7 +16,7 @@
 #include "cost_model/cost_model.h"
 #include "db/store.h"
 #include "dsl/workload.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/search/search.h"
 #include "tuner/workers/notes.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schedules/problem.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/learner.h"
 #include "tuner/search/proposer.h"

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "graph/rewrite.h"
-#include "schedules/algorithms.h"
 #include "schedules/schedule.h"
+#include "schedules/space/algorithms.h"
 
 namespace tw::tuner {
 

@@ -16,8 +16,8 @@ inline constexpr double error_of_network = 5e-5;
 
 /// The largest error that each of n kernels may have, relative to its largest element, so that the
 /// root of the sum of the squares is at most error_of_network. n is the number of operators that
-/// have an algorithm whose expected error is above 0 (schedules/algorithms.h), rounded up to a
-/// power of 2, so that networks share predictions. Infinite where there are none. Thread-safe.
+/// have an algorithm whose expected error is above 0 (schedules/space/algorithms.h), rounded up to
+/// a power of 2, so that networks share predictions. Infinite where there are none. Thread-safe.
 double most_error_of_kernels(const graph::Graph& graph, const Target& target);
 
 /// True if a record of the workload has no larger error than `most_error`. True of the direct

@@ -20,7 +20,7 @@
 #include "base/stop.h"
 #include "cost_model/cost_model.h"
 #include "db/recall.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/scoring.h"
 #include "tuner/search/search.h"

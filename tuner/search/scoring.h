@@ -12,7 +12,7 @@
 #include "base/stop.h"
 #include "base/target.h"
 #include "db/recall.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/search/descent.h"
 
 namespace tw::tuner {

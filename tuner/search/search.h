@@ -22,7 +22,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/stop.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 
 namespace tw::tuner {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "codegen/gpu/compile.h"
-#include "schedules/default_schedule.h"
+#include "schedules/space/default_schedule.h"
 
 namespace tw::tuner {
 namespace {

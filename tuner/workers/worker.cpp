@@ -28,7 +28,7 @@
 #include "codegen/compile.h"
 #include "runtime/artifact.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tuner/measure/calibration.h"
 #include "tuner/measure/executor.h"
 #include "tuner/measure/sampling.h"

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "codegen/gpu/nvrtc.h"
 #include "runtime/model.h"
-#include "schedules/default_schedule.h"
+#include "schedules/space/default_schedule.h"
 #include "tests/tuner/networks.h"
 #include "tuner/network/join_models.h"
 #include "tuner/network/race.h"

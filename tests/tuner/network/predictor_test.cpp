@@ -8,7 +8,7 @@
 
 #include "cost_model/expected.h"
 #include "dsl/workload.h"
-#include "schedules/legality.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 
 namespace tw::tuner {

@@ -10,8 +10,8 @@
 
 #include "cost_model/analytic.h"
 #include "cost_model/features.h"
-#include "schedules/legality.h"
 #include "schedules/problem.h"
+#include "schedules/program/legality.h"
 #include "tests/nightly.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/search/scoring.h"

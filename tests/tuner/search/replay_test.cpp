@@ -14,7 +14,7 @@
 
 #include "cost_model/features.h"
 #include "cost_model/spearman.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/tuner/tuning.h"
 
 namespace tw::tuner {

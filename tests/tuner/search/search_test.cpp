@@ -11,7 +11,7 @@
 
 #include "cost_model/features.h"
 #include "dsl/operators.h"
-#include "schedules/space.h"
+#include "schedules/space/space.h"
 #include "tests/tuner/tuning.h"
 
 namespace tw::tuner {

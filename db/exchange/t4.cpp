@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/exchange/t4.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace tw::db {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* line_name = "record_line";
+
+double in_ms(double ns) { return ns * 1e-6; }
+
+Json measurement(const char* name, const Json& value, const char* unit) {
+  return {{"name", name}, {"value", value}, {"unit", unit}};
+}
+
+Json measurements(const Record& r) {
+  Json list = {measurement("time", in_ms(r.latency_ns), "ms"),
+               measurement("time_low", in_ms(r.latency_low_ns), "ms"),
+               measurement("time_high", in_ms(r.latency_high_ns), "ms"),
+               measurement("noise", r.noise, ""),
+               measurement("flops", r.flops, "FLOP"),
+               measurement("peak", r.peak_gflops, "GFLOP/s"),
+               measurement("verified_error", r.verified_error, "")};
+  for (const auto& [name, text] :
+       {std::pair{"status", std::string(to_string(r.status))}, std::pair{"reason", r.reason},
+        std::pair{"device", r.device}, std::pair{"session", r.session}, std::pair{"record", r.hash},
+        std::pair{line_name, to_json(r)}})
+    list.push_back(measurement(name, text, ""));
+  return list;
+}
+
+/// The line of an export that a result has among its measurements.
+Result<Record> record_in(const Json& result) {
+  const auto all = result.find("measurements");
+  if (all != result.end() && all->is_array())
+    for (const Json& one : *all)
+      if (one.is_object() && one.value("name", Json()) == line_name && one.contains("value") &&
+          one["value"].is_string())
+        return from_json(one["value"].get<std::string>());
+  return fail(ErrorCode::Invalid,
+              fmt::format("[record] a result without a measurement '{}': only what `tilewright db "
+                          "export NAME.json` wrote can be taken over",
+                          line_name));
+}
+
+}  // namespace
+
+std::string utc_text(int64_t milliseconds) {
+  using namespace std::chrono;
+  // The years 1 to 9999, which have four digits: what is read may say anything.
+  constexpr int64_t first = -62'135'596'800'000, last = 253'402'300'799'999;
+  const sys_time<std::chrono::milliseconds> time{
+      std::chrono::milliseconds(std::clamp(milliseconds, first, last))};
+  const auto day = floor<days>(time);
+  const year_month_day date(day);
+  const hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
+                     clock.subseconds().count());
+}
+
+std::string_view t4_invalidity(TrialStatus status) {
+  switch (status) {
+    case TrialStatus::Ok:
+    case TrialStatus::Hopeless:
+    case TrialStatus::Duplicate:
+      return "correct";
+    case TrialStatus::Wrong:
+    case TrialStatus::Nondeterministic:
+    case TrialStatus::MutatesInput:
+      return "correctness";
+    case TrialStatus::Oob:
+    case TrialStatus::Crash:
+    case TrialStatus::Resource:
+    case TrialStatus::Unstable:
+    case TrialStatus::TooFast:
+    case TrialStatus::Lost:
+      return "runtime";
+    case TrialStatus::Timeout:
+      return "timeout";
+    case TrialStatus::CompileError:
+      return "compile";
+    case TrialStatus::Illegal:
+      return "constraints";
+  }
+  return "runtime";
+}
+
+std::string to_t4(const Record& record) {
+  Json samples = Json::array();
+  for (const double sample : record.samples_ns) samples.push_back(in_ms(sample));
+  const Json result = {{"timestamp", utc_text(record.created_ms)},
+                       {"configuration",
+                        {{"workload", record.workload},
+                         {"layouts", record.layouts},
+                         {"target", record.target},
+                         {"threads", record.threads},
+                         {"schedule", record.schedule},
+                         {"point", record.configuration}}},
+                       {"objectives", {"time"}},
+                       {"times", {{"runtimes", samples}}},
+                       {"invalidity", t4_invalidity(record.status)},
+                       {"correctness", proves_wrong(record.status) ? 0 : 1},
+                       {"measurements", measurements(record)}};
+  return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result) {
+  constexpr int depth_of_results = 2;  // in the array of the document
+  Status status;
+  bool is_results = false;  // the member of the document that is being read
+  // A result is dropped once it is taken, as a document may be larger than memory.
+  const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::key && depth == 1) is_results = parsed == "results";
+    const bool is_result =
+        is_results && depth == depth_of_results && event == Json::parse_event_t::object_end;
+    if (!is_result) return true;
+    if (status) status = on_result(record_in(parsed), parsed.dump(-1, ' ', true));
+    return false;
+  };
+  try {
+    const Json rest = Json::parse(in, take);
+  } catch (const Json::exception& wrong) {
+    return fail(ErrorCode::Invalid, fmt::format("[import] {} is no JSON: {}", name, wrong.what()));
+  }
+  return status;
+}
+
+}  // namespace tw::db

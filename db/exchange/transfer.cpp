@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts between databases and files: merge, import, export, recover.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <variant>
+
+#include "db/exchange/csv.h"
+#include "db/exchange/read_ahead.h"
+#include "db/exchange/t4.h"
+#include "db/opening.h"
+#include "db/server_address.h"
+#include "db/store.h"
+#include "db/store_state.h"
+#include "db/tables/old_rows.h"
+#include "db/tables/rows.h"
+#include "db/tables/schema.h"
+
+namespace tw::db {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Large enough that syncing, and writing the pages of indexes once more for each batch, is not what
+// an import waits for; small enough for other writers to pass, after some 0.1 s.
+constexpr size_t batch_size = 4096;
+
+// Reads the next line, of which no more than is ever accepted is kept in memory; false at the end.
+// The buffer of a file throws where the file cannot be read.
+Result<bool> next_line(std::istream& in, std::string& line) try {
+  line.clear();
+  std::streambuf* buffer = in.rdbuf();
+  int c = buffer->sbumpc();
+  if (c == std::char_traits<char>::eof()) return false;
+  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc())
+    if (line.size() <= max_line_bytes) line += static_cast<char>(c);
+  return true;
+} catch (const std::ios_base::failure& failure) {
+  return fail(ErrorCode::Database,
+              fmt::format("[import] the lines cannot be read to their end: {}; check the file",
+                          failure.what()));
+}
+
+/// A line of an export.
+using Fact = std::variant<Record, Calibration>;
+
+/// The error is that of a record, as most lines are.
+Result<Fact> fact_of(std::string_view line) {
+  Result<Record> record = from_json(line);
+  if (record) return Fact(std::move(*record));
+  if (Result<Calibration> calibration = calibration_from_json(line))
+    return Fact(std::move(*calibration));
+  return tl::unexpected(record.error());
+}
+
+// Collects facts and bad lines, and appends them batch by batch.
+class Batches {
+ public:
+  explicit Batches(Store::State& state) : state_(state) {}
+
+  template <typename FactType>
+  Status add(FactType fact, const std::string& line) {
+    facts_.add(std::move(fact), [&](const FactType&) { return line; });
+    return flush_if_full();
+  }
+  /// A fact that passed check() already, as those of a store have.
+  template <typename FactType>
+  Status keep(FactType fact) {
+    facts_.keep(std::move(fact));
+    return flush_if_full();
+  }
+  Status add(Fact fact, const std::string& line) {
+    return std::visit([&](auto& f) { return add(std::move(f), line); }, fact);
+  }
+  Status add_bad(Quarantined line) {
+    facts_.bad.push_back(std::move(line));
+    return flush_if_full();
+  }
+  /// Appends every line until the end.
+  Result<AppendSummary> add_all(std::istream& in) {
+    std::string line;
+    while (true) {
+      TW_TRY(const bool found, next_line(in, line));
+      if (!found) break;
+      if (line.empty()) continue;
+      Result<Fact> fact = fact_of(line);
+      TW_RETURN_IF_ERROR(fact ? add(std::move(*fact), line)
+                              : add_bad({line, fact.error().message}));
+    }
+    TW_RETURN_IF_ERROR(flush());
+    return summary_;
+  }
+  /// Appends the calibrations of a store after its records.
+  Result<AppendSummary> finish(Store& from) {
+    TW_TRY(std::vector<Calibration> machines, from.calibrations());
+    for (Calibration& machine : machines) TW_RETURN_IF_ERROR(keep(std::move(machine)));
+    TW_RETURN_IF_ERROR(flush());
+    return summary_;
+  }
+  Status flush() {
+    if (facts_.size() == 0) return {};
+    TW_TRY(const AppendSummary added, append_checked(state_, facts_));
+    summary_ += added;
+    facts_ = {};
+    return {};
+  }
+  const AppendSummary& summary() const { return summary_; }
+
+ private:
+  Status flush_if_full() { return facts_.size() < batch_size ? Status() : flush(); }
+
+  Store::State& state_;
+  Checked facts_;
+  AppendSummary summary_;
+};
+
+// After this many lines without a fact the file holds something else; until then they are kept in
+// memory.
+constexpr size_t most_leading = 64;
+
+constexpr std::string_view database_magic = "SQLite format 3";
+bool is_database(std::string_view text) { return text.starts_with(database_magic); }
+
+Error database_to_import(const std::string& name) {
+  return {ErrorCode::Invalid,
+          fmt::format("[import] {} is a database; a file of JSON lines was expected; take its "
+                      "records over with `tilewright db merge`",
+                      name)};
+}
+
+Error no_facts_in(const std::string& name, const Quarantined& first) {
+  return {ErrorCode::Invalid,
+          fmt::format("[import] {} holds no records, and nothing was stored: lines as `tilewright "
+                      "db export NAME.jsonl` writes them were expected; the first is refused: {}",
+                      name, first.reason)};
+}
+
+Result<std::ifstream> open_lines(const std::string& path) {
+  std::error_code error;
+  std::ifstream in(path, std::ios::binary);
+  if (in && !fs::is_directory(path, error)) return in;
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the path",
+                  path));
+}
+
+Status path_is_free(const std::string& path) {
+  if (!fs::exists(path)) return {};
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[export] {} exists; a new path was expected; choose another name", path));
+}
+
+Status written(const std::ostream& out, const std::string& path) {
+  if (out.good()) return {};
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[export] {} could not be written; check the path and the room on its disk",
+                  path));
+}
+
+using Export = Status (Store::*)(std::ostream&);
+
+/// The export whose files have names that end so; nullptr: there is none.
+Export export_of(std::string_view path) {
+  return path.ends_with(".jsonl")  ? &Store::export_jsonl
+         : path.ends_with(".csv")  ? &Store::export_csv
+         : path.ends_with(".json") ? &Store::export_t4
+                                   : nullptr;
+}
+
+Status export_text_to(Store& store, Export write, const std::string& path) {
+  const std::string part = path + ".part";
+  {
+    std::ofstream out(part, std::ios::binary | std::ios::trunc);
+    TW_RETURN_IF_ERROR(written(out, path));
+    TW_RETURN_IF_ERROR((store.*write)(out));
+    out.close();
+    TW_RETURN_IF_ERROR(written(out, path));
+  }
+  std::error_code error;
+  fs::rename(part, path, error);
+  if (!error) return {};
+  return fail(ErrorCode::Database,
+              fmt::format("[export] {} cannot be written ({}); choose another path", path,
+                          error.message()));
+}
+
+/// Writes the facts of a server into a new file, which gets its name when it is complete.
+Status copy_to_file(Store& store, const std::string& path) {
+  const std::string part = path + ".part";
+  std::error_code error;
+  for (const char* suffix : {"", ".lock", "-journal"}) fs::remove(part + suffix, error);
+  {
+    TW_TRY(Store copy, Store::open(part, OpenMode::ReadWrite));
+    TW_RETURN_IF_ERROR(copy.merge_from(store));
+  }
+  fs::remove(part + ".lock", error);
+  fs::rename(part, path, error);
+  if (!error) return {};
+  return fail(ErrorCode::Database,
+              fmt::format("[export] {} cannot be written ({}); choose another path", path,
+                          error.message()));
+}
+
+// ---- recover ----
+
+// A private copy, with the journal that belongs to it: SQLite may then mend the copy.
+/// SQLite opens no file that is shorter than its header says. Of one that was cut off, zeros in
+/// place of the rest are only broken pages. (File format: page size at 16, pages at 28, big
+/// endian.)
+void fill_up(const std::string& path) {
+  std::array<unsigned char, 32> header = {};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(header.data()), header.size())) return;
+  const auto number = [&](size_t at, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) value = value << 8 | header[at + i];
+    return value;
+  };
+  const uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
+  constexpr uint64_t most_bytes = uint64_t{1} << 36;  // a header that is broken as well
+  std::error_code error;
+  const uint64_t bytes = page * number(28, 4), has = fs::file_size(path, error);
+  if (!error && has < bytes && bytes <= most_bytes) fs::resize_file(path, bytes, error);
+}
+
+class Copy {
+ public:
+  static Result<Copy> make(const std::string& damaged, const std::string& folder) {
+    std::error_code error;
+    fs::remove_all(folder, error);
+    fs::create_directories(folder, error);
+    const std::string path = folder + "/copy.db";
+    if (!error) fs::copy_file(damaged, path, error);
+    if (error)
+      return fail(ErrorCode::Database,
+                  fmt::format("[recover] {} cannot be copied to {} ({}); check both "
+                              "paths",
+                              damaged, folder, error.message()));
+    fill_up(path);
+    for (const char* suffix : {"-journal", "-wal"})
+      if (fs::exists(damaged + suffix)) fs::copy_file(damaged + suffix, path + suffix, error);
+    return Copy(folder);
+  }
+  Copy(Copy&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
+  Copy& operator=(Copy&&) = delete;
+  ~Copy() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  std::string path() const { return folder_ + "/copy.db"; }
+
+ private:
+  explicit Copy(std::string folder) : folder_(std::move(folder)) {}
+  std::string folder_;
+};
+
+// No row is stored in fewer bytes.
+constexpr int64_t least_row_bytes = 128;
+
+/// The numbers that rows of a damaged file may have: rows are numbered one after the other, so all
+/// numbers for which the file has room, and larger ones that some row has.
+struct RowsToTry {
+  int64_t up_to = 0;
+  std::set<int64_t> beyond = {};
+};
+
+/// A scan stops at the first page that is broken, so the table is read from both ends, and through
+/// its indexes, which may name rows that lie between two broken pages.
+RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
+  // The indexes of the present schema, and those of versions 1 to 3.
+  constexpr const char* scans[] = {
+      "SELECT seq FROM trials NOT INDEXED ORDER BY seq",
+      "SELECT seq FROM trials NOT INDEXED ORDER BY seq DESC",
+      "SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id, schedule, session_id",
+      "SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id DESC, schedule DESC, "
+      "session_id DESC",
+      "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op, target",
+      "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op DESC, target DESC",
+      "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash, target",
+      "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash DESC, target DESC",
+  };
+  RowsToTry rows{file_bytes / least_row_bytes};
+  for (const char* sql : scans) {
+    auto statement = Statement::prepare(connection, sql);
+    if (!statement) continue;
+    // A scan that fails has still named the rows before the damage.
+    (void)statement->each([&](const Row& row) {
+      if (row.integer(0) > rows.up_to) rows.beyond.insert(row.integer(0));
+      return true;
+    });
+  }
+  return rows;
+}
+
+/// The error for a file whose table of records cannot even be named.
+Error nothing_to_recover(const std::string& path) {
+  return {ErrorCode::Database,
+          fmt::format("[recover] nothing can be saved from {}: it is no tuning database, or its "
+                      "table of records is lost; restore a backup",
+                      path)};
+}
+
+/// The SELECT of one record, which the file may have as an older schema does.
+struct RecordReader {
+  Statement by_seq;
+  int old_version;  ///< 0: the present schema
+
+  Result<Record> record_of(const Row& row) const {
+    return old_version == 0 ? db::record_of(row) : old_record_of(row, old_version);
+  }
+};
+
+Result<RecordReader> reader_of(Connection& connection) {
+  Result<Statement> by_seq = Statement::prepare(connection, select_trial_sql());
+  if (by_seq) return RecordReader{std::move(*by_seq), 0};
+  for (int version = last_old_version; version > 0; --version) {
+    by_seq =
+        Statement::prepare(connection, select_old_trials_sql("trials", version) + " WHERE seq = ?");
+    if (by_seq) return RecordReader{std::move(*by_seq), version};
+  }
+  return tl::unexpected(by_seq.error());
+}
+
+Result<AppendSummary> append_readable(Store& store, RecordReader& reader, const RowsToTry& rows) {
+  AppendSummary summary;
+  std::vector<Record> batch;
+  const auto flush = [&]() -> Status {
+    TW_TRY(const AppendSummary added, store.append(batch));
+    summary += added;
+    batch.clear();
+    return {};
+  };
+  const auto try_row = [&](int64_t seq) -> Status {
+    const Result<bool> read = reader.by_seq.bind(seq).one([&](const Row& row) {
+      if (Result<Record> record = reader.record_of(row)) batch.push_back(std::move(*record));
+    });
+    return read && batch.size() == batch_size ? flush() : Status();
+  };
+  for (int64_t seq = 1; seq <= rows.up_to; ++seq) TW_RETURN_IF_ERROR(try_row(seq));
+  for (const int64_t seq : rows.beyond) TW_RETURN_IF_ERROR(try_row(seq));
+  TW_RETURN_IF_ERROR(flush());
+  return summary;
+}
+
+/// Those before the first broken page; an older schema has none.
+std::vector<Calibration> readable_calibrations(Connection& connection) {
+  std::vector<Calibration> found;
+  auto statement = Statement::prepare(connection, select_calibrations_sql());
+  if (!statement) return found;
+  (void)statement->each([&](const Row& row) {
+    if (Result<Calibration> calibration = calibration_of(row)) found.push_back(*calibration);
+    return true;
+  });
+  return found;
+}
+
+}  // namespace
+
+Result<AppendSummary> Store::merge_from(const std::string& path) {
+  TW_TRY(const std::string canonical, canonical_path(path));
+  if (canonical == state_->path) return AppendSummary{};
+  TW_TRY(const auto reading, ReadAhead::open(canonical, state_->options.waiting));
+  Batches batches(*state_);
+  while (true) {
+    TW_TRY(std::vector<Record> records, reading->next());
+    if (records.empty()) return batches.finish(reading->store());
+    for (Record& record : records) TW_RETURN_IF_ERROR(batches.keep(std::move(record)));
+  }
+}
+
+Result<AppendSummary> Store::merge_from(Store& other) {
+  Batches batches(*state_);
+  Status appended;
+  TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
+    appended = batches.keep(record);
+    return appended.has_value();
+  }));
+  TW_RETURN_IF_ERROR(appended);
+  return batches.finish(other);
+}
+
+Result<AppendSummary> Store::import_jsonl(std::istream& in, const std::string& name) {
+  std::vector<Quarantined> leading;
+  std::optional<Fact> first;
+  std::string line;
+  while (!first && leading.size() < most_leading) {
+    TW_TRY(const bool found, next_line(in, line));
+    if (!found) break;
+    if (line.empty()) continue;
+    if (leading.empty() && is_database(line)) return tl::unexpected(database_to_import(name));
+    if (Result<Fact> fact = fact_of(line))
+      first = std::move(*fact);
+    else
+      leading.push_back({line, fact.error().message});
+  }
+  if (!first && !leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
+  Batches batches(*state_);
+  for (Quarantined& bad : leading) TW_RETURN_IF_ERROR(batches.add_bad(std::move(bad)));
+  if (first) TW_RETURN_IF_ERROR(batches.add(std::move(*first), line));
+  return batches.add_all(in);
+}
+
+Result<AppendSummary> Store::import_spooled(std::istream& in) {
+  return Batches(*state_).add_all(in);
+}
+
+Status check_importable(const std::string& path) {
+  std::error_code error;
+  // A pipe gives its bytes once: they are left for the import.
+  if (fs::is_other(path, error)) return {};
+  TW_TRY(std::ifstream in, open_lines(path));
+  std::string start(database_magic.size(), '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();
+}
+
+Result<AppendSummary> Store::import_jsonl(const std::string& path) {
+  TW_TRY(std::ifstream in, open_lines(path));
+  return import_jsonl(in, path);
+}
+
+Result<AppendSummary> Store::import_csv(std::istream& in, const std::string& name) {
+  std::vector<std::string> names, cells;
+  std::string text;
+  TW_TRY(const bool found, next_csv_row(in, names, text));
+  if (found && is_database(text)) return tl::unexpected(database_to_import(name));
+  if (!found || std::find(names.begin(), names.end(), "hash") == names.end())
+    return fail(ErrorCode::Invalid,
+                fmt::format("[import] {} holds no records, and nothing was stored: rows as "
+                            "`tilewright db export NAME.csv` writes them were expected",
+                            name));
+  Batches batches(*state_);
+  while (true) {
+    TW_TRY(const bool more, next_csv_row(in, cells, text));
+    if (!more) break;
+    if (text.empty() || text == "\r") continue;
+    Result<Record> record = from_csv(names, cells);
+    TW_RETURN_IF_ERROR(record ? batches.add(std::move(*record), text)
+                              : batches.add_bad({text, record.error().message}));
+  }
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
+}
+
+Result<AppendSummary> Store::import_csv(const std::string& path) {
+  TW_TRY(std::ifstream in, open_lines(path));
+  return import_csv(in, path);
+}
+
+Result<AppendSummary> Store::import_t4(std::istream& in, const std::string& name) {
+  Batches batches(*state_);
+  std::vector<Quarantined> leading;
+  bool has_record = false;
+  TW_RETURN_IF_ERROR(
+      read_t4(in, name, [&](Result<Record> record, const std::string& text) -> Status {
+        if (!record && !has_record && leading.size() == most_leading) return Status();
+        Quarantined bad{text.substr(0, max_line_bytes), record ? "" : record.error().message};
+        if (!record && !has_record) {
+          leading.push_back(std::move(bad));
+          return Status();
+        }
+        if (!record) return batches.add_bad(std::move(bad));
+        has_record = true;
+        for (Quarantined& earlier : std::exchange(leading, {}))
+          if (Status added = batches.add_bad(std::move(earlier)); !added) return added;
+        return batches.add(std::move(*record), text);
+      }));
+  if (!leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
+}
+
+Result<AppendSummary> Store::import_t4(const std::string& path) {
+  TW_TRY(std::ifstream in, open_lines(path));
+  return import_t4(in, path);
+}
+
+Status Store::export_jsonl(std::ostream& out) {
+  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+    out << to_json(record) << '\n';
+    return out.good();
+  }));
+  TW_TRY(const std::vector<Calibration> machines, calibrations());
+  for (const Calibration& machine : machines) out << to_json(machine) << '\n';
+  out.flush();
+  return written(out, "the output");
+}
+
+Status Store::export_csv(std::ostream& out) {
+  out << csv_header();
+  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+    out << to_csv(record);
+    return out.good();
+  }));
+  out.flush();
+  return written(out, "the output");
+}
+
+Status Store::export_t4(std::ostream& out) {
+  out << "{\"schema_version\": \"" << t4_schema_version << "\", \"results\": [";
+  const char* separator = "\n";
+  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+    out << separator << to_t4(record);
+    separator = ",\n";
+    return out.good();
+  }));
+  out << "\n]}\n";
+  out.flush();
+  return written(out, "the output");
+}
+
+Status Store::export_to(const std::string& path) {
+  TW_TRY(const std::string target, canonical_path(path));
+  TW_RETURN_IF_ERROR(path_is_free(target));
+  if (target.ends_with(".db"))
+    return state_->opened.file ? back_up(*state_->opened.file, target)
+                               : copy_to_file(*this, target);
+  if (const Export write = export_of(target)) return export_text_to(*this, write, target);
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[export] {}: a path that ends in .db, .jsonl, .csv or .json was expected",
+                  path));
+}
+
+Result<AppendSummary> recover(const std::string& damaged_path, const std::string& fresh,
+                              StoreOptions options) {
+  TW_TRY(const std::string from, canonical_path(damaged_path));
+  if (is_server(from))
+    return fail(ErrorCode::Usage,
+                fmt::format("[recover] {} is on a server; a damaged file was expected; restore the "
+                            "server's own backup",
+                            from));
+  TW_TRY(const std::string to, canonical_path(fresh));
+  TW_RETURN_IF_ERROR(path_is_free(to));
+  TW_TRY(const Copy copy, Copy::make(from, to + ".recover"));
+  const auto opened = SqliteConnection::open(copy.path(), {});
+  if (!opened) return tl::unexpected(nothing_to_recover(from));
+  Connection& connection = **opened;
+  Result<RecordReader> reader = reader_of(connection);
+  if (!reader) return tl::unexpected(nothing_to_recover(from));
+  TW_TRY(Store store, Store::open(to, OpenMode::ReadWrite, std::move(options)));
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(fs::file_size(from, error));
+  TW_TRY(AppendSummary summary,
+         append_readable(store, *reader, rows_to_try(connection, error ? 0 : bytes)));
+  TW_TRY(const AppendSummary machines, store.append(readable_calibrations(connection)));
+  return summary += machines;
+}
+
+}  // namespace tw::db

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/tables/insertion.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "db/tables/best.h"
+#include "db/tables/groups.h"
+#include "db/tables/rows.h"
+
+namespace tw::db {
+namespace {
+
+// A copy takes two statements, which fewer records are not worth.
+constexpr size_t least_copied = 32;
+// Hashes that one statement asks for, where there are so many. Each statement is a round trip.
+constexpr size_t many_asked = 512;
+
+/// Adds records to the table of trials. The transaction keeps other writers out, so that the
+/// numbers of the new rows follow the last one.
+class TrialInsertion {
+ public:
+  TrialInsertion(Connection& connection, int64_t last)
+      : connection_(connection), memberships_(connection), last_(last) {}
+
+  Status insert(std::span<const Record> records) {
+    return connection_.dialect().has_copy && records.size() >= least_copied ? copy(records)
+                                                                            : insert_each(records);
+  }
+
+  int64_t inserted() const { return inserted_; }
+
+  /// Brings up to date what follows from the trials.
+  Status derive() {
+    TW_RETURN_IF_ERROR(counts_.store(connection_));
+    for (const GroupChange& change : counts_.changes()) TW_RETURN_IF_ERROR(derive(change));
+    return {};
+  }
+
+ private:
+  Status insert_each(std::span<const Record> records) {
+    TW_TRY(Statement insert, Statement::prepare(connection_, insert_trial_sql()));
+    for (const Record& record : records) {
+      TW_TRY(const Membership membership, memberships_.of(record));
+      bind_record(insert, last_ + 1, record, membership);
+      TW_RETURN_IF_ERROR(insert.run());
+      if (connection_.changes() == 1) count(record, membership);
+    }
+    return {};
+  }
+
+  Status copy(std::span<const Record> records) {
+    TW_TRY(std::set<std::string> there, hashes_there(records));
+    std::vector<std::pair<const Record*, Membership>> added;
+    for (const Record& record : records) {
+      if (!there.insert(record.hash).second) continue;
+      TW_TRY(const Membership membership, memberships_.of(record));
+      added.emplace_back(&record, membership);
+    }
+    // The server stores rows while the next ones are made, and takes no other statement meanwhile.
+    TW_TRY(Statement rows, Statement::prepare_copy(connection_, "trials", record_columns()));
+    for (const auto& [record, membership] : added) {
+      bind_record(rows, last_ + 1, *record, membership);
+      count(*record, membership);
+    }
+    return rows.run();
+  }
+
+  /// The hashes of records that are in the table already. A scalar subquery is looked up by the
+  /// index, where a server that has planned for an empty table would scan all of it for a list of
+  /// hashes.
+  Result<std::set<std::string>> hashes_there(std::span<const Record> records) {
+    const std::string mark = fmt::format("(CAST(? AS {}))", connection_.dialect().blob);
+    const size_t together = records.size() < many_asked ? least_copied : many_asked;
+    const std::vector<std::string_view> marks(together, mark);
+    TW_TRY(Statement select,
+           Statement::prepare(connection_,
+                              fmt::format("SELECT (SELECT hash FROM trials WHERE trials.hash = "
+                                          "asked.hash) FROM (VALUES {}) AS asked(hash)",
+                                          fmt::join(marks, ", "))));
+    std::set<std::string> there;
+    for (size_t begin = 0; begin < records.size(); begin += together) {
+      // The last statement asks for some hashes twice.
+      const size_t first = std::min(begin, records.size() - together);
+      for (const Record& record : records.subspan(first, together))
+        select.bind_blob(bytes_of_hex(record.hash));
+      TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
+        if (!row.blob(0).empty()) there.insert(hex_of_bytes(row.blob(0)));
+        return true;
+      }));
+    }
+    return there;
+  }
+
+  void count(const Record& record, const Membership& membership) {
+    ++inserted_;
+    counts_.add(record, membership, ++last_);
+    if (membership.is_new_group)
+      of_new_groups_[membership.group].push_back(ranked_trial(record, last_));
+  }
+
+  /// Derives what follows for a group. All trials of a new group are in memory, which saves some
+  /// ten questions to a server for each.
+  Status derive(const GroupChange& change) {
+    if (change.is_new && !change.is_compared)
+      return derive_new_group(connection_, change.group, of_new_groups_[change.group]);
+    TW_RETURN_IF_ERROR(compare_sessions(connection_, change));
+    return refresh_best(connection_, change.group);
+  }
+
+  Connection& connection_;
+  Memberships memberships_;
+  TrialCounts counts_;
+  std::map<int64_t, std::vector<RankedTrial>> of_new_groups_;  ///< their trials
+  int64_t last_;  ///< the number of the row that was stored last
+  int64_t inserted_ = 0;
+};
+
+}  // namespace
+
+Result<int64_t> insert_records(Connection& connection, std::span<const Record> records) {
+  if (records.empty()) return 0;
+  TW_TRY(const int64_t last, connection.integer("SELECT coalesce(max(seq), 0) FROM trials"));
+  TrialInsertion insertion(connection, last);
+  TW_RETURN_IF_ERROR(insertion.insert(records));
+  TW_RETURN_IF_ERROR(insertion.derive());
+  return insertion.inserted();
+}
+
+}  // namespace tw::db

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/program/affine.h"
+
+#include <cstdlib>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tw::schedules {
+
+using dsl::Binary;
+using dsl::BinaryOp;
+
+namespace {
+
+Affine negated(const Affine& affine) {
+  Affine result;
+  result.add(affine, -1);
+  return result;
+}
+
+void append_affine(const Expr& expr, int64_t factor, Affine& out) {
+  if (const auto value = dsl::as_int(expr)) {
+    out.constant += factor * *value;
+    return;
+  }
+  if (const Binary* b = expr.as<Binary>()) {
+    if (b->op == BinaryOp::Add || b->op == BinaryOp::Sub) {
+      append_affine(b->a, factor, out);
+      append_affine(b->b, b->op == BinaryOp::Add ? factor : -factor, out);
+      return;
+    }
+    if (b->op == BinaryOp::Mul) {
+      if (const auto k = dsl::as_int(b->b)) return append_affine(b->a, factor * *k, out);
+      if (const auto k = dsl::as_int(b->a)) return append_affine(b->b, factor * *k, out);
+    }
+  }
+  if (const dsl::Unary* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
+    return append_affine(u->a, -factor, out);
+  out.add(expr, factor);
+}
+
+void split_conjunction(const Expr& condition, Constraints& out) {
+  if (dsl::is_int(condition, 1)) return;
+  const Binary* b = condition.as<Binary>();
+  if (b && b->op == BinaryOp::And) {
+    split_conjunction(b->a, out);
+    split_conjunction(b->b, out);
+    return;
+  }
+  // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
+  if (b && b->a.type() == Int64) {
+    Affine difference = to_affine(b->b);
+    difference.add(to_affine(b->a), -1);
+    if (b->op == BinaryOp::Le || b->op == BinaryOp::Eq) out.affine.push_back(difference);
+    if (b->op == BinaryOp::Eq) out.affine.push_back(negated(difference));
+    if (b->op == BinaryOp::Lt) {
+      difference.constant -= 1;
+      out.affine.push_back(difference);
+    }
+    if (b->op != BinaryOp::Ne) return;
+  }
+  out.opaque.push_back(condition);
+}
+
+}  // namespace
+
+void Affine::add(const Expr& atom, int64_t factor) {
+  if (factor == 0) return;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (!dsl::equal(terms[i].atom, atom)) continue;
+    terms[i].coefficient += factor;
+    if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<ptrdiff_t>(i));
+    return;
+  }
+  terms.push_back({atom, factor});
+}
+
+void Affine::add(const Affine& other, int64_t factor) {
+  constant += factor * other.constant;
+  for (const Term& term : other.terms) add(term.atom, factor * term.coefficient);
+}
+
+int64_t Affine::coefficient(const Expr& atom) const {
+  for (const Term& term : terms)
+    if (dsl::equal(term.atom, atom)) return term.coefficient;
+  return 0;
+}
+
+Affine to_affine(const Expr& expr) {
+  Affine affine;
+  affine.terms.reserve(4);
+  append_affine(expr, 1, affine);
+  return affine;
+}
+
+void rejoin_digits(Affine& affine) {
+  for (size_t i = 0; i < affine.terms.size(); ++i) {
+    const Binary* modulo = affine.terms[i].atom.as<Binary>();
+    if (!modulo || modulo->op != BinaryOp::Mod) continue;
+    const auto w = dsl::as_int(modulo->b);
+    if (!w) continue;
+    const int64_t c = affine.terms[i].coefficient;
+    const Expr whole = modulo->a, part = affine.terms[i].atom;
+    const Expr quotient = whole / Expr(*w);
+    if (affine.coefficient(quotient) != c * *w) continue;
+    affine.add(quotient, -c * *w);
+    affine.add(part, -c);
+    affine.add(to_affine(whole), c);
+    i = static_cast<size_t>(-1);
+  }
+}
+
+namespace {
+
+/// A minimum or maximum that is e itself where scale * e <= limit (of a maximum: >=).
+struct Limit {
+  Expr e;
+  BinaryOp op = BinaryOp::Min;
+  int64_t scale = 1, limit = 0;
+};
+
+/// min(e, 9), where e <= 9; or min(e, 9 - e), where 2 e <= 9. nullopt for any other expression.
+std::optional<Limit> limit_of(const Expr& index) {
+  const Binary* b = index.as<Binary>();
+  if (!b || (b->op != BinaryOp::Min && b->op != BinaryOp::Max)) return std::nullopt;
+  if (const auto literal = dsl::as_int(b->a)) return Limit{b->b, b->op, 1, *literal};
+  if (const auto literal = dsl::as_int(b->b)) return Limit{b->a, b->op, 1, *literal};
+  Affine sum = to_affine(b->a);
+  sum.add(to_affine(b->b));
+  if (!sum.is_constant()) return std::nullopt;
+  return Limit{b->a, b->op, 2, sum.constant};
+}
+
+}  // namespace
+
+Unclamped unclamp(const Expr& index) {
+  Unclamped result{index, {}};
+  std::vector<Limit> limits;
+  while (const auto limit = limit_of(result.index)) {
+    limits.push_back(*limit);
+    result.index = limit->e;
+  }
+  for (const Limit& limit : limits) {
+    Affine room;
+    room.add(to_affine(result.index), limit.scale);
+    room.constant -= limit.limit;
+    result.at_least_zero.push_back(limit.op == BinaryOp::Min ? negated(room) : room);
+  }
+  return result;
+}
+
+Expr to_expr(const Affine& affine) {
+  Expr sum;
+  bool constant_first = false;
+  const auto append = [&](const Expr& magnitude, bool positive) {
+    if (!sum.defined()) {
+      sum = positive ? magnitude : Expr(affine.constant) - magnitude;
+      constant_first = !positive;
+    } else {
+      sum = positive ? sum + magnitude : sum - magnitude;
+    }
+  };
+  // Positive terms first, `x - y` rather than `0 - y + x`; without any the constant, `1 - y`.
+  for (const bool positive : {true, false})
+    for (const Affine::Term& term : affine.terms)
+      if ((term.coefficient > 0) == positive)
+        append(std::abs(term.coefficient) == 1 ? term.atom
+                                               : term.atom * Expr(std::abs(term.coefficient)),
+               positive);
+  if (!sum.defined()) return Expr(affine.constant);
+  if (affine.constant == 0 || constant_first) return sum;
+  return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(-affine.constant);
+}
+
+std::vector<Expr> alternatives(const Expr& expr, BinaryOp max_or_min) {
+  const Binary* b = expr.as<Binary>();
+  if (!b || b->op != max_or_min) return {expr};
+  std::vector<Expr> all = alternatives(b->a, max_or_min);
+  for (const Expr& other : alternatives(b->b, max_or_min)) all.push_back(other);
+  return all;
+}
+
+Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices) {
+  Affine address;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    Affine next;
+    next.add(address, extents[d]);
+    next.add(to_affine(indices[d]));
+    address = std::move(next);
+  }
+  return address;
+}
+
+Constraints split_condition(const Expr& condition) {
+  Constraints constraints;
+  split_conjunction(condition, constraints);
+  return constraints;
+}
+
+Expr to_condition(const Affine& at_least_zero) {
+  // `0 <= a` prints with the negated negative part of `a` on the left: `x + 3 <= n`.
+  Affine left, right;
+  for (const Affine::Term& term : at_least_zero.terms) {
+    Affine& side = term.coefficient < 0 ? left : right;
+    side.add(term.atom, std::abs(term.coefficient));
+  }
+  (at_least_zero.constant < 0 ? left : right).constant += std::abs(at_least_zero.constant);
+  return to_expr(left) <= to_expr(right);
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The interpreter of Program: it runs a loop program and checks every access. Tests compare code
+// generators with it, and lowering with dsl/interpret.h.
+//
+// Values follow dsl/interpret.h: floats are computed in double and rounded where they are stored
+// and at casts, integers wrap, `select`, `&&` and `||` evaluate only what they need. Thread-safe.
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "schedules/program/program.h"
+
+namespace tw::schedules {
+
+/// One array for each argument, by name, in storage layout.
+using Storage = std::map<std::string, std::vector<std::byte>>;
+
+/// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created.
+/// Prepared buffers are computed first, and are left in `storage` too.
+/// Invalid, naming the buffer, the indices and the statement, when
+///   - an access that is executed lies outside of its buffer,
+///   - an element is read before it was written (anything but inputs),
+///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element
+///     that one of them writes,
+///   - an element is touched before an asynchronous copy to it was waited for,
+///   - an iteration of a pipeline begins with fewer groups of copies in flight than it states,
+///   - threads find different values of a condition that is marked uniform, or
+///   - an input is written.
+Status evaluate(const Program& program, Storage& storage);
+
+}  // namespace tw::schedules

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A Strategy is one way to schedule one stage of a compute on a machine: register tiles of vectors,
+// or the tensor cores of a GPU. It matches a stage or does not. Where it does, it offers knobs;
+// their values are decoded into a configuration, a plain struct in which everything that follows
+// from the values (accumulators, threads, bytes of shared memory) is computed once. The strategy
+// decides whether a configuration fits the machine, gives its heuristic prior, and appends its
+// steps to a schedule:
+//
+//   struct Rows { int64_t tile = 1; };                                 // the configuration
+//
+//   class TileRows : public Configured<Rows> {
+//    public:
+//     TileRows(const ComputePlan& plan, const StagePlan& stage) : Configured(plan, stage) {
+//       add_knob("tile", {1, 2, 4, 8}, &Rows::tile);
+//     }
+//    private:
+//     bool fits(const Rows& rows) const override { return rows.tile <= registers; }
+//     Site append_steps(const Rows& rows, const Site* inside, Construction& c) const override {...}
+//   };
+//
+//   std::unique_ptr<const StageStrategy> tile_rows(const ComputePlan& plan, const StagePlan& stage)
+//   {
+//     return stage.reduces ? nullptr : std::make_unique<TileRows>(plan, stage);
+//   }
+//
+// A line of strategies/strategies.def makes it part of every space. Immutable once made;
+// thread-safe to share.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "schedules/space/construction.h"
+#include "schedules/space/stage_plan.h"
+
+namespace tw::schedules {
+
+/// One decision: its name and the values that it may take, at least one.
+struct Knob {
+  std::string name;
+  std::vector<int64_t> values;
+  /// Only some problems offer the knob. A configuration that ends before it has its first value.
+  bool is_optional = false;
+  int64_t weight_of_last = 1;  ///< samples have the last value so many times as often as another
+};
+
+/// A strategy for one stage of a plan.
+class StageStrategy {
+ public:
+  virtual ~StageStrategy() = default;
+
+  virtual const std::vector<Knob>& knobs() const = 0;
+
+  // Below, `values` has one value for each knob, in the order of knobs().
+
+  /// True if the configuration fits the machine and should be built. It does not depend on the
+  /// configurations of other stages.
+  virtual bool allows(std::span<const int64_t> values) const = 0;
+  /// The number of knobs, the first ones, of whose combinations few are allowed. Samples are drawn
+  /// from the combinations for which may_begin_with() is true, instead of from all values.
+  virtual size_t knobs_of_head() const { return 0; }
+  /// False if no configuration that is allowed begins with these values, of the first knobs, at
+  /// most knobs_of_head().
+  virtual bool may_begin_with(std::span<const int64_t> /*values*/) const { return true; }
+  /// The heuristic prior of the configuration, before anything is measured; higher is better.
+  /// Ratings of configurations of one stage are comparable across strategies, and ratings of
+  /// several stages are added. `placed`: the stage is computed inside another stage, if that has a
+  /// loop for it.
+  virtual double rate(std::span<const int64_t> values, bool placed) const = 0;
+  /// True if rate() depends on each knob, so that hill climbing on it leads to a good schedule.
+  virtual bool can_be_climbed() const { return false; }
+  /// Appends the steps of the stage. The stage is computed at the site `inside`, which belongs to
+  /// another stage; nullptr: in a phase of its own. Returns the site at which producers of a stage
+  /// with a phase of its own may be computed.
+  virtual Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
+                         const Site* inside, Construction& c) const = 0;
+};
+
+/// A row of the table of strategies.
+struct Strategy {
+  std::string_view name;  ///< its name in configurations
+  /// Returns the strategy for the stage, or nullptr if it does not match. The plan must outlive the
+  /// result.
+  std::unique_ptr<const StageStrategy> (*match)(const ComputePlan& plan, const StagePlan& stage);
+};
+
+/// All strategies, in the order in which a space offers them. If several match a stage, the first
+/// one is the default of points that name no strategy.
+std::span<const Strategy> strategies();
+
+/// A strategy with a configuration of type Config, whose members the knobs are bound to.
+template <typename Config>
+class Configured : public StageStrategy {
+ public:
+  Configured(const ComputePlan& compute, const StagePlan& plan)
+      : compute_(compute), plan_(plan), stage_(compute.stage(plan)) {}
+
+  const std::vector<Knob>& knobs() const final { return knobs_; }
+  bool allows(std::span<const int64_t> values) const final { return fits(decode(values)); }
+  double rate(std::span<const int64_t> values, bool placed) const final {
+    return prior(decode(values), placed);
+  }
+  Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
+                 const Site* inside, Construction& c) const final {
+    Config config = decode(values);
+    if (c.is_traced()) {
+      std::vector<Construction::Origin> origins;
+      for (size_t k = 0; k < members_.size(); ++k)
+        origins.push_back({&members_[k](config), decisions[k]});
+      c.set_origins(std::move(origins));
+    }
+    return append_steps(config, inside, c);
+  }
+
+  Config decode(std::span<const int64_t> values) const {
+    Config config;
+    for (size_t k = 0; k < members_.size(); ++k) members_[k](config) = values[k];
+    complete(config);
+    return config;
+  }
+
+ protected:
+  /// Selects the member of a configuration that a knob sets: a pointer to member, or a function.
+  using Member = std::function<int64_t&(Config&)>;
+  void add_knob(std::string name, std::vector<int64_t> values, Member member) {
+    if (values.empty()) values = {1};  // an extent of 0 leaves nothing to choose from
+    knobs_.push_back({std::move(name), std::move(values), false});
+    members_.push_back(std::move(member));
+  }
+  /// Requires: no knob follows.
+  void add_optional_knob(std::string name, std::vector<int64_t> values, Member member,
+                         int64_t weight_of_last = 1) {
+    add_knob(std::move(name), std::move(values), std::move(member));
+    knobs_.back().is_optional = true;
+    knobs_.back().weight_of_last = weight_of_last;
+  }
+
+  /// Computes the members that depend on those that knobs set.
+  virtual void complete(Config&) const {}
+  virtual bool fits(const Config&) const { return true; }
+  virtual double prior(const Config&, bool /*placed*/) const { return 0; }
+  virtual Site append_steps(const Config& config, const Site* inside, Construction& c) const = 0;
+
+  const ComputePlan& compute_;
+  const StagePlan& plan_;
+  const dsl::Stage& stage_;  ///< definition of the stage
+
+ private:
+  std::vector<Knob> knobs_;
+  std::vector<Member> members_;
+};
+
+}  // namespace tw::schedules
