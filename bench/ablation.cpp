@@ -17,7 +17,7 @@
 #include "bench/report.h"
 #include "runtime/model.h"
 #include "runtime/thread_pool.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tuner/network/race.h"
 
 namespace tw::bench {

@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "bench/ablation.h"
 #include "tools/imported_model.h"
-#include "tools/progress.h"
-#include "tools/report.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/report.h"
 
 namespace tw::bench {
 namespace {

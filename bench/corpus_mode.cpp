@@ -13,7 +13,7 @@
 
 #include "bench/random_workloads.h"
 #include "db/store.h"
-#include "tools/progress.h"
+#include "tools/reports/progress.h"
 #include "tuner/host_machine.h"
 #include "tuner/measure/calibration.h"
 #include "tuner/processes/scratch.h"

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "bench/report.h"
 #include "db/store.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tools/web/overview.h"
 
 namespace tw::bench {

@@ -10,7 +10,7 @@
 
 #include "bench/report.h"
 #include "bench/summary.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 
 namespace tw::bench {
 namespace {

@@ -315,7 +315,7 @@ def check_installed(peers):
     missing = [name for name in peers if importlib.util.find_spec(name) is None]
     if missing:
         raise Failure(f"[bench] --peer {','.join(missing)}: not installed; "
-                      "install tools/requirements-bench.txt")
+                      "install tools/requirements/bench.txt")
 
 
 def run(options):

@@ -19,14 +19,14 @@ Result<Peer> find_on_processor(std::string_view name) {
 #ifdef TW_ONEDNN_PEER
     return onednn_peer();
 #else
-    return built_without(name, "oneDNN", "requirements-bench.txt");
+    return built_without(name, "oneDNN", "requirements/bench.txt");
 #endif
   }
   if (name == "halide") {
 #ifdef TW_HALIDE_PEER
     return halide_peer();
 #else
-    return built_without(name, "Halide", "requirements.txt");
+    return built_without(name, "Halide", "requirements/base.txt");
 #endif
   }
   if (name == "ggml") {

@@ -16,7 +16,7 @@
 #include "cost_model/cost_model.h"
 #include "cost_model/features.h"
 #include "dsl/workload.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tuner/search/diversity.h"
 
 namespace tw::bench {

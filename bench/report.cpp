@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tuner/workers/device.h"
 
 namespace tw::bench {

@@ -12,7 +12,7 @@
 #include "base/target.h"
 #include "bench/agreement.h"
 #include "bench/interleave.h"
-#include "tools/roofline.h"
+#include "tools/reports/roofline.h"
 
 namespace tw::bench {
 

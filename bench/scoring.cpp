@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "bench/report.h"
 #include "cost_model/cost_model.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tuner/search/scoring.h"
 
 namespace tw::bench {

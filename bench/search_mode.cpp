@@ -11,9 +11,9 @@
 #include "bench/search_report.h"
 #include "bench/search_strategies.h"
 #include "db/store.h"
-#include "tools/progress.h"
-#include "tools/quote.h"
-#include "tools/report.h"
+#include "tools/flags/quote.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/report.h"
 #include "tuner/processes/scratch.h"
 #include "tuner/search/replay.h"
 

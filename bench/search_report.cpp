@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/report.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 
 namespace tw::bench {
 namespace {

@@ -17,7 +17,7 @@
 #include "codegen/abi.h"
 #include "cost_model/expected.h"
 #include "db/store.h"
-#include "tools/quote.h"
+#include "tools/flags/quote.h"
 #include "tuner/processes/scratch.h"
 
 namespace tw::bench {

@@ -22,7 +22,7 @@
 #include "bench/report.h"
 #include "db/server_address.h"
 #include "db/store.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tuner/tune.h"
 
 namespace tw::bench {

@@ -7,7 +7,7 @@
 
 #include "bench/report.h"
 #include "db/store.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tuner/processes/scratch.h"
 
 namespace tw::bench {

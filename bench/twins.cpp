@@ -8,7 +8,7 @@
 #include "bench/affinity.h"
 #include "bench/ours.h"
 #include "dsl/random_inputs.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tools/selection.h"
 #include "tuner/measure/sampling.h"
 

@@ -251,7 +251,7 @@ def parse_options(arguments):
     parser.add_argument("--cache", type=pathlib.Path, default=cache_directory().parent / "zoo",
                         help="where models are kept")
     parser.add_argument("--exporter", type=pathlib.Path, default=ROOT / ".venv-zoo" / "bin" / "python",
-                        help="a Python that has tools/requirements-zoo.txt")
+                        help="a Python that has tools/requirements/zoo.txt")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release",
                         help="the build tree whose runtime and program are used")
     options = parser.parse_args(arguments)

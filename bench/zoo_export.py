@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes one network of torchvision, timm or transformers as an ONNX file, with random weights.
 
-Runs in .venv-zoo (tools/requirements-zoo.txt): `zoo_export.py SPECIFICATION FILE`. SPECIFICATION is JSON:
+Runs in .venv-zoo (tools/requirements/zoo.txt): `zoo_export.py SPECIFICATION FILE`. SPECIFICATION is JSON:
 library and model; dtype (float32); dynamic, the axes of inputs without a fixed extent (none); shape of the
 image; for transformers class, config, part and inputs.
 

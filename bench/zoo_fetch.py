@@ -17,8 +17,8 @@ import zipfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 EXPORTER, QUANTIZER, INPUTS = FOLDER / "zoo_export.py", FOLDER / "zoo_quantize.py", FOLDER / "reference.py"
-REQUIREMENTS = FOLDER.parent / "tools" / "requirements-zoo.txt"
-PEERS = FOLDER.parent / "tools" / "requirements-bench.txt"
+REQUIREMENTS = FOLDER.parent / "tools" / "requirements/zoo.txt"
+PEERS = FOLDER.parent / "tools" / "requirements/bench.txt"
 
 
 class FetchError(Exception):

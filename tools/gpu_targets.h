@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "codegen/gpu/nvrtc.h"
 #include "runtime/device.h"
-#include "tools/workload_flags.h"
+#include "tools/flags/workload_flags.h"
 #include "tuner/processes/clock.h"
 #include "tuner/workers/device_lock.h"
 

@@ -9,7 +9,7 @@
 #include "schedules/adapt.h"
 #include "schedules/problem.h"
 #include "schedules/schedule.h"
-#include "tools/workload_flags.h"
+#include "tools/flags/workload_flags.h"
 
 namespace tw::tools {
 namespace {

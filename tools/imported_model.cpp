@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "graph/onnx/import.h"
 #include "schedules/program/dot_products.h"
-#include "tools/quote.h"
+#include "tools/flags/quote.h"
 #include "tools/standing_models.h"
 #include "tuner/evaluation.h"
 #include "tuner/workers/notes.h"

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "runtime/model_file.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tools/surroundings.h"
 
 namespace tw::tools {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "tools/quote.h"
+#include "tools/flags/quote.h"
 
 namespace tw::tools {
 namespace {

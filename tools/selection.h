@@ -18,10 +18,10 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
+#include "tools/flags/workload_flags.h"
 #include "tools/hand_schedule.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
-#include "tools/workload_flags.h"
 #include "tuner/tune.h"
 
 namespace tw::tools {

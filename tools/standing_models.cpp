@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "codegen/command.h"
-#include "tools/quote.h"
+#include "tools/flags/quote.h"
 
 namespace tw::tools {
 namespace {

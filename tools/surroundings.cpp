@@ -14,7 +14,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "tools/quote.h"
+#include "tools/flags/quote.h"
 
 namespace tw::tools {
 namespace {

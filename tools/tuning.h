@@ -9,11 +9,11 @@
 
 #include "base/result.h"
 #include "dsl/workload.h"
-#include "tools/farm_flags.h"
-#include "tools/roofline.h"
+#include "tools/flags/farm_flags.h"
+#include "tools/flags/workload_flags.h"
+#include "tools/reports/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
-#include "tools/workload_flags.h"
 #include "tuner/tune.h"
 
 namespace tw::tools {

@@ -749,7 +749,7 @@ def main(arguments: list[str]) -> int:
     try:
         import distributed  # noqa: F401
     except ImportError:
-        _say("Dask is missing: install it by `pip install -r tools/requirements-farm.txt`, which ./tw does, or "
+        _say("Dask is missing: install it by `pip install -r tools/requirements/farm.txt`, which ./tw does, or "
              "`pip install tilewright[farm]`")
         return ENVIRONMENT
     if given.role == "scheduler":

@@ -57,7 +57,7 @@ class TheTable(unittest.TestCase):
         wheels = [entry for entry in entries if entry.wheel]
         self.assertGreaterEqual(len({entry.wheel for entry in wheels}), 12)
         self.assertGreaterEqual(len(entries) - len(wheels), 40)
-        pinned = (BENCH.parent / "tools" / "requirements-zoo.txt").read_text().splitlines()
+        pinned = (BENCH.parent / "tools" / "requirements/zoo.txt").read_text().splitlines()
         for library in zoo_table.LIBRARIES:
             self.assertTrue(any(line.startswith(f"{library}==") for line in pinned), library)
 

@@ -70,7 +70,7 @@ class Sass : public testing::Test {
     nvrtc_ = std::make_unique<codegen::Nvrtc>(*nvrtc);
     disassembler_ = disassembler();
     if (disassembler_.empty())
-      GTEST_SKIP() << "[SKIP] no nvdisasm: install tools/requirements-test.txt into .venv";
+      GTEST_SKIP() << "[SKIP] no nvdisasm: install tools/requirements/test.txt into .venv";
   }
 
   /// Compiles a large product.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/device_findings.h"
+#include "tools/reports/device_findings.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/difference.h"
+#include "tools/reports/difference.h"
 
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ import program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TW_TEST_BUILD", ROOT / "build" / "release"))
-REQUIREMENTS = ROOT / "tools" / "requirements-farm.txt"
+REQUIREMENTS = ROOT / "tools" / "requirements/farm.txt"
 
 
 def dask():

@@ -17,7 +17,7 @@
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
 #include "tests/db/samples.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tools/verb.h"
 
 namespace tw::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/machine_findings.h"
+#include "tools/reports/machine_findings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

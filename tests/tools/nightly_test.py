@@ -29,16 +29,15 @@ class Checkout(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
         shutil.copy(ROOT / "tw", self.root)
-        (self.root / "tools").mkdir()
+        (self.root / "tools" / "requirements").mkdir(parents=True)
         (self.root / "tools" / "packages.txt").write_text("")
         programs, venv = self.root / "bin", self.root / ".venv" / "bin"
         programs.mkdir()
         venv.mkdir(parents=True)
         (venv / "python").symlink_to(sys.executable)
-        for name in ("requirements", "requirements-bench", "requirements-cuda", "requirements-farm", "requirements-notebook",
-                     "requirements-report", "requirements-test"):
-            (self.root / "tools" / f"{name}.txt").write_text("")
-            subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.txt.sha256'", shell=True, check=True)
+        for name in ("base", "bench", "cuda", "farm", "notebook", "report", "test"):
+            (self.root / "tools" / "requirements" / f"{name}.txt").write_text("")
+            subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.sha256'", shell=True, check=True)
         for name, body in PROGRAMS.items():
             (programs / name).write_text(f"#!/bin/sh\n{body}\n")
             (programs / name).chmod(0o755)
@@ -86,7 +85,7 @@ class Networks(Checkout):
         python.parent.mkdir(parents=True)
         python.write_text('#!/bin/sh\necho "pip $*" >>"$LOG"\n')
         python.chmod(0o755)
-        (self.root / "tools" / "requirements-zoo.txt").write_text("torch==2\n")
+        (self.root / "tools" / "requirements/zoo.txt").write_text("torch==2\n")
         for runs in (3, 2):  # the packages are installed once
             code, ran = self.run_tw("bench", "--zoo")
             self.assertEqual((code, len(ran)), (0, runs), self.stderr)
@@ -185,8 +184,8 @@ class Notebooks(Checkout):
 class Requirements(unittest.TestCase):
     def test_packages_of_one_environment_have_one_version(self):
         versions = {}
-        for path in (ROOT / "tools").glob("requirements*.txt"):
-            if path.stem not in ("requirements-tvm", "requirements-wheel", "requirements-zoo"):  # which have environments of their own
+        for path in (ROOT / "tools" / "requirements").glob("*.txt"):
+            if path.stem not in ("tvm", "wheel", "zoo"):  # which have environments of their own
                 for name, version in re.findall(r"^([\w-]+)==(\S+)$", path.read_text(), re.MULTILINE):
                     versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
         self.assertIn("jupyterlab", versions)
@@ -204,7 +203,7 @@ class Farms(Checkout):
             code, ran = self.run_tw(*line.split())
             self.assertEqual(code, 0, self.stderr)
             self.assertEqual(ran, [f"ninja -C {build} tilewright tw_shipped tw_python", f"{python} tilewright {line}"])
-        (self.root / ".venv" / ".requirements-farm.txt.sha256").unlink()  # as where nobody has asked
+        (self.root / ".venv" / ".farm.sha256").unlink()  # as where nobody has asked
         self.assertEqual(self.run_tw("tune", "--op", "dense")[1], 
                              [f"ninja -C {build} tilewright tw_shipped", " tilewright tune --op dense"])
 
@@ -227,12 +226,29 @@ class Drawings(Checkout):
         self.assertRegex([line for line in ran if "apt-get install" in line][0], " graphviz$")
 
 
+class OtherSystems(Checkout):
+    def test_a_failure_without_dpkg_names_what_was_not_looked_for(self):
+        (self.root / "tools" / "packages.txt").write_text("[run]\ncmake\nlibfmt-dev\n[format]\nclang-format\n")
+        (self.root / "bin" / "dpkg-query").unlink()
+        for name in ("bash", "cat", "cut", "dirname", "env", "find", "flock", "grep", "ls", "mkdir", "mv", "nproc", "ps",
+                     "readlink", "rm", "sed", "sha256sum", "sleep", "tail", "touch", "tr"):
+            if not (self.root / "bin" / name).exists():
+                (self.root / "bin" / name).symlink_to(shutil.which(name))
+        (self.root / "bin" / "cmake").write_text("#!/bin/sh\necho 'no fmt' >&2; exit 1\n")
+        (self.root / "bin" / "cmake").chmod(0o755)
+        done = subprocess.run([self.root / "tw", "version"], env={**os.environ, "PATH": str(self.root / "bin")},
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn("no dpkg", done.stderr)
+        self.assertRegex(done.stderr, "in the packages: cmake libfmt-dev\n")
+
+
 class Wheel(Checkout):
     def test_is_built_and_gets_its_libraries(self):
         programs = self.root / ".venv-wheel" / "bin"
         programs.mkdir(parents=True)
-        (self.root / "tools" / "requirements-wheel.txt").write_text("")
-        shutil.copy(self.root / ".venv" / ".requirements.txt.sha256", programs.parent / ".requirements-wheel.txt.sha256")
+        (self.root / "tools" / "requirements" / "wheel.txt").write_text("")
+        shutil.copy(self.root / ".venv" / ".base.sha256", programs.parent / ".wheel.sha256")
         for name, body in {"python": 'mkdir -p build/wheel/made; touch build/wheel/made/tilewright-linux.whl',
                            "auditwheel": 'touch build/wheel/tilewright-manylinux.whl'}.items():
             (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"$LOG"\ncd {self.root}; {body}\n')
@@ -297,7 +313,7 @@ class AtOnce(Checkout):
         (folder / "ninja").chmod(0o755)
         venv = self.root / ".venv-wheel"
         (venv / "bin").mkdir(parents=True)
-        shutil.copy(self.root / ".venv" / ".requirements.txt.sha256", venv / ".requirements-wheel.txt.sha256")
+        shutil.copy(self.root / ".venv" / ".base.sha256", venv / ".wheel.sha256")
         (venv / "bin" / "python").symlink_to(folder / "ninja")
         environment = {**os.environ, "PATH": f"{folder}:{self.root / 'bin'}:{os.environ['PATH']}"}
         self.slow = subprocess.Popen([self.root / "tw", *arguments], env=environment, text=True,
@@ -312,7 +328,7 @@ class AtOnce(Checkout):
 
     def test_Fault95_tune_runs_beside_a_wheel(self):
         self.assertEqual(self.run_tw("tune")[0], 0)
-        (self.root / "tools" / "requirements-wheel.txt").write_text("")
+        (self.root / "tools" / "requirements" / "wheel.txt").write_text("")
         self.builds_for_long("wheel")
         code, ran = self.run_tw("tune", "--op", "dense")
         self.assertEqual((code, len(ran), ran[-1]), (0, 2, "tilewright tune --op dense"))  # it built, and it ran

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/roofline.h"
+#include "tools/reports/roofline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
-#include "tools/completion.h"
-#include "tools/progress.h"
-#include "tools/quote.h"
-#include "tools/report.h"
+#include "tools/flags/completion.h"
+#include "tools/flags/quote.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/report.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
 

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "db/exchange/t4.h"
 #include "db/trust.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 
 namespace tw::tools::web {
 namespace {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 
 namespace tw::tools::web {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/report.h"
+#include "tools/reports/report.h"
 
 namespace tw::tools::web {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "base/time_text.h"
-#include "tools/explanation.h"
-#include "tools/report.h"
+#include "tools/reports/explanation.h"
+#include "tools/reports/report.h"
 #include "tools/web/history_chart.h"
 #include "tools/web/listing.h"
 #include "tools/web/pages.h"

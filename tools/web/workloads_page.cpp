@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "base/time_text.h"
-#include "tools/report.h"
+#include "tools/reports/report.h"
 #include "tools/web/history_chart.h"
 #include "tools/web/listing.h"
 #include "tools/web/pages.h"

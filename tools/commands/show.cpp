@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright show: a record, and what its schedule means: loops, C, kernels of a GPU, instructions.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "codegen/backend.h"
+#include "codegen/c_emitter.h"
+#include "codegen/gpu/emitter.h"
+#include "codegen/inspect.h"
+#include "db/workload_text.h"
+#include "schedules/schedule.h"
+#include "tools/model_files.h"
+#include "tools/reports/report.h"
+#include "tools/reports/roofline.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+
+namespace tw::tools {
+namespace {
+
+struct ShowFlags {
+  SelectionFlags selection;
+  bool steps = false, program = false, c = false, cuda = false, opencl = false;
+  bool assembly = false;
+  std::string format = "table";
+};
+
+std::string with_newline(std::string text) {
+  if (!text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+std::string facts_of(const Selection& s) {
+  if (!s.record)
+    return as_text(Facts{{"workload", s.workload.text()},
+                         {"target", s.target.to_string()},
+                         {"tuned for", describe(s.target.machine)},
+                         {"schedule", show_source(s)}});
+  const db::Record& r = *s.record;
+  Facts facts = {
+      {"workload", db::workload_text(r)},
+      {"record", r.hash},
+      {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
+      {"target", r.target},
+      {"device", r.device},
+      {"threads", std::to_string(r.threads)},
+      {"latency", fmt::format("{} [{}, {}]", time_text(r.latency_ns), time_text(r.latency_low_ns),
+                              time_text(r.latency_high_ns))},
+      {"speed", leading_speed(roofline(r, s.workload, s.target))},
+      {"toolchain", r.toolchain},
+      {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
+  if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  if (!s.layer.empty()) facts.emplace_back("layer", s.layer);
+  if (s.by_hand) facts.emplace_back("schedule", show_source(s));
+  return as_text(facts);
+}
+
+Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,
+                                 const Selection& s, const std::string& schedule) {
+  if (s.target.is_gpu())
+    return fail(ErrorCode::Usage,
+                fmt::format("[show] --asm shows the instructions of processors; the kernels of {} "
+                            "are shown by --{}",
+                            s.target.to_string(), codegen::backend_of(s.target).name));
+  TW_TRY(const runtime::Artifact artifact,
+         tuner::build_schedule(s.workload, schedule, s.target, s.threads, false,
+                               tuning_environment(flags.selection.place, here, s.device)));
+  return codegen::disassemble(artifact.object, s.target);
+}
+
+Result<std::string> text_of(const schedules::Program& program, const ShowFlags& flags) {
+  if (flags.c) return codegen::emit_c(program, "kernel");
+  if (!flags.cuda && !flags.opencl) return schedules::to_string(program);
+  TW_TRY(codegen::GpuCode code,
+         codegen::emit_gpu(program, "kernel",
+                           flags.cuda ? codegen::GpuDialect::Cuda : codegen::GpuDialect::OpenCl));
+  return std::move(code.text);
+}
+
+/// The view that a flag asks for, by its name; empty: none.
+std::string view_of(const ShowFlags& flags) {
+  return flags.program    ? "program"
+         : flags.c        ? "c"
+         : flags.cuda     ? "cuda"
+         : flags.opencl   ? "opencl"
+         : flags.assembly ? "asm"
+                          : "";
+}
+
+Result<std::string> shown(const ShowFlags& flags, const Surroundings& here, const Selection& s,
+                          const std::string& schedule) {
+  if (flags.assembly) return instructions(flags, here, s, schedule);
+  TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(s.workload.compute, schedule));
+  TW_TRY(const schedules::Program program, parsed.program(schedules::limits_of(s.target)));
+  return text_of(program, flags);
+}
+
+/// With the loops, and the view that is asked for.
+Status show_json(const ShowFlags& flags, const Surroundings& here, const Selection& s,
+                 const std::string& schedule) {
+  nlohmann::json json;
+  if (s.record) json = as_json(*s.record, true);
+  json["workload"] = s.workload.key();
+  json["layouts"] = s.workload.asked();
+  json["target"] = s.target.to_string();
+  json["tuned_for"] = describe(s.target.machine);
+  json["known"] = s.record.has_value();
+  if (s.record) {
+    json["likeness"] = db::to_string(s.other_device.likeness);
+    json["layer"] = s.layer;
+  }
+  json["schedule_from"] = schedule_source(s);
+  if (s.by_hand) json["adaptation"] = s.by_hand->notes;
+  json["schedule"] = schedule;
+  TW_TRY(json["program"], shown({}, here, s, schedule));
+  const std::string view = view_of(flags);
+  if (!view.empty()) {
+    TW_TRY(json[view], shown(flags, here, s, schedule));
+  }
+  return print_json("show", json);
+}
+
+Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
+  TW_TRY(const bool is_network, names_network(flags.selection));
+  if (is_network) return show_model(flags.selection.hash, flags.format, here);
+  TW_TRY(Selection s, select(flags.selection, here));
+  TW_TRY(const std::string schedule, schedule_of(s, here));
+  if (s.by_hand)
+    for (const std::string& line : s.by_hand->notes) note(line);
+  if (flags.format == "json") {
+    TW_RETURN_IF_ERROR(show_json(flags, here, s, schedule));
+    return 0;
+  }
+  if (!view_of(flags).empty()) {
+    TW_TRY(const std::string text, shown(flags, here, s, schedule));
+    note("the schedule is " + show_source(s));
+    TW_RETURN_IF_ERROR(print(with_newline(text)));
+    return 0;
+  }
+  if (flags.steps) note("the schedule is " + show_source(s));
+  TW_RETURN_IF_ERROR(print((flags.steps ? "" : facts_of(s) + "\n") + with_newline(schedule)));
+  return 0;
+}
+
+}  // namespace
+
+Verb show_verb() {
+  auto f = std::make_shared<ShowFlags>();
+  f->selection.adapts_schedule = true;
+  std::vector<Flag> own = {
+      {"steps",
+       Switch{&f->steps},
+       "only the text of the schedule",
+       {"program", "c", "cuda", "opencl", "asm"}},
+      {"program", Switch{&f->program}, "the loops that it means", {"c", "cuda", "opencl", "asm"}},
+      {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm"}},
+      {"cuda", Switch{&f->cuda}, "the same as CUDA C++", {"opencl", "asm"}},
+      {"opencl", Switch{&f->opencl}, "the same as OpenCL C", {"asm"}},
+      {"asm", Switch{&f->assembly}, "compile it and show the instructions", {"format"}},
+      {"format", Choice{&f->format, {"table", "json"}},
+       "json: the record, the schedule and its loops"},
+  };
+  return {.name = "show",
+          .summary = "a record, its schedule, loops, C, GPU text or instructions",
+          .flags = concatenated({flags_of(f->selection), own}),
+          .operands = {hash_operand(f->selection)},
+          .run = [f](const Surroundings& here) { return show_command(*f, here); }};
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright version: of the program and of what has to agree with it.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "codegen/abi.h"
+#include "codegen/cpu_codegen.h"
+#include "runtime/artifact.h"
+#include "schedules/schedule.h"
+#include "tools/reports/report.h"
+#include "tools/verbs.h"
+
+namespace tw::tools {
+namespace {
+
+Result<int> version_command(const std::string& format, const Surroundings& here) {
+  const std::string toolchain = codegen::cpu_toolchain().value_or("no compiler for the CPU");
+  if (format == "json")
+    TW_RETURN_IF_ERROR(print_json("version", {{"version", here.environment.program_version},
+                                              {"schedule_language", schedules::schedule_version},
+                                              {"codegen_abi", codegen::codegen_abi},
+                                              {"kernel_abi", runtime::kRuntimeAbi},
+                                              {"toolchain", toolchain}}));
+  else
+    TW_RETURN_IF_ERROR(
+        print(fmt::format("tilewright {} (schedules {}, code generation {}, kernels {}, {})\n",
+                          here.environment.program_version, schedules::schedule_version,
+                          codegen::codegen_abi, runtime::kRuntimeAbi, toolchain)));
+  return 0;
+}
+
+}  // namespace
+
+Verb version_verb() {
+  auto format = std::make_shared<std::string>("table");
+  return {.name = "version",
+          .summary = "of the program, schedules, kernels and compiler",
+          .flags = {{"format", Choice{format.get(), {"table", "json"}}, "of what is printed"}},
+          .run = [format](const Surroundings& here) { return version_command(*format, here); }};
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Facts that `explain` prints about a GPU kernel in addition to the times of its resources: how its
+// blocks fill the multiprocessors, how its warps access memory, and the registers, spills and
+// advice that the compiler reports. Thread-safe.
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "codegen/gpu/nvrtc.h"
+#include "cost_model/gpu_facts.h"
+#include "cost_model/occupancy.h"
+#include "schedules/program/program.h"
+#include "tools/reports/report.h"
+
+namespace tw::tools {
+
+struct GpuPhase {
+  cost_model::GpuPhaseFacts facts;
+  std::optional<codegen::CudaFunctionFacts> compiled;  ///< none: registers are an estimate
+  cost_model::Residency residency;
+
+  double registers() const { return compiled ? compiled->registers : facts.registers; }
+  double spilled_bytes() const;
+  double occupancy(const Gpu& gpu) const;
+  double waves(const Machine& machine) const;
+  /// Cycles of the banks for an access of a warp, on average; 0 where there is none.
+  double bank_cycles() const;
+};
+
+struct GpuExplanation {
+  Machine machine;
+  std::string compiler;  ///< "nvrtc-13.0"; empty: there is none to ask
+  std::string estimated_because;
+  std::vector<std::string> advice;  ///< the compiler's (codegen/gpu/nvrtc.h)
+  std::vector<GpuPhase> phases;
+
+  double spilled_bytes() const;
+};
+
+/// Compiles the program with NVRTC to get the registers and spills of each phase. If it does not
+/// compile, or the compiler reports nothing about its phases, registers and spills are estimates,
+/// and `estimated_because` has the reason.
+GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
+                           const Target& target, const codegen::NvrtcOptions& nvrtc);
+
+/// Facts for people. If there are several phases, the name of each fact begins with the phase
+/// number.
+Facts as_facts(const GpuExplanation& explanation);
+nlohmann::json as_json(const GpuExplanation& explanation);
+
+}  // namespace tw::tools

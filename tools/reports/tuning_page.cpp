@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of `tune --report`, which the Python package makes: tilewright.report.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "codegen/command.h"
+#include "tools/flags/quote.h"
+#include "tools/reports/report.h"
+#include "tools/tuning.h"
+
+namespace tw::tools {
+namespace {
+
+// Importing the package, from a cold disk.
+constexpr int64_t check_timeout_ns = 60'000'000'000;
+// A page about a database of a hundred thousand records.
+constexpr int64_t page_timeout_ns = 600'000'000'000;
+
+/// The end of what a Python program says when it fails: the exception, without the frames.
+std::string last_line_of(const Error& error) {
+  return std::string(trim(split(trim(error.message), '\n').back()));
+}
+
+/// Python without the working directory on its path, where anybody's package may lie.
+std::vector<std::string> python_of(const TuneFlags& flags) { return {flags.python, "-P"}; }
+
+Status run_report(const TuneFlags& flags, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = python_of(flags);
+  command.insert(command.end(), {"-m", "tilewright.report"});
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), {"--output", flags.report});
+  if (const auto made = codegen::run_command(command, page_timeout_ns); !made)
+    return fail(ErrorCode::Environment,
+                fmt::format("[tune] the kernels are stored, but the page {} was not written: {}",
+                            shell_quoted(flags.report), last_line_of(made.error())));
+  note("the report is " + shell_quoted(flags.report));
+  return {};
+}
+
+}  // namespace
+
+Status check_page(const TuneFlags& flags) {
+  if (flags.report.empty()) return {};
+  TW_RETURN_IF_ERROR(check_output(flags.report, "report.html"));
+  std::vector<std::string> command = python_of(flags);
+  command.insert(command.end(), {"-c", "import tilewright.report; tilewright.report.check()"});
+  const auto checked = codegen::run_command(command, check_timeout_ns);
+  if (checked) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[tune] --report takes a Python with the package tilewright[report], and "
+                          "{} has none: {}; use ./tw tune in a checkout, or name another Python by "
+                          "--python",
+                          shell_quoted(flags.python), last_line_of(checked.error())));
+}
+
+Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs) {
+  if (flags.report.empty()) return {};
+  std::vector<std::string> arguments = {"--db", database_path(flags.place, here)};
+  for (const Job& job : jobs) arguments.insert(arguments.end(), {"--workload", job.workload.key()});
+  return run_report(flags, arguments);
+}
+
+Status write_network_page(const TuneFlags& flags, const Surroundings& here,
+                          const std::string& model) {
+  if (flags.report.empty()) return {};
+  std::vector<std::string> arguments = {"--model", model};
+  if (flags.effort != "none")
+    arguments.insert(arguments.end(), {"--db", database_path(flags.place, here), "--session",
+                                       here.environment.session});
+  return run_report(flags, arguments);
+}
+
+void note_missing_page(const TuneFlags& flags) {
+  if (!flags.report.empty())
+    note(
+        fmt::format("{} was not written, as the run was interrupted: the verb `report` makes a "
+                    "page of what is stored",
+                    shell_quoted(flags.report)));
+}
+
+}  // namespace tw::tools
