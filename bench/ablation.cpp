@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "bench/contender.h"
 #include "bench/observed.h"
+#include "bench/peers/contender.h"
 #include "bench/report.h"
 #include "runtime/model.h"
 #include "runtime/thread_pool.h"

@@ -9,9 +9,9 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "bench/device_contender.h"
 #include "bench/ours.h"
-#include "bench/peer.h"
+#include "bench/peers/device_contender.h"
+#include "bench/peers/peer.h"
 #include "bench/report.h"
 #include "bench/suite.h"
 #include "db/store.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/contender.h"
+#include "bench/peers/contender.h"
 #include "tuner/measure/watch.h"
 #include "tuner/processes/clock.h"
 

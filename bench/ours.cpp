@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bench/memory.h"
+#include "bench/databases/memory.h"
 #include "runtime/kernel.h"
 
 namespace tw::bench {

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "bench/contender.h"
+#include "bench/peers/contender.h"
 #include "db/record.h"
 #include "db/store.h"
 #include "runtime/artifact.h"

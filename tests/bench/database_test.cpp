@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/database.h"
+#include "bench/databases/database.h"
 
 #include <gmock/gmock.h>
 

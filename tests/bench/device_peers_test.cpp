@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/compare.h"
-#include "bench/vendor_library.h"
+#include "bench/peers/vendor_library.h"
 #include "codegen/abi.h"
 #include "dsl/interpret.h"
 #include "dsl/random_inputs.h"

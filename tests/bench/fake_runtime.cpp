@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime of our own for tests of bench/networks.py: every artifact is a network that doubles 4
-// numbers, but for those whose name begins with "damaged".
+// A runtime of our own for tests of bench/models/networks.py: every artifact is a network that
+// doubles 4 numbers, but for those whose name begins with "damaged".
 #include <cstring>
 
 #include "runtime/tilewright.h"

@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path[:0] = [str(BENCH), str(BENCH / "models")]
 
 import network_rounds  # noqa: E402
 import networks  # noqa: E402, which adds the folder of models to the path
@@ -257,7 +257,7 @@ class Program(unittest.TestCase):
 
     def run_program(self, model, artifact, *arguments):
         return subprocess.run(
-            [sys.executable, BENCH / "networks.py", "--build", self.folder, "--model", model, "--artifact",
+            [sys.executable, BENCH / "models" / "networks.py", "--build", self.folder, "--model", model, "--artifact",
              artifact, "--peer", "", "--rounds", "2", *arguments], capture_output=True, text=True, timeout=120,
             env={**os.environ, "XDG_CACHE_HOME": str(self.folder)})
 

@@ -4,7 +4,7 @@
 
 #include "base/isa.h"
 #include "bench/agreement.h"
-#include "bench/peer.h"
+#include "bench/peers/peer.h"
 #include "dsl/random_inputs.h"
 
 namespace tw::bench {

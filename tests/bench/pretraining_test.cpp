@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/pretraining.h"
+#include "bench/training/pretraining.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/search_curves.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "bench/search_report.h"
+#include "bench/search/curves.h"
+#include "bench/search/report.h"
 
 namespace tw::bench {
 namespace {

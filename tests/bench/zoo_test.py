@@ -21,7 +21,7 @@ import onnx
 from onnx import TensorProto, helper
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path[:0] = [str(BENCH), str(BENCH / "models")]
 
 import tables  # noqa: E402
 import zoo  # noqa: E402
@@ -53,11 +53,11 @@ def model_of(inputs, outputs, nodes=()):
 
 class TheTable(unittest.TestCase):
     def test_the_repository_has_a_sound_one(self):
-        entries = zoo_table.parsed((BENCH / "zoo.toml").read_text())
+        entries = zoo_table.parsed((BENCH / "models" / "zoo.toml").read_text())
         wheels = [entry for entry in entries if entry.wheel]
         self.assertGreaterEqual(len({entry.wheel for entry in wheels}), 12)
         self.assertGreaterEqual(len(entries) - len(wheels), 40)
-        pinned = (BENCH.parent / "tools" / "requirements/zoo.txt").read_text().splitlines()
+        pinned = (BENCH.parent / "tools" / "requirements" / "zoo.txt").read_text().splitlines()
         for library in zoo_table.LIBRARIES:
             self.assertTrue(any(line.startswith(f"{library}==") for line in pinned), library)
 
@@ -205,7 +205,7 @@ class Refusals(unittest.TestCase):
             os.mkfifo(begun)
             script = ("import sys, zoo\nzoo.stop_on_sigterm()\n"
                       f"zoo.finished(['sh', '-c', 'echo $$ >{begun}; exec sleep 600'], 600)\n")
-            run = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(BENCH)})
+            run = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(BENCH / "models")})
             child = int(begun.read_text())
             run.terminate()
             self.assertEqual(run.wait(60), 143)

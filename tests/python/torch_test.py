@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile(backend="tilewright") where PyTorch is installed, which the project does not do: the checks of
-bench/torch_compile.py without its networks."""
+bench/models/torch_compile.py without its networks."""
 import importlib.util
 import os
 import pathlib
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "bench" / "torch_compile.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "bench" / "models" / "torch_compile.py"
 
 
 class TorchCompile(unittest.TestCase):

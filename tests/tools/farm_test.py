@@ -45,7 +45,7 @@ def dask():
 def setUpModule():
     folder = dask()
     importlib.invalidate_caches()
-    sys.path[1:1] = [str(ROOT / "bench"), str(BUILD / "python"), str(folder)]
+    sys.path[1:1] = [str(ROOT / "bench" / "farm"), str(BUILD / "python"), str(folder)]
     os.environ["PYTHONPATH"] = f"{BUILD / 'python'}:{folder}"
 
 
@@ -62,7 +62,7 @@ def run(coroutine):
 
 
 class SleepingMembers(unittest.TestCase):
-    """Tests of jobs when stations, members and schedulers fail. The stations only sleep (bench/farm.py)."""
+    """Tests of jobs when stations, members and schedulers fail. The stations only sleep (bench/farm/farm.py)."""
 
     @classmethod
     def setUpClass(cls):

@@ -58,8 +58,8 @@ class Checkout(unittest.TestCase):
 class Networks(Checkout):
     def setUp(self):
         super().setUp()
-        (self.root / "bench").mkdir()
-        (self.root / "bench" / "networks.py").write_text(
+        (self.root / "bench" / "models").mkdir(parents=True)
+        (self.root / "bench" / "models" / "networks.py").write_text(
             "import os, sys\nopen(os.environ['LOG'], 'a').write('networks ' + ' '.join(sys.argv[1:]) + '\\n')\n")
 
     def test_a_network_is_compared_by_the_script(self):
@@ -71,7 +71,7 @@ class Networks(Checkout):
                                    f"networks --build {build} {' '.join(arguments)}"])
 
     def test_models_that_people_ship_are_run_by_a_script_with_an_environment_of_its_own(self):
-        (self.root / "bench" / "zoo.py").write_text(
+        (self.root / "bench" / "models" / "zoo.py").write_text(
             "import os, sys\nopen(os.environ['LOG'], 'a').write('zoo ' + ' '.join(sys.argv[1:]) + '\\n')\n")
         build = self.root / "build" / "release"
         # Without exports nothing asks for .venv-zoo, whose requirements this checkout lacks.
@@ -85,7 +85,7 @@ class Networks(Checkout):
         python.parent.mkdir(parents=True)
         python.write_text('#!/bin/sh\necho "pip $*" >>"$LOG"\n')
         python.chmod(0o755)
-        (self.root / "tools" / "requirements/zoo.txt").write_text("torch==2\n")
+        (self.root / "tools" / "requirements" / "zoo.txt").write_text("torch==2\n")
         for runs in (3, 2):  # the packages are installed once
             code, ran = self.run_tw("bench", "--zoo")
             self.assertEqual((code, len(ran)), (0, runs), self.stderr)

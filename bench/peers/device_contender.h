@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Contenders on a GPU: their base class, and our own. Our work and the other library's go to the
+// same stream of the device's primary context and are timed by events on it.
+//
+//   DeviceSetup on{.device = device, .graphs = true};
+//   on.evicting = ...;             // for CacheState::Cold
+//   Setup setup{.workload = &w, .inputs = &inputs, .gpu = &on};
+//   TW_TRY(auto ours, make_ours_on_device(artifact, setup));
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/peers/contender.h"
+#include "runtime/artifact.h"
+#include "runtime/device.h"
+
+namespace tw::bench {
+
+/// The device of contenders on a GPU, and how their calls are submitted.
+struct DeviceSetup {
+  std::shared_ptr<runtime::Device> device;
+  /// Submits calls as one CUDA graph, so that kernels shorter than the overhead of a launch can be
+  /// timed too.
+  bool graphs = false;
+  /// Memory that is written before each timed call, outside of its time, and is larger than L2, so
+  /// that it evicts all other data. Empty: nothing is evicted.
+  runtime::DeviceBuffer evicting = {};
+};
+
+/// Memory that is large enough to evict the device's L2.
+Result<runtime::DeviceBuffer> make_evicting(runtime::Device& device);
+
+class DeviceContender : public Contender {
+ public:
+  Status run(int64_t call) final;
+  Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
+                          const tuner::Clock& clock) final;
+
+ protected:
+  explicit DeviceContender(const DeviceSetup& setup) : setup_(setup) {}
+  /// Puts one call on the queue.
+  virtual Status submit(void* queue) = 0;
+
+  runtime::Device& device() const { return *setup_.device; }
+  /// New memory with these bytes.
+  Result<runtime::DeviceBuffer> upload(const std::vector<std::byte>& bytes) const;
+  static Result<std::vector<std::byte>> download(const runtime::DeviceBuffer& buffer);
+
+ private:
+  DeviceSetup setup_;
+};
+
+/// Our contender on a GPU. Its arrays lie on the device in the kernel's layouts, packed ahead.
+/// Requires: setup.gpu.
+Result<std::unique_ptr<Contender>> make_ours_on_device(const runtime::Artifact& artifact,
+                                                       const Setup& setup);
+
+}  // namespace tw::bench

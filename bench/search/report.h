@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The reports of --search. README.md explains the fields. Thread-safe.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/search/curves.h"
+#include "tuner/search/replay.h"
+
+namespace tw::bench {
+
+nlohmann::json as_json(const std::vector<SearchRow>& rows);
+std::string as_table(const std::vector<SearchRow>& rows, bool color);
+
+/// Results of a replay for every guide, in the order of `guides`.
+struct Replays {
+  std::vector<tuner::Recording> recordings;
+  std::vector<uint64_t> seeds;
+  std::vector<tuner::Guide> guides;
+  std::vector<tuner::Replayed> replayed;
+};
+/// Number of trials that are replayed.
+inline constexpr int64_t replayed_trials = 64;
+
+nlohmann::json as_json(const Replays& replays);
+std::string as_table(const Replays& replays, bool color);
+
+}  // namespace tw::bench
