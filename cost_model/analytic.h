@@ -11,7 +11,7 @@
 #include "base/machine.h"
 #include "base/result.h"
 #include "base/target.h"
-#include "cost_model/facts.h"
+#include "cost_model/facts/facts.h"
 #include "cost_model/resources.h"
 #include "dsl/cache_state.h"
 #include "schedules/program/program.h"

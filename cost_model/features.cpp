@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "cost_model/analytic.h"
-#include "cost_model/facts.h"
+#include "cost_model/facts/facts.h"
 #include "cost_model/gpu_analytic.h"
 #include "schedules/program/pack.h"
 

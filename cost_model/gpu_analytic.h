@@ -5,7 +5,7 @@
 // blocks take one after another. docs/cost_model.md has the formula. The aim is to order
 // candidates, not to predict their times. Pure functions.
 
-#include "cost_model/gpu_facts.h"
+#include "cost_model/facts/gpu_facts.h"
 #include "cost_model/resources.h"
 
 namespace tw::cost_model {

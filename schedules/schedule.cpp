@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "schedules/loop_names.h"
-#include "schedules/lower.h"
+#include "schedules/lowering/lower.h"
 #include "schedules/nest.h"
 
 namespace tw::schedules {

@@ -18,7 +18,7 @@
 #include "base/time_text.h"
 #include "cost_model/analytic.h"
 #include "cost_model/expected.h"
-#include "cost_model/facts.h"
+#include "cost_model/facts/facts.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"

@@ -6,7 +6,7 @@
 
 #include "base/integer.h"
 #include "schedules/nest.h"
-#include "schedules/prefetch.h"
+#include "schedules/lowering/prefetch.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategies/cpu_tile.h"
 

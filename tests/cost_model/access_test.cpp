@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/access.h"
+#include "cost_model/facts/access.h"
 
 #include <gtest/gtest.h>
 

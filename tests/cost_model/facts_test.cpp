@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/facts.h"
+#include "cost_model/facts/facts.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

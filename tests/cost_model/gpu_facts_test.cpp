@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/gpu_facts.h"
+#include "cost_model/facts/gpu_facts.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "cost_model/warp_accesses.h"
+#include "cost_model/facts/warp_accesses.h"
 #include "dsl/parse.h"
 #include "tests/cost_model/gpu_programs.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/target.h"
-#include "cost_model/gpu_facts.h"
+#include "cost_model/facts/gpu_facts.h"
 #include "dsl/workload.h"
 #include "schedules/program/legality.h"
 #include "schedules/schedule.h"

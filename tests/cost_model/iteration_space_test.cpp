@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/iteration_space.h"
+#include "cost_model/facts/iteration_space.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // prefetch: the lines that it requests are those that the next iteration reads, and values stay as
 // they are.
 
-#include "schedules/prefetch.h"
+#include "schedules/lowering/prefetch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "dsl/parse.h"
-#include "schedules/lower.h"
+#include "schedules/lowering/lower.h"
 #include "schedules/program/evaluate.h"
 #include "schedules/program/legality.h"
 #include "schedules/program/threads.h"

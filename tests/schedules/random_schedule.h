@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "schedules/nest.h"
-#include "schedules/prefetch.h"
+#include "schedules/lowering/prefetch.h"
 #include "schedules/prepared.h"
 #include "schedules/schedule.h"
 #include "tests/schedules/random_problem.h"

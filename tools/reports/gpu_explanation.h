@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "codegen/gpu/nvrtc.h"
-#include "cost_model/gpu_facts.h"
-#include "cost_model/occupancy.h"
+#include "cost_model/facts/gpu_facts.h"
+#include "cost_model/facts/occupancy.h"
 #include "schedules/program/program.h"
 #include "tools/reports/report.h"
 

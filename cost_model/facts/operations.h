@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "cost_model/iteration_space.h"
+#include "cost_model/facts/iteration_space.h"
 #include "dsl/expr.h"
 #include "schedules/program/program.h"
 

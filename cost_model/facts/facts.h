@@ -17,8 +17,8 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "cost_model/access.h"
-#include "cost_model/gpu_facts.h"
+#include "cost_model/facts/access.h"
+#include "cost_model/facts/gpu_facts.h"
 #include "dsl/cache_state.h"
 #include "schedules/program/program.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/machine.h"
-#include "cost_model/iteration_space.h"
+#include "cost_model/facts/iteration_space.h"
 #include "dsl/expr.h"
 
 namespace tw::cost_model {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/warp_accesses.h"
+#include "cost_model/facts/warp_accesses.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/operations.h"
+#include "cost_model/facts/operations.h"
 
 #include <algorithm>
 #include <utility>

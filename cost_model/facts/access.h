@@ -14,7 +14,7 @@
 
 #include "base/machine.h"
 #include "base/small_vector.h"
-#include "cost_model/iteration_space.h"
+#include "cost_model/facts/iteration_space.h"
 #include "dsl/expr.h"
 #include "schedules/program/program.h"
 

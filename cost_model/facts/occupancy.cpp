@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/occupancy.h"
+#include "cost_model/facts/occupancy.h"
 
 #include <algorithm>
 #include <cmath>

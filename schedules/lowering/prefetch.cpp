@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/prefetch.h"
+#include "schedules/lowering/prefetch.h"
 
 #include <fmt/format.h>
 

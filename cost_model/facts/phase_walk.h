@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The walk through a phase of a kernel for processors, which gathers its facts (facts.h). Of the
+// class, phase_walk.cpp has the walk, loops and totals, phase_statements.cpp what the statements of
+// a block compute and load, phase_traffic.cpp what loops fetch from caches and memory. Private to
+// the cost model. Not thread-safe.
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cost_model/facts/facts.h"
+#include "cost_model/facts/operations.h"
+#include "schedules/program/core_tiles.h"
+#include "schedules/program/dot_products.h"
+
+namespace tw::cost_model {
+
+using dsl::Expr;
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Block;
+using schedules::Buffer;
+using schedules::DotProduct;
+using schedules::If;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Program;
+using schedules::Scope;
+using schedules::Stmt;
+
+inline double bytes_of(const Buffer& buffer) { return static_cast<double>(buffer.bytes()); }
+inline double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.elements()); }
+
+/// A buffer in scope, and what the walk learns about it.
+struct Known {
+  const Buffer* buffer;
+  bool is_output = false;
+  bool is_constant = false;
+  bool vectorized = false;
+  const Allocate* allocation = nullptr;                        // nullptr for a global buffer
+  size_t loops_around = 0;                                     // loops around the allocation
+  std::optional<std::vector<std::string>> storing_loops = {};  // set where it is first asked for
+};
+
+/// Stretches of memory that inner loops read in turns.
+struct Turns {
+  double runs = 0;   ///< 0: no inner loop does
+  double lines = 0;  ///< read of one stretch before the next one's turn
+};
+
+/// Memory of one buffer that a loop touches.
+struct Use {
+  size_t buffer = 0;
+  Footprint body = {}, loop = {};  // footprints of one iteration and of all, by the largest access
+  double body_aliased = 0;         // largest Footprint::aliased_bytes of one iteration
+  Traffic direct{};                // bytes that one iteration fetches into each cache
+  Traffic waits{};                 // loads of one iteration that nothing fetched ahead, in sequence
+  double begun = 0;                // bytes of one iteration at the beginnings of stretches
+  // Iterations of an inner loop leave gaps within a page, which later ones fill: the first reads
+  // the lines 0, 4 and 8, the second 1, 5 and 9.
+  bool is_scattered = false;
+  Turns turns = {};
+  AllOrigins origins = {};  // of the accesses in the loop
+};
+
+/// A serial loop or a task axis; the first node of a phase stands for the phase itself.
+struct Node {
+  int parent = -1;
+  size_t first_inner_level = 0;  // levels from here on run within one iteration
+  size_t depth = 0;              // serial nodes from the phase down to here
+  bool is_task_axis = false;
+  double trips = 1;
+  double entries = 1;                // times that the loop starts, per kernel call
+  double entries_per_iteration = 1;  // of the parent's body
+  bool has_literal_bounds = true;
+  std::vector<Use> uses;
+  std::optional<size_t> block;
+
+  double iterations() const { return entries * trips; }
+};
+
+struct Site {
+  const Assign* assign;
+  double copies = 1;     // of the statement in its block
+  double registers = 1;  // vector registers that one copy's lanes fill
+  double weight = 1;     // copies that run, where conditions skip some
+  size_t first_inner_level = 0;
+};
+
+/// Addresses that the statements of a block load from one buffer, each counted once.
+struct Loaded {
+  size_t buffer;
+  const Assign* latest = nullptr;  // the last statement that loads from the buffer
+  size_t latest_body = 0;          // the loop body that contains `latest`
+  AllOrigins origins = {};
+  double addresses = 0;
+  double shared = 0;       // values that earlier statements loaded too
+  double most_shared = 0;  // those of one statement that wait for it at a time
+};
+
+/// Updates of one buffer by the statements of a block.
+struct Sums {
+  size_t buffer;
+  AllOrigins origins = {};
+  double updates = 0;  // unrolled statements
+  double targets = 0;  // different elements
+};
+
+/// Bytes of a buffer that a phase fetches into each cache that begins without the buffer: `once`
+/// for each line, and `again` for lines that were evicted since.
+struct Fetched {
+  size_t buffer;
+  Traffic once{}, again{}, waits{};
+  double begun = 0;
+  bool is_stored = false;  // the phase stores to the buffer
+};
+
+/// Bytes of the cache; a level that the machine lacks has the bytes of the level before.
+inline double capacity_of(const Machine& machine, size_t cache) {
+  int64_t bytes = 0;
+  for (size_t level = 0; level <= cache; ++level)
+    bytes = std::max(bytes, machine.caches[level].bytes);
+  return static_cast<double>(bytes);
+}
+
+/// One walk through one phase.
+class PhaseWalk {
+ public:
+  PhaseWalk(const Program& program, const Target& target, KernelFacts& kernel)
+      : target_(target),
+        machine_(target.machine),
+        has_core_tiles_(schedules::has_core_tiles(target)),
+        kernel_(kernel) {
+    for (const schedules::Argument& argument : program.arguments)
+      if (!argument.only_prepares)
+        known_.push_back({&argument.buffer, argument.is_output, argument.constant});
+    for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
+  }
+
+  /// Arguments and scratch, in an order that is the same for all phases.
+  const std::vector<Known>& known() const { return known_; }
+  /// The arguments and scratch that the phase touches. Requires: walk().
+  const std::vector<Fetched>& fetched() const { return fetched_; }
+
+  Result<PhaseFacts> walk(const schedules::Phase& phase);
+
+ private:
+  // ---- the walk ----
+
+  Status visit(const Block& body);
+
+  /// True if the statement sets the sums of the next one to 0, which are in tile registers there.
+  bool begins_tiles(const Stmt& stmt, const Stmt& next) const;
+  Status visit(const Stmt& stmt);
+  Status visit_loop(const Loop& loop);
+
+  /// A dot product is a multiply-add of lanes that have several neighbours each. Where the target
+  /// has no instruction for it, each of the products that a lane sums is a vector.
+  Status visit_dot_product(const DotProduct& dot);
+
+  /// A tile of a core is one instruction, which takes the time of many multiply-adds. Its sums are
+  /// in memory before and after the loops that continue them.
+  Status visit_core_tile(const Loop& loop);
+
+  /// The load of a tile whose rows are those of one loop, and whose neighbours are the iterations
+  /// of the other, and groups of terms.
+  Status add_tile_load(BlockFacts& block, const schedules::CoreNest& nest, const dsl::Read& read,
+                       const Loop& rows, const Loop& neighbours);
+  void enter(const Loop& loop, LoopKind kind);
+  Status visit_if(const If& branch);
+  Status visit_allocate(const Allocate& allocate);
+  Status visit_assign(const Assign& assign);
+
+  /// True if iterations of the loop store to the buffer that is read. Each iteration of a loop
+  /// around the allocation has a buffer of its own.
+  bool is_stored_in(const dsl::Read& read, size_t loop);
+
+  /// Elements between neighbours along a level; nullopt where they are not equally far apart.
+  static std::optional<double> step_along(const Access& access, size_t level);
+
+  /// True if both factors lie as instructions read them: the products of a lane side by side, and
+  /// those of the second factor lane by lane. Requires: the loop over lanes is the last level.
+  Result<bool> has_neighbours(const DotProduct& dot);
+
+  /// Requires: the loop over lanes is the last level.
+  Status add_dot_product(const DotProduct& dot, const schedules::DotInstruction& instruction,
+                         size_t target);
+
+  /// The number of digits that copies of a dot product take from one load: a vector is shifted and
+  /// masked for each.
+  double digits_of_load(const DotProduct& dot);
+  Status visit_prefetch(const schedules::PrefetchLines& prefetch);
+
+  // ---- trees ----
+
+  /// The first of the loops that repeat the statements of a block: its innermost serial loop.
+  size_t first_varying_level();
+
+  /// The number of partial sums that an unrolled loop adds up to one element, as at the end of a
+  /// reduction over the lanes of a vector; 0 for any other statement.
+  double terms_of_tree(const Site& site, const Operations& operations, size_t target) const;
+
+  /// LLVM adds partial sums as vectors, in registers: first whole registers, then the halves of a
+  /// register, each of which takes a shuffle and an addition.
+  void add_tree(BlockFacts& block, const Site& site, const Operations& operations, size_t target,
+                double terms);
+
+  // ---- loops ----
+
+  Node& current() { return nodes_[static_cast<size_t>(node_)]; }
+
+  void open_node(double trips, bool has_literal_bounds, bool is_task_axis);
+
+  /// A vector loop runs all its lanes at once.
+  static double code_copies(const Level& level);
+  bool is_unrolled(size_t level, const Site& site) const;
+  std::optional<size_t> vector_level() const;
+  bool differs_by_lane(const Expr& condition) const;
+
+  /// Share of the registers of a contiguous vector that straddle two cache lines: 0 if every vector
+  /// begins at a multiple of the register width, or of the line where the width does not divide it.
+  double split_share(const Access& access, Pattern how) const;
+  double lanes() const;
+  double registers_for(double lanes, double element_bytes) const;
+
+  // ---- statements ----
+
+  Result<size_t> find(const std::string& name, size_t rank) const;
+  bool is_global(size_t i) const;
+  bool is_register(size_t i) const { return known_[i].buffer->scope == Scope::Register; }
+
+  Site make_site(const Assign& assign, const Buffer& target);
+  BlockFacts& current_block();
+  void add_operations(BlockFacts& block, const Site& site, const Operations& operations);
+
+  /// The time to divide a register of this statement, in divisions of 32 bytes of f32.
+  double divider_work(const Site& site) const;
+  void add_flops(BlockFacts& block, const Site& site, const Operations& operations);
+
+  /// The average share of a whole tile that the trimmed loops and guards around leave.
+  double evenness() const;
+  Status add_reads(BlockFacts& block, const Site& site, const Operations& operations,
+                   size_t target);
+
+  /// An operand as a block loads it.
+  struct Operand {
+    Pattern how = Pattern::Broadcast;
+    double registers = 0;  ///< vector registers that hold values for later statements
+  };
+  Result<Operand> add_read(BlockFacts& block, const Site& site, const dsl::Read& read,
+                           size_t target);
+  void mark_vectorized(size_t buffer, const Access& access);
+
+  /// Counts the loads of one operand, each address once a block.
+  Operand add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
+                   bool into_registers);
+  static double size_of(const Access& access) { return size_bytes(access.buffer->type); }
+
+  bool varies_in_innermost_loop(const Access& access) const;
+
+  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop
+  /// whose iterations share it: all of them, if the access does not depend on the loop, or
+  /// neighbours, as taps of a window do. What an iteration of that loop shares must be kept.
+  double kept_values(const Site& site, const Access& access) const;
+
+  /// Values that an iteration of an unrolled loop has in common with the next one.
+  double shared_values(const Site& site, const Access& access, size_t loop) const;
+  void add_target(BlockFacts& block, const Site& site, size_t target);
+  void add_store(BlockFacts& block, const Site& site, const Access& access, size_t target);
+
+  /// Statements that update the same element wait for each other, whether they are copies of one or
+  /// of several, as the taps of a window are where padding cuts some of them.
+  /// An update takes as long as `latency` multiply-adds.
+  void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target,
+                  double latency = 1);
+
+  /// Notes the updates of a statement that wait for each other, unless another statement of the
+  /// block has more.
+  static void note_chains(BlockFacts& block, double chains, double depth, bool loop_reduces,
+                          double iterations);
+
+  /// Iterations of the serial loops that update the same elements, from the innermost loop outward,
+  /// without the first `outside` of all loops.
+  double iterations_of_sums(const Access& access, size_t outside = 0) const;
+  Loaded& loaded_from(size_t block, size_t buffer);
+  Sums& sums_of(size_t block, size_t buffer);
+  void describe(BlockFacts& block, const Site& site, const Buffer& target);
+
+  // ---- memory ----
+
+  Use& use_of(Node& node, size_t buffer);
+
+  /// Notes the access's footprint in each loop around it, together with that of other accesses of
+  /// the buffer there.
+  void touch(const Access& access, size_t buffer);
+
+  /// Lines at the beginning of a stretch, which prefetchers have not yet seen to be one.
+  static double untrained(const Footprint& footprint);
+
+  /// The waits of a body that reads stretches of several pages side by side. Prefetchers follow
+  /// stretches of one page by their distance, and a single one by its lines.
+  static double waits_of(const Footprint& body);
+
+  /// Bytes at the beginnings of stretches of `bytes` in all, where memory is slow. Those of
+  /// stretches so short that nothing fetches their lines ahead count twice.
+  static double begun_of(double bytes, double runs);
+
+  /// True if each iteration of a loop goes on along the stretches of the one before, and these are
+  /// few enough to be followed.
+  static bool goes_on(const Use& use);
+
+  /// The share that a loop fetches, of the bytes that it would fetch if iterations shared nothing.
+  static double share_of(const Node& node, const Use& use, size_t cache, double fetched);
+
+  /// The waits of all iterations of a loop that fetches `fetched` of the bytes that its iterations
+  /// touch. Where the loop goes on, only the beginnings of its stretches are waited for.
+  static double waits_of(const Node& node, const Use& use, size_t cache, double fetched);
+
+  /// True if prefetchers follow the stretches of a loop's iterations as the loop goes on along
+  /// them: one that is read from end to end, or a few in different pages.
+  static bool is_followed(const Use& use);
+
+  /// The turns in which the stretches of one iteration are read: an inner loop that goes on along
+  /// all of them changes between them more often than the iteration as a whole.
+  static Turns turns_of(const Use& use);
+
+  /// Bytes that all iterations of a loop fetch from memory at the beginnings of stretches.
+  static double begun_of(const Node& node, const Use& use, double fetched);
+  static double total_footprint(const Node& node);
+
+  /// Inner loops first: where an iteration's data fits into a cache, what the next iteration shares
+  /// with it is still there, and the loop fetches each line once; elsewhere each iteration pays
+  /// anew.
+  void finish_traffic();
+  double capacity(size_t cache) const { return capacity_of(machine_, cache); }
+
+  /// The share of `bytes`, touched again and again, that is not in the cache when it is touched.
+  double lost_share(size_t cache, double bytes) const;
+  void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes, double waits);
+  void add_begun(const Node& node, const Use& use, double bytes);
+  Fetched& fetched_of(size_t buffer);
+
+  // ---- totals ----
+
+  double registers_of(size_t buffer) const;
+  double registers_of(const std::vector<size_t>& buffers) const;
+  void finish_blocks();
+
+  /// Number of vector registers that a block can use. If multiply-adds cannot take their broadcast
+  /// factor from memory, LLVM loads the factors of an unrolled reduction ahead, so tiles that leave
+  /// no register for this spill (14 x 1 on AVX2: 8 to 80 spill instructions where the reduction is
+  /// unrolled, none where it is not).
+  double available_registers(const BlockFacts& block) const;
+
+  /// Values that statements share where only `free` registers are left for them.
+  static double reloads(const std::vector<Loaded>& loads, double free);
+  void add_footprints(BlockFacts& block, int innermost);
+  void add_to_kernel(const BlockFacts& block);
+  void count_loops();
+
+  const Target& target_;
+  const Machine& machine_;
+  const bool has_core_tiles_;
+  /// A statement that computes nothing but tiles of a core, whose sums are in registers meanwhile.
+  struct TileSums {
+    size_t outside;  ///< number of the loops around it
+    bool begin_with_zero;
+  };
+  std::optional<TileSums> tile_sums_;  ///< the statement around
+  const CacheLines lines_ = lines_of(machine_.caches[0]);
+  KernelFacts& kernel_;
+  PhaseFacts phase_;
+  std::vector<Known> known_;
+  std::vector<size_t> live_;  // allocated buffers in scope
+  std::vector<Level> levels_;
+  std::vector<Node> nodes_;
+  int node_ = -1;
+  int task_node_ = 0;
+  double weight_ = 1;      // of the conditions within the current node
+  bool masked_ = false;    // statements are under a condition that differs between lanes
+  double lane_share_ = 1;  // of the lanes that meet it
+  size_t body_ = 0;        // number of the body of the innermost loop that is no vector loop
+  size_t bodies_ = 0;      // such bodies so far
+  std::vector<int> block_nodes_;
+  // For each block, the sets of Register buffers that are in scope at the same time.
+  std::vector<std::vector<std::vector<size_t>>> block_buffers_;
+  std::vector<std::vector<Sums>> block_sums_;
+  std::vector<std::vector<Loaded>> block_loads_;
+  std::vector<Fetched> fetched_;
+  std::set<size_t> stored_;  // buffers
+};
+
+}  // namespace tw::cost_model
