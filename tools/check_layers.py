@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every #include of our sources against tools/layers.txt.
+"""Checks every #include of our sources against tools/layers.txt, and the sizes of files and folders.
 
 Usage: tools/check_layers.py [root]. Prints one line a violation and exits 1 if there is any.
 
@@ -8,14 +8,19 @@ A line of the table is `folder[, folder ...] : what it may include`, where `-` m
 `any` everything; what follows two spaces is a description. A folder may always include itself. A
 path belongs to the longest folder of the table that contains it: `tuner/search/search.h` to
 `tuner/search`, and not to `tuner`.
+
+A source has at most 900 lines, and a folder at most 45 files beside each other, generated data aside.
 """
 
+import collections
 import pathlib
 import re
 import sys
 
 SOURCES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".def", ".inc"}
 NOT_OURS = {"build"}  # and what begins with a dot
+MOST_LINES, MOST_FILES = 900, 45
+DATA = {".json", ".jsonl", ".txt", ".onnx", ".svg", ".png"}  # files that tests and benchmarks keep
 RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
 BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
@@ -140,10 +145,28 @@ def check(root):
     return problems
 
 
+def check_sizes(root):
+    """Every source that is too long, and every folder with too many files."""
+    problems, files = [], collections.Counter()
+    for path in sorted(root.glob("*/**/*")):
+        relative = path.relative_to(root)
+        hidden = any(part.startswith((".", "__")) for part in relative.parts)
+        if not path.is_file() or hidden or relative.parts[0] in NOT_OURS or path.suffix in DATA:
+            continue
+        files[relative.parent] += 1
+        if path.suffix in SOURCES | {".py"}:
+            lines = len(path.read_text(errors="replace").splitlines())
+            if lines > MOST_LINES:
+                problems.append(f"{relative}: {lines} lines, at most {MOST_LINES}")
+    problems += [f"{folder}: {count} files, at most {MOST_FILES}" for folder, count in sorted(files.items())
+                 if count > MOST_FILES]
+    return problems
+
+
 def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parent.parent)
-    problems = check(root.resolve())
-    print("\n".join(problems) if problems else "every include follows tools/layers.txt")
+    problems = check(root.resolve()) + check_sizes(root.resolve())
+    print("\n".join(problems) if problems else "every include follows tools/layers.txt; no file or folder is too large")
     return 1 if problems else 0
 
 

@@ -103,6 +103,17 @@ class CheckLayers(unittest.TestCase):
         self.plant("build/release/x.cpp", '#include "tuner/a.h"\n')
         self.assertEqual(self.problems(), [])
 
+    def test_long_files_and_full_folders_fail(self):
+        self.plant("base/long.cpp", "int a;\n" * 900)
+        for number in range(45):
+            self.plant(f"dsl/{number}.h", "")
+        self.assertEqual(check_layers.check_sizes(self.root), [])
+        self.plant("base/long.cpp", "int a;\n" * 901)
+        self.plant("dsl/README.md", "")
+        self.plant("dsl/golden/a.txt", "a\n" * 1000)
+        self.assertEqual(check_layers.check_sizes(self.root),
+                         ["base/long.cpp: 901 lines, at most 900", "dsl: 46 files, at most 45"])
+
     def test_program_exits_with_1_and_names_the_line(self):
         self.plant("dsl/expr.h", '#include "tuner/tune.h"\n')
         done = subprocess.run([sys.executable, TOOLS / "check_layers.py", self.root],
