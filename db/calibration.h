@@ -8,12 +8,18 @@
 //   TW_TRY(std::optional<Calibration> newest, store.calibration(target, device));
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
 namespace tw::db {
+
+class Store;
+struct AppendSummary;
 
 struct Calibration {
   std::string target;           ///< canonical Target text: what the vector width follows from
@@ -43,5 +49,16 @@ std::string to_json(const Calibration& calibration);
 /// The calibration of a line, its hash as the line states it; Invalid for any other line. Does not
 /// check().
 Result<Calibration> calibration_from_json(std::string_view line);
+
+/// Appends sealed calibrations, such as those of another database, as append() does records.
+Result<AppendSummary> append_calibrations(Store& store, std::span<const Calibration> calibrations);
+/// Adds a calibration as the newest of its target and device, in one durable transaction: sets
+/// its generation and its hash. Invalid where check() then fails; TryLater as append().
+Status add_calibration(Store& store, Calibration calibration);
+/// The newest calibration of a device for a target; nullopt where there is none.
+Result<std::optional<Calibration>> newest_calibration(Store& store, const std::string& target,
+                                                      const std::string& device);
+/// Every calibration that agrees with its hash, of each device the newest first.
+Result<std::vector<Calibration>> calibrations(Store& store);
 
 }  // namespace tw::db

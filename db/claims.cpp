@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements Store::claim(), Store::release() and Store::news() (claims.h).
+// Implements claim(), release() and news() (claims.h).
 
 #include "db/claims.h"
 
@@ -113,11 +113,12 @@ std::vector<std::pair<std::string, std::string>> claim_objects(const Dialect& d)
 
 bool Store::is_shared() const { return is_server(path()) && may_write(); }
 
-Result<std::vector<bool>> Store::claim(const Key& place, std::span<const std::string> schedules,
-                                       const std::string& session, const std::string& host) {
+Result<std::vector<bool>> claim(Store& store, const Key& place,
+                                std::span<const std::string> schedules, const std::string& session,
+                                const std::string& host) {
   std::vector<bool> granted;
-  const Status claimed = state_->write([&]() -> Status {
-    Claiming claiming(state_->connection, place, session, host);
+  const Status claimed = store.state().write([&]() -> Status {
+    Claiming claiming(store.state().connection, place, session, host);
     TW_RETURN_IF_ERROR(claiming.renew());
     for (const std::string& schedule : schedules) {
       TW_TRY(const bool is_granted, claiming.claim(schedule));
@@ -129,39 +130,40 @@ Result<std::vector<bool>> Store::claim(const Key& place, std::span<const std::st
   return granted;
 }
 
-Result<bool> Store::is_claimed(const Key& place, const std::string& schedule,
-                               const std::string& session) {
+Result<bool> is_claimed(Store& store, const Key& place, const std::string& schedule,
+                        const std::string& session) {
   TW_TRY(Statement select,
          Statement::prepare(
-             state_->connection,
+             store.state().connection,
              fmt::format("SELECT expires_ms FROM claims WHERE place = ? AND schedule = ? AND "
                          "session <> ? AND expires_ms >= {}",
-                         state_->connection.dialect().now_ms)));
+                         store.state().connection.dialect().now_ms)));
   select.bind_blob(group_digest(group_at_key(place))).bind_blob(schedule);
   return select.bind(std::string_view(session)).one([](const Row&) {});
 }
 
-Status Store::release(const Key& place, const std::string& session) {
-  return state_->write([&]() -> Status {
+Status release(Store& store, const Key& place, const std::string& session) {
+  return store.state().write([&]() -> Status {
     TW_TRY(Statement drop,
-           Statement::prepare(state_->connection,
+           Statement::prepare(store.state().connection,
                               "DELETE FROM claims WHERE place = ? AND session = ?"));
     return drop.bind_blob(group_digest(group_at_key(place))).bind(std::string_view(session)).run();
   });
 }
 
-Result<int64_t> Store::last_row() {
-  return state_->connection.integer("SELECT coalesce(max(seq), 0) FROM trials");
+Result<int64_t> last_row(Store& store) {
+  return store.state().connection.integer("SELECT coalesce(max(seq), 0) FROM trials");
 }
 
-Result<News> Store::news(const Key& place, int64_t after, const std::string& session) {
+Result<News> news(Store& store, const Key& place, int64_t after, const std::string& session) {
   News news{{}, after};
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::optional<Group> group, find_group(state_->connection, group_at_key(place)));
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+  TW_TRY(const std::optional<Group> group,
+         find_group(store.state().connection, group_at_key(place)));
   if (!group) return news;
   TW_TRY(
       Statement select,
-      Statement::prepare(state_->connection,
+      Statement::prepare(store.state().connection,
                          "SELECT t.seq FROM trials t JOIN sessions s ON s.id = t.session_id "
                          "WHERE t.group_id = ? AND t.seq > ? AND s.session <> ? ORDER BY t.seq"));
   std::vector<int64_t> rows;
@@ -170,7 +172,7 @@ Result<News> Store::news(const Key& place, int64_t after, const std::string& ses
     rows.push_back(row.integer(0));
     return true;
   }));
-  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
   for (StoredRecord& of : stored) news.records.push_back(std::move(of.record));
   if (!rows.empty()) news.last = rows.back();
   return news;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements Store::keep_demand(), Store::demands() and Store::drop_demand() (demand.h).
+// Implements keep_demand(), demands() and drop_demand() (demand.h).
 
 #include "db/demand.h"
 
@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "db/fields.h"
+#include "db/recall.h"
 #include "db/store.h"
 #include "db/store_state.h"
 #include "db/tables/demand_tables.h"
@@ -233,20 +234,21 @@ Status check(const Demand& demand) {
   return fail(ErrorCode::Invalid, fmt::format("[demand] it cannot be kept: {}", problem));
 }
 
-Status Store::keep_demand(const Demand& demand) {
+Status keep_demand(Store& store, const Demand& demand) {
   TW_RETURN_IF_ERROR(check(demand));
-  return state_->write([&]() -> Status {
-    TW_TRY(const int64_t id, put_demand(state_->connection, demand));
-    return put_kernels(state_->connection, id, demand);
+  return store.state().write([&]() -> Status {
+    TW_TRY(const int64_t id, put_demand(store.state().connection, demand));
+    return put_kernels(store.state().connection, id, demand);
   });
 }
 
-Result<std::vector<Demand>> Store::demands(const DemandFilter& filter) {
+Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter) {
   const bool can_match = (!filter.hash || is_hash_of_source(*filter.hash)) &&
                          (!filter.part_of_name || is_valid_text(*filter.part_of_name));
   if (!can_match) return std::vector<Demand>();
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(Statement select, Statement::prepare(state_->connection, select_demands_sql(filter)));
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+  TW_TRY(Statement select,
+         Statement::prepare(store.state().connection, select_demands_sql(filter)));
   for (const auto* text : {&filter.target, &filter.device})
     if (*text) select.bind(std::string_view(**text));
   if (filter.codegen_abi) select.bind(*filter.codegen_abi);
@@ -263,25 +265,25 @@ Result<std::vector<Demand>> Store::demands(const DemandFilter& filter) {
   for (const auto& [id, place] : places) ids.push_back(id);
   for (size_t first = 0; first < ids.size(); first += demands_at_once)
     TW_RETURN_IF_ERROR(
-        add_kernels(state_->connection,
+        add_kernels(store.state().connection,
                     std::span(ids).subspan(first, std::min(demands_at_once, ids.size() - first)),
                     places, demands));
   return demands;
 }
 
-Result<bool> Store::drop_demand(const std::string& hash) {
+Result<bool> drop_demand(Store& store, const std::string& hash) {
   if (!is_hash_of_source(hash)) return false;
   bool is_dropped = false;
-  const Status written = state_->write([&]() -> Status {
+  const Status written = store.state().write([&]() -> Status {
     TW_TRY(Statement kernels,
            Statement::prepare(
-               state_->connection,
+               store.state().connection,
                "DELETE FROM wanted WHERE demand_id IN (SELECT id FROM demands WHERE digest = ?)"));
     TW_RETURN_IF_ERROR(kernels.bind_blob(bytes_of_hex(hash)).run());
     TW_TRY(Statement drop,
-           Statement::prepare(state_->connection, "DELETE FROM demands WHERE digest = ?"));
+           Statement::prepare(store.state().connection, "DELETE FROM demands WHERE digest = ?"));
     TW_RETURN_IF_ERROR(drop.bind_blob(bytes_of_hex(hash)).run());
-    is_dropped = state_->connection.changes() > 0;
+    is_dropped = store.state().connection.changes() > 0;
     return {};
   });
   if (!written) return tl::unexpected(written.error());

@@ -17,6 +17,8 @@
 
 namespace tw::db {
 
+class Store;
+
 /// A kernel that a network or an operator uses.
 struct WantedKernel {
   std::string op;
@@ -68,5 +70,13 @@ struct DemandFilter {
 
 /// Invalid, saying what is wrong, for a demand that no database keeps.
 Status check(const Demand& demand);
+
+/// Keeps a demand in place of that of the same source and place, in one durable transaction.
+/// Errors: check(demand); TryLater as append().
+Status keep_demand(Store& store, const Demand& demand);
+/// The demands that match, those that were left last first, with what the trials say by now.
+Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter);
+/// Forgets the demand with that hash; false where there is none.
+Result<bool> drop_demand(Store& store, const std::string& hash);
 
 }  // namespace tw::db

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "db/answers.h"
 #include "db/ranking.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -65,16 +66,16 @@ auto shipped_order(const Record& r) {
 
 }  // namespace
 
-Result<std::vector<Record>> Store::distilled(const DistilRules& rules) {
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+Result<std::vector<Record>> distilled(Store& store, const DistilRules& rules) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
   std::map<GroupKey, Winners> by_class;
-  TW_RETURN_IF_ERROR(each_group(state_->connection, [&](const Group& group) -> Status {
+  TW_RETURN_IF_ERROR(each_group(store.state().connection, [&](const Group& group) -> Status {
     if (group.key.codegen_abi != rules.codegen_abi) return {};
-    TW_TRY(std::vector<RankedTrial> trials, candidates_of(state_->connection, group.id));
+    TW_TRY(std::vector<RankedTrial> trials, candidates_of(store.state().connection, group.id));
     Winners winners = winners_of(std::move(trials), group.key.device, rules.keep);
     if (winners.rows.empty()) return {};
     GroupKey of_class = group.key;
-    TW_TRY(of_class.device, class_of(*state_, winners));
+    TW_TRY(of_class.device, class_of(store.state(), winners));
     const auto [known, is_new] = by_class.try_emplace(of_class, winners);
     if (!is_new && winners.is_better_than(known->second)) known->second = std::move(winners);
     return {};
@@ -83,7 +84,7 @@ Result<std::vector<Record>> Store::distilled(const DistilRules& rules) {
   std::vector<int64_t> rows;
   for (const auto& [key, winners] : by_class)
     rows.insert(rows.end(), winners.rows.begin(), winners.rows.end());
-  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
   for (StoredRecord& of : stored) records.push_back(std::move(of.record));
   std::ranges::sort(records, [](const Record& a, const Record& b) {
     return shipped_order(a) < shipped_order(b);

@@ -10,6 +10,8 @@
 
 #include "base/text.h"
 #include "base/time_text.h"
+#include "db/answers.h"
+#include "db/maintenance.h"
 #include "db/ranking.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -129,33 +131,34 @@ Result<std::optional<Explanation>> Store::State::explain(const Key& key, int64_t
   return std::optional(std::move(explanation));
 }
 
-Result<std::vector<Doubted>> Store::doubted(int64_t limit) {
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+Result<std::vector<Doubted>> doubted(Store& store, int64_t limit) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
   std::vector<Doubted> found;
-  TW_RETURN_IF_ERROR(each_group(state_->connection, [&](const Group& of) -> Status {
+  TW_RETURN_IF_ERROR(each_group(store.state().connection, [&](const Group& of) -> Status {
     if (limit > 0 && std::ssize(found) == limit) return {};
-    TW_TRY(const JudgedGroup group, judged_group(state_->connection, of.id));
+    TW_TRY(const JudgedGroup group, judged_group(store.state().connection, of.id));
     std::vector<size_t> listed;
     for (size_t i = 0; i < group.trials.size(); ++i)
       if (is_listed(group.judgements[i].doubt) &&
           (limit <= 0 || std::ssize(found) + std::ssize(listed) < limit))
         listed.push_back(i);
-    return each_record(*state_, group, listed, [&](size_t i, Record record) {
+    return each_record(store.state(), group, listed, [&](size_t i, Record record) {
       found.push_back(doubted_trial(group, i, std::move(record)));
     });
   }));
   return found;
 }
 
-Result<std::vector<Record>> Store::best_records() {
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
+Result<std::vector<Record>> best_records(Store& store) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
   std::vector<int64_t> rows;
-  TW_TRY(Statement statement, Statement::prepare(state_->connection, "SELECT trial FROM best"));
+  TW_TRY(Statement statement,
+         Statement::prepare(store.state().connection, "SELECT trial FROM best"));
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     rows.push_back(row.integer(0));
     return true;
   }));
-  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
   std::vector<Record> records;
   for (StoredRecord& of : stored) records.push_back(std::move(of.record));
   std::sort(records.begin(), records.end(),

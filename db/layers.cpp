@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "db/answers.h"
 #include "db/store.h"
 #include "db/store_state.h"
 #include "db/tables/rows.h"
@@ -70,22 +71,22 @@ Result<std::optional<Record>> Store::best(const Key& key, const Accept& accepts)
   return best;
 }
 
-Result<std::vector<Record>> Store::best_elsewhere(const Key& key, int64_t most,
-                                                  const Accept& accepts) {
-  TW_TRY(std::vector<Record> records, state_->best_elsewhere(key, most, accepts));
-  state_->each_layer([&](OpenLayer& layer) -> Status {
-    TW_TRY(std::vector<Record> lower, layer.store.best_elsewhere(key, most, accepts));
+Result<std::vector<Record>> best_elsewhere(Store& store, const Key& key, int64_t most,
+                                           const Accept& accepts) {
+  TW_TRY(std::vector<Record> records, store.state().best_elsewhere(key, most, accepts));
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
+    TW_TRY(std::vector<Record> lower, best_elsewhere(layer.store, key, most, accepts));
     std::ranges::move(lower, std::back_inserter(records));
     return {};
   });
   return records;
 }
 
-Result<std::optional<Explanation>> Store::explain(const Key& key, int64_t limit) {
-  TW_TRY(std::optional<Explanation> found, state_->explain(key, limit));
-  state_->each_layer([&](OpenLayer& layer) -> Status {
+Result<std::optional<Explanation>> explain(Store& store, const Key& key, int64_t limit) {
+  TW_TRY(std::optional<Explanation> found, store.state().explain(key, limit));
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
     if (found && found->likeness == Likeness::Exact) return {};
-    TW_TRY(std::optional<Explanation> lower, layer.store.explain(key, limit));
+    TW_TRY(std::optional<Explanation> lower, explain(layer.store, key, limit));
     if (!lower || (found && lower->likeness >= found->likeness)) return {};
     found = std::move(lower);
     found->layer = layer.name;
@@ -94,9 +95,10 @@ Result<std::optional<Explanation>> Store::explain(const Key& key, int64_t limit)
   return found;
 }
 
-void Store::for_each_below(const Filter& filter, const std::function<bool(const Record&)>& visit) {
+void for_each_below(Store& store, const Filter& filter,
+                    const std::function<bool(const Record&)>& visit) {
   bool goes_on = true;
-  state_->each_layer([&](OpenLayer& layer) -> Status {
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
     if (!goes_on) return {};
     return layer.store.for_each(filter, [&](const Record& record) {
       goes_on = visit(record);
@@ -105,13 +107,13 @@ void Store::for_each_below(const Filter& filter, const std::function<bool(const 
   });
 }
 
-Result<std::string> Store::layer_of(const Record& record) {
-  TW_TRY(const bool is_own, has_record(state_->connection, record.hash));
+Result<std::string> layer_of(Store& store, const Record& record) {
+  TW_TRY(const bool is_own, has_record(store.state().connection, record.hash));
   std::string name;
   if (is_own) return name;
-  state_->each_layer([&](OpenLayer& layer) -> Status {
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
     if (!name.empty()) return {};
-    TW_TRY(const bool has, has_record(layer.store.state_->connection, record.hash));
+    TW_TRY(const bool has, has_record(layer.store.state().connection, record.hash));
     if (has) name = layer.name;
     return {};
   });

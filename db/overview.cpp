@@ -10,7 +10,9 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "db/answers.h"
 #include "db/fields.h"
+#include "db/recall.h"
 #include "db/store.h"
 #include "db/store_state.h"
 #include "db/tables/best.h"
@@ -145,36 +147,36 @@ bool is_hash(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<GroupSummary>> Store::groups(int64_t limit) {
-  TW_TRY(Statement statement, Statement::prepare(state_->connection, groups_sql("true")));
+Result<std::vector<GroupSummary>> groups(Store& store, int64_t limit) {
+  TW_TRY(Statement statement, Statement::prepare(store.state().connection, groups_sql("true")));
   statement.bind(limit);
   return read_summaries(statement);
 }
 
-Result<std::vector<GroupSummary>> Store::workload_groups(int64_t id, int64_t limit) {
+Result<std::vector<GroupSummary>> workload_groups(Store& store, int64_t id, int64_t limit) {
   TW_TRY(Statement statement,
          Statement::prepare(
-             state_->connection,
+             store.state().connection,
              groups_sql("g.workload_hash = (SELECT workload_hash FROM groups WHERE id = ?) AND "
                         "g.layouts = (SELECT layouts FROM groups WHERE id = ?)")));
   statement.bind(id).bind(id).bind(limit);
   return read_summaries(statement);
 }
 
-Result<std::vector<GroupSummary>> Store::workload_groups(const std::string& workload_hash,
-                                                         const std::string& layouts,
-                                                         int64_t limit) {
+Result<std::vector<GroupSummary>> workload_groups(Store& store, const std::string& workload_hash,
+                                                  const std::string& layouts, int64_t limit) {
   if (!is_hash(workload_hash) || !is_valid_text(layouts)) return std::vector<GroupSummary>();
-  TW_TRY(
-      Statement statement,
-      Statement::prepare(state_->connection, groups_sql("g.workload_hash = ? AND g.layouts = ?")));
+  TW_TRY(Statement statement,
+         Statement::prepare(store.state().connection,
+                            groups_sql("g.workload_hash = ? AND g.layouts = ?")));
   statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts)).bind(limit);
   return read_summaries(statement);
 }
 
-Status Store::for_each_group(int64_t limit, bool with_answers, const VisitEntry& visit) {
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(Statement statement, Statement::prepare(state_->connection, entries_sql(with_answers)));
+Status for_each_group(Store& store, int64_t limit, bool with_answers, const VisitEntry& visit) {
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+  TW_TRY(Statement statement,
+         Statement::prepare(store.state().connection, entries_sql(with_answers)));
   for (int64_t last = std::numeric_limits<int64_t>::max(); limit > 0;) {
     const int64_t most = std::min(limit, entries_at_once);
     int64_t visited = 0;
@@ -202,30 +204,30 @@ Status Store::for_each_group(int64_t limit, bool with_answers, const VisitEntry&
   return {};
 }
 
-Result<std::vector<int64_t>> Store::groups_named(const std::string& part) {
+Result<std::vector<int64_t>> groups_named(Store& store, const std::string& part) {
   if (!is_valid_text(part)) return std::vector<int64_t>();
   std::string small = part;
   std::ranges::transform(small, small.begin(), to_lower);
   TW_TRY(Statement statement,
-         Statement::prepare(state_->connection,
+         Statement::prepare(store.state().connection,
                             fmt::format("SELECT g.id FROM groups g WHERE {}(lower({}), ?) > 0",
-                                        state_->connection.dialect().position, name_sql())));
+                                        store.state().connection.dialect().position, name_sql())));
   TW_TRY(std::vector<int64_t> ids, read_ids(statement.bind(std::string_view(small))));
   std::ranges::sort(ids);
   return ids;
 }
 
-Result<std::vector<int64_t>> Store::groups_by_name() {
+Result<std::vector<int64_t>> groups_by_name(Store& store) {
   TW_TRY(Statement statement,
          Statement::prepare(
-             state_->connection,
+             store.state().connection,
              fmt::format("SELECT g.id FROM groups g ORDER BY {}, g.last DESC", name_sql())));
   return read_ids(statement);
 }
 
-Result<std::vector<std::string>> Store::targets_of(const Key& key) {
+Result<std::vector<std::string>> targets_of(Store& store, const Key& key) {
   TW_TRY(Statement statement,
-         Statement::prepare(state_->connection,
+         Statement::prepare(store.state().connection,
                             "SELECT DISTINCT g.target FROM groups g JOIN best b ON b.group_id = "
                             "g.id WHERE g.workload_hash = ? AND g.threads = ? AND g.codegen_abi "
                             "= ? AND g.layouts = ?"));
@@ -236,44 +238,44 @@ Result<std::vector<std::string>> Store::targets_of(const Key& key) {
     targets.insert(row.text(0));
     return true;
   }));
-  state_->each_layer([&](OpenLayer& layer) -> Status {
-    TW_TRY(const std::vector<std::string> lower, layer.store.targets_of(key));
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
+    TW_TRY(const std::vector<std::string> lower, targets_of(layer.store, key));
     targets.insert(lower.begin(), lower.end());
     return {};
   });
   return std::vector<std::string>(targets.begin(), targets.end());
 }
 
-Result<std::vector<Place>> Store::places(const std::string& op, int64_t threads,
-                                         int64_t codegen_abi, double flops, int64_t most) {
-  std::set<Place> places;
+Result<std::vector<Place>> places(Store& store, const std::string& op, int64_t threads,
+                                  int64_t codegen_abi, double flops, int64_t most) {
+  std::set<Place> found;
   for (const auto& [from, order] : {std::pair(">=", "ASC"), {"<", "DESC"}}) {
     TW_TRY(Statement statement,
-           Statement::prepare(state_->connection,
-                              places_sql(state_->connection.dialect(), from, order)));
+           Statement::prepare(store.state().connection,
+                              places_sql(store.state().connection.dialect(), from, order)));
     statement.bind(std::string_view(op)).bind(std::string_view(op)).bind(threads);
     statement.bind(codegen_abi).bind(flops).bind(most);
     TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-      places.insert({row.text(0), row.text(1), row.text(2), row.text(3)});
+      found.insert({row.text(0), row.text(1), row.text(2), row.text(3)});
       return true;
     }));
   }
-  state_->each_layer([&](OpenLayer& layer) -> Status {
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
     TW_TRY(const std::vector<Place> lower,
-           layer.store.places(op, threads, codegen_abi, flops, most));
-    places.insert(lower.begin(), lower.end());
+           places(layer.store, op, threads, codegen_abi, flops, most));
+    found.insert(lower.begin(), lower.end());
     return {};
   });
-  return std::vector<Place>(places.begin(), places.end());
+  return std::vector<Place>(found.begin(), found.end());
 }
 
-Result<std::vector<TrialSummary>> Store::trials(const std::string& workload_hash,
-                                                const std::string& layouts, int64_t limit) {
+Result<std::vector<TrialSummary>> trials(Store& store, const std::string& workload_hash,
+                                         const std::string& layouts, int64_t limit) {
   std::vector<TrialSummary> trials;
   if (!is_hash(workload_hash)) return trials;
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const auto standings, standings_of(state_->connection, workload_hash, layouts));
-  TW_TRY(Statement statement, Statement::prepare(state_->connection, trials_sql()));
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+  TW_TRY(const auto standings, standings_of(store.state().connection, workload_hash, layouts));
+  TW_TRY(Statement statement, Statement::prepare(store.state().connection, trials_sql()));
   statement.bind_blob(bytes_of_hex(workload_hash)).bind(std::string_view(layouts)).bind(limit);
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     trials.push_back(trial_of_row(row));

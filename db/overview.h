@@ -8,11 +8,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/result.h"
 #include "db/record.h"
 #include "db/trust.h"
 
 namespace tw::db {
+
+class Store;
 
 /// Characters of a workload's key or of layouts, and of any other text, that a summary keeps. Keys
 /// of long expressions are longer.
@@ -35,7 +39,7 @@ struct GroupSummary {
 
 /// The part of a GroupSummary by which lists sort and filter. Texts are valid during the visit.
 struct GroupEntry {
-  int64_t id = 0;                  ///< Store::workload_groups() takes it
+  int64_t id = 0;                  ///< workload_groups() takes it
   std::string_view workload_hash;  ///< 32 bytes
   std::string_view layouts, op, device;
   int64_t trials = 0;
@@ -63,5 +67,29 @@ struct TrialSummary {
   double counted_ns = 0;      ///< Ranking::counted_ns of the trial (trust.h)
   int64_t created_ms = 0;
 };
+
+/// Every group of trials with its answer, without reading trials.
+/// The group whose trial was stored last comes first; at most `limit`.
+Result<std::vector<GroupSummary>> groups(Store& store, int64_t limit);
+/// Visits the entries of the same groups in the same order, in one state of the database and
+/// without keeping them in memory. Entries without answers have no latency and no efficiency,
+/// and of a file an index has all of them.
+Status for_each_group(Store& store, int64_t limit, bool with_answers, const VisitEntry& visit);
+/// The groups that have the workload and the layouts of the group with this id, the one whose
+/// trial was stored last first; at most `limit`. Empty where no group has the id.
+Result<std::vector<GroupSummary>> workload_groups(Store& store, int64_t id, int64_t limit);
+/// The same for a workload, given by the hash of its key, under these layouts.
+Result<std::vector<GroupSummary>> workload_groups(Store& store, const std::string& workload_hash,
+                                                  const std::string& layouts, int64_t limit);
+/// The ids of the groups in whose workload_text() the part occurs, whatever the case of its
+/// letters from a to z, in order. Reads the workloads of all groups.
+Result<std::vector<int64_t>> groups_named(Store& store, const std::string& part);
+/// The ids of all groups, sorted by workload_text(). Reads the workloads of all groups.
+Result<std::vector<int64_t>> groups_by_name(Store& store);
+/// The trials of a workload, given by the hash of its key, under these layouts: those that were
+/// stored last, at most `limit`, the oldest of them first. Each is judged by all of its group.
+/// They are not checked against their hashes.
+Result<std::vector<TrialSummary>> trials(Store& store, const std::string& workload_hash,
+                                         const std::string& layouts, int64_t limit);
 
 }  // namespace tw::db

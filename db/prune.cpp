@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "db/maintenance.h"
 #include "db/ranking.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -173,31 +174,32 @@ Status carry_out(Connection& connection, const Plan& plan, const PruneRules& rul
 
 }  // namespace
 
-Result<PruneReport> Store::prune(const PruneRules& rules, Pruning pruning) {
+Result<PruneReport> prune(Store& store, const PruneRules& rules, Pruning pruning) {
   if (pruning == Pruning::DryRun) {
-    TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-    TW_TRY(const Plan plan, plan_of(state_->connection, rules));
+    TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+    TW_TRY(const Plan plan, plan_of(store.state().connection, rules));
     return plan.report;
   }
   PruneReport report;
-  TW_RETURN_IF_ERROR(state_->write([&]() -> Status {
-    TW_TRY(const Plan plan, plan_of(state_->connection, rules));
+  TW_RETURN_IF_ERROR(store.state().write([&]() -> Status {
+    TW_TRY(const Plan plan, plan_of(store.state().connection, rules));
     report = plan.report;
-    return carry_out(state_->connection, plan, rules);
+    return carry_out(store.state().connection, plan, rules);
   }));
   return report;
 }
 
-Status Store::drop_record(const Record& record) {
-  return state_->write([&]() -> Status {
+Status drop_record(Store& store, const Record& record) {
+  return store.state().write([&]() -> Status {
     TW_TRY(Statement remove,
-           Statement::prepare(state_->connection, "DELETE FROM trials WHERE hash = ?"));
+           Statement::prepare(store.state().connection, "DELETE FROM trials WHERE hash = ?"));
     TW_RETURN_IF_ERROR(remove.bind_blob(bytes_of_hex(record.hash)).run());
-    const int64_t removed = state_->connection.changes();
-    TW_TRY(const std::optional<Group> group, find_group(state_->connection, group_key_of(record)));
-    if (group) TW_RETURN_IF_ERROR(refresh_group(state_->connection, group->id));
+    const int64_t removed = store.state().connection.changes();
+    TW_TRY(const std::optional<Group> group,
+           find_group(store.state().connection, group_key_of(record)));
+    if (group) TW_RETURN_IF_ERROR(refresh_group(store.state().connection, group->id));
     TW_TRY(Statement count,
-           Statement::prepare(state_->connection,
+           Statement::prepare(store.state().connection,
                               "UPDATE statuses SET trials = trials - ? WHERE status = ?"));
     return count.bind(removed).bind(to_string(record.status)).run();
   });

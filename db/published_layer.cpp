@@ -20,6 +20,7 @@
 #include "db/fields.h"
 #include "db/store.h"
 #include "db/tables/schema.h"
+#include "db/transfer.h"
 
 namespace tw::db {
 namespace {
@@ -196,7 +197,7 @@ Status fetch_data(const LayerSource& source, const LayerManifest& manifest,
 /// Only what agrees with its hash enters, and is judged as in any database.
 Status make_database(const std::string& lines, const std::string& path, const Waiting& waiting) {
   TW_TRY(Store store, Store::open(path, OpenMode::ReadWrite, {.waiting = waiting}));
-  TW_RETURN_IF_ERROR(store.import_jsonl(lines));
+  TW_RETURN_IF_ERROR(import_jsonl(store, lines));
   return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements Store::recall(), Store::recall_below() and Store::tried() (recall.h).
+// Implements recall(), recall_below() and tried() (recall.h).
 
 #include "db/recall.h"
 
@@ -124,17 +124,17 @@ std::string schedule_key(std::string_view schedule) {
   return bytes_of_hex(sha256_hex(schedule).substr(0, 2 * schedule_key_bytes));
 }
 
-Result<RecalledTrials> Store::recall(const Key& place, int64_t most) {
+Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most) {
   RecalledTrials recalled;
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::optional<Group> group, group_at(state_->connection, place));
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+  TW_TRY(const std::optional<Group> group, group_at(store.state().connection, place));
   if (!group) return recalled;
   TW_TRY(const Doubts doubts, group->trials <= most
-                                  ? doubts_of_all(state_->connection, group->id)
-                                  : doubts_of_some(state_->connection, group->id, most));
+                                  ? doubts_of_all(store.state().connection, group->id)
+                                  : doubts_of_some(store.state().connection, group->id, most));
   std::vector<int64_t> rows;
   for (const auto& [row, doubt] : doubts) rows.push_back(row);
-  TW_TRY(std::vector<StoredRecord> stored, state_->read(rows));
+  TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
   for (StoredRecord& of : stored)
     if (is_at(of.record, place))
       recalled.trials.push_back({std::move(of.record), doubts.at(of.row)});
@@ -144,11 +144,11 @@ Result<RecalledTrials> Store::recall(const Key& place, int64_t most) {
   return recalled;
 }
 
-RecalledTrials Store::recall_below(const Key& place, int64_t most) {
+RecalledTrials recall_below(Store& store, const Key& place, int64_t most) {
   RecalledTrials recalled;
   std::set<std::string> hashes;  // of layers that have a record both
-  state_->each_layer([&](OpenLayer& layer) -> Status {
-    TW_TRY(RecalledTrials of_layer, layer.store.recall(place, most));
+  store.state().each_layer([&](OpenLayer& layer) -> Status {
+    TW_TRY(RecalledTrials of_layer, recall(layer.store, place, most));
     recalled.known += of_layer.known;
     for (RecalledTrial& trial : of_layer.trials)
       if (hashes.insert(trial.record.hash).second) recalled.trials.push_back(std::move(trial));
@@ -158,14 +158,14 @@ RecalledTrials Store::recall_below(const Key& place, int64_t most) {
   return recalled;
 }
 
-Result<TriedSchedules> Store::tried(const Key& place, const std::string& host) {
+Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& host) {
   TriedSchedules tried;
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(const std::optional<Group> group, group_at(state_->connection, place));
+  TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
+  TW_TRY(const std::optional<Group> group, group_at(store.state().connection, place));
   if (!group) return tried;
   // An index has these columns in this order.
   TW_TRY(Statement select,
-         Statement::prepare(state_->connection,
+         Statement::prepare(store.state().connection,
                             "SELECT schedule, session_id, status FROM trials WHERE group_id = ? "
                             "ORDER BY schedule"));
   std::vector<Verdicts> accused;  // schedules of which nothing else is known
@@ -192,7 +192,7 @@ Result<TriedSchedules> Store::tried(const Key& place, const std::string& host) {
     return true;
   }));
   finish();
-  TrialsInTable trials(state_->connection, group->id);
+  TrialsInTable trials(store.state().connection, group->id);
   if (!accused.empty()) TW_RETURN_IF_ERROR(trials.sessions());
   for (const Verdicts& of : accused) {
     TW_TRY(const bool is_own, accuses(trials, trials.rows(), of, host));

@@ -10,10 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+#include "db/overview.h"
 #include "db/record.h"
 #include "db/trust.h"
 
 namespace tw::db {
+
+class Store;
+struct Key;
 
 /// A trial and what the rule of trust says of it, by all trials of its group.
 struct RecalledTrial {
@@ -39,5 +44,19 @@ struct TriedSchedules {
   /// proves the schedule wrong, it is of the host that asks, or two sessions agree.
   std::set<std::string> settled;
 };
+
+/// The trials of the place that the key names, with its device alone; at most `most`, judged by
+/// all of them (recall.h).
+Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most);
+/// The same of the layers below, each judged by itself.
+RecalledTrials recall_below(Store& store, const Key& place, int64_t most);
+/// The schedules that have trials at the place. `host` is the one that asks
+/// (Environment::host); empty: a schedule that one session alone proves wrong is settled, too.
+Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& host);
+/// The places at which an operator has an answer for this number of threads, also of layers
+/// below; in order. Of each database at most 2 * `most`: those whose workloads have the next
+/// larger, and the next smaller, number of operations.
+Result<std::vector<Place>> places(Store& store, const std::string& op, int64_t threads,
+                                  int64_t codegen_abi, double flops, int64_t most);
 
 }  // namespace tw::db

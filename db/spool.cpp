@@ -13,6 +13,7 @@
 
 #include "db/engine/gate.h"
 #include "db/tables/schema.h"
+#include "db/transfer.h"
 
 namespace tw::db {
 namespace {
@@ -107,7 +108,7 @@ Result<AppendSummary> Spool::drain(Store& store) {
   if (empty()) return AppendSummary{};
   std::ifstream lines(path_, std::ios::binary);
   if (!lines) return tl::unexpected(cannot_read(path_));
-  TW_TRY(const AppendSummary summary, store.import_spooled(lines));
+  TW_TRY(const AppendSummary summary, import_spooled(store, lines));
   lines.close();
   std::error_code error;
   fs::remove(path_, error);

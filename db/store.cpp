@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "db/calibration.h"
+#include "db/maintenance.h"
 #include "db/opening.h"
 #include "db/ranking.h"
 #include "db/server_address.h"
@@ -481,36 +483,36 @@ Result<AppendSummary> Store::append(std::span<const Record> records) {
   return append_checked(*state_, facts);
 }
 
-Result<AppendSummary> Store::append(std::span<const Calibration> calibrations) {
+Result<AppendSummary> append_calibrations(Store& store, std::span<const Calibration> calibrations) {
   Checked facts;
   for (const Calibration& calibration : calibrations)
     facts.add(calibration, [](const Calibration& c) { return to_json(c); });
-  return append_checked(*state_, facts);
+  return append_checked(store.state(), facts);
 }
 
-Status Store::add_calibration(Calibration calibration) {
-  return state_->write([&]() -> Status {
+Status add_calibration(Store& store, Calibration calibration) {
+  return store.state().write([&]() -> Status {
     TW_TRY(const std::vector<Calibration> known,
-           calibrations_of(*state_, calibration.target, calibration.device));
+           calibrations_of(store.state(), calibration.target, calibration.device));
     calibration.generation = known.empty() ? 1 : known.front().generation + 1;
     const Calibration sealed = seal(std::move(calibration));
     TW_RETURN_IF_ERROR(check(sealed));
     AppendSummary summary;
-    return insert_calibrations(state_->connection, {&sealed, 1}, summary);
+    return insert_calibrations(store.state().connection, {&sealed, 1}, summary);
   });
 }
 
-Result<std::optional<Calibration>> Store::newest_calibration(const std::string& target,
-                                                             const std::string& device) {
-  TW_TRY(std::vector<Calibration> known, calibrations_of(*state_, target, device));
+Result<std::optional<Calibration>> newest_calibration(Store& store, const std::string& target,
+                                                      const std::string& device) {
+  TW_TRY(std::vector<Calibration> known, calibrations_of(store.state(), target, device));
   if (known.empty()) return std::optional<Calibration>();
   return std::optional(std::move(known.front()));
 }
 
-Result<std::vector<Calibration>> Store::calibrations() {
+Result<std::vector<Calibration>> calibrations(Store& store) {
   TW_TRY(Statement statement,
-         Statement::prepare(state_->connection, select_calibrations_sql() + newest_first()));
-  return read_calibrations(*state_, statement);
+         Statement::prepare(store.state().connection, select_calibrations_sql() + newest_first()));
+  return read_calibrations(store.state(), statement);
 }
 
 Result<std::optional<Record>> Store::State::best(const Key& key, const Accept& accepts) {
@@ -595,39 +597,6 @@ Result<StoreInfo> Store::info() {
     return true;
   }));
   return info;
-}
-
-Result<VerifyReport> Store::verify() {
-  VerifyReport report;
-  TW_TRY(const Transaction one_state, Transaction::begin_reading(state_->connection));
-  TW_TRY(report.integrity, state_->connection.integrity());
-  const int64_t damaged_before = state_->damaged;
-  const Status read = for_each({}, [&](const Record&) {
-    ++report.records;
-    return true;
-  });
-  if (!read) report.integrity.push_back(read.error().message);
-  const Result<std::vector<Calibration>> machines = calibrations();
-  if (machines)
-    report.calibrations = static_cast<int64_t>(machines->size());
-  else
-    report.integrity.push_back(machines.error().message);
-  report.damaged = state_->damaged - damaged_before;
-  const Result<int64_t> aside = state_->connection.integer("SELECT count(*) FROM quarantine");
-  if (aside)
-    report.quarantined = *aside;
-  else
-    report.integrity.push_back(aside.error().message);
-  const Result<int64_t> wrong = count_wrong_rows(state_->connection);
-  if (wrong)
-    report.wrong_best = *wrong;
-  else
-    report.integrity.push_back(wrong.error().message);
-  return report;
-}
-
-Status Store::derive_best() {
-  return state_->write([&] { return refresh_all(state_->connection); });
 }
 
 }  // namespace tw::db

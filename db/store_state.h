@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "db/calibration.h"
 #include "db/engine/gate.h"
 #include "db/engine/statement.h"
 #include "db/opening.h"
-#include "db/read_records.h"
 #include "db/store.h"
+#include "db/tables/read_records.h"
+#include "db/trust.h"
 
 namespace tw::db {
 

@@ -40,7 +40,7 @@ struct ImportFlags {
   Constants constants = {};                ///< inputs that become constants
   std::vector<std::string> left_out = {};  ///< names of the passes to leave out
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
-  std::optional<DType> precision = {};  ///< graph::PassOptions::precision
+  std::optional<DType> precision = {};           ///< graph::PassOptions::precision
 };
 
 struct ImportedModel {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "db/answers.h"
 #include "db/server_address.h"
 #include "runtime/private_file.h"
 #include "schedules/problem.h"
@@ -190,7 +191,7 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
     return found.size() < 2;
   };
   TW_RETURN_IF_ERROR(store.for_each({}, collect));
-  if (found.empty()) store.for_each_below({}, collect);
+  if (found.empty()) db::for_each_below(store, {}, collect);
   if (found.size() == 1) return found.front();
   return fail(found.empty() ? ErrorCode::NoCandidate : ErrorCode::Usage,
               found.empty()
@@ -290,7 +291,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
                               flags.schedule.empty() ? "a workload, or layouts," : "--schedule"));
     TW_TRY(db::Store store, open_layered(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
-    TW_TRY(selection.layer, store.layer_of(record));
+    TW_TRY(selection.layer, db::layer_of(store, record));
     TW_TRY(dsl::Workload workload, dsl::parse_workload(record.workload));
     TW_TRY(selection.workload, dsl::with_asked(std::move(workload), record.layouts));
     const std::string& named = flags.target.target;
@@ -321,7 +322,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   TW_TRY(selection.record,
          tuner::best_known(*store, selection.workload, selection.target, selection.threads));
   if (selection.record) {
-    TW_TRY(selection.layer, store->layer_of(*selection.record));
+    TW_TRY(selection.layer, db::layer_of(*store, *selection.record));
   }
   take_device_of_record(selection);
   return selection;

@@ -16,6 +16,7 @@
 #include "base/target.h"
 #include "db/record.h"
 #include "db/store.h"
+#include "db/trust.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
 #include "tools/flags/workload_flags.h"

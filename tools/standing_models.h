@@ -20,9 +20,10 @@ struct OnnxFile {
 };
 
 /// `model` itself where it is the path of a file, else the file of the standing model of this name,
-/// made where the cache has none of these scripts. A standing model has a file for each value of the
-/// dimension "batch" (1 if it is not given), which leaves no dimension open. Environment where it is
-/// no file and the script, Python or its packages are missing, or the script knows no such name.
+/// made where the cache has none of these scripts. A standing model has a file for each value of
+/// the dimension "batch" (1 if it is not given), which leaves no dimension open. Environment where
+/// it is no file and the script, Python or its packages are missing, or the script knows no such
+/// name.
 Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
                               const PlaceFlags& place, const Surroundings& here);
 

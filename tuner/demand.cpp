@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "codegen/abi.h"
+#include "db/demand.h"
 #include "schedules/schedule.h"
 #include "tuner/search/gain.h"
 #include "tuner/workers/device.h"
@@ -134,9 +135,10 @@ class DemandWork {
   double left_s() const { return options_.budget_s - elapsed_s(); }
 
   Result<std::vector<db::Demand>> demands() {
-    TW_TRY(std::vector<db::Demand> demands, store_.demands({.target = target_.to_string(),
-                                                            .device = device_text(target_),
-                                                            .codegen_abi = codegen::codegen_abi}));
+    TW_TRY(std::vector<db::Demand> demands,
+           db::demands(store_, {.target = target_.to_string(),
+                                .device = device_text(target_),
+                                .codegen_abi = codegen::codegen_abi}));
     const int64_t most_threads = target_.is_gpu() ? 1 : target_.machine.cores;
     std::erase_if(demands, [&](const db::Demand& demand) { return demand.threads > most_threads; });
     return demands;

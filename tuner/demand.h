@@ -77,7 +77,7 @@ struct DemandRun {
 /// Works off the demands for the target on devices with this machine's device_text(), on at most as
 /// many threads as it has cores. Ends when the budget does, or when the sum of expected_saving()
 /// over the demands is less than their number times least_gain() of the effort. Errors: Usage for
-/// Effort::None; as Store::demands(); as tune_all() where workers cannot be started.
+/// Effort::None; as db::demands(); as tune_all() where workers cannot be started.
 Result<DemandRun> tune_demand(const Target& target, const TuneOptions& options, db::Store& store,
                               const Environment& environment, const OnProgress& on_progress,
                               const TuneAll& tune_all);

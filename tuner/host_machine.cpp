@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "db/calibration.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tuner {
@@ -23,7 +24,7 @@ Target with_machine(Target target, tw::Machine machine) {
 }
 
 std::optional<tw::Machine> known_machine(db::Store& store, const Target& target) {
-  const auto newest = store.newest_calibration(target.to_string(), device_text(target));
+  const auto newest = db::newest_calibration(store, target.to_string(), device_text(target));
   if (!newest || !*newest) return std::nullopt;
   // Older programs did not measure tiles.
   if (target.has("amx_tile") && (*newest)->machine.find(byte_tile_rate) == std::string::npos)
@@ -46,7 +47,7 @@ Status store_calibration(db::Store& store, const Target& target, const tw::Machi
   calibration.machine = to_string(machine);
   calibration.program_version = measurer.program_version;
   calibration.created_ms = measurer.now_ms;
-  return store.add_calibration(std::move(calibration));
+  return db::add_calibration(store, std::move(calibration));
 }
 
 HostMachine choose_machine(db::Store& store, const Target& target,

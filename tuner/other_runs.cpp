@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "db/claims.h"
+
 namespace tw::tuner {
 
 OtherRuns::OtherRuns(db::Store& store, db::Key place, std::string session, std::string host,
@@ -24,7 +26,7 @@ std::vector<Candidate> OtherRuns::claim(std::vector<Candidate> candidates,
   std::vector<std::string> schedules;
   for (const Candidate& candidate : candidates)
     schedules.push_back(db::schedule_key(candidate.schedule));
-  const auto granted = store_.claim(place_, schedules, session_, host_);
+  const auto granted = db::claim(store_, place_, schedules, session_, host_);
   if (!granted) {
     note_unread(granted.error());
     return candidates;
@@ -41,7 +43,7 @@ std::vector<Candidate> OtherRuns::claim(std::vector<Candidate> candidates,
 bool OtherRuns::claim_finals() {
   if (!is_shared_) return true;
   const std::string finals(db::finals_claim);
-  const auto granted = store_.claim(place_, {&finals, 1}, session_, host_);
+  const auto granted = db::claim(store_, place_, {&finals, 1}, session_, host_);
   if (!granted) {
     note_unread(granted.error());
     return true;
@@ -51,18 +53,18 @@ bool OtherRuns::claim_finals() {
 }
 
 bool OtherRuns::are_comparing() {
-  const auto claimed = store_.is_claimed(place_, std::string(db::finals_claim), session_);
+  const auto claimed = db::is_claimed(store_, place_, std::string(db::finals_claim), session_);
   if (!claimed) note_unread(claimed.error());
   return claimed.value_or(false);
 }
 
 void OtherRuns::end_claims() {
-  if (std::exchange(has_claims_, false)) (void)store_.release(place_, session_);
+  if (std::exchange(has_claims_, false)) (void)db::release(store_, place_, session_);
 }
 
 void OtherRuns::begin() {
   if (!is_shared_) return;
-  if (const auto last = store_.last_row())
+  if (const auto last = db::last_row(store_))
     last_row_ = *last;
   else
     note_unread(last.error());
@@ -74,7 +76,7 @@ std::vector<db::Record> OtherRuns::new_trials() {
     begin();
     return {};
   }
-  auto news = store_.news(place_, *last_row_, session_);
+  auto news = db::news(store_, place_, *last_row_, session_);
   if (!news) {
     note_unread(news.error());
     return {};

@@ -11,6 +11,8 @@
 
 #include "base/text.h"
 #include "cost_model/expected.h"
+#include "db/answers.h"
+#include "db/trust.h"
 #include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 #include "tuner/search/experience.h"
@@ -37,7 +39,7 @@ Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& k
                                               const Target& target) {
   std::vector<std::string> like;
   if (target.is_gpu()) return like;
-  TW_TRY(const std::vector<std::string> known, store.targets_of(key));
+  TW_TRY(const std::vector<std::string> known, db::targets_of(store, key));
   std::vector<std::pair<size_t, std::string>> by_difference;
   for (const std::string& text : known) {
     const auto other = parse_target(text);
@@ -132,7 +134,7 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
   db::Key key = database_key(workload, target, threads);
   TW_TRY(std::optional<db::Record> best, store.best(key, applies));
   if (best && db::likeness_of(best->device, key.device) != db::Likeness::OtherClass) return best;
-  TW_TRY(std::vector<db::Record> others, store.best_elsewhere(key, most_elsewhere, applies));
+  TW_TRY(std::vector<db::Record> others, db::best_elsewhere(store, key, most_elsewhere, applies));
   TW_TRY(const std::vector<std::string> like, targets_like(store, key, target));
   for (const std::string& other : like) {
     key.target = other;

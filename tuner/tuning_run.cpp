@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "db/answers.h"
 #include "tuner/host_machine.h"
 #include "tuner/measure/calibration.h"
 #include "tuner/task.h"
@@ -146,7 +147,7 @@ Result<std::optional<db::Record>> TuningRun::best_known(const TaskSpec& task) co
 
 Result<std::optional<db::Record>> TuningRun::unconfirmed(const dsl::Workload& workload) const {
   TW_TRY(const std::optional<db::Explanation> known,
-         unless_away(store->explain(database_key(workload, target, options.threads))));
+         unless_away(db::explain(*store, database_key(workload, target, options.threads))));
   if (!known || known->likeness != db::Likeness::Exact || !known->layer.empty())
     return std::optional<db::Record>();
   for (const db::Doubted& other : known->not_used)

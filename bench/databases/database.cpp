@@ -11,7 +11,9 @@
 
 #include "base/random.h"
 #include "bench/report.h"
+#include "db/maintenance.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tools/reports/report.h"
 #include "tools/web/overview.h"
 
@@ -154,7 +156,7 @@ Status measure_overview(const std::string& path, const DatabaseOptions& options,
            return {};
          }));
   TW_TRY(const std::vector<double> pruning, timed(1, clock, [&](int64_t) -> Status {
-           TW_RETURN_IF_ERROR(store.prune({}, db::Pruning::DryRun));
+           TW_RETURN_IF_ERROR(db::prune(store, {}, db::Pruning::DryRun));
            return {};
          }));
   figures.first_page_ms = first[0] * 1e-6;
@@ -189,7 +191,7 @@ Status measure_merge(const std::string& path, bool is_server, const DatabaseOpti
   TW_TRY(db::Store store, db::Store::open(is_server ? path : new_file, db::OpenMode::ReadWrite));
   int64_t merged = 0;
   TW_TRY(const std::vector<double> times, timed(1, clock, [&](int64_t) -> Status {
-           TW_TRY(const db::AppendSummary added, store.merge_from(from));
+           TW_TRY(const db::AppendSummary added, db::merge_from(store, from));
            merged = added.inserted;
            return {};
          }));

@@ -41,7 +41,7 @@ struct DatabaseFigures {
   double first_page_ms =
       0;                  ///< all groups that the lists of `db serve` show, read for the first time
   double info_ms = 0;     ///< Store::info(), the fastest round
-  double pruning_s = 0;   ///< Store::prune() that deletes nothing
+  double pruning_s = 0;   ///< db::prune() that deletes nothing
   double filling_mb = 0;  ///< largest resident memory of the process, after filling and look-ups
   std::vector<GroupCosts> growth = {};
 };

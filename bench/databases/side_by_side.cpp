@@ -19,7 +19,9 @@
 #include <thread>
 
 #include "base/text.h"
+#include "bench/databases/recorded_machine.h"
 #include "bench/report.h"
+#include "db/maintenance.h"
 #include "db/server_address.h"
 #include "db/store.h"
 #include "tools/reports/report.h"
@@ -94,7 +96,7 @@ class Runs {
     TW_TRY(db::Store store, db::Store::open(database_, db::OpenMode::ReadWrite));
     TW_TRY(const std::vector<db::Record> records, store.query({}));
     summarize(records, target_ns, together);
-    for (const db::Record& record : records) TW_RETURN_IF_ERROR(store.drop_record(record));
+    for (const db::Record& record : records) TW_RETURN_IF_ERROR(db::drop_record(store, record));
     return together;
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts between databases and files: merge, import, export, recover.
 
+#include "db/transfer.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <set>
 #include <variant>
 
+#include "db/calibration.h"
 #include "db/exchange/csv.h"
 #include "db/exchange/read_ahead.h"
 #include "db/exchange/t4.h"
@@ -101,7 +104,7 @@ class Batches {
   }
   /// Appends the calibrations of a store after its records.
   Result<AppendSummary> finish(Store& from) {
-    TW_TRY(std::vector<Calibration> machines, from.calibrations());
+    TW_TRY(std::vector<Calibration> machines, calibrations(from));
     for (Calibration& machine : machines) TW_RETURN_IF_ERROR(keep(std::move(machine)));
     TW_RETURN_IF_ERROR(flush());
     return summary_;
@@ -169,13 +172,13 @@ Status written(const std::ostream& out, const std::string& path) {
                   path));
 }
 
-using Export = Status (Store::*)(std::ostream&);
+using Export = Status (*)(Store&, std::ostream&);
 
 /// The export whose files have names that end so; nullptr: there is none.
 Export export_of(std::string_view path) {
-  return path.ends_with(".jsonl")  ? &Store::export_jsonl
-         : path.ends_with(".csv")  ? &Store::export_csv
-         : path.ends_with(".json") ? &Store::export_t4
+  return path.ends_with(".jsonl")  ? &export_jsonl
+         : path.ends_with(".csv")  ? &export_csv
+         : path.ends_with(".json") ? &export_t4
                                    : nullptr;
 }
 
@@ -184,7 +187,7 @@ Status export_text_to(Store& store, Export write, const std::string& path) {
   {
     std::ofstream out(part, std::ios::binary | std::ios::trunc);
     TW_RETURN_IF_ERROR(written(out, path));
-    TW_RETURN_IF_ERROR((store.*write)(out));
+    TW_RETURN_IF_ERROR(write(store, out));
     out.close();
     TW_RETURN_IF_ERROR(written(out, path));
   }
@@ -203,7 +206,7 @@ Status copy_to_file(Store& store, const std::string& path) {
   for (const char* suffix : {"", ".lock", "-journal"}) fs::remove(part + suffix, error);
   {
     TW_TRY(Store copy, Store::open(part, OpenMode::ReadWrite));
-    TW_RETURN_IF_ERROR(copy.merge_from(store));
+    TW_RETURN_IF_ERROR(merge_from(copy, store));
   }
   fs::remove(part + ".lock", error);
   fs::rename(part, path, error);
@@ -368,11 +371,11 @@ std::vector<Calibration> readable_calibrations(Connection& connection) {
 
 }  // namespace
 
-Result<AppendSummary> Store::merge_from(const std::string& path) {
+Result<AppendSummary> merge_from(Store& store, const std::string& path) {
   TW_TRY(const std::string canonical, canonical_path(path));
-  if (canonical == state_->path) return AppendSummary{};
-  TW_TRY(const auto reading, ReadAhead::open(canonical, state_->options.waiting));
-  Batches batches(*state_);
+  if (canonical == store.state().path) return AppendSummary{};
+  TW_TRY(const auto reading, ReadAhead::open(canonical, store.state().options.waiting));
+  Batches batches(store.state());
   while (true) {
     TW_TRY(std::vector<Record> records, reading->next());
     if (records.empty()) return batches.finish(reading->store());
@@ -380,8 +383,8 @@ Result<AppendSummary> Store::merge_from(const std::string& path) {
   }
 }
 
-Result<AppendSummary> Store::merge_from(Store& other) {
-  Batches batches(*state_);
+Result<AppendSummary> merge_from(Store& store, Store& other) {
+  Batches batches(store.state());
   Status appended;
   TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
     appended = batches.keep(record);
@@ -391,7 +394,7 @@ Result<AppendSummary> Store::merge_from(Store& other) {
   return batches.finish(other);
 }
 
-Result<AppendSummary> Store::import_jsonl(std::istream& in, const std::string& name) {
+Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name) {
   std::vector<Quarantined> leading;
   std::optional<Fact> first;
   std::string line;
@@ -406,14 +409,14 @@ Result<AppendSummary> Store::import_jsonl(std::istream& in, const std::string& n
       leading.push_back({line, fact.error().message});
   }
   if (!first && !leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
-  Batches batches(*state_);
+  Batches batches(store.state());
   for (Quarantined& bad : leading) TW_RETURN_IF_ERROR(batches.add_bad(std::move(bad)));
   if (first) TW_RETURN_IF_ERROR(batches.add(std::move(*first), line));
   return batches.add_all(in);
 }
 
-Result<AppendSummary> Store::import_spooled(std::istream& in) {
-  return Batches(*state_).add_all(in);
+Result<AppendSummary> import_spooled(Store& store, std::istream& in) {
+  return Batches(store.state()).add_all(in);
 }
 
 Status check_importable(const std::string& path) {
@@ -426,12 +429,12 @@ Status check_importable(const std::string& path) {
   return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();
 }
 
-Result<AppendSummary> Store::import_jsonl(const std::string& path) {
+Result<AppendSummary> import_jsonl(Store& store, const std::string& path) {
   TW_TRY(std::ifstream in, open_lines(path));
-  return import_jsonl(in, path);
+  return import_jsonl(store, in, path);
 }
 
-Result<AppendSummary> Store::import_csv(std::istream& in, const std::string& name) {
+Result<AppendSummary> import_csv(Store& store, std::istream& in, const std::string& name) {
   std::vector<std::string> names, cells;
   std::string text;
   TW_TRY(const bool found, next_csv_row(in, names, text));
@@ -441,7 +444,7 @@ Result<AppendSummary> Store::import_csv(std::istream& in, const std::string& nam
                 fmt::format("[import] {} holds no records, and nothing was stored: rows as "
                             "`tilewright db export NAME.csv` writes them were expected",
                             name));
-  Batches batches(*state_);
+  Batches batches(store.state());
   while (true) {
     TW_TRY(const bool more, next_csv_row(in, cells, text));
     if (!more) break;
@@ -454,13 +457,13 @@ Result<AppendSummary> Store::import_csv(std::istream& in, const std::string& nam
   return batches.summary();
 }
 
-Result<AppendSummary> Store::import_csv(const std::string& path) {
+Result<AppendSummary> import_csv(Store& store, const std::string& path) {
   TW_TRY(std::ifstream in, open_lines(path));
-  return import_csv(in, path);
+  return import_csv(store, in, path);
 }
 
-Result<AppendSummary> Store::import_t4(std::istream& in, const std::string& name) {
-  Batches batches(*state_);
+Result<AppendSummary> import_t4(Store& store, std::istream& in, const std::string& name) {
+  Batches batches(store.state());
   std::vector<Quarantined> leading;
   bool has_record = false;
   TW_RETURN_IF_ERROR(
@@ -482,25 +485,25 @@ Result<AppendSummary> Store::import_t4(std::istream& in, const std::string& name
   return batches.summary();
 }
 
-Result<AppendSummary> Store::import_t4(const std::string& path) {
+Result<AppendSummary> import_t4(Store& store, const std::string& path) {
   TW_TRY(std::ifstream in, open_lines(path));
-  return import_t4(in, path);
+  return import_t4(store, in, path);
 }
 
-Status Store::export_jsonl(std::ostream& out) {
-  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+Status export_jsonl(Store& store, std::ostream& out) {
+  TW_RETURN_IF_ERROR(store.for_each({.order = Order::Created}, [&](const Record& record) {
     out << to_json(record) << '\n';
     return out.good();
   }));
-  TW_TRY(const std::vector<Calibration> machines, calibrations());
+  TW_TRY(const std::vector<Calibration> machines, calibrations(store));
   for (const Calibration& machine : machines) out << to_json(machine) << '\n';
   out.flush();
   return written(out, "the output");
 }
 
-Status Store::export_csv(std::ostream& out) {
+Status export_csv(Store& store, std::ostream& out) {
   out << csv_header();
-  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+  TW_RETURN_IF_ERROR(store.for_each({.order = Order::Created}, [&](const Record& record) {
     out << to_csv(record);
     return out.good();
   }));
@@ -508,10 +511,10 @@ Status Store::export_csv(std::ostream& out) {
   return written(out, "the output");
 }
 
-Status Store::export_t4(std::ostream& out) {
+Status export_t4(Store& store, std::ostream& out) {
   out << "{\"schema_version\": \"" << t4_schema_version << "\", \"results\": [";
   const char* separator = "\n";
-  TW_RETURN_IF_ERROR(for_each({.order = Order::Created}, [&](const Record& record) {
+  TW_RETURN_IF_ERROR(store.for_each({.order = Order::Created}, [&](const Record& record) {
     out << separator << to_t4(record);
     separator = ",\n";
     return out.good();
@@ -521,13 +524,13 @@ Status Store::export_t4(std::ostream& out) {
   return written(out, "the output");
 }
 
-Status Store::export_to(const std::string& path) {
+Status export_to(Store& store, const std::string& path) {
   TW_TRY(const std::string target, canonical_path(path));
   TW_RETURN_IF_ERROR(path_is_free(target));
   if (target.ends_with(".db"))
-    return state_->opened.file ? back_up(*state_->opened.file, target)
-                               : copy_to_file(*this, target);
-  if (const Export write = export_of(target)) return export_text_to(*this, write, target);
+    return store.state().opened.file ? back_up(*store.state().opened.file, target)
+                                     : copy_to_file(store, target);
+  if (const Export write = export_of(target)) return export_text_to(store, write, target);
   return fail(
       ErrorCode::Usage,
       fmt::format("[export] {}: a path that ends in .db, .jsonl, .csv or .json was expected",
@@ -555,7 +558,8 @@ Result<AppendSummary> recover(const std::string& damaged_path, const std::string
   const auto bytes = static_cast<int64_t>(fs::file_size(from, error));
   TW_TRY(AppendSummary summary,
          append_readable(store, *reader, rows_to_try(connection, error ? 0 : bytes)));
-  TW_TRY(const AppendSummary machines, store.append(readable_calibrations(connection)));
+  TW_TRY(const AppendSummary machines,
+         append_calibrations(store, readable_calibrations(connection)));
   return summary += machines;
 }
 

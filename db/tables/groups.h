@@ -50,7 +50,7 @@ struct Group {
 std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& dialect);
 
 /// "CREATE INDEX groups_last ...": the order in which groups are listed. In a file the index has
-/// all that Store::for_each_group() reads, a quarter of the bytes of the rows.
+/// all that for_each_group() reads, a quarter of the bytes of the rows.
 std::string create_groups_last_sql(const Dialect& dialect);
 
 /// Visits every group, some of them at a time, in an order that is the same in every database.

@@ -32,9 +32,9 @@ Status add_quarantined(Connection& connection, std::span<const Quarantined> bad)
   return {};
 }
 
-Result<std::vector<Quarantined>> Store::quarantined(int64_t limit) {
+Result<std::vector<Quarantined>> quarantined(Store& store, int64_t limit) {
   TW_TRY(Statement statement,
-         Statement::prepare(state_->connection,
+         Statement::prepare(store.state().connection,
                             "SELECT line, reason, hash FROM quarantine ORDER BY reason, "
                             "line LIMIT ?"));
   statement.bind(limit > 0 ? limit : max_quarantined);
@@ -46,16 +46,16 @@ Result<std::vector<Quarantined>> Store::quarantined(int64_t limit) {
   return all;
 }
 
-Result<int64_t> Store::drop_quarantined(const std::string& hash) {
+Result<int64_t> drop_quarantined(Store& store, const std::string& hash) {
   int64_t dropped = 0;
-  const Status removed = state_->write([&]() -> Status {
+  const Status removed = store.state().write([&]() -> Status {
     const std::string_view condition = hash.empty() ? "" : " WHERE hash = ?";
-    TW_TRY(
-        Statement remove,
-        Statement::prepare(state_->connection, fmt::format("DELETE FROM quarantine{}", condition)));
+    TW_TRY(Statement remove,
+           Statement::prepare(store.state().connection,
+                              fmt::format("DELETE FROM quarantine{}", condition)));
     if (!hash.empty()) remove.bind_blob(bytes_of_hex(hash));
     TW_RETURN_IF_ERROR(remove.run());
-    dropped = state_->connection.changes();
+    dropped = store.state().connection.changes();
     return {};
   });
   if (!removed) return tl::unexpected(removed.error());

@@ -19,7 +19,9 @@
 #include "base/target.h"
 #include "base/time_text.h"
 #include "codegen/abi.h"
+#include "db/demand.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "db/trust.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
@@ -344,7 +346,7 @@ void bind_db(py::module_& m) {
                      fmt::format("[demand] limit is {}; a whole number from 0 on was expected",
                                  limit)});
             filter.limit = limit;
-            return value_of(s.use([&](db::Store& store) { return store.demands(filter); }));
+            return value_of(s.use([&](db::Store& store) { return db::demands(store, filter); }));
           },
           py::kw_only(), "target"_a = std::nullopt, "device"_a = std::nullopt, "limit"_a = 0,
           "What networks and operators use, those that left it last first, with what the trials "
@@ -353,7 +355,7 @@ void bind_db(py::module_& m) {
           "merge",
           [](const SharedStore& s, const StoreArgument& other) {
             const std::string path = path_of(other);
-            return value_of(s.use([&](db::Store& store) { return store.merge_from(path); }))
+            return value_of(s.use([&](db::Store& store) { return db::merge_from(store, path); }))
                 .inserted;
           },
           "other"_a,

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "codegen/inspect.h"
+#include "db/demand.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
@@ -114,7 +115,7 @@ Status check_cores(const tuner::TuneOptions& options, const Target& target) {
 /// Keeps what the run lacks for `tune --demand`, unless the store is for reading.
 void leave_demand(db::Store& store, const std::optional<db::Demand>& demand, tuner::Notes& notes) {
   if (!demand || !store.may_write()) return;
-  if (const Status kept = store.keep_demand(*demand); !kept)
+  if (const Status kept = db::keep_demand(store, *demand); !kept)
     tuner::note(&notes, tuner::NoteKind::DemandUnkept, kept.error().message);
 }
 

@@ -8,7 +8,9 @@
 #include <functional>
 #include <sstream>
 
+#include "db/maintenance.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
@@ -28,7 +30,7 @@ Calibration sealed_calibration(double clock_ghz, int64_t generation) {
 /// The clock of the newest calibration of the sample device; 0 where there is none.
 double newest_clock(Store& store) {
   const Calibration sample = sample_calibration();
-  const auto newest = store.newest_calibration(sample.target, sample.device).value();
+  const auto newest = newest_calibration(store, sample.target, sample.device).value();
   return newest ? parse_machine(newest->machine).value().core.clock_ghz : 0;
 }
 
@@ -90,18 +92,18 @@ TEST_P(AnyCalibration, TheOneAddedLastIsTheNewestWhateverTheClocksSay) {
   EXPECT_EQ(newest_clock(store), 0);
   Calibration from_the_future = sample_calibration(2);
   from_the_future.created_ms *= 2;
-  ASSERT_TRUE(store.add_calibration(from_the_future));
+  ASSERT_TRUE(add_calibration(store, from_the_future));
   EXPECT_EQ(newest_clock(store), 2);
-  ASSERT_TRUE(store.add_calibration(sample_calibration(3)));
+  ASSERT_TRUE(add_calibration(store, sample_calibration(3)));
   EXPECT_EQ(newest_clock(store), 3);
   Calibration elsewhere = sample_calibration(4), narrow = sample_calibration(5);
   elsewhere.device = "Another CPU";
   narrow.target = "x86-64-linux";
-  ASSERT_TRUE(store.add_calibration(elsewhere));
-  ASSERT_TRUE(store.add_calibration(narrow));
+  ASSERT_TRUE(add_calibration(store, elsewhere));
+  ASSERT_TRUE(add_calibration(store, narrow));
   EXPECT_EQ(newest_clock(store), 3);
   EXPECT_EQ(store.info().value().calibrations, 4);
-  EXPECT_EQ(store.verify().value().calibrations, 4);
+  EXPECT_EQ(verify(store).value().calibrations, 4);
 }
 
 TEST(Calibration, AnImpossibleOneIsNotAdded) {
@@ -109,7 +111,7 @@ TEST(Calibration, AnImpossibleOneIsNotAdded) {
   Store store = open_store(folder / "a.db");
   Calibration calibration = sample_calibration();
   calibration.machine = "nonsense";
-  EXPECT_EQ(store.add_calibration(calibration).error().code, ErrorCode::Invalid);
+  EXPECT_EQ(add_calibration(store, calibration).error().code, ErrorCode::Invalid);
   EXPECT_EQ(newest_clock(store), 0);
 }
 
@@ -118,19 +120,21 @@ TEST_P(AnyCalibration, Fault30_EveryOrderOfMergingGivesTheSameNewest) {
       {sealed_calibration(2, 1), sealed_calibration(3, 2)},
       {sealed_calibration(2, 1), sealed_calibration(2.5, 2)},
       {sealed_calibration(3.5, 1)}};
-  for (size_t i = 0; i < parts.size(); ++i)
-    ASSERT_TRUE(open_store(databases / fmt::format("part{}.db", i)).append(parts[i]));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Store store = open_store(databases / fmt::format("part{}.db", i));
+    ASSERT_TRUE(append_calibrations(store, parts[i]));
+  }
   std::array<int, 3> order = {0, 1, 2};
   std::optional<std::vector<Calibration>> expected;
   do {
     const std::string name = fmt::format("m{}{}{}.db", order[0], order[1], order[2]);
     Store store = open_store(databases / name);
     for (const int part : order) {
-      ASSERT_TRUE(store.merge_from(databases / fmt::format("part{}.db", part)));
-      EXPECT_EQ(store.merge_from(databases / fmt::format("part{}.db", part)).value().calibrations,
+      ASSERT_TRUE(merge_from(store, databases / fmt::format("part{}.db", part)));
+      EXPECT_EQ(merge_from(store, databases / fmt::format("part{}.db", part)).value().calibrations,
                 0);
     }
-    const std::vector<Calibration> merged = store.calibrations().value();
+    const std::vector<Calibration> merged = db::calibrations(store).value();
     EXPECT_EQ(merged.size(), 4u);
     if (!expected) expected = merged;
     EXPECT_EQ(merged, *expected);
@@ -141,11 +145,11 @@ TEST_P(AnyCalibration, Fault30_EveryOrderOfMergingGivesTheSameNewest) {
 TEST_P(AnyCalibration, TravelsInExportsOfBothKinds) {
   Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 2)));
-  ASSERT_TRUE(store.add_calibration(sample_calibration(3.25)));
-  ASSERT_TRUE(store.export_to(files / "lines.jsonl"));
-  ASSERT_TRUE(store.export_to(files / "copy.db"));
+  ASSERT_TRUE(add_calibration(store, sample_calibration(3.25)));
+  ASSERT_TRUE(export_to(store, files / "lines.jsonl"));
+  ASSERT_TRUE(export_to(store, files / "copy.db"));
   Store lines = open_store(databases / "lines.db"), copy = open_store(files / "copy.db");
-  const AppendSummary summary = lines.import_jsonl(files / "lines.jsonl").value();
+  const AppendSummary summary = import_jsonl(lines, files / "lines.jsonl").value();
   EXPECT_EQ(summary.inserted, 2);
   EXPECT_EQ(summary.calibrations, 1);
   EXPECT_EQ(newest_clock(lines), 3.25);
@@ -155,7 +159,7 @@ TEST_P(AnyCalibration, TravelsInExportsOfBothKinds) {
 TEST_P(AnyCalibration, AFileOfCalibrationsAloneIsImported) {
   Store store = open_store(databases / "a.db");
   std::istringstream lines("\n" + to_json(sealed_calibration(3, 1)) + "\nnonsense\n");
-  const AppendSummary summary = store.import_jsonl(lines, "lines").value();
+  const AppendSummary summary = import_jsonl(store, lines, "lines").value();
   EXPECT_EQ(summary.calibrations, 1);
   EXPECT_EQ(summary.quarantined, 1);
 }
@@ -165,7 +169,7 @@ TEST_P(AnyCalibration, AnImpossibleLineIsQuarantined) {
   Calibration poisoned = sealed_calibration(3, 1);
   poisoned.machine = "nonsense";
   std::istringstream lines(to_json(seal(poisoned)));
-  EXPECT_EQ(store.import_jsonl(lines, "lines").value().quarantined, 1);
+  EXPECT_EQ(import_jsonl(store, lines, "lines").value().quarantined, 1);
   EXPECT_EQ(newest_clock(store), 0);
 }
 
@@ -173,15 +177,15 @@ TEST(Calibration, Fault16_OneThatDisagreesWithItsHashIsLeftOut) {
   const Folder folder;
   {
     Store store = open_store(folder / "a.db");
-    ASSERT_TRUE(store.add_calibration(sample_calibration(2)));
-    ASSERT_TRUE(store.add_calibration(sample_calibration(3)));
+    ASSERT_TRUE(add_calibration(store, sample_calibration(2)));
+    ASSERT_TRUE(add_calibration(store, sample_calibration(3)));
   }
   RawSql(folder / "a.db").run("UPDATE calibrations SET created_ms = 1 WHERE generation = 2");
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(newest_clock(store), 2);
   EXPECT_EQ(store.damaged(), 1);
-  EXPECT_EQ(store.verify().value().damaged, 1);
-  EXPECT_FALSE(store.verify().value().ok());
+  EXPECT_EQ(verify(store).value().damaged, 1);
+  EXPECT_FALSE(verify(store).value().ok());
 }
 
 TEST(Calibration, Fault15_IsRecoveredBesideTheRecords) {
@@ -189,7 +193,7 @@ TEST(Calibration, Fault15_IsRecoveredBesideTheRecords) {
   {
     Store store = open_store(folder / "a.db");
     ASSERT_TRUE(store.append(sample_records(0, 3)));
-    ASSERT_TRUE(store.add_calibration(sample_calibration(3)));
+    ASSERT_TRUE(add_calibration(store, sample_calibration(3)));
   }
   const AppendSummary summary = recover(folder / "a.db", folder / "fresh.db").value();
   EXPECT_EQ(summary.inserted, 3);

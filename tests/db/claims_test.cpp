@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "db/recall.h"
 #include "tests/db/backends.h"
 
 namespace tw::db {
@@ -17,7 +18,8 @@ class Claims : public OnBackends {
   Grants claim(const std::string& session, const std::vector<Record>& records) {
     std::vector<std::string> schedules;
     for (const Record& record : records) schedules.push_back(schedule_key(record.schedule));
-    return store.claim(key_of(records.front()), schedules, session, "host of " + session).value();
+    return db::claim(store, key_of(records.front()), schedules, session, "host of " + session)
+        .value();
   }
   /// As if so many seconds had passed.
   void pass(double seconds) {
@@ -41,7 +43,7 @@ TEST_P(Claims, AreOfOnePlace) {
 
 TEST_P(Claims, EndWithTheirSession) {
   EXPECT_EQ(claim("a", sample_records(0, 2)), (Grants{true, true}));
-  ASSERT_TRUE(store.release(key_of(sample_record(0)), "a"));
+  ASSERT_TRUE(release(store, key_of(sample_record(0)), "a"));
   EXPECT_EQ(claim("b", sample_records(0, 2)), (Grants{true, true}));
 }
 
@@ -75,7 +77,7 @@ TEST_P(Claims, OneHostAloneBansNoSchedule) {
   wrong.status = TrialStatus::Wrong;
   ASSERT_TRUE(store.append({{seal(wrong)}}));
   EXPECT_EQ(claim("b", {sample_record(0)}), Grants{true});
-  ASSERT_TRUE(store.release(key_of(wrong), "b"));
+  ASSERT_TRUE(release(store, key_of(wrong), "b"));
   wrong.session = "session-2";
   ASSERT_TRUE(store.append({{seal(wrong)}}));
   EXPECT_EQ(claim("b", {sample_record(0)}), Grants{false});
@@ -84,12 +86,12 @@ TEST_P(Claims, OneHostAloneBansNoSchedule) {
 TEST_P(Claims, AreSeenByOthersUntilTheyEnd) {
   const Key place = key_of(sample_record(0));
   const std::string schedule = schedule_key(sample_record(0).schedule);
-  EXPECT_FALSE(store.is_claimed(place, schedule, "b").value());
+  EXPECT_FALSE(is_claimed(store, place, schedule, "b").value());
   EXPECT_EQ(claim("a", {sample_record(0)}), Grants{true});
-  EXPECT_TRUE(store.is_claimed(place, schedule, "b").value());
-  EXPECT_FALSE(store.is_claimed(place, schedule, "a").value());
+  EXPECT_TRUE(is_claimed(store, place, schedule, "b").value());
+  EXPECT_FALSE(is_claimed(store, place, schedule, "a").value());
   pass(claim_s + 1);
-  EXPECT_FALSE(store.is_claimed(place, schedule, "b").value());
+  EXPECT_FALSE(is_claimed(store, place, schedule, "b").value());
 }
 
 TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {
@@ -98,11 +100,11 @@ TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {
   own = seal(own);
   ASSERT_TRUE(store.append({{sample_record(0), sample_record(1), own}}));
   const Key place = key_of(own);
-  const News first = store.news(place, 0, "session-2").value();
+  const News first = news(store, place, 0, "session-2").value();
   EXPECT_EQ(first.records, (std::vector{sample_record(0), sample_record(1)}));
-  EXPECT_TRUE(store.news(place, first.last, "session-2").value().records.empty());
+  EXPECT_TRUE(news(store, place, first.last, "session-2").value().records.empty());
   ASSERT_TRUE(store.append({{sample_record(3), sample_record(9, 1)}}));
-  const News later = store.news(place, first.last, "session-2").value();
+  const News later = news(store, place, first.last, "session-2").value();
   EXPECT_EQ(later.records, std::vector{sample_record(3)});
 }
 

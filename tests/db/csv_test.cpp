@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "db/transfer.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -92,16 +93,16 @@ TEST(Csv, FilesAreExportedAndImported) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append({{sample_record(0), odd_record(), sample_record(5)}}));
-  ASSERT_TRUE(store.export_to(folder / "out.csv"));
+  ASSERT_TRUE(export_to(store, folder / "out.csv"));
   Store other = open_store(folder / "b.db");
-  EXPECT_EQ(other.import_csv(folder / "out.csv").value(), (AppendSummary{3, 0, 0}));
+  EXPECT_EQ(import_csv(other, folder / "out.csv").value(), (AppendSummary{3, 0, 0}));
   EXPECT_EQ(hashes_in(other), hashes_in(store));
 
   std::string rows = read_bytes(folder / "out.csv");
   rows.replace(rows.find("10000"), 5, "10001");  // changed by hand
   std::istringstream in(rows);
   Store third = open_store(folder / "c.db");
-  EXPECT_EQ(third.import_csv(in, "rows").value(), (AppendSummary{2, 0, 1}));
+  EXPECT_EQ(import_csv(third, in, "rows").value(), (AppendSummary{2, 0, 1}));
   EXPECT_EQ(third.info().value().quarantined, 1);
 }
 
@@ -109,10 +110,10 @@ TEST(Csv, AnotherTableIsRefused) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   std::istringstream table("name,latency\nx,5\n");
-  EXPECT_EQ(store.import_csv(table, "table").error().code, ErrorCode::Invalid);
+  EXPECT_EQ(import_csv(store, table, "table").error().code, ErrorCode::Invalid);
   std::istringstream nothing("");
-  EXPECT_EQ(store.import_csv(nothing, "nothing").error().code, ErrorCode::Invalid);
-  EXPECT_EQ(store.import_csv(folder / "a.db").error().code, ErrorCode::Invalid);
+  EXPECT_EQ(import_csv(store, nothing, "nothing").error().code, ErrorCode::Invalid);
+  EXPECT_EQ(import_csv(store, folder / "a.db").error().code, ErrorCode::Invalid);
 }
 
 }  // namespace

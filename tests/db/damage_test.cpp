@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "db/maintenance.h"
 #include "db/store.h"
 #include "db/tables/rows.h"
+#include "db/transfer.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
 
@@ -55,7 +57,7 @@ TEST(Damage, Fault15_ATruncatedDatabaseServesOnlyTrueRecords) {
       EXPECT_TRUE(known.contains(record.hash));
       return true;
     });
-    const auto report = store->verify();
+    const auto report = verify(*store);
     EXPECT_TRUE(!report || !report->ok()) << pages << " pages pass as whole";
   }
 }
@@ -79,7 +81,7 @@ TEST(Damage, Fault16_AFlippedRecordIsSkippedAndTheRestServed) {
   EXPECT_EQ(hashes_in(store), expected);
   EXPECT_EQ(store.damaged(), 1);
   EXPECT_NE(heard.find("damaged"), std::string::npos);
-  const VerifyReport report = store.verify().value();
+  const VerifyReport report = verify(store).value();
   EXPECT_EQ(report.damaged, 1);
   EXPECT_EQ(report.records, 39);
   EXPECT_FALSE(report.ok());
@@ -114,7 +116,7 @@ TEST(Damage, Fault16_NoFlippedBitChangesWhatIsServed) {
     write_bytes(path, bytes);
     auto store = Store::open(path, OpenMode::ReadOnly);
     if (!store) continue;
-    const auto report = store->verify();
+    const auto report = verify(*store);
     seen_by_verify += !report || !report->ok();
     (void)store->for_each({}, [&](const Record& record) {
       EXPECT_TRUE(known.contains(record.hash) && check(record)) << "seed " << seed;
@@ -144,7 +146,7 @@ TEST(Damage, Fault25_ATornCopyIsNoticed) {
   write_bytes(folder / "torn.db", torn);
   auto store = Store::open(folder / "torn.db", OpenMode::ReadOnly);
   if (store) {
-    const auto report = store->verify();
+    const auto report = verify(*store);
     EXPECT_TRUE(!report || !report->ok());
     const std::set<std::string> known = hashes_of(records);
     (void)store->for_each({}, [&](const Record& record) {
@@ -161,11 +163,11 @@ TEST(Damage, VerifyNoticesAWrongBest) {
   make_database(folder / "a.db", sample_records(0, 5));
   RawSql(folder / "a.db").run("UPDATE best SET trial = 3");
   Store store = open_store(folder / "a.db");
-  EXPECT_EQ(store.verify().value().wrong_best, 2);  // the row that stands, and the one that should
-  ASSERT_TRUE(store.derive_best());
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_EQ(verify(store).value().wrong_best, 2);  // the row that stands, and the one that should
+  ASSERT_TRUE(derive_best(store));
+  EXPECT_TRUE(verify(store).value().ok());
   ASSERT_TRUE(store.append(sample_records(5, 1)));  // the next write of the group mends it
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Damage, RecoverSavesWhatAgreesWithItsHash) {
@@ -182,7 +184,7 @@ TEST(Damage, RecoverSavesWhatAgreesWithItsHash) {
   EXPECT_LT(saved->inserted, 200);
   EXPECT_EQ(read_bytes(folder / "a.db"), bytes) << "the original was touched";
   Store store = open_store(folder / "saved.db", OpenMode::ReadOnly);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
   for (const std::string& hash : hashes_in(store)) EXPECT_TRUE(hashes_of(records).contains(hash));
   EXPECT_FALSE(recover(folder / "a.db", folder / "saved.db")) << "it exists";
   EXPECT_FALSE(std::filesystem::exists(folder / "saved.db.recover"));

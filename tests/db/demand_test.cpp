@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "db/maintenance.h"
+#include "db/transfer.h"
 #include "tests/db/backends.h"
 
 namespace tw::db {
@@ -48,8 +51,8 @@ class DemandTable : public OnBackends {};
 
 TEST_P(DemandTable, KeepsWhatIsWanted) {
   Store store = open_store(databases / "a.db");
-  ASSERT_TRUE(store.keep_demand(sample_demand()));
-  const std::vector<Demand> demands = store.demands({}).value();
+  ASSERT_TRUE(keep_demand(store, sample_demand()));
+  const std::vector<Demand> demands = db::demands(store, {}).value();
   ASSERT_EQ(demands.size(), 1u);
   const Demand& demand = demands.front();
   EXPECT_EQ(demand.source, std::string(64, 'a'));
@@ -71,13 +74,13 @@ TEST_P(DemandTable, KeepsWhatIsWanted) {
 
 TEST_P(DemandTable, SaysWhatTheTrialsSayByNow) {
   Store store = open_store(databases / "a.db");
-  ASSERT_TRUE(store.keep_demand(sample_demand()));
-  const WantedKernel before = kernel_of(store.demands({}).value().front(), sample_record(3));
+  ASSERT_TRUE(keep_demand(store, sample_demand()));
+  const WantedKernel before = kernel_of(db::demands(store, {}).value().front(), sample_record(3));
   EXPECT_EQ(before.trials, 0);
   EXPECT_EQ(before.used_ns, 0);
   EXPECT_EQ(before.best_ns, 0);
   ASSERT_TRUE(store.append(sample_records(0, 5)));
-  const Demand demand = store.demands({}).value().front();
+  const Demand demand = db::demands(store, {}).value().front();
   const WantedKernel& after = kernel_of(demand, sample_record(3));
   EXPECT_EQ(after.trials, 5);
   EXPECT_EQ(after.used_ns, sample_record(3).latency_ns);
@@ -87,13 +90,13 @@ TEST_P(DemandTable, SaysWhatTheTrialsSayByNow) {
 
 TEST_P(DemandTable, ANewDemandOfTheSourceReplacesItsKernels) {
   Store store = open_store(databases / "a.db");
-  ASSERT_TRUE(store.keep_demand(sample_demand()));
+  ASSERT_TRUE(keep_demand(store, sample_demand()));
   Demand later = sample_demand();
   later.asked_ms += 1000;
   later.latency_ns = 40'000;
   later.kernels.pop_back();
-  ASSERT_TRUE(store.keep_demand(later));
-  const std::vector<Demand> demands = store.demands({}).value();
+  ASSERT_TRUE(keep_demand(store, later));
+  const std::vector<Demand> demands = db::demands(store, {}).value();
   ASSERT_EQ(demands.size(), 1u);
   EXPECT_EQ(demands[0].asked, 2);
   EXPECT_EQ(demands[0].first_ns, 60'000);
@@ -108,8 +111,8 @@ TEST_P(DemandTable, RunsOfEqualKernelsAddUp) {
   Demand demand = sample_demand();
   demand.kernels.push_back(demand.kernels[0]);
   demand.kernels.back().most_error = 1e-6;
-  ASSERT_TRUE(store.keep_demand(demand));
-  const std::vector<Demand> demands = store.demands({}).value();
+  ASSERT_TRUE(keep_demand(store, demand));
+  const std::vector<Demand> demands = db::demands(store, {}).value();
   EXPECT_EQ(demands[0].kernels.size(), 2u);
   EXPECT_EQ(kernel_of(demands[0], sample_record(3)).runs, 4);
   EXPECT_EQ(kernel_of(demands[0], sample_record(3)).most_error, 1e-6) << "the smaller one counts";
@@ -119,15 +122,15 @@ TEST_P(DemandTable, IsFoundByItsHashAndByPartOfItsName) {
   Store store = open_store(databases / "a.db");
   Demand other = sample_demand('b');
   other.name = "Mobile_Net 50%!";
-  ASSERT_TRUE(store.keep_demand(sample_demand()));
-  ASSERT_TRUE(store.keep_demand(other));
+  ASSERT_TRUE(keep_demand(store, sample_demand()));
+  ASSERT_TRUE(keep_demand(store, other));
   const auto names = [&](const DemandFilter& filter) {
     std::vector<std::string> names;
-    const std::vector<Demand> found = store.demands(filter).value();
+    const std::vector<Demand> found = db::demands(store, filter).value();
     for (const Demand& demand : found) names.push_back(demand.name);
     return names;
   };
-  const std::vector<Demand> all = store.demands({}).value();
+  const std::vector<Demand> all = db::demands(store, {}).value();
   for (const Demand& demand : all)
     EXPECT_EQ(names({.hash = demand.hash}), std::vector{demand.name});
   EXPECT_TRUE(names({.hash = std::string(64, '0')}).empty());
@@ -146,27 +149,27 @@ TEST_P(DemandTable, PlacesAreApart) {
   Demand other = sample_demand();
   other.device = "Other CPU / 8 cores";
   other.asked_ms += 1000;
-  ASSERT_TRUE(store.keep_demand(sample_demand()));
-  ASSERT_TRUE(store.keep_demand(other));
-  const std::vector<Demand> all = store.demands({}).value();
+  ASSERT_TRUE(keep_demand(store, sample_demand()));
+  ASSERT_TRUE(keep_demand(store, other));
+  const std::vector<Demand> all = db::demands(store, {}).value();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].device, other.device) << "the one that was left last comes first";
   EXPECT_NE(all[0].hash, all[1].hash);
-  EXPECT_EQ(store.demands({.device = other.device}).value().size(), 1u);
-  EXPECT_EQ(store.demands({.target = "other"}).value().size(), 0u);
-  EXPECT_EQ(store.demands({.codegen_abi = 77}).value().size(), 0u);
-  EXPECT_EQ(store.demands({.limit = 1}).value().size(), 1u);
+  EXPECT_EQ(db::demands(store, {.device = other.device}).value().size(), 1u);
+  EXPECT_EQ(db::demands(store, {.target = "other"}).value().size(), 0u);
+  EXPECT_EQ(db::demands(store, {.codegen_abi = 77}).value().size(), 0u);
+  EXPECT_EQ(db::demands(store, {.limit = 1}).value().size(), 1u);
 }
 
 TEST_P(DemandTable, ForgetsADemand) {
   Store store = open_store(databases / "a.db");
-  ASSERT_TRUE(store.keep_demand(sample_demand('a')));
-  ASSERT_TRUE(store.keep_demand(sample_demand('b')));
-  const std::string hash = store.demands({}).value()[0].hash;
-  EXPECT_TRUE(store.drop_demand(hash).value());
-  EXPECT_FALSE(store.drop_demand(hash).value());
-  EXPECT_FALSE(store.drop_demand("no hash").value());
-  const std::vector<Demand> left = store.demands({}).value();
+  ASSERT_TRUE(keep_demand(store, sample_demand('a')));
+  ASSERT_TRUE(keep_demand(store, sample_demand('b')));
+  const std::string hash = db::demands(store, {}).value()[0].hash;
+  EXPECT_TRUE(drop_demand(store, hash).value());
+  EXPECT_FALSE(drop_demand(store, hash).value());
+  EXPECT_FALSE(drop_demand(store, "no hash").value());
+  const std::vector<Demand> left = db::demands(store, {}).value();
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].kernels.size(), 2u);
 }
@@ -176,7 +179,7 @@ TEST_P(DemandTable, RefusesWhatCannotBeMeant) {
   const auto refused = [&](const std::function<void(Demand&)>& change) {
     Demand demand = sample_demand();
     change(demand);
-    const Status status = store.keep_demand(demand);
+    const Status status = keep_demand(store, demand);
     return !status && status.error().code == ErrorCode::Invalid;
   };
   EXPECT_TRUE(refused([](Demand& d) { d.source = "resnet50"; }));
@@ -187,22 +190,22 @@ TEST_P(DemandTable, RefusesWhatCannotBeMeant) {
   EXPECT_TRUE(refused([](Demand& d) { d.kernels[0].workload.clear(); }));
   EXPECT_TRUE(refused([](Demand& d) { d.kernels[0].schedule = std::string("tw1\0", 4); }));
   EXPECT_TRUE(refused([](Demand& d) { d.kernels[0].most_error = NAN; }));
-  EXPECT_TRUE(store.demands({}).value().empty());
+  EXPECT_TRUE(db::demands(store, {}).value().empty());
 }
 
 TEST_P(DemandTable, IsNoFactThatMergesTakeOver) {
   Store store = open_store(databases / "a.db"), other = open_store(databases / "b.db");
-  ASSERT_TRUE(store.keep_demand(sample_demand()));
-  ASSERT_TRUE(other.merge_from(store));
-  EXPECT_TRUE(other.demands({}).value().empty());
-  EXPECT_TRUE(store.verify().value().ok());
+  ASSERT_TRUE(keep_demand(store, sample_demand()));
+  ASSERT_TRUE(merge_from(other, store));
+  EXPECT_TRUE(db::demands(other, {}).value().empty());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST_P(DemandTable, AReaderLeavesNone) {
   (void)open_store(databases / "a.db");
   Store reader = open_store(databases / "a.db", OpenMode::ReadOnly);
-  EXPECT_EQ(reader.keep_demand(sample_demand()).error().code, ErrorCode::Database);
-  EXPECT_TRUE(reader.demands({}).value().empty());
+  EXPECT_EQ(keep_demand(reader, sample_demand()).error().code, ErrorCode::Database);
+  EXPECT_TRUE(db::demands(reader, {}).value().empty());
 }
 
 TW_ON_BACKENDS(DemandTable);

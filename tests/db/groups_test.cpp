@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "db/maintenance.h"
+#include "db/overview.h"
 #include "db/store.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
@@ -57,13 +59,14 @@ TEST_P(AnyGroups, WhatACommitDerivesIsWhatAllTrialsGive) {
         records.push_back(random_trial(random, std::ssize(stored) + i, sessions));
       ASSERT_TRUE(store.append(records));
       stored.insert(stored.end(), records.begin(), records.end());
-      const VerifyReport report = store.verify().value();
+      const VerifyReport report = verify(store).value();
       ASSERT_EQ(report.wrong_best, 0) << "batch " << batch;
       ASSERT_TRUE(report.ok());
     }
     for (int i = 0; i < 10; ++i) {
-      ASSERT_TRUE(store.drop_record(stored[static_cast<size_t>(random.below(std::ssize(stored)))]));
-      ASSERT_EQ(store.verify().value().wrong_best, 0);
+      ASSERT_TRUE(
+          drop_record(store, stored[static_cast<size_t>(random.below(std::ssize(stored)))]));
+      ASSERT_EQ(verify(store).value().wrong_best, 0);
     }
   }
 }
@@ -71,13 +74,13 @@ TEST_P(AnyGroups, WhatACommitDerivesIsWhatAllTrialsGive) {
 TEST_P(AnyGroups, AGroupThatLosesItsLastTrialIsGone) {
   Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append({{sample_record(0), sample_record(1, 1)}}));
-  ASSERT_TRUE(store.drop_record(sample_record(0)));
-  EXPECT_EQ(store.groups(9).value().size(), 1u);
+  ASSERT_TRUE(drop_record(store, sample_record(0)));
+  EXPECT_EQ(db::groups(store, 9).value().size(), 1u);
   EXPECT_EQ(store.info().value().workloads, 1);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
   EXPECT_EQ(store.append({{sample_record(0)}}).value().inserted, 1);
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST_P(AnyGroups, WhatSomebodyChangedIsNoticedAndDerivedAnew) {
@@ -91,16 +94,16 @@ TEST_P(AnyGroups, WhatSomebodyChangedIsNoticedAndDerivedAnew) {
     records.push_back(seal(record));
   }
   ASSERT_TRUE(store.append(records));
-  ASSERT_TRUE(store.verify().value().ok());
+  ASSERT_TRUE(verify(store).value().ok());
   for (const char* change : {"UPDATE groups SET trials = trials + 1", "UPDATE groups SET last = 1",
                              "UPDATE sessions SET least_cost = 1",
                              "UPDATE sessions SET peak_gflops = 7", "UPDATE peaks SET trials = 7",
                              "DELETE FROM shared", "DELETE FROM statuses", "DELETE FROM best"}) {
     SCOPED_TRACE(change);
     run_in(path, change);
-    EXPECT_GT(store.verify().value().wrong_best, 0);
-    ASSERT_TRUE(store.derive_best());
-    EXPECT_TRUE(store.verify().value().ok());
+    EXPECT_GT(verify(store).value().wrong_best, 0);
+    ASSERT_TRUE(derive_best(store));
+    EXPECT_TRUE(verify(store).value().ok());
   }
 }
 
@@ -119,9 +122,9 @@ TEST_P(AnyGroups, GroupsThatAreLostAreMadeAnew) {
   ASSERT_TRUE(store.append(records));
   const auto best = store.best(key_of(records[0])).value();
   run_in(path, "DELETE FROM groups; DELETE FROM sessions");
-  EXPECT_GT(store.verify().value().wrong_best, 0);
-  ASSERT_TRUE(store.derive_best());
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_GT(verify(store).value().wrong_best, 0);
+  ASSERT_TRUE(derive_best(store));
+  EXPECT_TRUE(verify(store).value().ok());
   EXPECT_EQ(store.best(key_of(records[0])).value(), best);
 }
 

@@ -3,7 +3,9 @@
 
 #include <sstream>
 
+#include "db/maintenance.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tests/db/process.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
@@ -25,7 +27,7 @@ const char* const crafted[] = {
     "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'nonsense'",
     "ALTER TABLE trials ADD COLUMN x INTEGER GENERATED ALWAYS AS (threads * 2) VIRTUAL",
     "CREATE TABLE t(a AS (b + 1), b AS (c * 2), c)",
-    "CREATE INDEX i ON trials(status) WHERE latency_ns < 5",
+    "CREATE INDEX i ON db::trials(status) WHERE latency_ns < 5",
     "PRAGMA application_id=7",
     "PRAGMA user_version=99",
 };
@@ -51,7 +53,7 @@ TEST(Hostile, Fault27_MergingACraftedFileLeavesOursAsItWas) {
     RawSql(folder / "theirs.db").run(sql);
     const std::string before = read_bytes(folder / "ours.db");
     Store ours = open_store(folder / "ours.db");
-    const auto merged = ours.merge_from(folder / "theirs.db");
+    const auto merged = merge_from(ours, folder / "theirs.db");
     ASSERT_FALSE(merged) << sql;
     EXPECT_EQ(merged.error().code, ErrorCode::Database) << sql;
     EXPECT_EQ(read_bytes(folder / "ours.db"), before) << sql;
@@ -71,8 +73,8 @@ TEST(Hostile, Fault27_TablesThatSharePagesGiveNothingUntrue) {
     make_database(folder / "theirs.db", sample_records(3, 3));
     RawSql(folder / "theirs.db").run(std::string("PRAGMA writable_schema=ON; ") + sql);
     Store ours = open_store(folder / "ours.db");
-    (void)ours.merge_from(folder / "theirs.db");
-    EXPECT_TRUE(ours.verify().value().ok()) << sql;
+    (void)merge_from(ours, folder / "theirs.db");
+    EXPECT_TRUE(verify(ours).value().ok()) << sql;
     for (const std::string& hash : hashes_in(ours))
       EXPECT_TRUE(hashes_of(sample_records(0, 6)).contains(hash)) << sql;
     auto theirs = Store::open(folder / "theirs.db", OpenMode::ReadOnly);
@@ -84,7 +86,7 @@ TEST(Hostile, Fault27_TablesThatSharePagesGiveNothingUntrue) {
 
 TEST(Hostile, Fault27_ADatabaseOfAnotherProgramIsRefused) {
   const Folder folder;
-  RawSql(folder / "other.db").run("CREATE TABLE trials(a); PRAGMA user_version=1");
+  RawSql(folder / "other.db").run("CREATE TABLE db::trials(a); PRAGMA user_version=1");
   const std::string before = read_bytes(folder / "other.db");
   EXPECT_EQ(Store::open(folder / "other.db", OpenMode::ReadWrite).error().code,
             ErrorCode::Database);
@@ -116,7 +118,7 @@ TEST(Hostile, Fault27_ManyImpossibleRecordsDoNotFillTheDisk) {
   std::string lines = to_json(sample_record(0)) + '\n';
   for (int i = 0; i < 12'000; ++i) lines += fmt::format("nonsense {}\n", i);
   std::istringstream in(lines);
-  EXPECT_EQ(store.import_jsonl(in, "lines").value().quarantined, 12'000);
+  EXPECT_EQ(import_jsonl(store, in, "lines").value().quarantined, 12'000);
   EXPECT_EQ(store.info().value().quarantined, 10'000);
 }
 
@@ -130,7 +132,7 @@ TEST(Hostile, ARecordUnderAnotherWorkloadIsNotServed) {
   Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
   EXPECT_EQ(store.best(key_of(sample_record(1, 1))).value(), sample_record(1, 1));
-  EXPECT_FALSE(store.verify().value().ok());
+  EXPECT_FALSE(verify(store).value().ok());
 }
 
 }  // namespace

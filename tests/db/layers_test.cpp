@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "db/answers.h"
+#include "db/recall.h"
 #include "db/store.h"
+#include "db/trust.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
 
@@ -55,8 +58,8 @@ TEST_F(Layers, TheNearestDeviceAnswersAndAmongEqualsTheUpperLayer) {
   const Record shipped_same = measured_on(same_model, 1), team_other = measured_on(other_model, 2);
   Store store = open({}, {team_other}, {shipped_same});
   EXPECT_EQ(store.best(own_key()).value(), shipped_same);
-  EXPECT_EQ(store.layer_of(shipped_same).value(), "shipped");
-  const Explanation lower = store.explain(own_key()).value().value();
+  EXPECT_EQ(layer_of(store, shipped_same).value(), "shipped");
+  const Explanation lower = explain(store, own_key()).value().value();
   EXPECT_EQ(lower.record, shipped_same);
   EXPECT_EQ(lower.layer, "shipped");
   EXPECT_EQ(lower.likeness, Likeness::SameClass);
@@ -64,15 +67,15 @@ TEST_F(Layers, TheNearestDeviceAnswersAndAmongEqualsTheUpperLayer) {
   const Record own_same = measured_on(same_model, 9);  // slower
   ASSERT_TRUE(store.append({{own_same}}));
   EXPECT_EQ(store.best(own_key()).value(), own_same);
-  EXPECT_EQ(store.layer_of(own_same).value(), "");
-  EXPECT_EQ(store.explain(own_key()).value()->layer, "");
+  EXPECT_EQ(layer_of(store, own_same).value(), "");
+  EXPECT_EQ(explain(store, own_key()).value()->layer, "");
 }
 
 TEST_F(Layers, AnExactAnswerOfALayerComesBeforeALessExactOneAbove) {
   const Record team = measured_on(own_device, 5), shipped = measured_on(own_device, 1);
   Store store = open({measured_on(same_model, 0)}, {team}, {shipped});
   EXPECT_EQ(store.best(own_key()).value(), team);
-  EXPECT_EQ(store.explain(own_key()).value()->layer, "team");
+  EXPECT_EQ(explain(store, own_key()).value()->layer, "team");
 }
 
 TEST_F(Layers, RecordsOfLayersAreNoneOfTheDatabase) {
@@ -81,7 +84,7 @@ TEST_F(Layers, RecordsOfLayersAreNoneOfTheDatabase) {
   EXPECT_EQ(store.query({}).value(), std::vector{own});
   EXPECT_EQ(store.info().value().records, 1);
   std::vector<Record> below;
-  store.for_each_below({}, [&](const Record& record) {
+  for_each_below(store, {}, [&](const Record& record) {
     below.push_back(record);
     return true;
   });
@@ -102,7 +105,7 @@ TEST_F(Layers, PlacesAreThoseOfAllThatHaveAnAnswer) {
   const std::vector<Place> expected = {{own.workload, own.target, own_device, own.layouts},
                                        {own.workload, own.target, same_model, own.layouts}};
   const auto places = [&](const std::string& op, int64_t threads) {
-    return store.places(op, threads, own.codegen_abi, own.flops, 9).value();
+    return db::places(store, op, threads, own.codegen_abi, own.flops, 9).value();
   };
   EXPECT_EQ(places(own.op, own.threads), expected);
   EXPECT_TRUE(places(own.op, own.threads + 1).empty());
@@ -192,7 +195,7 @@ std::vector<Record> distilled(const std::vector<Record>& records, int64_t keep =
   const Folder folder;
   Store store = open_store(folder / "all.db");
   EXPECT_TRUE(store.append(records));
-  return store.distilled({.codegen_abi = 1, .keep = keep}).value();
+  return distilled(store, {.codegen_abi = 1, .keep = keep}).value();
 }
 
 TEST(Distil, OfAModelTheBestSchedulesOfTheDeviceThatItUsesBestAreKept) {

@@ -6,7 +6,10 @@
 #include <sstream>
 
 #include "base/random.h"
+#include "db/answers.h"
+#include "db/maintenance.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
 #include "tests/nightly.h"
@@ -46,7 +49,7 @@ State state_of(Store& store) {
         const auto best = store.best(key).value();
         state.best.push_back(best ? best->hash : "none");
       }
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
   return state;
 }
 
@@ -72,8 +75,8 @@ TEST(Merge, Fault30_EveryOrderGivesTheSameDatabase) {
       const std::string path = folder / "merged.db";
       {
         Store merged = open_store(path);
-        for (const std::string& part : parts) ASSERT_TRUE(merged.merge_from(part));
-        ASSERT_TRUE(merged.merge_from(parts.front()));  // once more changes nothing
+        for (const std::string& part : parts) ASSERT_TRUE(merge_from(merged, part));
+        ASSERT_TRUE(merge_from(merged, parts.front()));  // once more changes nothing
         EXPECT_EQ(state_of(merged), expected) << "seed " << seed;
       }
       std::filesystem::remove(path);
@@ -85,11 +88,11 @@ TEST(Merge, Fault30_EveryOrderGivesTheSameDatabase) {
 /// the records in doubt.
 std::string text_of(Store& store) {
   std::ostringstream text;
-  EXPECT_TRUE(store.export_jsonl(text));
-  const std::vector<Record> answers = store.best_records().value();
-  const std::vector<Doubted> in_doubt = store.doubted(0).value();
+  EXPECT_TRUE(export_jsonl(store, text));
+  const std::vector<Record> answers = best_records(store).value();
+  const std::vector<Doubted> in_doubt = doubted(store, 0).value();
   for (const Record& best : answers) {
-    const Explanation e = store.explain(key_of(best)).value().value();
+    const Explanation e = explain(store, key_of(best)).value().value();
     text << fmt::format("{} {} {} {} {} {} {}\n", e.record.hash, e.sessions, e.hosts, e.trials,
                         e.latency_ns, e.low_ns, e.high_ns);
     for (const Doubted& other : e.not_used) text << other.record.hash << other.why << '\n';
@@ -124,7 +127,7 @@ TEST(Merge, Fault30_EveryOrderOfTenDatabasesGivesTheSameBytes) {
     const std::string path = folder / "merged.db";
     {
       Store merged = open_store(path);
-      for (const std::string& part : parts) ASSERT_TRUE(merged.merge_from(part));
+      for (const std::string& part : parts) ASSERT_TRUE(merge_from(merged, part));
       if (expected.empty()) expected = text_of(merged);
       ASSERT_EQ(text_of(merged), expected) << "order " << order;
     }
@@ -137,21 +140,21 @@ TEST(Merge, WithItselfIsNothing) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 3)));
-  EXPECT_EQ(store.merge_from(folder / "./a.db").value(), AppendSummary{});
+  EXPECT_EQ(merge_from(store, folder / "./a.db").value(), AppendSummary{});
 }
 
 TEST_P(AnyMerge, TheDerivedTableIsNeverImported) {
   make_database(databases / "a.db", {sample_record(0), sample_record(5)});
   make_database(databases / "b.db", {sample_record(9)});
   Store store = open_store(databases / "b.db");
-  EXPECT_EQ(store.merge_from(databases / "a.db").value(), (AppendSummary{2, 0, 0}));
+  EXPECT_EQ(merge_from(store, databases / "a.db").value(), (AppendSummary{2, 0, 0}));
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
 }
 
 TEST_P(AnyMerge, ManyBatches) {
   make_database(databases / "a.db", sample_records(0, 1500));
   Store store = open_store(databases / "b.db");
-  EXPECT_EQ(store.merge_from(databases / "a.db").value(), (AppendSummary{1500, 0, 0}));
+  EXPECT_EQ(merge_from(store, databases / "a.db").value(), (AppendSummary{1500, 0, 0}));
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
 }
 
@@ -159,8 +162,8 @@ TEST(Merge, AForeignFileIsAnError) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   write_bytes(folder / "text", "hello, world, this is no database at all");
-  EXPECT_EQ(store.merge_from(folder / "text").error().code, ErrorCode::Database);
-  EXPECT_EQ(store.merge_from(folder / "absent").error().code, ErrorCode::Database);
+  EXPECT_EQ(merge_from(store, folder / "text").error().code, ErrorCode::Database);
+  EXPECT_EQ(merge_from(store, folder / "absent").error().code, ErrorCode::Database);
 }
 
 }  // namespace

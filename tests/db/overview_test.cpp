@@ -26,7 +26,7 @@ TEST_P(Overview, AGroupIsOneRowWithItsAnswer) {
                                        made_on(sample_record(3), "Other CPU; 4 cores"),
                                        with_layouts(sample_record(4, 9), "in=NCHW16c")};
   for (const Record& record : records) ASSERT_TRUE(store.append({{record}}));
-  const std::vector<GroupSummary> groups = store.groups(10).value();
+  const std::vector<GroupSummary> groups = db::groups(store, 10).value();
   ASSERT_EQ(groups.size(), 3u);
   EXPECT_EQ(groups[0].layouts, "in=NCHW16c");  // the one that was stored last
   EXPECT_EQ(groups[1].device, "Other CPU; 4 cores");
@@ -42,7 +42,7 @@ TEST_P(Overview, AGroupIsOneRowWithItsAnswer) {
   EXPECT_EQ(first.best, records[1].hash);
   EXPECT_EQ(first.latency_ns, records[1].latency_ns);
   EXPECT_DOUBLE_EQ(first.efficiency, efficiency(records[1]));
-  EXPECT_EQ(store.groups(1).value().size(), 1u);
+  EXPECT_EQ(db::groups(store, 1).value().size(), 1u);
 }
 
 TEST_P(Overview, AGroupWithoutAnAnswerIsListedToo) {
@@ -52,7 +52,7 @@ TEST_P(Overview, AGroupWithoutAnAnswerIsListedToo) {
   wrong.latency_ns = wrong.latency_low_ns = wrong.latency_high_ns = 0;
   wrong.samples_ns.clear();
   ASSERT_TRUE(store.append({{seal(wrong)}}));
-  const std::vector<GroupSummary> groups = store.groups(10).value();
+  const std::vector<GroupSummary> groups = db::groups(store, 10).value();
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].trials, 1);
   EXPECT_EQ(groups[0].best, "");
@@ -62,7 +62,7 @@ TEST_P(Overview, AGroupWithoutAnAnswerIsListedToo) {
 std::vector<std::string> workloads_of(Store& store, const std::vector<int64_t>& ids) {
   std::vector<std::string> names;
   for (const int64_t id : ids) {
-    const std::vector<GroupSummary> groups = store.workload_groups(id, 1).value();
+    const std::vector<GroupSummary> groups = workload_groups(store, id, 1).value();
     names.push_back(groups.empty() ? "" : groups[0].workload + groups[0].layouts);
   }
   return names;
@@ -75,11 +75,11 @@ TEST_P(Overview, EntriesSayWhatSummariesSay) {
   records.push_back(with_layouts(sample_record(30, 2), "in=NCHW16c"));
   records.push_back(made_on(sample_record(31, 3), "Other CPU; 4 cores"));
   ASSERT_TRUE(store.append(records));
-  const std::vector<GroupSummary> groups = store.groups(100).value();
+  const std::vector<GroupSummary> groups = db::groups(store, 100).value();
   ASSERT_EQ(groups.size(), 9u);
   for (const bool with_answers : {false, true}) {
     size_t next = 0;
-    ASSERT_TRUE(store.for_each_group(100, with_answers, [&](const GroupEntry& entry) {
+    ASSERT_TRUE(for_each_group(store, 100, with_answers, [&](const GroupEntry& entry) {
       const GroupSummary& group = groups[next++];
       EXPECT_EQ(entry.workload_hash, bytes_of_hex(group.workload_hash));
       EXPECT_EQ(entry.op, group.op);
@@ -89,12 +89,12 @@ TEST_P(Overview, EntriesSayWhatSummariesSay) {
       EXPECT_EQ(entry.newest_ms, group.newest_ms);
       EXPECT_EQ(entry.latency_ns, with_answers ? group.latency_ns : 0);
       EXPECT_EQ(entry.efficiency, with_answers ? group.efficiency : 0);
-      EXPECT_EQ(store.workload_groups(entry.id, 9).value()[0].workload, group.workload);
+      EXPECT_EQ(workload_groups(store, entry.id, 9).value()[0].workload, group.workload);
     }));
     EXPECT_EQ(next, groups.size());
   }
   int64_t visited = 0;
-  ASSERT_TRUE(store.for_each_group(4, false, [&](const GroupEntry&) { ++visited; }));
+  ASSERT_TRUE(for_each_group(store, 4, false, [&](const GroupEntry&) { ++visited; }));
   EXPECT_EQ(visited, 4);
 }
 
@@ -103,14 +103,14 @@ TEST_P(Overview, GroupsOfOneWorkload) {
   ASSERT_TRUE(store.append({{sample_record(1), made_on(sample_record(2), "Other CPU; 4 cores"),
                              with_layouts(sample_record(3), "in=NCHW16c"), sample_record(4, 1)}}));
   const std::string hash = sha256_hex(sample_record(1).workload);
-  const std::vector<GroupSummary> groups = store.workload_groups(hash, "", 9).value();
+  const std::vector<GroupSummary> groups = workload_groups(store, hash, "", 9).value();
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].device, "Other CPU; 4 cores");  // the one that was stored last
-  EXPECT_EQ(store.workload_groups(hash, "", 1).value().size(), 1u);
-  EXPECT_EQ(store.workload_groups(hash, "in=NCHW16c", 9).value().size(), 1u);
-  EXPECT_TRUE(store.workload_groups(hash, "\xff", 9).value().empty());
-  EXPECT_TRUE(store.workload_groups("no hash", "", 9).value().empty());
-  EXPECT_TRUE(store.workload_groups(int64_t{99}, 9).value().empty());
+  EXPECT_EQ(workload_groups(store, hash, "", 1).value().size(), 1u);
+  EXPECT_EQ(workload_groups(store, hash, "in=NCHW16c", 9).value().size(), 1u);
+  EXPECT_TRUE(workload_groups(store, hash, "\xff", 9).value().empty());
+  EXPECT_TRUE(workload_groups(store, "no hash", "", 9).value().empty());
+  EXPECT_TRUE(workload_groups(store, int64_t{99}, 9).value().empty());
 }
 
 TEST_P(Overview, GroupsAreFoundAndSortedByName) {
@@ -124,7 +124,7 @@ TEST_P(Overview, GroupsAreFoundAndSortedByName) {
   records.push_back(with_layouts(records[2], "in=NHWC"));
   ASSERT_TRUE(store.append(records));
   const auto named = [&](const std::string& part) {
-    return workloads_of(store, store.groups_named(part).value());
+    return workloads_of(store, groups_named(store, part).value());
   };
   EXPECT_THAT(named("A"), testing::UnorderedElementsAre("A b", "a c", "a cin=NHWC"));
   EXPECT_THAT(named("%_"), testing::ElementsAre("b %_ 1"));
@@ -132,7 +132,7 @@ TEST_P(Overview, GroupsAreFoundAndSortedByName) {
   EXPECT_THAT(named("' OR 1=1"), testing::IsEmpty());
   EXPECT_THAT(named(std::string("a\0", 2)), testing::IsEmpty());
   EXPECT_THAT(named("\xff"), testing::IsEmpty());
-  EXPECT_THAT(workloads_of(store, store.groups_by_name().value()),
+  EXPECT_THAT(workloads_of(store, groups_by_name(store).value()),
               testing::ElementsAre("A b", "a c", "a cin=NHWC", "b %_ 1"));
 }
 
@@ -142,7 +142,7 @@ TEST_P(Overview, TrialsOfAWorkloadAsTheyWereStored) {
   ASSERT_TRUE(store.append({{with_layouts(sample_record(7), "in=NCHW16c")}}));
   ASSERT_TRUE(store.append({{sample_record(8, 1)}}));
   const std::string hash = sha256_hex(sample_record(0).workload);
-  const std::vector<TrialSummary> trials = store.trials(hash, "", 3).value();
+  const std::vector<TrialSummary> trials = db::trials(store, hash, "", 3).value();
   ASSERT_EQ(trials.size(), 3u);
   EXPECT_EQ(trials[0].hash, sample_record(2).hash);
   EXPECT_EQ(trials[2].hash, sample_record(4).hash);
@@ -150,8 +150,8 @@ TEST_P(Overview, TrialsOfAWorkloadAsTheyWereStored) {
   EXPECT_EQ(trials[2].latency_ns, sample_record(4).latency_ns);
   EXPECT_EQ(trials[2].created_ms, sample_record(4).created_ms);
   EXPECT_EQ(trials[2].session, "session-1");
-  EXPECT_EQ(store.trials(hash, "in=NCHW16c", 9).value().size(), 1u);
-  EXPECT_TRUE(store.trials("no hash", "", 9).value().empty());
+  EXPECT_EQ(db::trials(store, hash, "in=NCHW16c", 9).value().size(), 1u);
+  EXPECT_TRUE(db::trials(store, "no hash", "", 9).value().empty());
 }
 
 TEST_P(Overview, ATrialIsJudgedByItsWholeGroup) {
@@ -162,11 +162,11 @@ TEST_P(Overview, ATrialIsJudgedByItsWholeGroup) {
   refuted.schedule = sample_record(1).schedule;
   ASSERT_TRUE(store.append({{seal(refuted)}}));
   const std::string hash = sha256_hex(sample_record(0).workload);
-  const std::vector<TrialSummary> trials = store.trials(hash, "", 9).value();
+  const std::vector<TrialSummary> trials = db::trials(store, hash, "", 9).value();
   ASSERT_EQ(trials.size(), 3u);
   EXPECT_EQ(trials[0].doubt, Doubt::None);
   EXPECT_EQ(trials[1].doubt, Doubt::Refuted);
-  const std::vector<TrialSummary> last = store.trials(hash, "", 2).value();
+  const std::vector<TrialSummary> last = db::trials(store, hash, "", 2).value();
   ASSERT_EQ(last.size(), 2u);
   EXPECT_EQ(last[0].doubt, Doubt::Refuted);
 }
@@ -186,9 +186,9 @@ TEST_P(Overview, ReadingEndsAtItsLimit) {
   FakeTime time;
   Store store = open_store(path, OpenMode::ReadOnly,
                            {.waiting = time.waiting(1000), .read_limit_ms = 60'000});
-  EXPECT_TRUE(store.groups(1));
+  EXPECT_TRUE(db::groups(store, 1));
   time.now_ms = 60'000;
-  EXPECT_EQ(store.groups(1).error().code, ErrorCode::TryLater);
+  EXPECT_EQ(db::groups(store, 1).error().code, ErrorCode::TryLater);
   EXPECT_EQ(store.find(sample_record(1).hash).error().code, ErrorCode::TryLater);
 }
 
@@ -203,9 +203,9 @@ TEST(OverviewOfAFile, Fault17_ALongStatementEndsAtTheLimit) {
   const Waiting waiting = {.now_ms = [&] { return ++ticks; }};
   Store store =
       open_store(folder / "a.db", OpenMode::ReadOnly, {.waiting = waiting, .read_limit_ms = 1000});
-  EXPECT_EQ(store.groups(2000).value().size(), 2000u);
+  EXPECT_EQ(db::groups(store, 2000).value().size(), 2000u);
   ticks = 998;  // one look as it begins, and the next in the middle of it
-  const auto late = store.groups(2000);
+  const auto late = db::groups(store, 2000);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::TryLater);
   EXPECT_THAT(late.error().message, testing::HasSubstr("takes too long"));

@@ -5,10 +5,13 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "db/calibration.h"
 #include "db/engine/postgres_connection.h"
+#include "db/maintenance.h"
 #include "db/recorder.h"
 #include "db/tables/rows.h"
 #include "db/tables/schema.h"
+#include "db/transfer.h"
 #include "tests/db/fake_time.h"
 #include "tests/db/postgres_server.h"
 #include "tests/db/process.h"
@@ -104,9 +107,9 @@ TEST(Postgres, Fault27_LinesThatAreNoTextAreQuarantinedAsTheyAre) {
   Store store = open_store(server().make_database());
   const std::string line = std::string("\xff\xfe\0'; DROP TABLE trials; --", 27);
   std::istringstream in(to_json(sample_record(0)) + "\n" + line + "\n");
-  EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 1}));
-  EXPECT_EQ(store.quarantined(0).value().at(0).line, line);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_EQ(import_jsonl(store, in, "lines").value(), (AppendSummary{1, 0, 1}));
+  EXPECT_EQ(quarantined(store, 0).value().at(0).line, line);
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Postgres, Fault16_AChangedRecordIsLeftOut) {
@@ -121,7 +124,7 @@ TEST(Postgres, Fault16_AChangedRecordIsLeftOut) {
   Store store = open_store(address, OpenMode::ReadOnly);
   EXPECT_EQ(store.query({}).value().size(), 2u);
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(1));
-  const VerifyReport report = store.verify().value();
+  const VerifyReport report = verify(store).value();
   EXPECT_EQ(report.damaged, 1);
   EXPECT_EQ(report.wrong_best, 2);
 }
@@ -140,7 +143,7 @@ TEST(Postgres, Fault20_WritersThatStartAtOnceShareOneDatabase) {
   }
   Store store = open_store(address, OpenMode::ReadOnly);
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 90)));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Postgres, Fault21_WhatAKilledWriterAcknowledgedIsThere) {
@@ -158,7 +161,7 @@ TEST(Postgres, Fault21_WhatAKilledWriterAcknowledgedIsThere) {
   EXPECT_EQ(stored.size() % 10, 1u) << "part of a batch";
   for (const Record& record : sample_records(0, acknowledged))
     EXPECT_TRUE(stored.contains(record.hash));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Postgres, Fault17_AnotherWriterIsWaitedForThenTryLater) {
@@ -209,7 +212,7 @@ void make_version_1(Connection& connection, const std::vector<Record>& records) 
       },
       1);
   ASSERT_TRUE(connection.execute(fmt::format(
-      "CREATE TABLE trials({}); CREATE INDEX trials_group ON trials(workload_hash, threads, "
+      "CREATE TABLE trials({}); CREATE INDEX trials_group ON db::trials(workload_hash, threads, "
       "codegen_abi); CREATE INDEX trials_op ON trials((left(op, 64))); CREATE TABLE "
       "best(workload_hash BYTEA, trial BIGINT); CREATE TABLE quarantine(hash BYTEA NOT NULL "
       "PRIMARY KEY, reason BYTEA NOT NULL, line BYTEA NOT NULL)",
@@ -247,8 +250,8 @@ TEST(Postgres, Version1IsBroughtUpToDateByTheFirstWriter) {
   EXPECT_EQ(store.query({}).value(), sample_records(0, 700));
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
   EXPECT_EQ(store.append(sample_records(699, 2)).value(), (AppendSummary{1, 1, 0}));
-  EXPECT_TRUE(store.add_calibration(sample_calibration()));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(add_calibration(store, sample_calibration()));
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Postgres, Fault23_AFailedStepLeavesTheOldVersion) {
@@ -293,14 +296,14 @@ TEST(Postgres, RolesAllowWhatTheirNamesSay) {
 
   Store recorder = open_store(server().address(name, "a_recorder"));
   EXPECT_TRUE(recorder.append(sample_records(1, 5)));
-  EXPECT_TRUE(recorder.add_calibration(sample_calibration()));
-  EXPECT_TRUE(holds(error_of(recorder.drop_quarantined()), "tilewright_curator"));
+  EXPECT_TRUE(add_calibration(recorder, sample_calibration()));
+  EXPECT_TRUE(holds(error_of(drop_quarantined(recorder)), "tilewright_curator"));
   const auto as_recorder = connect_to(server().address(name, "a_recorder"));
   EXPECT_FALSE(as_recorder->execute("DELETE FROM trials"));
   EXPECT_FALSE(as_recorder->execute("UPDATE trials SET latency_ns = 1"));
 
   Store curator = open_store(server().address(name, "a_curator"));
-  EXPECT_TRUE(curator.drop_quarantined());
+  EXPECT_TRUE(drop_quarantined(curator));
   EXPECT_TRUE(
       connect_to(server().address(name, "a_curator"))->execute("DELETE FROM trials WHERE seq = 1"));
 
@@ -354,7 +357,7 @@ TEST(Postgres, ATunerSpoolsWhileTheServerIsAwayAndSynchronisesLater) {
   EXPECT_EQ(recorder.stored(), (AppendSummary{14, 0, 0}));
   EXPECT_TRUE(spool.empty());
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 14)));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Postgres, TheNextRunStoresWhatWaitsFromTheOneBefore) {

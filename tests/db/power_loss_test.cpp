@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/random.h"
+#include "db/maintenance.h"
 #include "db/store.h"
 #include "tests/db/samples.h"
 #include "tests/nightly.h"
@@ -218,7 +219,7 @@ void inspect(const std::string& path, int64_t acknowledged, Losses& losses) {
   const std::set<std::string> present = records ? hashes_of(*records) : std::set<std::string>();
   const std::set<std::string> expected = hashes_of(sample_records(0, acknowledged));
   losses.lost += !std::includes(present.begin(), present.end(), expected.begin(), expected.end());
-  const auto report = store->verify();
+  const auto report = verify(*store);
   losses.damaged += !report || !report->ok();
 }
 

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "db/answers.h"
+#include "db/demand.h"
+#include "db/maintenance.h"
 #include "db/store.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
@@ -26,7 +29,7 @@ TEST(Prune, ADryRunDeletesNothing) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append(mixed_records()));
-  const PruneReport report = store.prune({.keep = 0}, Pruning::DryRun).value();
+  const PruneReport report = prune(store, {.keep = 0}, Pruning::DryRun).value();
   EXPECT_EQ(report.records, 5);
   EXPECT_EQ(report.pruned, 3);
   EXPECT_EQ(report.by_reason,
@@ -39,9 +42,9 @@ TEST(Prune, TheAnswerAndWhatProvesAScheduleWrongStay) {
   Store store = open_store(folder / "a.db");
   const std::vector<Record> records = mixed_records();
   ASSERT_TRUE(store.append(records));
-  EXPECT_EQ(store.prune({.keep = 0}, Pruning::Delete).value().pruned, 3);
+  EXPECT_EQ(prune(store, {.keep = 0}, Pruning::Delete).value().pruned, 3);
   EXPECT_EQ(hashes_in(store), hashes_of({records[0], records[4]}));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
   EXPECT_EQ(store.best(key_of(records[0])).value(), records[0]);
 }
 
@@ -50,9 +53,9 @@ TEST(Prune, TheFastestOfAGroupStayForCostModels) {
   Store store = open_store(folder / "a.db");
   const std::vector<Record> records = mixed_records();
   ASSERT_TRUE(store.append(records));
-  EXPECT_EQ(store.prune({.keep = 3}, Pruning::Delete).value().pruned, 2);
+  EXPECT_EQ(prune(store, {.keep = 3}, Pruning::Delete).value().pruned, 2);
   EXPECT_EQ(hashes_in(store), hashes_of({records[0], records[1], records[4]}));
-  EXPECT_EQ(store.prune({.keep = 64}, Pruning::Delete).value().pruned, 0);
+  EXPECT_EQ(prune(store, {.keep = 64}, Pruning::Delete).value().pruned, 0);
 }
 
 TEST(Prune, RecordsOfOlderCodeGeneratorsGo) {
@@ -62,11 +65,11 @@ TEST(Prune, RecordsOfOlderCodeGeneratorsGo) {
   newer = seal(newer);
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append({{sample_record(0), newer}}));
-  EXPECT_EQ(store.prune({.codegen_abi = 2}, Pruning::Delete).value().by_reason,
+  EXPECT_EQ(prune(store, {.codegen_abi = 2}, Pruning::Delete).value().by_reason,
             (std::map<std::string, int64_t>{{"older code generation", 1}}));
   EXPECT_EQ(hashes_in(store), hashes_of({newer}));
   EXPECT_EQ(store.info().value().best, 1);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Prune, NoAnswerChanges) {
@@ -87,10 +90,10 @@ TEST(Prune, NoAnswerChanges) {
     const std::string path = folder / fmt::format("{}.db", seed);
     Store store = open_store(path);
     ASSERT_TRUE(store.append(records));
-    const std::vector<Record> before = store.best_records().value();
-    ASSERT_TRUE(store.prune({.slower_than = 1.1, .keep = 2}, Pruning::Delete));
-    EXPECT_EQ(store.best_records().value(), before) << "seed " << seed;
-    EXPECT_TRUE(store.verify().value().ok());
+    const std::vector<Record> before = best_records(store).value();
+    ASSERT_TRUE(prune(store, {.slower_than = 1.1, .keep = 2}, Pruning::Delete));
+    EXPECT_EQ(best_records(store).value(), before) << "seed " << seed;
+    EXPECT_TRUE(verify(store).value().ok());
   }
 }
 
@@ -117,22 +120,22 @@ TEST_P(OldGroups, TheAnswerAndWhatProvesAScheduleWrongStay) {
                                      with_latency(sample_record(11, 1), 25e3)};
   ASSERT_TRUE(store.append(old));
   ASSERT_TRUE(store.append(young));
-  const PruneReport dry = store.prune({.before_ms = since_ms}, Pruning::DryRun).value();
+  const PruneReport dry = prune(store, {.before_ms = since_ms}, Pruning::DryRun).value();
   EXPECT_EQ(dry.by_reason, (std::map<std::string, int64_t>{{"of an old group", 3}}));
   EXPECT_EQ(store.query({}).value().size(), 7u);
-  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::Delete).value().pruned, 3);
+  EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::Delete).value().pruned, 3);
   EXPECT_EQ(hashes_in(store), hashes_of({old[0], old[4], young[0], young[1]}));
   EXPECT_EQ(store.best(key_of(old[0])).value(), old[0]);
-  EXPECT_TRUE(store.verify().value().ok());
-  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::Delete).value().pruned, 0);
+  EXPECT_TRUE(verify(store).value().ok());
+  EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::Delete).value().pruned, 0);
 }
 
 TEST_P(OldGroups, OneYoungTrialKeepsAGroup) {
   Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append({{sample_record(0)}}));  // before older ones, as a merge may store them
   ASSERT_TRUE(store.append(made_long_ago(sample_records(1, 5))));
-  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::DryRun).value().pruned, 0);
-  EXPECT_EQ(store.prune({.before_ms = 1'700'000'000'001}, Pruning::DryRun).value().pruned, 5);
+  EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::DryRun).value().pruned, 0);
+  EXPECT_EQ(prune(store, {.before_ms = 1'700'000'000'001}, Pruning::DryRun).value().pruned, 5);
 }
 
 TEST_P(OldGroups, OldDemandIsForgotten) {
@@ -141,16 +144,16 @@ TEST_P(OldGroups, OldDemandIsForgotten) {
   demand.source = std::string(64, 'a');
   demand.asked_ms = long_ago_ms;
   demand.kernels.emplace_back().workload = sample_record(0).workload;
-  ASSERT_TRUE(store.keep_demand(demand));
+  ASSERT_TRUE(keep_demand(store, demand));
   demand.source = std::string(64, 'b');
-  ASSERT_TRUE(store.keep_demand(demand));
+  ASSERT_TRUE(keep_demand(store, demand));
   demand.asked_ms = since_ms;  // left again
-  ASSERT_TRUE(store.keep_demand(demand));
-  EXPECT_EQ(store.prune({}, Pruning::Delete).value().demands, 0);
-  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::DryRun).value().demands, 1);
-  EXPECT_EQ(store.demands({}).value().size(), 2u);
-  EXPECT_EQ(store.prune({.before_ms = since_ms}, Pruning::Delete).value().demands, 1);
-  const std::vector<Demand> left = store.demands({}).value();
+  ASSERT_TRUE(keep_demand(store, demand));
+  EXPECT_EQ(prune(store, {}, Pruning::Delete).value().demands, 0);
+  EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::DryRun).value().demands, 1);
+  EXPECT_EQ(db::demands(store, {}).value().size(), 2u);
+  EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::Delete).value().demands, 1);
+  const std::vector<Demand> left = db::demands(store, {}).value();
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].source, demand.source);
   EXPECT_EQ(left[0].kernels.size(), 1u);
@@ -173,10 +176,10 @@ TEST_P(OldGroups, NoAnswerChanges) {
     }
     Store store = open_store(databases / fmt::format("{}.db", seed));
     ASSERT_TRUE(store.append(records));
-    const std::vector<Record> before = store.best_records().value();
-    ASSERT_TRUE(store.prune({.before_ms = since_ms}, Pruning::Delete));
-    EXPECT_EQ(store.best_records().value(), before) << "seed " << seed;
-    EXPECT_TRUE(store.verify().value().ok());
+    const std::vector<Record> before = best_records(store).value();
+    ASSERT_TRUE(prune(store, {.before_ms = since_ms}, Pruning::Delete));
+    EXPECT_EQ(best_records(store).value(), before) << "seed " << seed;
+    EXPECT_TRUE(verify(store).value().ok());
   }
 }
 
@@ -186,9 +189,9 @@ TEST(Prune, ARecordThatIsNamedIsDropped) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 2)));
-  ASSERT_TRUE(store.drop_record(sample_record(0)));
+  ASSERT_TRUE(drop_record(store, sample_record(0)));
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(1));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 }  // namespace

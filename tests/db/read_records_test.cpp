@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/read_records.h"
+#include "db/tables/read_records.h"
 
 #include <gtest/gtest.h>
 
+#include "db/maintenance.h"
 #include "db/tables/rows.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
@@ -51,11 +52,11 @@ TEST_P(AnyReadRecords, ARowThatNowHoldsAnotherRecordIsReadAnew) {
   Store writer = open_store(databases / "a.db", OpenMode::Update);
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(reader.best(key_of(first)).value(), first);
-    ASSERT_TRUE(writer.drop_record(first));
+    ASSERT_TRUE(drop_record(writer, first));
     EXPECT_EQ(reader.best(key_of(first)).value(), std::nullopt);
     ASSERT_TRUE(writer.append({&second, 1}));
     EXPECT_EQ(reader.best(key_of(first)).value(), second);
-    ASSERT_TRUE(writer.drop_record(second));
+    ASSERT_TRUE(drop_record(writer, second));
     ASSERT_TRUE(writer.append({&first, 1}));
   }
 }

@@ -36,7 +36,7 @@ TEST_P(Recall, OfAPlaceWithFewTrialsItGivesAll) {
   records.push_back(that_ended(numbered_trial(0, 20), TrialStatus::Crash));
   ASSERT_TRUE(store.append(records));
   ASSERT_TRUE(store.append({{sample_record(1, 1), with_layouts(sample_record(2), "in=NHWC")}}));
-  const RecalledTrials recalled = store.recall(key_of(records[0]), 100).value();
+  const RecalledTrials recalled = recall(store, key_of(records[0]), 100).value();
   EXPECT_EQ(recalled.known, 21);
   ASSERT_EQ(recalled.trials.size(), 21u);
   EXPECT_EQ(recalled.trials[0].record, records[20]);  // it has no latency
@@ -54,7 +54,7 @@ TEST_P(Recall, OfALargePlaceItGivesTheFastestAndASample) {
     records.back() = seal(records.back());
   }
   ASSERT_TRUE(store.append(records));
-  const RecalledTrials recalled = store.recall(key_of(records[0]), 80).value();
+  const RecalledTrials recalled = recall(store, key_of(records[0]), 80).value();
   EXPECT_EQ(recalled.known, 440);
   ASSERT_GT(recalled.trials.size(), 60u);
   ASSERT_LE(recalled.trials.size(), 80u);
@@ -80,10 +80,10 @@ TEST_P(Recall, APartIsJudgedByAll) {
   ASSERT_TRUE(store.append(records));
   std::map<std::string, Doubt> expected;
   int64_t doubted = 0;
-  const RecalledTrials all = store.recall(key_of(records[0]), 1000).value();
+  const RecalledTrials all = recall(store, key_of(records[0]), 1000).value();
   for (const RecalledTrial& trial : all.trials) expected[trial.record.hash] = trial.doubt;
   ASSERT_EQ(expected.size(), 300u);
-  const RecalledTrials part = store.recall(key_of(records[0]), 120).value();
+  const RecalledTrials part = recall(store, key_of(records[0]), 120).value();
   for (const RecalledTrial& trial : part.trials) {
     EXPECT_EQ(trial.doubt, expected.at(trial.record.hash));
     doubted += trial.doubt != Doubt::None;
@@ -103,7 +103,7 @@ TEST_P(Recall, AScheduleOfWhichNothingIsProvenIsTriedAgain) {
   ASSERT_TRUE(store.append(records));
   const auto settled = [&](const std::string& host) {
     std::vector<int64_t> numbers;
-    const TriedSchedules tried = store.tried(key_of(records[0]), host).value();
+    const TriedSchedules tried = db::tried(store, key_of(records[0]), host).value();
     EXPECT_EQ(tried.known, 6);
     for (const Record& record : records)
       if (tried.settled.contains(schedule_key(record.schedule)) &&
@@ -125,7 +125,7 @@ TEST_P(Recall, PlacesAreThoseWithTheNearestNumberOfOperations) {
     records.back() = seal(records.back());
   }
   ASSERT_TRUE(store.append(records));
-  const std::vector<Place> places = store.places("matmul", 1, 1, 20e3, 3).value();
+  const std::vector<Place> places = db::places(store, "matmul", 1, 1, 20e3, 3).value();
   std::set<std::string> workloads;
   for (const Place& place : places) workloads.insert(place.workload);
   std::set<std::string> expected;
@@ -138,8 +138,8 @@ TEST_P(Recall, OfAPlaceThatIsUnknownThereIsNothing) {
   ASSERT_TRUE(store.append({{sample_record(0)}}));
   for (Key key : {key_of(sample_record(1, 7)), key_of(sample_record(0))}) {
     if (key.workload == sample_record(0).workload) key.device = "Another CPU";
-    EXPECT_EQ(store.recall(key, 10).value().known, 0);
-    EXPECT_EQ(store.tried(key, "host").value().known, 0);
+    EXPECT_EQ(recall(store, key, 10).value().known, 0);
+    EXPECT_EQ(db::tried(store, key, "host").value().known, 0);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "db/transfer.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -67,11 +68,11 @@ TEST(T4, AnExportIsOneDocument) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   std::ostringstream empty;
-  ASSERT_TRUE(store.export_t4(empty));
+  ASSERT_TRUE(export_t4(store, empty));
   EXPECT_EQ(Json::parse(empty.str()),
             (Json{{"schema_version", "1.0.0"}, {"results", Json::array()}}));
   ASSERT_TRUE(store.append(sample_records(0, 3)));
-  ASSERT_TRUE(store.export_to(folder / "out.json"));
+  ASSERT_TRUE(export_to(store, folder / "out.json"));
   const Json document = Json::parse(read_bytes(folder / "out.json"));
   EXPECT_EQ(document["schema_version"], "1.0.0");
   ASSERT_EQ(document["results"].size(), 3u);
@@ -82,13 +83,13 @@ TEST(T4, WhatWasExportedIsImported) {
   const Folder folder;
   Store from = open_store(folder / "a.db"), to = open_store(folder / "b.db");
   ASSERT_TRUE(from.append(sample_records(0, 300)));
-  ASSERT_TRUE(from.export_to(folder / "out.json"));
-  const auto imported = to.import_t4(folder / "out.json");
+  ASSERT_TRUE(export_to(from, folder / "out.json"));
+  const auto imported = import_t4(to, folder / "out.json");
   ASSERT_TRUE(imported) << imported.error().message;
   EXPECT_EQ(imported->inserted, 300);
   EXPECT_EQ(to.query({.order = Order::Created}).value(),
             from.query({.order = Order::Created}).value());
-  EXPECT_EQ(to.import_t4(folder / "out.json")->inserted, 0);
+  EXPECT_EQ(import_t4(to, folder / "out.json")->inserted, 0);
 }
 
 TEST(T4, ResultsOfOthersAndChangedOnesAreKeptApart) {
@@ -99,7 +100,7 @@ TEST(T4, ResultsOfOthersAndChangedOnesAreKeptApart) {
                    {"results", Json::array()}};
   const auto import = [&] {
     std::istringstream in(document.dump(2));
-    return store.import_t4(in, "that");
+    return import_t4(store, in, "that");
   };
   Json foreign = Json::parse(to_t4(sample_record(0)));
   foreign["measurements"] = Json::array({{{"name", "time"}, {"value", 3}, {"unit", "ms"}}});
@@ -121,7 +122,7 @@ TEST(T4, ResultsOfOthersAndChangedOnesAreKeptApart) {
   EXPECT_EQ(store.query({}).value(), std::vector{sample_record(1)});
 
   std::istringstream broken("{\"results\": [");
-  EXPECT_NE(store.import_t4(broken, "that").error().message.find("that is no JSON"),
+  EXPECT_NE(import_t4(store, broken, "that").error().message.find("that is no JSON"),
             std::string::npos);
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "db/transfer.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +9,7 @@
 #include <streambuf>
 #include <utility>
 
+#include "db/maintenance.h"
 #include "db/store.h"
 #include "tests/db/backends.h"
 #include "tests/db/samples.h"
@@ -20,10 +23,10 @@ TW_ON_BACKENDS(AnyTransfer);
 TEST_P(AnyTransfer, LinesRoundTrip) {
   Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 20)));
-  ASSERT_TRUE(store.export_to(files / "out.jsonl"));
+  ASSERT_TRUE(export_to(store, files / "out.jsonl"));
   Store other = open_store(databases / "b.db");
-  EXPECT_EQ(other.import_jsonl(files / "out.jsonl").value(), (AppendSummary{20, 0, 0}));
-  EXPECT_EQ(other.import_jsonl(files / "out.jsonl").value(), (AppendSummary{0, 20, 0}));
+  EXPECT_EQ(import_jsonl(other, files / "out.jsonl").value(), (AppendSummary{20, 0, 0}));
+  EXPECT_EQ(import_jsonl(other, files / "out.jsonl").value(), (AppendSummary{0, 20, 0}));
   EXPECT_EQ(other.query({}).value(), store.query({}).value());
 }
 
@@ -31,11 +34,11 @@ TEST_P(AnyTransfer, LayoutsThatWereAskedForTravelWithTheirRecords) {
   Store store = open_store(databases / "a.db");
   const Record free = sample_record(0), asked = with_layouts(free, "in=NCHW16c out=NHWC");
   ASSERT_TRUE(store.append({{free, asked}}));
-  ASSERT_TRUE(store.export_to(files / "out.jsonl"));
-  ASSERT_TRUE(store.export_to(files / "out.db"));
+  ASSERT_TRUE(export_to(store, files / "out.jsonl"));
+  ASSERT_TRUE(export_to(store, files / "out.db"));
   Store imported = open_store(databases / "b.db"), merged = open_store(databases / "c.db");
-  ASSERT_TRUE(imported.import_jsonl(files / "out.jsonl"));
-  ASSERT_TRUE(merged.merge_from(files / "out.db"));
+  ASSERT_TRUE(import_jsonl(imported, files / "out.jsonl"));
+  ASSERT_TRUE(merge_from(merged, files / "out.db"));
   for (Store* other : {&imported, &merged})
     for (const Record& record : {free, asked})
       EXPECT_EQ(other->best(key_of(record)).value(), record);
@@ -50,7 +53,7 @@ TEST_P(AnyTransfer, BadLinesCostOnlyThemselves) {
   lines += to_json(sample_record(3));  // the last line may lack its end
   std::istringstream in(lines);
   Store store = open_store(databases / "a.db");
-  EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{2, 0, 4}));
+  EXPECT_EQ(import_jsonl(store, in, "lines").value(), (AppendSummary{2, 0, 4}));
   EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0), sample_record(3)}));
   EXPECT_EQ(store.info().value().quarantined, 4);
 }
@@ -73,8 +76,8 @@ TEST(Transfer, LinesThatCannotBeReadToTheirEndAreAnError) {
   for (const std::string& text : {std::string(), to_json(sample_record(0)) + "\n"}) {
     FailingBuffer given(text), spooled(text);
     std::istream lines(&given), spool(&spooled);
-    EXPECT_EQ(store.import_jsonl(lines, "lines").error().code, ErrorCode::Database);
-    EXPECT_EQ(store.import_spooled(spool).error().code, ErrorCode::Database);
+    EXPECT_EQ(import_jsonl(store, lines, "lines").error().code, ErrorCode::Database);
+    EXPECT_EQ(import_spooled(store, spool).error().code, ErrorCode::Database);
   }
 }
 
@@ -83,7 +86,7 @@ TEST(Transfer, AFileWithoutRecordsIsRefusedWhole) {
   Store store = open_store(folder / "a.db");
   const auto refusal = [&](const std::string& bytes) {
     write_bytes(folder / "given", bytes);
-    const auto imported = store.import_jsonl(folder / "given");
+    const auto imported = import_jsonl(store, folder / "given");
     EXPECT_EQ(imported.error().code, ErrorCode::Invalid);
     EXPECT_EQ(store.info().value().quarantined, 0);
     return error_of(imported);
@@ -96,10 +99,11 @@ TEST(Transfer, AFileWithoutRecordsIsRefusedWhole) {
   make_database(folder / "b.db", sample_records(0, 3));
   EXPECT_NE(refusal(read_bytes(folder / "b.db")).find("db merge"), std::string::npos);
   std::istringstream in(read_bytes(folder / "b.db"));
-  EXPECT_NE(error_of(store.import_jsonl(in, "standard input")).find("db merge"), std::string::npos);
-  EXPECT_EQ(store.import_jsonl(folder.path().string()).error().code, ErrorCode::Database);
+  EXPECT_NE(error_of(import_jsonl(store, in, "standard input")).find("db merge"),
+            std::string::npos);
+  EXPECT_EQ(import_jsonl(store, folder.path().string()).error().code, ErrorCode::Database);
   write_bytes(folder / "empty", "");
-  EXPECT_EQ(store.import_jsonl(folder / "empty").value(), AppendSummary{});
+  EXPECT_EQ(import_jsonl(store, folder / "empty").value(), AppendSummary{});
 }
 
 TEST(Transfer, APipeIsReadOnce) {
@@ -112,25 +116,25 @@ TEST(Transfer, APipeIsReadOnce) {
   close(ends[1]);
   const std::string path = "/dev/fd/" + std::to_string(ends[0]);
   EXPECT_TRUE(check_importable(path));
-  EXPECT_EQ(store.import_jsonl(path).value(), (AppendSummary{1, 0, 0}));
+  EXPECT_EQ(import_jsonl(store, path).value(), (AppendSummary{1, 0, 0}));
   close(ends[0]);
 }
 
 TEST_P(AnyTransfer, TheQuarantineIsListedAndDropped) {
   Store store = open_store(databases / "a.db");
   std::istringstream in("first\n" + to_json(sample_record(0)) + "\n{\"record\": 2}\n");
-  ASSERT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 2}));
-  EXPECT_EQ(store.verify().value().quarantined, 2);
-  EXPECT_TRUE(store.verify().value().ok());
-  const auto lines = store.quarantined(0).value();
+  ASSERT_EQ(import_jsonl(store, in, "lines").value(), (AppendSummary{1, 0, 2}));
+  EXPECT_EQ(verify(store).value().quarantined, 2);
+  EXPECT_TRUE(verify(store).value().ok());
+  const auto lines = db::quarantined(store, 0).value();
   ASSERT_EQ(lines.size(), 2u);
   for (const Quarantined& line : lines) {
     EXPECT_TRUE(line.line == "first" || line.line == "{\"record\": 2}") << line.line;
     EXPECT_FALSE(line.reason.empty());
   }
-  EXPECT_EQ(store.quarantined(1).value().size(), 1u);
-  EXPECT_EQ(store.drop_quarantined().value(), 2);
-  EXPECT_TRUE(store.quarantined(0).value().empty());
+  EXPECT_EQ(db::quarantined(store, 1).value().size(), 1u);
+  EXPECT_EQ(drop_quarantined(store).value(), 2);
+  EXPECT_TRUE(db::quarantined(store, 0).value().empty());
   EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0)}));
 }
 
@@ -152,16 +156,16 @@ TEST_P(AnyTransfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
   }
   std::istringstream in(lines);
   Store store = open_store(databases / "a.db");
-  EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 4}));
+  EXPECT_EQ(import_jsonl(store, in, "lines").value(), (AppendSummary{1, 0, 4}));
   EXPECT_EQ(store.best(key_of(honest)).value(), honest);
 }
 
 TEST_P(AnyTransfer, ADatabaseIsCopiedWhileItIsOpen) {
   Store store = open_store(databases / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 50)));
-  ASSERT_TRUE(store.export_to(files / "copy.db"));
+  ASSERT_TRUE(export_to(store, files / "copy.db"));
   Store copy = open_store(files / "copy.db", OpenMode::ReadOnly);
-  EXPECT_TRUE(copy.verify().value().ok());
+  EXPECT_TRUE(verify(copy).value().ok());
   EXPECT_EQ(copy.query({}).value(), store.query({}).value());
 }
 
@@ -169,16 +173,16 @@ TEST(Transfer, ExportOverwritesNothing) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   write_bytes(folder / "mine.db", "precious");
-  EXPECT_EQ(store.export_to(folder / "mine.db").error().code, ErrorCode::Database);
-  EXPECT_EQ(store.export_to(folder / "a.db").error().code, ErrorCode::Database);
-  EXPECT_EQ(store.export_to(folder / "x.txt").error().code, ErrorCode::Usage);
+  EXPECT_EQ(export_to(store, folder / "mine.db").error().code, ErrorCode::Database);
+  EXPECT_EQ(export_to(store, folder / "a.db").error().code, ErrorCode::Database);
+  EXPECT_EQ(export_to(store, folder / "x.txt").error().code, ErrorCode::Usage);
   EXPECT_EQ(read_bytes(folder / "mine.db"), "precious");
 }
 
 TEST(Transfer, AMissingImportIsAnError) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
-  EXPECT_EQ(store.import_jsonl(folder / "absent.jsonl").error().code, ErrorCode::Database);
+  EXPECT_EQ(import_jsonl(store, folder / "absent.jsonl").error().code, ErrorCode::Database);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "db/answers.h"
+#include "db/maintenance.h"
+#include "db/overview.h"
 #include "db/store.h"
 #include "tests/db/samples.h"
 
@@ -37,14 +40,14 @@ TEST(Trust, ADeviceThatWasNeverMeasuredIsAnsweredByItsClassFirst) {
   key.device = "Test CPU; 2 cores";
   ASSERT_TRUE(store.append({{other}}));
   EXPECT_EQ(store.best(key).value(), other);
-  EXPECT_EQ(store.explain(key).value()->likeness, Likeness::OtherClass);
+  EXPECT_EQ(explain(store, key).value()->likeness, Likeness::OtherClass);
   ASSERT_TRUE(store.append({{same}}));
   EXPECT_EQ(store.best(key).value(), same);
-  EXPECT_EQ(store.explain(key).value()->likeness, Likeness::SameClass);
+  EXPECT_EQ(explain(store, key).value()->likeness, Likeness::SameClass);
   const Record exact = on_device(sample_record(9), "Test CPU; 2 cores");
   ASSERT_TRUE(store.append({{exact}}));
   EXPECT_EQ(store.best(key).value(), exact);
-  EXPECT_EQ(store.explain(key).value()->likeness, Likeness::Exact);
+  EXPECT_EQ(explain(store, key).value()->likeness, Likeness::Exact);
 }
 
 TEST(Trust, AnAnswerSaysWhatItRestsOn) {
@@ -53,7 +56,7 @@ TEST(Trust, AnAnswerSaysWhatItRestsOn) {
   const std::vector<Record> records = {measured_by("a", 0, 10e3), measured_by("b", 0, 10.4e3),
                                        measured_by("c", 0, 10.2e3), measured_by("c", 1, 12e3)};
   ASSERT_TRUE(store.append(records));
-  const Explanation e = store.explain(key_of(records[0])).value().value();
+  const Explanation e = explain(store, key_of(records[0])).value().value();
   EXPECT_EQ(e.record, records[2]);
   EXPECT_EQ(e.sessions, 3);
   EXPECT_EQ(e.hosts, 3);
@@ -76,12 +79,12 @@ TEST(Trust, WhatAnAnswerRestsOnIsOnItsClock) {
   slow = seal(std::move(slow));
   const Record first = measured_by("a", 0, 9.8e3);
   ASSERT_TRUE(store.append({{first, slow, measured_by("c", 0, 10.4e3)}}));
-  const Explanation e = store.explain(key_of(first)).value().value();
+  const Explanation e = explain(store, key_of(first)).value().value();
   EXPECT_EQ(e.record, slow);
   EXPECT_EQ(e.latency_ns, 11e3);
   EXPECT_DOUBLE_EQ(e.low_ns, 9.8e3 / 0.9);
   EXPECT_DOUBLE_EQ(e.high_ns, 10.4e3 / 0.9);
-  const std::vector<GroupSummary> groups = store.groups(10).value();
+  const std::vector<GroupSummary> groups = db::groups(store, 10).value();
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].latency_ns, 11e3);
 }
@@ -100,7 +103,8 @@ TEST(Trust, TheRankingOfRecordsIsThatOfTheStore) {
   EXPECT_EQ(records[*ranking.best], store.best(key_of(records[0])).value().value());
   EXPECT_EQ(ranking.counted_ns, (std::vector<double>{10.2e3, 10.2e3, 10.2e3, 10.3e3, 0, 0}));
   EXPECT_EQ(ranking.judgements[4].doubt, Doubt::Refuted);
-  const std::vector<TrialSummary> trials = store.trials(records[0].workload_hash, "", 100).value();
+  const std::vector<TrialSummary> trials =
+      db::trials(store, records[0].workload_hash, "", 100).value();
   ASSERT_EQ(trials.size(), records.size());
   for (size_t i = 0; i < trials.size(); ++i)
     EXPECT_EQ(trials[i].counted_ns, ranking.counted_ns[i]) << i;
@@ -111,7 +115,7 @@ TEST(Trust, OneSessionHasTheIntervalOfItsRecord) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append(sample_records(0, 1)));
-  const Explanation e = store.explain(key_of(sample_record(0))).value().value();
+  const Explanation e = explain(store, key_of(sample_record(0))).value().value();
   EXPECT_EQ(e.sessions, 1);
   EXPECT_EQ(e.low_ns, sample_record(0).latency_low_ns);
   EXPECT_EQ(e.high_ns, sample_record(0).latency_high_ns);
@@ -121,7 +125,7 @@ TEST(Trust, OneSessionHasTheIntervalOfItsRecord) {
 TEST(Trust, NoRecordNoExplanation) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
-  EXPECT_EQ(store.explain(key_of(sample_record(0))).value(), std::nullopt);
+  EXPECT_EQ(explain(store, key_of(sample_record(0))).value(), std::nullopt);
 }
 
 TEST(Trust, Fault29_EveryBetterLookingRecordHasAReason) {
@@ -135,7 +139,7 @@ TEST(Trust, Fault29_EveryBetterLookingRecordHasAReason) {
   const Record unconfirmed = measured_by("c", 3, 4e3);
   ASSERT_TRUE(store.append({{measured_by("a", 0, 10e3), measured_by("b", 1, 11e3), unconfirmed,
                              seal(fast_machine), seal(wrong)}}));
-  const Explanation e = store.explain(key_of(wrong)).value().value();
+  const Explanation e = explain(store, key_of(wrong)).value().value();
   EXPECT_EQ(e.record.latency_ns, 10e3);
   ASSERT_EQ(e.not_used.size(), 3u);
   EXPECT_EQ(e.not_used[0].doubt, Doubt::Unconfirmed);
@@ -143,11 +147,11 @@ TEST(Trust, Fault29_EveryBetterLookingRecordHasAReason) {
   EXPECT_EQ(e.not_used[1].why, "its status is wrong: 1 of 4096 elements differs");
   EXPECT_NE(e.not_used[2].why.find("its machine was faster then"), std::string::npos);
 
-  const std::vector<Doubted> doubted = store.doubted(0).value();
+  const std::vector<Doubted> doubted = db::doubted(store, 0).value();
   ASSERT_EQ(doubted.size(), 1u);
   EXPECT_EQ(doubted[0].record, unconfirmed);
   ASSERT_TRUE(store.append({{measured_by("e", 3, 4.1e3)}}));
-  EXPECT_TRUE(store.doubted(0).value().empty());
+  EXPECT_TRUE(db::doubted(store, 0).value().empty());
   EXPECT_EQ(store.best(key_of(wrong)).value(), measured_by("e", 3, 4.1e3));
 }
 
@@ -162,18 +166,18 @@ TEST(Trust, Fault87_AnAnswerSaysWhoSpeaksAgainstIt) {
   };
   const Record best = measured_by("a", 0, 9e3), next = measured_by("a", 1, 11e3);
   ASSERT_TRUE(store.append({{best, measured_by("a", 0, 8.9e3), next, crashed("b")}}));
-  const Explanation e = store.explain(key_of(best)).value().value();
+  const Explanation e = explain(store, key_of(best)).value().value();
   EXPECT_EQ(e.record, best);
   ASSERT_EQ(e.against.size(), 1u);
   EXPECT_EQ(e.against[0].record, crashed("b"));
   EXPECT_EQ(e.against[0].doubt, Doubt::Contradicted);
-  EXPECT_EQ(store.doubted(0).value().size(), 1u);
-  EXPECT_TRUE(store.verify().value().ok());
-  EXPECT_EQ(store.prune({.slower_than = 1, .keep = 0}, Pruning::DryRun).value().pruned, 1)
+  EXPECT_EQ(db::doubted(store, 0).value().size(), 1u);
+  EXPECT_TRUE(verify(store).value().ok());
+  EXPECT_EQ(prune(store, {.slower_than = 1, .keep = 0}, Pruning::DryRun).value().pruned, 1)
       << "neither the answer nor what speaks against it";
   ASSERT_TRUE(store.append({{crashed("c")}}));
   EXPECT_EQ(store.best(key_of(best)).value(), next);
-  EXPECT_TRUE(store.explain(key_of(best)).value()->against.empty());
+  EXPECT_TRUE(explain(store, key_of(best)).value()->against.empty());
 }
 
 TEST(Trust, AGroupWhereNothingElseIsBelievedHasNoAnswer) {
@@ -184,7 +188,7 @@ TEST(Trust, AGroupWhereNothingElseIsBelievedHasNoAnswer) {
   Store store = open_store(folder / "a.db");
   ASSERT_TRUE(store.append({{seal(impossible)}}));
   EXPECT_EQ(store.best(key_of(impossible)).value(), std::nullopt);
-  const std::vector<Doubted> doubted = store.doubted(0).value();
+  const std::vector<Doubted> doubted = db::doubted(store, 0).value();
   ASSERT_EQ(doubted.size(), 1u);
   EXPECT_EQ(doubted[0].why, "it claims 4 times the bandwidth of the machine");
 }

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "db/calibration.h"
+#include "db/claims.h"
+#include "db/demand.h"
+#include "db/maintenance.h"
+#include "db/overview.h"
+#include "db/recall.h"
 #include "db/store.h"
 #include "db/tables/schema.h"
+#include "db/transfer.h"
 #include "tests/db/process.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
@@ -71,7 +78,7 @@ TEST(Upgrade, Fault23_AFailedStepLeavesTheOldVersion) {
   }
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 3)));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Upgrade, Fault23_AKilledMigrationLeavesTheOldVersion) {
@@ -82,7 +89,7 @@ TEST(Upgrade, Fault23_AKilledMigrationLeavesTheOldVersion) {
   EXPECT_TRUE(fs::exists(folder / "a.db-journal")) << "it died before it wrote anything";
   Store store = open_store(folder / "a.db", OpenMode::ReadOnly);  // a reader mends it, too
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 300)));
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 // ---- version 1 ----
@@ -108,7 +115,7 @@ TEST(Upgrade, Version1IsReadOnceItIsUpgraded) {
   EXPECT_EQ(info.schema_version, schema_version);
   EXPECT_EQ(info.quarantined, 1);
   EXPECT_EQ(info.best, 1);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Upgrade, Version1TakesFactsOfVersion2) {
@@ -121,11 +128,11 @@ TEST(Upgrade, Version1TakesFactsOfVersion2) {
   Store store = open_store(path);
   EXPECT_EQ(store.append(known).value().duplicates, 1);
   EXPECT_EQ(store.append(added).value().inserted, 1);
-  EXPECT_TRUE(store.add_calibration(sample_calibration()));
+  EXPECT_TRUE(add_calibration(store, sample_calibration()));
   EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value(), added);
   EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
-  EXPECT_EQ(store.calibrations().value().size(), 1u);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_EQ(calibrations(store).value().size(), 1u);
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 // Records of version 1 have the column already, empty: of runs that left the layouts free.
@@ -138,7 +145,7 @@ TEST(Upgrade, RecordsOfVersion1AreOfFreeLayouts) {
   ASSERT_TRUE(store.append({{asked}}));
   EXPECT_EQ(store.best(key_of(free)).value(), free);
   EXPECT_EQ(store.best(key_of(asked)).value(), asked);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Upgrade, TheBackupOfVersion1IsTheFileAsItWas) {
@@ -190,7 +197,7 @@ TEST(Upgrade, Version2IsJudgedByThePresentRule) {
   record = seal(record);
   ASSERT_TRUE(store.append({{record}}));
   EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value().front(), record);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 // ---- version 3 ----
@@ -201,10 +208,10 @@ TEST(Upgrade, Version3KeepsItsRecordsInTheirOrder) {
   EXPECT_EQ(recover(path, folder / "saved.db").value().inserted, 5);
   Store store = open_store(path, OpenMode::Update);
   EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
-  EXPECT_EQ(store.groups(9).value().size(), 1u);
+  EXPECT_EQ(groups(store, 9).value().size(), 1u);
   EXPECT_EQ(store.info().value().by_status.at("ok"), 5);
   EXPECT_EQ(store.info().value().quarantined, 1);
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Upgrade, Fault16_ADamagedRowOfVersion3IsNamedInQuarantine) {
@@ -213,11 +220,11 @@ TEST(Upgrade, Fault16_ADamagedRowOfVersion3IsNamedInQuarantine) {
   RawSql(path).run("UPDATE trials SET schedule = 'tw1 other' WHERE seq = 2");
   Store store = open_store(path);
   EXPECT_EQ(store.query({}).value().size(), 4u);
-  const std::vector<Quarantined> aside = store.quarantined(0).value();
+  const std::vector<Quarantined> aside = db::quarantined(store, 0).value();
   ASSERT_EQ(aside.size(), 2u);
   EXPECT_TRUE(aside[0].line == "trial 2 of schema version 3" ||
               aside[1].line == "trial 2 of schema version 3");
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 // ---- version 4 ----
@@ -229,11 +236,11 @@ TEST(Upgrade, Version4GetsTheTablesOfRuns) {
             std::string::npos);
   Store store = open_store(path, OpenMode::Update);
   EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
-  EXPECT_TRUE(store.demands({}).value().empty());
+  EXPECT_TRUE(demands(store, {}).value().empty());
   const std::string schedule = schedule_key(sample_record(9).schedule);
-  EXPECT_EQ(store.claim(key_of(sample_record(0)), {&schedule, 1}, "session-2", "host").value(),
+  EXPECT_EQ(claim(store, key_of(sample_record(0)), {&schedule, 1}, "session-2", "host").value(),
             std::vector<bool>{true});
-  EXPECT_TRUE(store.verify().value().ok());
+  EXPECT_TRUE(verify(store).value().ok());
 }
 
 TEST(Upgrade, ACreationThatWasKilledIsStartedOver) {

@@ -24,6 +24,7 @@
 #include <cstdlib>
 
 #include "db/engine/statement.h"
+#include "db/maintenance.h"
 #include "db/recorder.h"
 #include "db/store.h"
 #include "db/tables/schema.h"
@@ -146,7 +147,7 @@ int fill(const std::string& directory, const std::string& spool) {
   for (int64_t i = 0; i < 512; ++i) status = saved.add(sample_record(1'000'000 + i));
   fmt::print("spooling {} pending {} spooled {}\n", status ? 1 : 0, saved.pending(),
              saved.spooled());
-  const auto verified = store->verify();
+  const auto verified = verify(*store);
   fmt::print("intact {} records {}\n", verified && verified->ok() ? 1 : 0,
              verified ? verified->records : 0);
   return 0;

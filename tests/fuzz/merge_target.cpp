@@ -8,7 +8,11 @@
 #include <sstream>
 
 #include "base/hash.h"
+#include "db/answers.h"
+#include "db/calibration.h"
+#include "db/maintenance.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tests/db/samples.h"
 #include "tests/db/sql.h"
 #include "tests/fuzz/mutate.h"
@@ -54,9 +58,9 @@ std::string database(const Scratch& scratch, std::string_view sql) {
     db::Store store = db::open_store(path);
     std::vector<db::Record> records = db::sample_records(0, our_records);
     records.push_back(db::sample_record(7, 1));
-    TW_CHECK(store.append(records) && store.add_calibration(db::sample_calibration()));
+    TW_CHECK(store.append(records) && db::add_calibration(store, db::sample_calibration()));
     std::istringstream lines(db::to_json(db::sample_record(1)) + "\nno record\n");
-    TW_CHECK(store.import_jsonl(lines, "lines").has_value());
+    TW_CHECK(db::import_jsonl(store, lines, "lines").has_value());
   }
   db::RawSql(path).run(fmt::format("PRAGMA page_size={}; VACUUM; {}", page_bytes_of_seeds, sql));
   return db::read_bytes(path);
@@ -88,7 +92,7 @@ class Ours {
   std::string operator/(std::string_view name) const { return scratch_ / name; }
 
   void check() {
-    if (++checks_ % verify_every == 0) TW_CHECK(store_.verify().value().ok(), "ours is damaged");
+    if (++checks_ % verify_every == 0) TW_CHECK(db::verify(store_).value().ok(), "ours is damaged");
     const auto best = store_.best(db::key_of(db::sample_record(0)));
     TW_CHECK(best && *best == db::sample_record(0), "ours must answer as before");
     const auto info = store_.info();
@@ -117,12 +121,12 @@ bool ask(const std::string& path) {
   const auto best = store->best(db::key_of(db::sample_record(0)));
   if (succeeds(best) && *best)
     TW_CHECK(db::check(**best) && (*best)->workload == db::sample_record(0).workload);
-  (void)succeeds(store->explain(db::key_of(db::sample_record(0))));
-  (void)succeeds(store->verify());
-  (void)succeeds(store->doubted(5));
-  (void)succeeds(store->quarantined(5));
+  (void)succeeds(db::explain(*store, db::key_of(db::sample_record(0))));
+  (void)succeeds(db::verify(*store));
+  (void)succeeds(db::doubted(*store, 5));
+  (void)succeeds(db::quarantined(*store, 5));
   std::ostringstream out;
-  (void)succeeds(store->export_jsonl(out));
+  (void)succeeds(db::export_jsonl(*store, out));
   return true;
 }
 
@@ -131,7 +135,7 @@ bool write_to(const std::string& path) {
   if (!succeeds(store)) return false;
   const db::Record fresh = db::sample_record(11);
   if (!succeeds(store->append({&fresh, 1}))) return false;
-  (void)succeeds(store->prune({.codegen_abi = 2}, db::Pruning::Delete));
+  (void)succeeds(db::prune(*store, {.codegen_abi = 2}, db::Pruning::Delete));
   return true;
 }
 
@@ -139,7 +143,7 @@ bool save(const std::string& path, const std::string& fresh) {
   const auto saved = db::recover(path, fresh);
   if (!succeeds(saved)) return false;
   db::Store store = db::open_store(fresh, db::OpenMode::ReadOnly);
-  TW_CHECK(store.verify().value().ok(), "what was recovered must be whole");
+  TW_CHECK(db::verify(store).value().ok(), "what was recovered must be whole");
   return true;
 }
 
@@ -152,7 +156,7 @@ bool use(Ours& ours, const std::string& path, std::string_view input) {
     case 2:
       return save(path, ours / "fresh.db");
     default:
-      const bool merged = succeeds(ours.store().merge_from(path));
+      const bool merged = succeeds(db::merge_from(ours.store(), path));
       ours.check();
       return merged;
   }

@@ -168,7 +168,7 @@ class SleepingMembers(unittest.TestCase):
                   "asyncio.run(go())\n")
 
         def ask(patience_s, environment):
-            path = f"{os.environ['PYTHONPATH']}:{ROOT / 'bench'}"
+            path = f"{os.environ['PYTHONPATH']}:{ROOT / 'bench' / 'farm'}"
             return subprocess.run([sys.executable, "-c", script, cluster.address, str(patience_s)], capture_output=True,
                                   text=True, env={**os.environ, **environment, "PYTHONPATH": path},
                                   timeout=program.PATIENCE_S)

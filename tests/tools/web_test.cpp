@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "db/demand.h"
+#include "db/maintenance.h"
 #include "tests/db/samples.h"
 #include "tools/web/access.h"
 #include "tools/web/history_chart.h"
@@ -43,7 +45,8 @@ class Pages : public testing::Test {
     ASSERT_EQ(done->quarantined, 0);
   }
   void want(const db::Demand& demand) {
-    const Status kept = db::open_store(folder_ / "a.db").keep_demand(demand);
+    db::Store store = db::open_store(folder_ / "a.db");
+    const Status kept = db::keep_demand(store, demand);
     ASSERT_TRUE(kept) << kept.error().message;
   }
   Response answer(const Request& request) { return site_.answer(request); }
@@ -237,7 +240,7 @@ TEST_F(Pages, AWorkloadThatIsGoneIsLeftOut) {
   store(records);
   EXPECT_EQ(names(json("/workloads", {{"page", "2"}})).size(), 10u);
   db::Store store = db::open_store(folder_ / "a.db");
-  ASSERT_TRUE(store.drop_record(records[0]));
+  ASSERT_TRUE(db::drop_record(store, records[0]));
   EXPECT_EQ(names(json("/workloads", {{"page", "2"}})).size(), 9u);
 }
 

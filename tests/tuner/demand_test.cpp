@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "db/demand.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/trial_record.h"
 
@@ -46,7 +47,7 @@ class WorkingOffDemand : public testing::Test {
   Result<DemandRun> run(const TuneOptions& options) {
     db::Store store = open_store(folder_ / "t.db");
     for (const db::Demand& demand : demands_)
-      if (!store.keep_demand(demand)) throw std::runtime_error("it is not kept");
+      if (!db::keep_demand(store, demand)) throw std::runtime_error("it is not kept");
     return tune_demand(target_, options, store, environment_, {},
                        [&](const std::vector<TaskSpec>& tasks, const TuneOptions& wave,
                            const OnProgress&) -> Result<std::vector<Result<Tuned>>> {

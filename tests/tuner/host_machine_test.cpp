@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "db/calibration.h"
 #include "tests/isa_targets.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/workers/device.h"
@@ -66,7 +67,7 @@ TEST_F(HostMachineTest, AnUnknownOneIsMeasuredOnceAndThenKnown) {
   EXPECT_EQ(second.target.machine, measured_machine());
   EXPECT_EQ(second.note, "");
   EXPECT_EQ(calls_, 1);
-  const auto stored = store_.calibrations().value();
+  const auto stored = db::calibrations(store_).value();
   ASSERT_EQ(stored.size(), 1u);
   EXPECT_EQ(stored[0].program_version, "1.2.3");
   EXPECT_EQ(stored[0].created_ms, test_measurer.now_ms);
@@ -79,7 +80,7 @@ TEST_F(HostMachineTest, ACalibrationWithoutTilesIsNotOfAProcessorThatHasThem) {
     calibration.target = target.to_string();
     calibration.device = device_text(target);
     calibration.machine = std::move(text);
-    EXPECT_TRUE(store_.add_calibration(std::move(calibration)));
+    EXPECT_TRUE(db::add_calibration(store_, std::move(calibration)));
     return known_machine(store_, target).has_value();
   };
   const std::string text = to_string(measured_machine());
@@ -132,7 +133,7 @@ TEST_F(HostMachineTest, Fault48_WhatCannotBeMeasuredIsAssumedAndSaidSoInOneLine)
   EXPECT_EQ(host.note,
             "[calibration] a neighbour was there; meanwhile it is taken for generic x86-64 "
             "(assumed)");
-  EXPECT_TRUE(store_.calibrations().value().empty());
+  EXPECT_TRUE(db::calibrations(store_).value().empty());
   EXPECT_NE(provenance(host.target.machine).find("; assumed; "), std::string::npos);
 }
 
@@ -147,7 +148,7 @@ TEST_F(HostMachineTest, Fault19_WhatCannotBeStoredHoldsForTheRun) {
 TEST_F(HostMachineTest, AnAbsurdAnswerIsNotStored) {
   answer_->core.clock_ghz = 1e9;
   (void)choose(unknown_target());
-  EXPECT_TRUE(store_.calibrations().value().empty());
+  EXPECT_TRUE(db::calibrations(store_).value().empty());
 }
 
 TEST_F(HostMachineTest, GpusAreAsTheirDriversSay) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "db/claims.h"
 #include "tests/db/postgres_server.h"
 #include "tests/tuner/fake_workers.h"
 #include "tuner/trial_record.h"
@@ -102,7 +103,8 @@ TEST_F(SideBySide, OneRunComparesAtTheEnd) {
   ASSERT_TRUE(store.append({&other, 1}));
   const db::Key place = database_key(workload_, work.target, 1);
   const std::string finals(db::finals_claim);
-  ASSERT_EQ(store.claim(place, {&finals, 1}, "other", "host").value(), std::vector<bool>{true});
+  ASSERT_EQ(db::claim(store, place, {&finals, 1}, "other", "host").value(),
+            std::vector<bool>{true});
   std::atomic<bool> has_ended = false;
   work.verify = [&](const MeasureJob& job) {
     EXPECT_TRUE(has_ended) << "it waits for the winner of the other run";
@@ -113,7 +115,7 @@ TEST_F(SideBySide, OneRunComparesAtTheEnd) {
     db::Store own = open_store(address_);
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     has_ended = true;
-    EXPECT_TRUE(own.release(place, "other"));
+    EXPECT_TRUE(db::release(own, place, "other"));
   });
   const auto tuned = run("own", {.budget_s = 600, .trials = 8, .batch = 4}, work);
   beside.join();
@@ -130,7 +132,7 @@ TEST_F(SideBySide, AWinnerOfOthersThatIsWrongHereIsNotTaken) {
   ASSERT_TRUE(store.append({&other, 1}));
   const db::Key place = database_key(workload_, work.target, 1);
   const std::string finals(db::finals_claim);
-  ASSERT_TRUE(store.claim(place, {&finals, 1}, "other", "host"));
+  ASSERT_TRUE(db::claim(store, place, {&finals, 1}, "other", "host"));
   const auto is_other = [&](const MeasureJob& job) {
     return work.schedules.at(job.artifact) == other.schedule;
   };

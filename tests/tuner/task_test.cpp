@@ -9,6 +9,7 @@
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
+#include "db/transfer.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/first_pick.h"
@@ -223,7 +224,7 @@ db::Store merged_store(const Folder& folder, const dsl::Workload& workload,
   }
   db::Store store = open_store(folder / "t.db");
   EXPECT_TRUE(store.append(own));
-  EXPECT_TRUE(store.merge_from(folder / "elsewhere.db"));
+  EXPECT_TRUE(db::merge_from(store, folder / "elsewhere.db"));
   return store;
 }
 

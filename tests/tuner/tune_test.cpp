@@ -8,6 +8,8 @@
 #include <set>
 
 #include "codegen/abi.h"
+#include "db/calibration.h"
+#include "db/maintenance.h"
 #include "runtime/kernel.h"
 #include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
@@ -66,7 +68,7 @@ TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   const auto first = tuned_once();
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_FALSE(first->progress.machine_note.empty());
-  const auto calibrations = store.calibrations().value();
+  const auto calibrations = db::calibrations(store).value();
   const bool is_calibrated = !calibrations.empty();
   const tw::Machine machine =
       is_calibrated ? parse_machine(calibrations[0].machine).value() : unknown.machine;
@@ -80,7 +82,7 @@ TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   ASSERT_TRUE(second) << second.error().message;
   if (!is_calibrated) return;
   EXPECT_EQ(second->progress.machine_note, "");
-  EXPECT_EQ(store.calibrations().value().size(), 1u);
+  EXPECT_EQ(db::calibrations(store).value().size(), 1u);
   EXPECT_EQ(second->best.machine, provenance(machine));
 }
 
@@ -93,7 +95,7 @@ TEST_F(Tune, Fault48_AProcessorThatCannotBeMeasuredIsAssumed) {
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_THAT(tuned->progress.machine_note, HasSubstr("as told; meanwhile it is taken for"));
   EXPECT_EQ(tuned->best.machine, provenance(unknown.machine));
-  EXPECT_TRUE(store.calibrations().value().empty());
+  EXPECT_TRUE(db::calibrations(store).value().empty());
 }
 
 TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
@@ -258,7 +260,7 @@ TEST_F(Tune, Fault31_TwoInterruptsLoseAtMostABatch) {
     if (reported >= 6) interrupts = 2;
   });
   auto store = open_store(folder_ / "t.db");
-  const auto report = store.verify();
+  const auto report = db::verify(store);
   ASSERT_TRUE(report && report->ok());
   EXPECT_GE(report->records, reported - 4);
 }

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "db/maintenance.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "db/workload_text.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
@@ -263,7 +265,7 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
   db::AppendSummary all;
   int64_t damaged = 0;
   for (const std::string& file : f.files) {
-    TW_TRY(const db::AppendSummary one, store.merge_from(file));
+    TW_TRY(const db::AppendSummary one, db::merge_from(store, file));
     all += one;
     if (has_facts(one)) continue;
     TW_TRY(const int64_t records, count_damaged(file, store));
@@ -281,12 +283,12 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
                                      const std::string& format_of_input) {
   if (file == "-")
-    return format_of_input == "csv"  ? store.import_csv(std::cin, "standard input")
-           : format_of_input == "t4" ? store.import_t4(std::cin, "standard input")
-                                     : store.import_jsonl(std::cin, "standard input");
-  return file.ends_with(".csv")    ? store.import_csv(file)
-         : file.ends_with(".json") ? store.import_t4(file)
-                                   : store.import_jsonl(file);
+    return format_of_input == "csv"  ? db::import_csv(store, std::cin, "standard input")
+           : format_of_input == "t4" ? db::import_t4(store, std::cin, "standard input")
+                                     : db::import_jsonl(store, std::cin, "standard input");
+  return file.ends_with(".csv")    ? db::import_csv(store, file)
+         : file.ends_with(".json") ? db::import_t4(store, file)
+                                   : db::import_jsonl(store, file);
 }
 
 Result<int> import(const DbFlags& f, const Surroundings& here) {
@@ -311,14 +313,14 @@ Result<int> export_records(const DbFlags& f, const Surroundings& here) {
   if (f.output == "-") {
     PieceByPiece output;
     std::ostream lines(&output);
-    const Status exported = f.text_format == "csv"  ? store.export_csv(lines)
-                            : f.text_format == "t4" ? store.export_t4(lines)
-                                                    : store.export_jsonl(lines);
+    const Status exported = f.text_format == "csv"  ? db::export_csv(store, lines)
+                            : f.text_format == "t4" ? db::export_t4(store, lines)
+                                                    : db::export_jsonl(store, lines);
     TW_RETURN_IF_ERROR(output.finish());
     if (!output.has_failed()) TW_RETURN_IF_ERROR(exported);
     return 0;
   }
-  TW_RETURN_IF_ERROR(store.export_to(f.output));
+  TW_RETURN_IF_ERROR(db::export_to(store, f.output));
   return 0;
 }
 
@@ -332,8 +334,8 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
   if (f.top > 0) return measure_again(f, here);
   TW_TRY(db::Store store,
          open_named(f, here, f.repair ? db::OpenMode::Update : db::OpenMode::ReadOnly));
-  if (f.repair) TW_RETURN_IF_ERROR(store.derive_best());
-  TW_TRY(const db::VerifyReport r, store.verify());
+  if (f.repair) TW_RETURN_IF_ERROR(db::derive_best(store));
+  TW_TRY(const db::VerifyReport r, db::verify(store));
   if (f.format == "json")
     TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()},
                                                 {"ok", r.ok()},

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "db/demand.h"
 #include "tools/flags/db_flags.h"
 #include "tools/reports/demand.h"
 #include "tuner/workers/device.h"
@@ -25,7 +26,7 @@ Result<std::vector<db::Demand>> demands_of(const DbFlags& f, const Surroundings&
     filter.device = tuner::device_text(host_target());
   }
   if (!f.device.empty() && f.device != "this") filter.device = f.device;
-  return store.demands(filter);
+  return db::demands(store, filter);
 }
 
 Result<db::Demand> find_demand(const std::vector<db::Demand>& demands, const std::string& prefix) {
@@ -68,7 +69,7 @@ Result<int> demand_command(const DbFlags& f, const Surroundings& here) {
   }
   TW_TRY(const db::Demand demand, find_demand(demands, f.entry));
   if (f.drop) {
-    TW_TRY(const bool is_dropped, store.drop_demand(demand.hash));
+    TW_TRY(const bool is_dropped, db::drop_demand(store, demand.hash));
     if (f.format == "json")
       TW_RETURN_IF_ERROR(print_json("db demand", {{"dropped", is_dropped ? 1 : 0}}));
     else

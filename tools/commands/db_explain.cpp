@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "db/answers.h"
 #include "db/exchange/t4.h"
 #include "db/workload_text.h"
 #include "tools/flags/db_flags.h"
@@ -128,7 +129,7 @@ Result<std::string> why_none(db::Store& store, const db::Key& key) {
   };
   const db::Filter of_workload{.workload = key.workload};
   TW_RETURN_IF_ERROR(store.for_each(of_workload, note_other));
-  store.for_each_below(of_workload, note_other);
+  db::for_each_below(store, of_workload, note_other);
   std::string why = fmt::format("[explain] no record of '{}' for {} and {}{} is believed",
                                 key.workload, key.target, counted(key.threads, "thread"),
                                 key.layouts.empty() ? "" : ", asked for as " + key.layouts);
@@ -142,7 +143,7 @@ Result<std::string> why_none(db::Store& store, const db::Key& key) {
 Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_layered(f.selection.place, here, db::OpenMode::ReadOnly));
   TW_TRY(const Asked asked, asked_of(f, here, store));
-  TW_TRY(std::optional<db::Explanation> found, store.explain(asked.key));
+  TW_TRY(std::optional<db::Explanation> found, db::explain(store, asked.key));
   if (!found) {
     TW_TRY(std::string why, why_none(store, asked.key));
     return fail(ErrorCode::NoCandidate, std::move(why));

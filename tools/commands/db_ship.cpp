@@ -15,8 +15,10 @@
 #include "base/signature.h"
 #include "base/text.h"
 #include "codegen/abi.h"
+#include "db/answers.h"
 #include "db/published_layer.h"
 #include "db/store.h"
+#include "db/transfer.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/reports/report.h"
@@ -137,13 +139,13 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
   db::AppendSummary summary;
   for (const std::string& file : f.files) {
     TW_TRY(const db::AppendSummary one,
-           file.ends_with(".jsonl") ? all.import_jsonl(file) : all.merge_from(file));
+           file.ends_with(".jsonl") ? db::import_jsonl(all, file) : db::merge_from(all, file));
     summary += one;
   }
   if (summary.quarantined > 0)
     note(counted(summary.quarantined, "line") + " not believed and left out");
   TW_TRY(const std::vector<db::Record> records,
-         all.distilled({.codegen_abi = codegen::codegen_abi, .keep = f.keep_shipped}));
+         db::distilled(all, {.codegen_abi = codegen::codegen_abi, .keep = f.keep_shipped}));
   if (records.empty())
     return fail(ErrorCode::NoCandidate,
                 "[ship] no record of these databases is believed and of this program's code "

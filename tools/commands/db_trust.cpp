@@ -11,6 +11,8 @@
 
 #include "base/text.h"
 #include "codegen/abi.h"
+#include "db/answers.h"
+#include "db/maintenance.h"
 #include "db/store.h"
 #include "db/workload_text.h"
 #include "tools/flags/db_flags.h"
@@ -30,8 +32,8 @@ struct Entry {
 };
 
 Result<std::vector<Entry>> entries_of(db::Store& store) {
-  TW_TRY(const std::vector<db::Quarantined> lines, store.quarantined(0));
-  TW_TRY(std::vector<db::Doubted> doubted, store.doubted(0));
+  TW_TRY(const std::vector<db::Quarantined> lines, db::quarantined(store, 0));
+  TW_TRY(std::vector<db::Doubted> doubted, db::doubted(store, 0));
   std::vector<Entry> entries;
   for (const db::Quarantined& line : lines)
     entries.push_back({line.hash, "line", line.reason, line.line, {}});
@@ -73,10 +75,10 @@ Status print_dropped(const DbFlags& f, int64_t dropped) {
 
 Status drop_entry(const DbFlags& f, db::Store& store, const Entry& entry) {
   if (entry.record) {
-    TW_RETURN_IF_ERROR(store.drop_record(*entry.record));
+    TW_RETURN_IF_ERROR(db::drop_record(store, *entry.record));
     return print_dropped(f, 1);
   }
-  TW_TRY(const int64_t dropped, store.drop_quarantined(entry.hash));
+  TW_TRY(const int64_t dropped, db::drop_quarantined(store, entry.hash));
   return print_dropped(f, dropped);
 }
 
@@ -120,7 +122,7 @@ Result<int> quarantine_command(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store,
          open_named(f, here, f.drop ? db::OpenMode::Update : db::OpenMode::ReadOnly));
   if (f.drop && f.entry.empty()) {
-    TW_TRY(const int64_t dropped, store.drop_quarantined());
+    TW_TRY(const int64_t dropped, db::drop_quarantined(store));
     TW_RETURN_IF_ERROR(print_dropped(f, dropped));
     return 0;
   }
@@ -150,7 +152,7 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store,
          open_named(f, here, f.remove ? db::OpenMode::Update : db::OpenMode::ReadOnly));
   TW_TRY(const db::PruneReport report,
-         store.prune(rules, f.remove ? db::Pruning::Delete : db::Pruning::DryRun));
+         db::prune(store, rules, f.remove ? db::Pruning::Delete : db::Pruning::DryRun));
   if (f.format == "json") {
     TW_RETURN_IF_ERROR(print_json("db prune", {{"path", store.path()},
                                                {"deleted", f.remove},
@@ -218,14 +220,14 @@ class LocalTargets {
 /// session calls wrong come first, then those with the fewest sessions, then the oldest.
 Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& targets) {
   std::vector<Retimed> found;
-  TW_TRY(std::vector<db::Doubted> doubted, store.doubted(0));
+  TW_TRY(std::vector<db::Doubted> doubted, db::doubted(store, 0));
   for (db::Doubted& doubt : doubted)
     if (doubt.doubt == db::Doubt::Unconfirmed && targets.find(doubt.record))
       found.push_back({std::move(doubt.record), 0, {}, {}});
-  TW_TRY(std::vector<db::Record> best, store.best_records());
+  TW_TRY(std::vector<db::Record> best, db::best_records(store));
   for (db::Record& record : best) {
     if (record.codegen_abi != codegen::codegen_abi || !targets.find(record)) continue;
-    TW_TRY(const auto explained, store.explain(key_of(record)));
+    TW_TRY(const auto explained, db::explain(store, key_of(record)));
     found.push_back({std::move(record), explained ? explained->sessions : 1, {}, {}});
     found.back().is_contradicted = explained && !explained->against.empty();
   }

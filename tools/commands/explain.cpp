@@ -14,6 +14,7 @@
 #include "codegen/inspect.h"
 #include "cost_model/analytic.h"
 #include "cost_model/expected.h"
+#include "db/answers.h"
 #include "schedules/program/pack.h"
 #include "schedules/schedule.h"
 #include "tools/flags/db_flags.h"
@@ -103,7 +104,7 @@ std::vector<std::string> lines_missing_in(const std::string& there, const std::s
 /// The reason that the database has for a record that looks better than its answer; empty where the
 /// record is the answer, or slower.
 Result<std::string> why_not_used(db::Store& store, const db::Record& record) {
-  TW_TRY(const std::optional<db::Explanation> answer, store.explain(key_of(record)));
+  TW_TRY(const std::optional<db::Explanation> answer, db::explain(store, key_of(record)));
   if (!answer) return "";
   const auto found = std::ranges::find_if(answer->not_used, [&](const db::Doubted& doubted) {
     return doubted.record.hash == record.hash;

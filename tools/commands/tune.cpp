@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "db/answers.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/interrupts.h"
@@ -176,13 +177,13 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   outcome.unkept = why;
   outcome.roofline = roofline(*best, job.workload, target);
   outcome.other_device = other_device_of(*best, target);
-  TW_TRY(outcome.layer, store.layer_of(*best));
+  TW_TRY(outcome.layer, db::layer_of(store, *best));
   return std::optional(std::move(outcome));
 }
 
 /// Says why the database does not use what the run found.
 void note_doubt(db::Store& store, const db::Record& best) {
-  const auto explained = store.explain(key_of(best));
+  const auto explained = db::explain(store, key_of(best));
   if (!explained || !*explained) return;
   for (const db::Doubted& other : (*explained)->not_used) {
     if (other.record.hash != best.hash || !db::is_listed(other.doubt)) continue;
@@ -217,7 +218,7 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
     note_doubt(store, results[i]->best);
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
     const OtherDevice other_device = other_device_of(results[i]->best, target);
-    std::string layer = store.layer_of(results[i]->best).value_or("");
+    std::string layer = db::layer_of(store, results[i]->best).value_or("");
     Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device, std::move(layer)};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "db/demand.h"
 #include "tools/interrupts.h"
 #include "tools/reports/demand.h"
 #include "tools/reports/progress.h"
@@ -90,7 +91,7 @@ Status print_run(const TuneFlags& flags, const Surroundings& here, const tuner::
 Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
                           const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
   TW_TRY(db::Store store, open_layered(flags.place, here, db::OpenMode::Update));
-  TW_TRY(const std::vector<db::Demand> any, store.demands({.limit = 1}));
+  TW_TRY(const std::vector<db::Demand> any, db::demands(store, {.limit = 1}));
   if (any.empty()) note(nobody_wants(shown_database(flags.place, here)));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(const tuner::DemandRun run, work_off(flags, here, target, farm, store, interrupts));

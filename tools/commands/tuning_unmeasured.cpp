@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "codegen/gpu/compile.h"
+#include "db/answers.h"
 #include "schedules/space/space.h"
 #include "tools/interrupts.h"
 #include "tools/reports/report.h"
@@ -66,7 +67,7 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
   TW_TRY(found.known, tuner::count_known(*store, job.workload, target, threads));
   TW_TRY(found.best, tuner::best_known(*store, job.workload, target, threads));
   if (found.best) {
-    TW_TRY(found.layer, store->layer_of(*found.best));
+    TW_TRY(found.layer, db::layer_of(*store, *found.best));
   }
   return found;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "db/demand.h"
 #include "db/server_address.h"
 #include "db/workload_text.h"
 #include "tuner/demand.h"
@@ -140,7 +141,7 @@ std::string nobody_wants(const std::string& shown_database) {
 
 void leave_demand(db::Store& store, const std::vector<db::Demand>& demands) {
   for (const db::Demand& demand : demands)
-    if (const Status kept = store.keep_demand(demand); !kept)
+    if (const Status kept = db::keep_demand(store, demand); !kept)
       return note(
           fmt::format("the demand of {} is not kept: {}", demand.name, kept.error().message));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "db/calibration.h"
 #include "schedules/program/core_tiles.h"
 #include "schedules/program/dot_products.h"
 #include "tools/reports/report.h"
@@ -68,7 +69,7 @@ Finding memory(const Machine& machine) {
 /// Finding about the origin of the machine's numbers: the newest calibration, or how to make one.
 Finding calibration(const Target& host, db::Store* store) {
   Result<std::optional<db::Calibration>> newest = std::optional<db::Calibration>();
-  if (store) newest = store->newest_calibration(host.to_string(), tuner::device_text(host));
+  if (store) newest = db::newest_calibration(*store, host.to_string(), tuner::device_text(host));
   if (newest && *newest)
     return {"calibration",
             fmt::format("of {:%Y-%m-%d}, by version {}", fmt::gmtime((*newest)->created_ms / 1000),

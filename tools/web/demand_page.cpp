@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time_text.h"
+#include "db/demand.h"
 #include "db/workload_text.h"
 #include "tools/reports/demand.h"
 #include "tools/reports/report.h"
@@ -260,7 +261,7 @@ Result<Answer> demands_page(db::Store& store, const Request& request) {
   const std::string part = request.parameter("q");
   db::DemandFilter filter{.limit = most_demands + 1};
   if (!part.empty()) filter.part_of_name = part;
-  TW_TRY(std::vector<db::Demand> demands, store.demands(filter));
+  TW_TRY(std::vector<db::Demand> demands, db::demands(store, filter));
   const bool is_cut = std::ssize(demands) > most_demands;
   if (is_cut) demands.pop_back();
   std::vector<Wanted> list;
@@ -286,7 +287,7 @@ Result<Answer> demands_page(db::Store& store, const Request& request) {
 }
 
 Result<Answer> demand_page(db::Store& store, const std::string& hash) {
-  TW_TRY(std::vector<db::Demand> found, store.demands({.hash = hash, .limit = 1}));
+  TW_TRY(std::vector<db::Demand> found, db::demands(store, {.hash = hash, .limit = 1}));
   if (found.empty())
     return fail(ErrorCode::NoCandidate, "[demand] the database has no demand with this hash");
   const Wanted wanted = wanted_of(std::move(found.front()));

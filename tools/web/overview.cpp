@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "db/overview.h"
 #include "db/trust.h"
 #include "db/workload_text.h"
 
@@ -167,7 +168,7 @@ class OverviewInMaking {
 /// nullptr where the group is gone.
 Result<std::shared_ptr<const Workload>> read_workload(db::Store& store, int64_t group) {
   TW_TRY(std::vector<db::GroupSummary> groups,
-         store.workload_groups(group, most_groups_of_workload));
+         db::workload_groups(store, group, most_groups_of_workload));
   if (groups.empty()) return std::shared_ptr<const Workload>();
   return std::make_shared<const Workload>(make_workload(std::move(groups)));
 }
@@ -213,7 +214,7 @@ Result<Overview> read_overview(db::Store& store, bool with_answers) {
   OverviewInMaking making;
   int64_t groups = 0;
   TW_RETURN_IF_ERROR(
-      store.for_each_group(most_groups + 1, with_answers, [&](const db::GroupEntry& group) {
+      db::for_each_group(store, most_groups + 1, with_answers, [&](const db::GroupEntry& group) {
         if (++groups <= most_groups) making.add(group);
       }));
   Overview overview = making.finish();
@@ -288,13 +289,13 @@ Result<std::shared_ptr<const OverviewCache::Ids>> OverviewCache::groups_named(
     named_.emplace_back(part, ids);
   }
   return ids->get(clock_ns_, [&] {
-    return read_names([&](db::Store& store) { return store.groups_named(part); });
+    return read_names([&](db::Store& store) { return db::groups_named(store, part); });
   });
 }
 
 Result<std::shared_ptr<const OverviewCache::Ids>> OverviewCache::groups_by_name() {
   return by_name_.get(clock_ns_, [&] {
-    return read_names([](db::Store& store) { return store.groups_by_name(); });
+    return read_names([](db::Store& store) { return db::groups_by_name(store); });
   });
 }
 

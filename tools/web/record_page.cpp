@@ -4,6 +4,7 @@
 #include "base/target.h"
 #include "base/text.h"
 #include "base/time_text.h"
+#include "db/answers.h"
 #include "db/workload_text.h"
 #include "dsl/workload.h"
 #include "schedules/program/legality.h"
@@ -125,13 +126,14 @@ Result<std::string> loops_of(const db::Record& record) {
 Result<Answer> record_page(db::Store& store, const std::string& hash, const std::string& replay) {
   TW_TRY(const db::Record record, found_record(store, hash));
   TW_TRY(const std::optional<db::Explanation> explanation,
-         store.explain({.workload = record.workload,
-                        .target = record.target,
-                        .device = record.device,
-                        .threads = record.threads,
-                        .codegen_abi = record.codegen_abi,
-                        .layouts = record.layouts},
-                       most_not_used));
+         db::explain(store,
+                     {.workload = record.workload,
+                      .target = record.target,
+                      .device = record.device,
+                      .threads = record.threads,
+                      .codegen_abi = record.codegen_abi,
+                      .layouts = record.layouts},
+                     most_not_used));
   const std::string name = db::workload_text(record);
   const std::string workload =
       address_of("/workloads/" + record.workload_hash, {{"layouts", record.layouts}});

@@ -3,6 +3,8 @@
 
 #include "base/text.h"
 #include "base/time_text.h"
+#include "db/answers.h"
+#include "db/overview.h"
 #include "tools/reports/explanation.h"
 #include "tools/reports/report.h"
 #include "tools/web/history_chart.h"
@@ -27,13 +29,14 @@ struct Known {
 Result<std::optional<db::Explanation>> explained(db::Store& store, const std::string& hash) {
   TW_TRY(const std::optional<db::Record> best, store.find(hash));
   if (!best) return std::optional<db::Explanation>();
-  return store.explain({.workload = best->workload,
-                        .target = best->target,
-                        .device = best->device,
-                        .threads = best->threads,
-                        .codegen_abi = best->codegen_abi,
-                        .layouts = best->layouts},
-                       1);
+  return db::explain(store,
+                     {.workload = best->workload,
+                      .target = best->target,
+                      .device = best->device,
+                      .threads = best->threads,
+                      .codegen_abi = best->codegen_abi,
+                      .layouts = best->layouts},
+                     1);
 }
 
 /// The groups of a page, those with an answer first, the most efficient of them first.
@@ -156,14 +159,14 @@ Html group_pager(const Workload& row, int64_t page) {
 
 Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request) {
   TW_TRY(std::vector<db::GroupSummary> groups,
-         store.workload_groups(hash, request.parameter("layouts"), most_groups));
+         db::workload_groups(store, hash, request.parameter("layouts"), most_groups));
   if (groups.empty())
     return fail(ErrorCode::NoCandidate, "[workload] the database has no trial of such a workload");
   const Workload row = make_workload(std::move(groups));
   TW_TRY(const int64_t page, number_of(request, "page", 1, std::ssize(row.groups)));
   TW_TRY(const std::vector<Known> known, known_of(store, row, page));
   TW_TRY(const std::vector<db::TrialSummary> trials,
-         store.trials(row.hash, row.layouts, most_history));
+         db::trials(store, row.hash, row.layouts, most_history));
   Html rows;
   nlohmann::json best = nlohmann::json::array(), points = nlohmann::json::array();
   std::vector<double> times;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "codegen/abi.h"
+#include "db/answers.h"
 #include "graph/plan.h"
 #include "graph/renaming.h"
 #include "graph/rewrite.h"
@@ -642,7 +643,7 @@ Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const Operator
   filter.order = db::Order::Fastest;
   filter.limit = most_records;
   TW_TRY(std::vector<db::Record> records, store.query(filter));
-  store.for_each_below(filter, [&](const db::Record& record) {
+  db::for_each_below(store, filter, [&](const db::Record& record) {
     records.push_back(record);
     return true;
   });

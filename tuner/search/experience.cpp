@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "codegen/abi.h"
 #include "cost_model/expected.h"
+#include "db/recall.h"
 #include "schedules/schedule.h"
 #include "tuner/search/network_error.h"
 #include "tuner/workers/device.h"
@@ -108,8 +109,8 @@ void add_latencies(const Question& q, db::RecalledTrials recalled, Experience& o
 
 void recall_own(db::Store& store, const Question& q, Experience& out) {
   const db::Key place = database_key(*q.workload, q.target, q.threads);
-  Result<db::TriedSchedules> tried = store.tried(place, q.host);
-  Result<db::RecalledTrials> recalled = store.recall(place, most_own_trials);
+  Result<db::TriedSchedules> tried = db::tried(store, place, q.host);
+  Result<db::RecalledTrials> recalled = db::recall(store, place, most_own_trials);
   for (const Error* error :
        {tried ? nullptr : &tried.error(), recalled ? nullptr : &recalled.error()})
     if (error) note(q.notes, NoteKind::WarmStartUnread, error->message);
@@ -166,9 +167,10 @@ std::vector<db::RecalledTrial> trials_at(db::Store& store, const db::Place& plac
                                          const Question& q) {
   const db::Key key = {place.workload, place.target,         place.device,
                        q.threads,      codegen::codegen_abi, place.layouts};
-  std::vector<db::RecalledTrial> trials = store.recall_below(key, most_trials_of_another).trials;
+  std::vector<db::RecalledTrial> trials =
+      db::recall_below(store, key, most_trials_of_another).trials;
   if (place == place_of(*q.workload, q.target)) return trials;
-  Result<db::RecalledTrials> own = store.recall(key, most_trials_of_another);
+  Result<db::RecalledTrials> own = db::recall(store, key, most_trials_of_another);
   if (!own) {
     note(q.notes, NoteKind::WarmStartUnread, own.error().message);
     return trials;
@@ -191,8 +193,8 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
     db::Place place;
   };
   std::vector<Near> near;
-  const auto places = store.places(q.workload->op, q.threads, codegen::codegen_abi,
-                                   dsl::count_flops(q.workload->compute), most_places);
+  const auto places = db::places(store, q.workload->op, q.threads, codegen::codegen_abi,
+                                 dsl::count_flops(q.workload->compute), most_places);
   if (!places) {
     note(q.notes, NoteKind::WarmStartUnread, places.error().message);
     return {};
@@ -293,7 +295,8 @@ TrialOfOthers trial_of_others(const Question& question, const db::Record& trial)
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads) {
-  TW_TRY(const db::TriedSchedules tried, store.tried(database_key(workload, target, threads), {}));
+  TW_TRY(const db::TriedSchedules tried,
+         db::tried(store, database_key(workload, target, threads), {}));
   return tried.known;
 }
 

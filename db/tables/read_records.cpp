@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "db/read_records.h"
+#include "db/tables/read_records.h"
 
 #include "db/tables/rows.h"
 
