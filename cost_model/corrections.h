@@ -35,7 +35,7 @@ struct LeaveOneOut {
   size_t trials = 0;
   /// Rank correlations with measured throughput, by ordering_time_of alone and with corrections;
   /// nullopt where there are fewer than three trials, or where all are alike.
-  std::optional<double> before, corrected;
+  std::optional<double> before = {}, corrected = {};
 };
 
 /// Most kernels that corrections are learned from.

@@ -70,8 +70,8 @@ struct ArgumentInfo {
   std::vector<int64_t> shape;  ///< logical; empty for a scalar
   std::string layout;  ///< layout of the storage as text; empty: row-major, as the logical array
   int64_t storage_elements = 0;  ///< elements in storage layout, padding included
-  std::string
-      pack;  ///< the entry of KernelInfo::packs; empty: none is needed, or only run() serves
+  /// The entry of KernelInfo::packs; empty: none is needed, or only run() serves.
+  std::string pack = {};
   /// An input that the preparation reads and no phase of a call: calls may be given null for it.
   bool only_prepares = false;
   friend bool operator==(const ArgumentInfo&, const ArgumentInfo&) = default;

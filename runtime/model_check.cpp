@@ -242,9 +242,9 @@ Status check_argument(const ModelTensor& tensor, const ArgumentInfo& argument,
       pattern_of(tensor.layout) == pattern_of(argument.layout))
     return {};
   const auto show = [](DType dtype, const std::vector<int64_t>& shape, std::string_view layout,
-                       int64_t bytes) {
+                       int64_t stored) {
     return fmt::format("{}[{}]{}{} of {} bytes", to_string(dtype), fmt::join(shape, ", "),
-                       layout.empty() ? "" : " as ", layout, bytes);
+                       layout.empty() ? "" : " as ", layout, stored);
   };
   return defect(
       fmt::format("{} gives tensor '{}', {}, for argument '{}' of its kernel, {}", step,

@@ -6,7 +6,7 @@
 namespace tw::bench {
 namespace {
 
-tl::unexpected<Error> built_without(std::string_view name, std::string_view library,
+[[maybe_unused]] tl::unexpected<Error> built_without(std::string_view name, std::string_view library,
                                     std::string_view requirements) {
   return fail(ErrorCode::Environment,
               fmt::format("[bench] --peer {}: built without {}; install tools/{} into .venv and "

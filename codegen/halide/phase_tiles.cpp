@@ -128,7 +128,6 @@ HStmt PhaseTranslator::translate_tile(const Loop& loop) {
            "the loops that number tiles are unrolled");
   const auto tile = static_cast<size_t>(first.constant / tile_sums_->elements);
   const std::string& name = tile_sums_->registers.at(tile);
-  const int64_t terms = schedules::group_terms(*nest.tile);
   const HExpr a = tile_of(*nest.by_row, nest, nest.rows(), nest.groups(), strides->by_row);
   const HExpr b = tile_of(*nest.by_column, nest, nest.groups(), nest.columns(), strides->by_column);
   const Halide::Type type = tile_type(storage_type(sums.type));

@@ -91,8 +91,12 @@ TEST(OneDnn, Fault73_IsLimitedAsWeAre) {
   const auto limit = max_isa();
   if (!limit) GTEST_SKIP() << "[SKIP] there is no limit";
   const dnnl::cpu_isa used = dnnl::get_effective_cpu_isa();
-  if (*limit == "sse41") EXPECT_EQ(used, dnnl::cpu_isa::sse41);
-  if (*limit == "avx2") EXPECT_TRUE(used == dnnl::cpu_isa::avx2 || used == dnnl::cpu_isa::avx);
+  if (*limit == "sse41") {
+    EXPECT_EQ(used, dnnl::cpu_isa::sse41);
+  }
+  if (*limit == "avx2") {
+    EXPECT_TRUE(used == dnnl::cpu_isa::avx2 || used == dnnl::cpu_isa::avx);
+  }
 }
 
 TEST(OneDnn, RotatesCopiesOfTheWeights) {

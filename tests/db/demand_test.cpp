@@ -125,10 +125,10 @@ TEST_P(DemandTable, IsFoundByItsHashAndByPartOfItsName) {
   ASSERT_TRUE(keep_demand(store, sample_demand()));
   ASSERT_TRUE(keep_demand(store, other));
   const auto names = [&](const DemandFilter& filter) {
-    std::vector<std::string> names;
+    std::vector<std::string> listed;
     const std::vector<Demand> found = db::demands(store, filter).value();
-    for (const Demand& demand : found) names.push_back(demand.name);
-    return names;
+    for (const Demand& demand : found) listed.push_back(demand.name);
+    return listed;
   };
   const std::vector<Demand> all = db::demands(store, {}).value();
   for (const Demand& demand : all)

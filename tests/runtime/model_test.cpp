@@ -581,11 +581,12 @@ TEST_P(Branches, AProfileHasTheTimeOfEachStep) {
       EXPECT_EQ(time.step, static_cast<int>(i));
       EXPECT_LE(time.begin_ns, time.end_ns);
       EXPECT_LE(profile->steps[0].end_ns, i == 0 ? time.end_ns : time.begin_ns);
-      if (std::cmp_greater_equal(i, band.end()))
+      if (std::cmp_greater_equal(i, band.end())) {
         for (size_t before = 0; before < i; ++before)
           EXPECT_LE(profile->steps[before].end_ns, time.begin_ns);
-      else if (i > 0 && order == BandOrder::InOrder)
+      } else if (i > 0 && order == BandOrder::InOrder) {
         EXPECT_LE(profile->steps[i - 1].end_ns, time.begin_ns);
+      }
     }
     for_each_chain(band, [&](size_t, size_t first, size_t end) {
       for (size_t i = first + 1; i < end; ++i)

@@ -76,7 +76,9 @@ TEST_F(SideBySide, ARunKnowsTheTrialsOfOthers) {
   const db::Record other = record_of("other", "tw1\nsplit out m 7\n", 5e5);
   work.measure = [&](const MeasureJob&) {
     db::Store store = open_store(address_);
-    if (++measured == 3) EXPECT_TRUE(store.append({&other, 1}));
+    if (++measured == 3) {
+      EXPECT_TRUE(store.append({&other, 1}));
+    }
     return timed_reply(1e6);
   };
   const auto tuned = run("own", {.budget_s = 600, .trials = 16, .batch = 4}, work);

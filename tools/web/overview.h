@@ -23,9 +23,9 @@ namespace tw::tools::web {
 
 /// A workload under some layouts, and its groups on all devices.
 struct Workload {
-  std::string name;  ///< the key, and layouts in braces
-  std::string hash;  ///< of the key
-  std::string layouts, op;
+  std::string name = {};  ///< the key, and layouts in braces
+  std::string hash = {};  ///< of the key
+  std::string layouts = {}, op = {};
   std::vector<db::GroupSummary> groups = {};  ///< the one that was stored last first
   std::vector<std::string> classes = {};      ///< models of the devices that measured it
   int64_t trials = 0;
