@@ -621,7 +621,7 @@ std::vector<Stage> position_stages(const std::string& name, const std::vector<Ax
   if (is_float(type) && !value.as<Read>()) {
     std::vector<Axis> all = axes;
     all.push_back(axis);
-    const Stage rounded{name + "_value", type, all, {}, Combine::None, value};
+    const Stage rounded{name + "_value", type, all, {}, Combine::None, value, {}};
     const Expr element = read(rounded.name, {all.begin(), all.end()}, type);
     std::vector<Stage> stages = position_stages(name, axes, {of_largest, axis, element}, letters);
     stages.insert(stages.begin(), rounded);

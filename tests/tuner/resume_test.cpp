@@ -10,6 +10,7 @@
 
 #include <set>
 
+#include "db/maintenance.h"
 #include "tests/tuner/tuning.h"
 
 namespace tw::tuner {
@@ -120,7 +121,7 @@ TEST_F(Resume, Fault33_AKilledRunIsTakenUpWhereItWas) {
     known = now;
   }
   auto store = open_store(folder_ / "t.db");
-  const auto report = store.verify();
+  const auto report = db::verify(store);
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->ok());
   const auto resumed = resume(4);
