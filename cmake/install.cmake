@@ -12,7 +12,7 @@
 #   include/tilewright/tilewright.h     the C interface
 #   include/tilewright/tilewright.hpp   all of the C++ interface
 #   include/tilewright/<module>/        its headers, which include each other as "dsl/expr.h":
-#                                       -I include/tilewright, which the CMake package adds
+#                                       -I include -I include/tilewright, which the CMake package adds
 #   share/tilewright/shipped.db         records of machines that were measured: the layer below all databases
 #   share/tilewright/postgres_roles.sql roles of a tuning database on a server
 #   share/man/man1, share/bash-completion, share/zsh, share/fish

@@ -13,7 +13,8 @@ set(tw_public_headers
   schedules/schedule.h schedules/step.h schedules/space/space.h
   codegen/compile.h codegen/c_emitter.h codegen/cpu_codegen.h codegen/export.h
   cost_model/cost_model.h cost_model/facts/facts.h
-  db/store.h db/record.h db/answers.h db/maintenance.h db/transfer.h
+  db/store.h db/record.h db/answers.h db/calibration.h db/claims.h db/demand.h db/maintenance.h
+  db/overview.h db/recall.h db/transfer.h
   runtime/kernel.h runtime/devices/device_kernel.h runtime/device.h runtime/session.h runtime/model.h runtime/model_file.h
   graph/graph.h graph/passes.h graph/onnx/import.h
   tuner/tune.h tuner/workers/environment.h tuner/workers/workers.h tuner/workers/device.h

@@ -40,8 +40,8 @@ struct CompileOptions {
   NvrtcOptions nvrtc = {};
   /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
   int batch = 8;
-  bool count_spills =
-      false;  ///< costs one objdump a kernel, beside that of a batch with prefetches
+  /// Costs one objdump a kernel, beside that of a batch with prefetches.
+  bool count_spills = false;
 };
 
 /// Returns one result for each spec, in order; a kernel that cannot be compiled fails alone. The

@@ -26,7 +26,8 @@ Result<std::vector<Record>> best_elsewhere(Store& store, const Key& key, int64_t
 Result<std::vector<std::string>> targets_of(Store& store, const Key& key);
 /// The best record of every group, by hash.
 Result<std::vector<Record>> best_records(Store& store);
-/// Visits the matching records of the layers below, the nearest layer first; for_each() does not.
+/// Visits the matching records of the layers below, the nearest layer first; Store::for_each() does
+/// not.
 void for_each_below(Store& store, const Filter& filter,
                     const std::function<bool(const Record&)>& visit);
 /// The name of the layer that has the record; empty: this database, or none.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Calibration says what was measured of one device: an immutable fact, whose hash covers every
-// field, so that databases merge as sets. The newest one of a device is used. Plain data;
-// everything here is thread-safe.
+// field, so that databases merge as sets. The newest one of a device is used. Values are
+// thread-safe; functions over a Store are not, as it is not.
 //
-//   TW_RETURN_IF_ERROR(store.calibrate({target, device, to_string(machine), "0.3.0"}));
-//   TW_TRY(std::optional<Calibration> newest, store.calibration(target, device));
+//   TW_RETURN_IF_ERROR(add_calibration(store, {target, device, to_string(machine), "0.3.0"}));
+//   TW_TRY(std::optional<Calibration> newest, newest_calibration(store, target, device));
 
 #include <cstdint>
 #include <optional>
@@ -50,10 +50,10 @@ std::string to_json(const Calibration& calibration);
 /// check().
 Result<Calibration> calibration_from_json(std::string_view line);
 
-/// Appends sealed calibrations, such as those of another database, as append() does records.
+/// Appends sealed calibrations, such as those of another database, as Store::append() does records.
 Result<AppendSummary> append_calibrations(Store& store, std::span<const Calibration> calibrations);
 /// Adds a calibration as the newest of its target and device, in one durable transaction: sets
-/// its generation and its hash. Invalid where check() then fails; TryLater as append().
+/// its generation and its hash. Invalid where check() then fails; TryLater as Store::append().
 Status add_calibration(Store& store, Calibration calibration);
 /// The newest calibration of a device for a target; nullopt where there is none.
 Result<std::optional<Calibration>> newest_calibration(Store& store, const std::string& target,

@@ -3,7 +3,8 @@
 // Claims: runs that tune one workload on devices of one class, and share a database, divide the
 // schedules among them. Before a run builds a schedule it claims it. A claim ends with the run that
 // has it, or when it expires: a run that was killed keeps nobody from its schedules for longer. The
-// clock is that of the database, so that clocks of hosts need not agree.
+// clock is that of the database, so that clocks of hosts need not agree. Not thread-safe, as the
+// Store.
 
 #include <cstdint>
 #include <span>
@@ -36,14 +37,14 @@ struct News {
 /// transaction, and renews the session's other claims there. Returns for each schedule whether it
 /// was granted: no other session has a claim of it, and the trials of others have not settled it
 /// (TriedSchedules). For example, a schedule is refused that another session timed, and granted
-/// where one session of another host alone has seen it crash. TryLater as append().
+/// where one session of another host alone has seen it crash. TryLater as Store::append().
 Result<std::vector<bool>> claim(Store& store, const Key& place,
                                 std::span<const std::string> schedules, const std::string& session,
                                 const std::string& host);
 /// True if another session has a claim of the schedule that has not expired.
 Result<bool> is_claimed(Store& store, const Key& place, const std::string& schedule,
                         const std::string& session);
-/// Ends the claims of a session at a place, if it has any. TryLater as append().
+/// Ends the claims of a session at a place, if it has any. TryLater as Store::append().
 Status release(Store& store, const Key& place, const std::string& session);
 /// The number of the row that was stored last; 0: there is none.
 Result<int64_t> last_row(Store& store);

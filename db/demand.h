@@ -4,7 +4,8 @@
 // tuning. A plan that was made from predictions, or a run that was cut short, leaves its kernels
 // here. What a better kernel would save follows from the trials that the database has by the time
 // somebody asks. Demand is no fact about a machine: it has no hash of its own, no layer has it, and
-// neither merges nor exports take it over. Plain values; thread-safe.
+// neither merges nor exports take it over. Values are thread-safe; functions over a
+// Store are not, as it is not.
 
 #include <cstdint>
 #include <limits>
@@ -72,7 +73,7 @@ struct DemandFilter {
 Status check(const Demand& demand);
 
 /// Keeps a demand in place of that of the same source and place, in one durable transaction.
-/// Errors: check(demand); TryLater as append().
+/// Errors: check(demand); TryLater as Store::append().
 Status keep_demand(Store& store, const Demand& demand);
 /// The demands that match, those that were left last first, with what the trials say by now.
 Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter);

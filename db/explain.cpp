@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the answers of a store rest on, and which records are doubted.
+// Evidence for the answers of a store, and the records that are doubted.
 
 #include <fmt/format.h>
 
@@ -61,6 +61,9 @@ std::string why_not(const JudgedGroup& group, size_t index, const Record& record
                      on_clock_of(answer, group, timings[timings.size() / 2].latency_ns),
                      counted(std::ssize(timings), "session"));
 }
+
+// Doubted records that are read before the limit is looked at.
+constexpr size_t read_together = 64;
 
 /// Calls visit(i, record) for trials of a group, given by their places in it.
 Status each_record(Store::State& state, const JudgedGroup& group, const std::vector<size_t>& places,
@@ -139,12 +142,20 @@ Result<std::vector<Doubted>> doubted(Store& store, int64_t limit) {
     TW_TRY(const JudgedGroup group, judged_group(store.state().connection, of.id));
     std::vector<size_t> listed;
     for (size_t i = 0; i < group.trials.size(); ++i)
-      if (is_listed(group.judgements[i].doubt) &&
-          (limit <= 0 || std::ssize(found) + std::ssize(listed) < limit))
-        listed.push_back(i);
-    return each_record(store.state(), group, listed, [&](size_t i, Record record) {
-      found.push_back(doubted_trial(group, i, std::move(record)));
-    });
+      if (is_listed(group.judgements[i].doubt)) listed.push_back(i);
+    const auto is_enough = [&] { return limit > 0 && std::ssize(found) == limit; };
+    for (size_t at = 0; at < listed.size() && !is_enough(); at += read_together) {
+      const auto end =
+          listed.begin() + static_cast<std::ptrdiff_t>(std::min(at + read_together, listed.size()));
+      const Status read =
+          each_record(store.state(), group, {listed.begin() + static_cast<std::ptrdiff_t>(at), end},
+                      [&](size_t i, Record record) {
+                        if (!is_enough())
+                          found.push_back(doubted_trial(group, i, std::move(record)));
+                      });
+      if (!read) return read;
+    }
+    return {};
   }));
   return found;
 }

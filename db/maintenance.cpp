@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/maintenance.h"
 
+#include <fmt/format.h>
+
 #include "db/calibration.h"
 #include "db/store_state.h"
 #include "db/tables/best.h"
+#include "db/tables/quarantine.h"
+#include "db/tables/rows.h"
 
 namespace tw::db {
 
@@ -38,6 +42,36 @@ Result<VerifyReport> verify(Store& store) {
 
 Status derive_best(Store& store) {
   return store.state().write([&] { return refresh_all(store.state().connection); });
+}
+
+Result<std::vector<Quarantined>> quarantined(Store& store, int64_t limit) {
+  TW_TRY(Statement statement,
+         Statement::prepare(store.state().connection,
+                            "SELECT line, reason, hash FROM quarantine ORDER BY reason, "
+                            "line LIMIT ?"));
+  statement.bind(limit > 0 ? limit : most_quarantined);
+  std::vector<Quarantined> all;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    all.push_back({row.text(0), row.text(1), hex_of_bytes(row.blob(2))});
+    return true;
+  }));
+  return all;
+}
+
+Result<int64_t> drop_quarantined(Store& store, const std::string& hash) {
+  int64_t dropped = 0;
+  const Status removed = store.state().write([&]() -> Status {
+    const std::string_view condition = hash.empty() ? "" : " WHERE hash = ?";
+    TW_TRY(Statement remove,
+           Statement::prepare(store.state().connection,
+                              fmt::format("DELETE FROM quarantine{}", condition)));
+    if (!hash.empty()) remove.bind_blob(bytes_of_hex(hash));
+    TW_RETURN_IF_ERROR(remove.run());
+    dropped = store.state().connection.changes();
+    return {};
+  });
+  if (!removed) return tl::unexpected(removed.error());
+  return dropped;
 }
 
 }  // namespace tw::db

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Summaries of a database that are small enough to list: one for each group of trials with its
-// answer, and one for each trial with the time at which it was made. Plain values; thread-safe.
+// answer, and one for each trial with the time at which it was made. Values are thread-safe;
+// functions over a Store are not, as it is not.
 
 #include <cstdint>
 #include <functional>

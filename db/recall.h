@@ -2,7 +2,8 @@
 #pragma once
 // The knowledge of a database about a place, as a run needs it that goes on there or nearby. The
 // cost does not grow with the trials of the place, but for one short entry of an index for each of
-// them. Plain values; thread-safe.
+// them. Values are thread-safe; functions over a
+// Store are not, as it is not.
 
 #include <cstdint>
 #include <set>
@@ -46,7 +47,7 @@ struct TriedSchedules {
 };
 
 /// The trials of the place that the key names, with its device alone; at most `most`, judged by
-/// all of them (recall.h).
+/// all of them.
 Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most);
 /// The same of the layers below, each judged by itself.
 RecalledTrials recall_below(Store& store, const Key& place, int64_t most);

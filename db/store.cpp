@@ -11,7 +11,6 @@
 
 #include "base/hash.h"
 #include "db/calibration.h"
-#include "db/maintenance.h"
 #include "db/opening.h"
 #include "db/ranking.h"
 #include "db/server_address.h"
@@ -220,8 +219,8 @@ std::string_view order_clause(Order order) {
 // Rows whose numbers are in memory, where they are read in the order of these.
 constexpr int64_t numbers_at_once = 4096;
 
-/// The numbers of the rows that match a filter. The records are then read one by one: a row that
-/// cannot be read costs only itself.
+/// The numbers of the rows that match a filter. The records are read afterwards, 64 at a time
+/// (State::read()).
 class RowNumbers {
  public:
   RowNumbers(Connection& connection, const Filter& filter)
@@ -315,8 +314,6 @@ class Matching {
 
 }  // namespace
 
-// ---- Store ----
-
 AppendSummary& AppendSummary::operator+=(const AppendSummary& other) {
   inserted += other.inserted;
   duplicates += other.duplicates;
@@ -336,10 +333,16 @@ std::string select_rows_sql(size_t count) {
   return fmt::format("{} WHERE seq IN ({})", select_trials_sql(), marks);
 }
 
-Status find_chunk(Connection& connection, std::span<const int64_t> rows, FoundRecords& found) {
-  // Two statements serve every number of rows: the last row is asked for again.
+/// Two statements serve every number of rows: one of them is prepared for as many rows as a chunk
+/// has, and asks for the last row again where the chunk has fewer.
+Result<Statement> select_of(Connection& connection, size_t rows) {
+  return Statement::prepare(connection, select_rows_sql(rows == 1 ? 1 : rows_at_once));
+}
+
+/// Adds the records of a chunk, or why they cannot be believed. An error where a row cannot be
+/// read.
+Status find_chunk(Statement& select, std::span<const int64_t> rows, FoundRecords& found) {
   const size_t count = rows.size() == 1 ? 1 : rows_at_once;
-  TW_TRY(Statement select, Statement::prepare(connection, select_rows_sql(count)));
   for (size_t i = 0; i < count; ++i) select.bind(rows[std::min(i, rows.size() - 1)]);
   return select.each([&](const Row& row) {
     Result<Record> record = record_of(row);
@@ -352,17 +355,22 @@ Status find_chunk(Connection& connection, std::span<const int64_t> rows, FoundRe
 
 /// The records of at most rows_at_once rows, as far as the rows can be read.
 Status find_records(Connection& connection, std::span<const int64_t> rows, FoundRecords& found) {
-  Status done = find_chunk(connection, rows, found);
+  TW_TRY(Statement all, select_of(connection, rows.size()));
+  Status done = find_chunk(all, rows, found);
   if (done || done.error().code == ErrorCode::TryLater) return done;
-  // A page of a file that cannot be read has some of the rows.
+  // If a page cannot be read, the chunk fails although only some rows lie on that page, so each row
+  // is read by itself.
+  TW_TRY(Statement single, select_of(connection, 1));
   for (const int64_t row : rows) {
-    done = find_chunk(connection, {&row, 1}, found);
+    done = find_chunk(single, {&row, 1}, found);
     if (!done && done.error().code == ErrorCode::TryLater) return done;
   }
   return {};
 }
 
 }  // namespace
+
+// ---- Store ----
 
 void Store::State::leave_out(int64_t seq, const Error& why) {
   if (why.code == ErrorCode::Unsupported) {
@@ -390,13 +398,13 @@ Result<std::vector<StoredRecord>> Store::State::read(std::span<const int64_t> ro
     FoundRecords found;
     TW_RETURN_IF_ERROR(find_records(connection, chunk, found));
     for (const int64_t seq : chunk) {
-      auto of_row = found.extract(seq);
-      if (of_row.empty())  // or a damaged index names the row twice
+      const auto of_row = found.find(seq);
+      if (of_row == found.end())
         leave_out(seq, {ErrorCode::Database, "[record] its row is gone"});
-      else if (!of_row.mapped())
-        leave_out(seq, of_row.mapped().error());
+      else if (!of_row->second)
+        leave_out(seq, of_row->second.error());
       else
-        records.push_back({seq, *std::move(of_row.mapped())});
+        records.push_back({seq, *of_row->second});
     }
   }
   return records;

@@ -16,7 +16,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
@@ -159,7 +158,7 @@ class Store {
 
   /// The best record for the key: on its device, else on one of the same model, else on another of
   /// the same target, else none. likeness_of() says which. Layers below answer where they know a
-  /// nearer device, layer_of() says which of them did.
+  /// nearer device, layer_of() (answers.h) says which of them did.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts = {});
 
   /// The record with this hash, 64 hex digits; nullopt where there is none, or it is damaged.
@@ -167,7 +166,7 @@ class Store {
 
   /// While it lives, all that this store is asked is answered from one state of the database, and
   /// no question waits for a lock. Nobody can write to a file meanwhile: it is for many questions
-  /// one after the other, without other work. Not for verify(), nor for what writes.
+  /// one after the other, without other work. Not for db::verify(), nor for what writes.
   /// It must not outlive the store.
   class Reading {
    public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: what a Store is made of, shared by its two sources (store.cpp, transfer.cpp).
+// Private to db/: the state of a Store, for the functions of this folder.
 
 #include <functional>
 #include <optional>
@@ -56,9 +56,9 @@ struct Store::State {
   /// The record of a row, or nullopt where it is damaged; says so and counts it.
   Result<std::optional<Record>> read(int64_t seq);
   /// The records of rows, in their order, without those that are damaged. A server is asked once
-  /// for many of them.
+  /// for 64 of them.
   Result<std::vector<StoredRecord>> read(std::span<const int64_t> rows);
-  /// The same for a row that may be asked for many times.
+  /// As read(seq), with a cache: for a row that is read many times.
   Result<std::optional<Record>> read_again(int64_t seq);
 
   /// The answers of this database alone.

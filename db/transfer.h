@@ -30,9 +30,9 @@ Result<AppendSummary> import_t4(Store& store, std::istream& in, const std::strin
 Result<AppendSummary> import_t4(Store& store, const std::string& path);
 /// In the order Created, so that equal sets of records give equal bytes; calibrations follow.
 Status export_jsonl(Store& store, std::ostream& out);
-/// Records only, with a column for each field (csv.h).
+/// Records only, with a column for each field (db/exchange/csv.h).
 Status export_csv(Store& store, std::ostream& out);
-/// Records as the autotuning community shares results (t4.h).
+/// Records as the autotuning community shares results (db/exchange/t4.h).
 Status export_t4(Store& store, std::ostream& out);
 /// A consistent copy while others write: ".db" a database, ".jsonl" lines, ".csv" rows, ".json"
 /// T4. The path must be free.

@@ -92,7 +92,6 @@ class Runs {
       if (number >= killed_ && status != 0) ++together.failed;
     }
     processes_.clear();
-    together.ended_s = static_cast<double>(environment_.now_ms() - begun_ms_) * 1e-3;
     TW_TRY(db::Store store, db::Store::open(database_, db::OpenMode::ReadWrite));
     TW_TRY(const std::vector<db::Record> records, store.query({}));
     summarize(records, target_ns, together);
@@ -154,6 +153,9 @@ class Runs {
       if (reaches && (reached_ms == 0 || record.created_ms < reached_ms))
         reached_ms = record.created_ms;
     }
+    int64_t last_ms = begun_ms_;
+    for (const db::Record& record : records) last_ms = std::max(last_ms, record.created_ms);
+    together.ended_s = static_cast<double>(last_ms - begun_ms_) * 1e-3;
     together.trials = std::ssize(records);
     together.repeated = std::ranges::count_if(
         sessions, [](const auto& schedule) { return schedule.second.size() > 1; });

@@ -17,12 +17,12 @@
 namespace tw::bench {
 
 struct SideBySideOptions {
-  std::string database;  ///< address of a server without records, which stays so
+  std::string database;  ///< address of an empty server; it is empty again at the end
   std::string folder;    ///< for files of the runs
   int runs = 8;          ///< at once
-  int killed = 2;        ///< of these, in the second trial of each case
+  int killed = 2;        ///< of these, in the third measurement of a case
   int64_t trials = 512;  ///< of one run by itself
-  double trial_s = 1;    ///< that a trial takes
+  double trial_s = 1;    ///< seconds that a trial waits
   uint64_t seed = 1;     ///< of all runs, as of people who name none
 };
 
@@ -33,7 +33,7 @@ struct Together {
   double best_ns = 0;
   double reached_s = 0;        ///< until a trial was as fast as the best of one run; 0: none was
   int64_t reached_trials = 0;  ///< stored by then
-  double ended_s = 0;          ///< until the last run ended
+  double ended_s = 0;          ///< until the last trial
   int64_t repeated = 0;        ///< schedules that several runs measured
   int64_t failed = 0;          ///< runs that ended with an error, without those that were killed
 };
@@ -43,7 +43,7 @@ struct SideBySideCase {
   Together one, all, interrupted;
 };
 
-/// Looks at the first recordings. Usage where the database has records, or is no server.
+/// Measures the first three recordings. Usage where the database has records, or is no server.
 Result<std::vector<SideBySideCase>> measure_side_by_side(
     std::span<const tuner::Recording> recordings, const SideBySideOptions& options,
     const tuner::Environment& environment);

@@ -3,7 +3,7 @@
 """Compares whole networks with other runtimes: `./tw bench --model resnet50 --artifact net.twart`.
 
 Outputs are compared with a reference in double before anything is timed; then the runtimes take turns
-in this one process, on the same cores. README.md explains the figures.
+in this one process, on the same cores. bench/README.md explains the figures.
 """
 import argparse
 import functools

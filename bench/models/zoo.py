@@ -3,7 +3,7 @@
 """Runs models that people ship, unmodified: `./tw bench --zoo --output zoo.json`.
 
 Each entry of zoo.toml is fetched, planned without tuning, run, compared with ONNX Runtime and OpenVINO,
-and timed with them by turns. What is refused is a row with its message. README.md explains the figures.
+and timed with them by turns. What is refused is a row with its message. bench/README.md explains the figures.
 """
 import argparse
 import contextlib

@@ -6,8 +6,9 @@
 namespace tw::bench {
 namespace {
 
-[[maybe_unused]] tl::unexpected<Error> built_without(std::string_view name, std::string_view library,
-                                    std::string_view requirements) {
+[[maybe_unused]] tl::unexpected<Error> built_without(std::string_view name,
+                                                     std::string_view library,
+                                                     std::string_view requirements) {
   return fail(ErrorCode::Environment,
               fmt::format("[bench] --peer {}: built without {}; install tools/{} into .venv and "
                           "build again",

@@ -88,7 +88,7 @@ Status PhaseWalk::visit(const Stmt& stmt) {
       [&](const Assign& assign) { return visit_assign(assign); },
       [&](const Allocate& allocate) { return visit_allocate(allocate); },
       [&](const schedules::PrefetchLines& prefetch) { return visit_prefetch(prefetch); },
-      // Synchronization of GPU threads costs nothing here: gpu_facts.cpp counts it.
+      // Synchronization of GPU threads costs nothing here: gpu_phase_walk.cpp counts it.
       always<schedules::Barrier, schedules::Commit, schedules::Wait>(Status{}));
 }
 

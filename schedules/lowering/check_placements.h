@@ -9,8 +9,8 @@
 
 namespace tw::schedules {
 
-/// Invalid where the loop along which a window slides, a pipeline or a prefetch cannot do so, or
-/// where stages are prepared that may not be.
+/// Invalid if a window, a pipeline or a prefetch is placed at a loop that cannot have it, or if a
+/// stage is prepared that may not be.
 Status check_placements(const Nest& nest);
 
 /// Invalid where a buffer is swizzled that threads do not share.

@@ -2,13 +2,12 @@
 #pragma once
 // lower(): the passes that turn scheduled loops into a Program.
 //
-//   emit      (emit.h) each stage's loops, accumulators, epilogues and placed producers, guards
-//   innermost,
-//             copies of operands ahead of what uses them
+//   emit      each stage's loops, accumulators, epilogues, placed producers and copies of operands,
+//             guards innermost (emit.h)
 //   resolve   guards hoisted, loops trimmed, edges peeled (schedules/program/guards.h)
-//   finish    (finish.h) indices into storage layouts, expressions simplified, loops of one
-//   iteration removed order     barriers between threads of a task that access the same buffer, and
-//   marks on the
+//   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
+//             (finish.h)
+//   order     barriers between threads of a task that access the same buffer, and marks on the
 //             conditions that are the same for all of them (schedules/program/threads.h)
 //   check     every access inside its buffer, sizes within limits (schedules/program/legality.h)
 //

@@ -138,7 +138,7 @@ bind w@out c*r*s.1
 )");
 }
 
-/// Two warps, each of 2 x 2 tiles. `order` of a lane's neighbours in shared memory: along k, or
+/// Two warps, each of 2 x 2 tiles. `along`: a lane's neighbours in shared memory: along k, or
 /// across. `more` steps come last.
 inline Program tensor_gemm(const schedules::TensorTile& tile, bool along = true,
                            const std::string& more = "") {

@@ -27,7 +27,7 @@ const char* const crafted[] = {
     "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'nonsense'",
     "ALTER TABLE trials ADD COLUMN x INTEGER GENERATED ALWAYS AS (threads * 2) VIRTUAL",
     "CREATE TABLE t(a AS (b + 1), b AS (c * 2), c)",
-    "CREATE INDEX i ON db::trials(status) WHERE latency_ns < 5",
+    "CREATE INDEX i ON trials(status) WHERE latency_ns < 5",
     "PRAGMA application_id=7",
     "PRAGMA user_version=99",
 };
@@ -86,7 +86,7 @@ TEST(Hostile, Fault27_TablesThatSharePagesGiveNothingUntrue) {
 
 TEST(Hostile, Fault27_ADatabaseOfAnotherProgramIsRefused) {
   const Folder folder;
-  RawSql(folder / "other.db").run("CREATE TABLE db::trials(a); PRAGMA user_version=1");
+  RawSql(folder / "other.db").run("CREATE TABLE trials(a); PRAGMA user_version=1");
   const std::string before = read_bytes(folder / "other.db");
   EXPECT_EQ(Store::open(folder / "other.db", OpenMode::ReadWrite).error().code,
             ErrorCode::Database);

@@ -212,7 +212,7 @@ void make_version_1(Connection& connection, const std::vector<Record>& records) 
       },
       1);
   ASSERT_TRUE(connection.execute(fmt::format(
-      "CREATE TABLE trials({}); CREATE INDEX trials_group ON db::trials(workload_hash, threads, "
+      "CREATE TABLE trials({}); CREATE INDEX trials_group ON trials(workload_hash, threads, "
       "codegen_abi); CREATE INDEX trials_op ON trials((left(op, 64))); CREATE TABLE "
       "best(workload_hash BYTEA, trial BIGINT); CREATE TABLE quarantine(hash BYTEA NOT NULL "
       "PRIMARY KEY, reason BYTEA NOT NULL, line BYTEA NOT NULL)",

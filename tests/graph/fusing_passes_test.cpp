@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "graph/passes.h"
-#include "tests/graph/passes_test.h"
+#include "tests/graph/pass_graphs.h"
 #include "tests/graph/random_graph.h"
 
 namespace tw::graph {
@@ -16,8 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// ---- fuse_padding, fold_scale -------------------------------------------------------------------
 
 std::string padded_line(const std::string& out, const std::string& in, const std::string& value) {
   return unary_line(
@@ -57,8 +55,6 @@ TEST(FusePadding, LeavesOtherValuesAlone) {
                  conv_weights());
   EXPECT_EQ(after("fuse_padding", graph), operators_of(graph));
 }
-
-// ---- fuse_elementwise ---------------------------------------------------------------------------
 
 TEST(FuseElementwise, ChainsAreOne) {
   const Graph graph = graph_from("input x: f32[8]\n" + relu8("a", "x") + tanh8("b", "a") +
@@ -153,8 +149,6 @@ TEST(FuseElementwise, KernelsReadAtMostEightTensors) {
   EXPECT_EQ(fused.operators.size(), 2u);
   for (const Operator& op : fused.operators) EXPECT_LE(op.inputs.size(), 8u);
 }
-
-// ---- fuse_epilogues, fuse_prologues -------------------------------------------------------------
 
 TEST(FuseEpilogues, AConvolutionTakesBiasResidualAndRelu) {
   const Graph graph =
@@ -274,8 +268,6 @@ TEST(FusePrologues, LeavesProductsAndOverlappingWindows) {
   left("y = max_pool2d(r) n=1 c=4 h=6 w=6 kernel=3 stride=1 pad=1 f32 fast\n");
 }
 
-// ---- merge_siblings, name_attention -------------------------------------------------------------
-
 std::string conv_1x1(const std::string& out, const std::string& w, int channels) {
   return fmt::format(
       "{} = conv2d(x, {}) n=1 c=4 h=6 w=6 k={} r=1 s=1 stride=1 pad=0 dilation=1 groups=1 relu=1 "
@@ -316,8 +308,6 @@ TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
       {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
   EXPECT_EQ(after("merge_siblings", graph), operators_of(graph));
 }
-
-// ---- compress_blocks ----------------------------------------------------------------------------
 
 /// Weights [k, n] in which one of five blocks is kept, and fewer in the first column of blocks;
 /// [n, k, 1, 1] if transposed.
@@ -431,8 +421,6 @@ TEST(CompressBlocks, WeightsOfZerosAloneLeaveOneBlock) {
       product_line, {{"v", normal_constant({48})}, {"w", make_constant(std::move(zeros))}});
   EXPECT_THAT(after("compress_blocks", graph), HasSubstr("sum(r0=1)"));
 }
-
-// ---- nest_concatenations ------------------------------------------------------------------------
 
 /// `out` is these tensors of `channels` channels each one after another.
 std::string concat_line(const std::string& out, const std::vector<std::string>& tensors,

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "graph/onnx/import.h"
-#include "tests/graph/onnx_files.h"
+#include "tests/graph/onnx_imports.h"
 #include "tests/graph/onnx_models.h"
 
 namespace tw::graph {

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,5 +140,12 @@ class OneNode {
   Node node_;
   dsl::Arrays arrays_;
 };
+
+/// first, first + 1, ...
+inline Numbers counted(int64_t size, double first = 0) {
+  Numbers values(static_cast<size_t>(size));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
 
 }  // namespace tw::graph::onnx

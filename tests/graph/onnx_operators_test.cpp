@@ -15,7 +15,6 @@
 
 #include "base/random.h"
 #include "graph/rewrite.h"
-#include "tests/graph/onnx_lines.h"
 #include "tests/graph/onnx_node.h"
 
 namespace tw::graph::onnx {

@@ -7,15 +7,13 @@
 #include <cmath>
 
 #include "graph/passes.h"
-#include "tests/graph/passes_test.h"
+#include "tests/graph/pass_graphs.h"
 #include "tests/graph/random_graph.h"
 
 namespace tw::graph {
 namespace {
 
 using ::testing::HasSubstr;
-
-// ---- widen_factors ------------------------------------------------------------------------------
 
 /// y = x w, in f16, behind an operator that writes x and a transpose of it.
 Graph half_product(int64_t rows, const std::string& outputs = "output y\n") {
@@ -299,8 +297,6 @@ TEST(WidenFactors, LeavesFactorsOfDotProducts) {
   EXPECT_TRUE(widened(depthwise, {BFloat16}));
 }
 
-// ---- narrow_products ----------------------------------------------------------------------------
-
 Constant integer_constant(DType type, std::vector<int64_t> shape, std::vector<int64_t> values) {
   dsl::Array array = dsl::Array::make(type, std::move(shape)).value();
   for (size_t i = 0; i < values.size(); ++i) array.set_int(static_cast<int64_t>(i), values[i]);
@@ -478,8 +474,6 @@ TEST(NarrowProducts, OutputsStay) {
   EXPECT_THAT(after("narrow_products", graph),
               HasSubstr("y = expr(q.centered, wq.narrow, y.scale)"));
 }
-
-// ---- narrow_factors -----------------------------------------------------------------------------
 
 /// The operators of a graph for a target that multiplies data of this type of 8 bits with weights
 /// of i8. Checks that outputs stay, on the least and largest numbers among others.

@@ -8,15 +8,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/graph/passes_test.h"
+#include "tests/graph/pass_graphs.h"
 #include "tests/graph/random_graph.h"
 
 namespace tw::graph {
 namespace {
 
 using ::testing::HasSubstr;
-
-// ---- drop_dead, fold_constants, share_common ----------------------------------------------------
 
 TEST(DropDead, DropsWhatNoOutputNeeds) {
   const Graph graph = graph_from("input x: f32[8]\n" + relu8("t", "x") + tanh8("u", "t") +
@@ -122,8 +120,6 @@ TEST(ShareCommon, OutputsKeepTheirNames) {
   const Graph graph = graph_from("input x: f32[8]\n" + operators + "output a, b\n");
   EXPECT_EQ(after("share_common", graph), operators);
 }
-
-// ---- remove_copies, sink_reshapes ---------------------------------------------------------------
 
 std::string copy8(const std::string& out, const std::string& in) {
   return unary_line(out, in, "8", "a=8", "in0[a]");
@@ -255,8 +251,6 @@ TEST(SinkReshapes, LeavesWhatNeedsTheOtherIndices) {
                                  {{"w", normal_constant({4, 8})}, {"k", normal_constant({3})}});
   EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
 }
-
-// ---- apply_passes -------------------------------------------------------------------------------
 
 TEST(ApplyPasses, AResidualBlockIsTwoConvolutions) {
   const Graph graph = graph_from(input_image + conv_line("c1", "x", "w") +

@@ -18,6 +18,9 @@
 namespace tw::graph {
 namespace {
 
+/// A number for each way in which layouts of a case put elements into arrays.
+using Place = size_t;
+
 using ::testing::HasSubstr;
 
 /// A graph all of whose tensors have one shape, the schemes of its operators, and costs of copies

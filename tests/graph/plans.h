@@ -22,13 +22,6 @@ using Schemes = std::vector<std::vector<Scheme>>;
 
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// ---- brute force over random graphs ---------------------------------------------------------
-
-/// A number for each way in which layouts of a case put elements into arrays.
-using Place = size_t;
-
-// ---- planted graphs -------------------------------------------------------------------------
-
 inline constexpr int64_t channels = 8;
 
 inline const std::vector<int64_t> image = {1, channels, 4, 4};
@@ -60,8 +53,6 @@ inline Graph three_readers() {
 
 inline const std::vector<Scheme> of_a_reader = {
     scheme("NCHW", "NCHW", 10), scheme("NHWC", "NCHW", 20), scheme("NCHW4c", "NCHW", 40)};
-
-// ---- size -----------------------------------------------------------------------------------
 
 inline const std::vector<std::string> orders = {"ABC", "ACB", "BAC", "BCA", "CAB", "CBA"};
 

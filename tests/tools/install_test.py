@@ -97,6 +97,16 @@ class Installed(program.ProgramTest):
                 word = name.removesuffix("()").split("::")[-1].split("<")[0]
                 self.assertTrue(any(re.search(rf"\b{word}\b", text) for text in texts), (headers, name))
 
+    def test_the_reference_names_each_public_header(self):
+        root = pathlib.Path(__file__).parents[2]
+        listed = re.search(r"set\(tw_public_headers(.*?)\)", (root / "cmake" / "public_headers.cmake").read_text(), re.S)
+        page = (root / "docs" / "api.md").read_text()
+        rows = [row for row in re.findall(r"^\| .*? \| (`.*?) \| `.*? \|$", page, re.M) if ".h`" in row]
+        named = {header for row in rows for header in re.findall(r"`(\w+/.*?\.h)`", row)}
+        self.assertEqual(named, set(listed.group(1).split()))
+        included = re.findall(r'#include "(.*)"', self.found("tilewright.hpp").read_text())
+        self.assertEqual(set(included), named)
+
     def test_manual_and_completions_know_the_verbs(self):
         for name in ("tilewright.1", "_tilewright", "tilewright.fish"):
             text = self.found(name).read_text().replace("\\-", "-")

@@ -239,8 +239,7 @@ class OtherSystems(Checkout):
         done = subprocess.run([self.root / "tw", "version"], env={**os.environ, "PATH": str(self.root / "bin")},
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 7, done.stderr)
-        self.assertIn("no dpkg", done.stderr)
-        self.assertRegex(done.stderr, "in the packages: cmake libfmt-dev\n")
+        self.assertRegex(done.stderr, "no dpkg .* on Debian 12 they are: cmake libfmt-dev\n")
 
 
 class Wheel(Checkout):

@@ -19,8 +19,8 @@ namespace tw::tools {
 
 struct Roofline {
   double latency_ns = 0, flops = 0;
-  double peak_gflops =
-      0;  ///< of the machine, by its dot products or tiles if they apply; 0: unknown
+  /// Peak of the machine, by its dot products or tiles if they apply; 0: unknown.
+  double peak_gflops = 0;
   /// The steps by which the kernel computes by other operations than those that `flops` counts, as
   /// schedules::algorithm_text(); empty: it does not.
   std::string algorithm = {};

@@ -153,8 +153,6 @@ inline std::string reshape_line(const std::string& out, const std::string& in,
 
 inline const std::string dense_attributes = "m=6 n=8 k=4 f32 fast";
 
-// ---- round_factors ------------------------------------------------------------------------------
-
 /// Applies round_factors to a graph, for a target that multiplies bf16 as it is, or for another
 /// one. Checks that outputs stay within the roundings.
 inline Graph rounded(const Graph& graph, bool multiplies) {
@@ -182,8 +180,6 @@ inline const std::string uncentered_line =
 inline const std::string product_of_centered =
     "y = expr(t, w) fast input in0: i16[6, 8]; weight in1: i8[8, 4]; out: i32[a=6, b=4] = sum(k=8) "
     "i32(in0[a, k]) * i32(in1[k, b])\n";
-
-// ---- loops ----------------------------------------------------------------------------------
 
 inline Graph passed(const Graph& graph) {
   const auto result = apply_passes(graph, {.verify = true});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Files of models for tests.
+// Models and expectations for tests of the import.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -59,8 +59,6 @@ inline Graph graph_of(const ModelProto& model, const OnnxOptions& options = {}) 
   return graph ? *graph : Graph{};
 }
 
-// ---- functions and branches -----------------------------------------------------------------
-
 inline FunctionProto& add_function(ModelProto& model, const std::string& name,
                                    const std::vector<std::string>& inputs,
                                    const std::vector<std::string>& outputs) {
@@ -91,8 +89,6 @@ inline ModelProto if_model(bool condition) {
   add_output(model, "y");
   return model;
 }
-
-// ---- loops ------------------------------------------------------------------------------------
 
 /// A body graph of the node in which `s_out` = s_in + x k, and `row` is x.
 inline GraphProto& add_body(NodeProto& node, const std::vector<std::string>& inputs,
