@@ -2,9 +2,9 @@
 #pragma once
 // A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
 // inputs and outputs, and the state of the caches when it is called. Together with a Target it
-// decides a search space (space/space.h). The accuracy class is no part of it: no order of a sum is known
-// to be too inexact for a class before it is tried, and a candidate that is has the status `wrong`.
-// A plain value; thread-safe to share.
+// decides a search space (space/space.h). The accuracy class is no part of it: no order of a sum is
+// known to be too inexact for a class before it is tried, and a candidate that is has the status
+// `wrong`. A plain value; thread-safe to share.
 
 #include <limits>
 
