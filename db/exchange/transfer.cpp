@@ -287,8 +287,8 @@ RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
       "SELECT seq FROM trials NOT INDEXED ORDER BY seq",
       "SELECT seq FROM trials NOT INDEXED ORDER BY seq DESC",
       "SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id, schedule, session_id",
-      "SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id DESC, schedule DESC, "
-      "session_id DESC",
+      ("SELECT seq FROM trials INDEXED BY trials_schedule ORDER BY group_id DESC, schedule DESC, "
+       "session_id DESC"),
       "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op, target",
       "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op DESC, target DESC",
       "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash, target",
