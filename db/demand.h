@@ -76,7 +76,7 @@ Status check(const Demand& demand);
 /// Errors: check(demand); TryLater as Store::append().
 Status keep_demand(Store& store, const Demand& demand);
 /// The demands that match, those that were left last first, with what the trials say by now.
-Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter);
+Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter = {});
 /// Forgets the demand with that hash; false where there is none.
 Result<bool> drop_demand(Store& store, const std::string& hash);
 

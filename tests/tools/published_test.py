@@ -132,7 +132,10 @@ class Published(program.ProgramTest):
         self.fail_with(2, "db", "ship", "--output", str(self.home / "x.db"), "--sign", str(self.home / "team.key"),
                        self.db, saying=["NAME.jsonl"])
         self.fail_with(5, "db", "ship", "--output", str(self.home / "x.jsonl"), "--sign", self.db, self.db,
-                       saying=["no private key"])
+                       saying=["--sign", self.db, "no private key"])
+        self.fail_with(2, "db", "key", saying=["--output is missing"])
+        self.publish(self.db)
+        self.fail_with(2, "db", "ship", "--output", str(self.site / "team.jsonl"), self.db, saying=["--sign", "team.layer.json"])
         self.assertEqual(os.stat(self.home / "team.key").st_mode & 0o777, 0o600)
 
 

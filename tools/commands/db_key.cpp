@@ -39,6 +39,8 @@ Status write_private(const std::string& text, const std::string& path) {
 }  // namespace
 
 Result<int> key_command(const DbFlags& f, const Surroundings&) {
+  if (f.output.empty())
+    return fail(ErrorCode::Usage, "[key] --output is missing: it names the file of the new key");
   TW_TRY(const SigningKey key, make_signing_key());
   TW_RETURN_IF_ERROR(write_private(key.pem, f.output));
   if (f.format == "json")

@@ -55,7 +55,11 @@ Result<SigningKey> key_in(const std::string& path) {
   if (!in && text.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[ship] --sign {}: it cannot be read", shell_quoted(path)));
-  return parse_signing_key(text);
+  Result<SigningKey> key = parse_signing_key(text);
+  if (key) return key;
+  const std::string& why = key.error().message;  // "[key] this is no private key ..."
+  return fail(key.error().code, fmt::format("[ship] --sign {}: {}", shell_quoted(path),
+                                            why.substr(why.find("] ") + 2)));
 }
 
 /// "dir/team.jsonl" -> "dir/team.layer.json"
@@ -126,6 +130,12 @@ Status check_free(const std::string& path) {
 
 Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
   TW_RETURN_IF_ERROR(check_free(f.output));
+  if (f.sign.empty() && f.output.ends_with(".jsonl") &&
+      std::filesystem::exists(manifest_path(f.output)))
+    return fail(ErrorCode::Usage,
+                fmt::format("[ship] --output {}: {} is the manifest of a published layer, which "
+                            "would no longer fit: add --sign, or remove it",
+                            shell_quoted(f.output), shell_quoted(manifest_path(f.output))));
   if (!f.sign.empty() && f.output.ends_with(".db"))
     return fail(ErrorCode::Usage,
                 "[ship] --sign: a layer that is fetched has lines, NAME.jsonl: name such an "
