@@ -173,7 +173,7 @@ Result<News> news(Store& store, const Key& place, int64_t after, const std::stri
     return true;
   }));
   TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
-  for (StoredRecord& of : stored) news.records.push_back(std::move(of.record));
+  news.records = records_of(std::move(stored));
   if (!rows.empty()) news.last = rows.back();
   return news;
 }

@@ -80,12 +80,11 @@ Result<std::vector<Record>> distilled(Store& store, const DistilRules& rules) {
     if (!is_new && winners.is_better_than(known->second)) known->second = std::move(winners);
     return {};
   }));
-  std::vector<Record> records;
   std::vector<int64_t> rows;
   for (const auto& [key, winners] : by_class)
     rows.insert(rows.end(), winners.rows.begin(), winners.rows.end());
   TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
-  for (StoredRecord& of : stored) records.push_back(std::move(of.record));
+  std::vector<Record> records = records_of(std::move(stored));
   std::ranges::sort(records, [](const Record& a, const Record& b) {
     return shipped_order(a) < shipped_order(b);
   });

@@ -170,8 +170,7 @@ Result<std::vector<Record>> best_records(Store& store) {
     return true;
   }));
   TW_TRY(std::vector<StoredRecord> stored, store.state().read(rows));
-  std::vector<Record> records;
-  for (StoredRecord& of : stored) records.push_back(std::move(of.record));
+  std::vector<Record> records = records_of(std::move(stored));
   std::sort(records.begin(), records.end(),
             [](const Record& a, const Record& b) { return a.hash < b.hash; });
   return records;

@@ -326,24 +326,30 @@ namespace {
 
 using FoundRecords = std::map<int64_t, Result<Record>>;
 
-/// SELECT of `count` rows by number.
-std::string select_rows_sql(size_t count) {
-  std::string marks = "?";
-  for (; count > 1; --count) marks += ", ?";
-  return fmt::format("{} WHERE seq IN ({})", select_trials_sql(), marks);
+/// SELECT of rows_at_once rows by number.
+const std::string& select_rows_sql() {
+  static const std::string sql = [] {
+    std::string marks = "?";
+    for (size_t count = 1; count < rows_at_once; ++count) marks += ", ?";
+    return fmt::format("{} WHERE seq IN ({})", select_trials_sql(), marks);
+  }();
+  return sql;
 }
 
-/// Two statements serve every number of rows: one of them is prepared for as many rows as a chunk
-/// has, and asks for the last row again where the chunk has fewer.
-Result<Statement> select_of(Connection& connection, size_t rows) {
-  return Statement::prepare(connection, select_rows_sql(rows == 1 ? 1 : rows_at_once));
-}
-
-/// Adds the records of a chunk, or why they cannot be believed. An error where a row cannot be
-/// read.
-Status find_chunk(Statement& select, std::span<const int64_t> rows, FoundRecords& found) {
-  const size_t count = rows.size() == 1 ? 1 : rows_at_once;
+/// SELECT of these rows, whose numbers are bound. Two statements serve every number of rows: the
+/// one for many rows asks for the last one again where there are fewer.
+Result<Statement> select_of(Connection& connection, std::span<const int64_t> rows) {
+  const bool is_single = rows.size() == 1;
+  TW_TRY(Statement select,
+         Statement::prepare(connection, is_single ? select_trial_sql() : select_rows_sql()));
+  const size_t count = is_single ? 1 : rows_at_once;
   for (size_t i = 0; i < count; ++i) select.bind(rows[std::min(i, rows.size() - 1)]);
+  return select;
+}
+
+/// Adds the records that a statement selects, or why they cannot be believed. An error where a row
+/// cannot be read.
+Status add_records(Statement& select, FoundRecords& found) {
   return select.each([&](const Row& row) {
     Result<Record> record = record_of(row);
     if (record && !agrees_with_columns(row, *record))
@@ -355,14 +361,14 @@ Status find_chunk(Statement& select, std::span<const int64_t> rows, FoundRecords
 
 /// The records of at most rows_at_once rows, as far as the rows can be read.
 Status find_records(Connection& connection, std::span<const int64_t> rows, FoundRecords& found) {
-  TW_TRY(Statement all, select_of(connection, rows.size()));
-  Status done = find_chunk(all, rows, found);
+  TW_TRY(Statement all, select_of(connection, rows));
+  Status done = add_records(all, found);
   if (done || done.error().code == ErrorCode::TryLater) return done;
   // If a page cannot be read, the chunk fails although only some rows lie on that page, so each row
   // is read by itself.
-  TW_TRY(Statement single, select_of(connection, 1));
   for (const int64_t row : rows) {
-    done = find_chunk(single, {&row, 1}, found);
+    TW_TRY(Statement single, select_of(connection, {&row, 1}));
+    done = add_records(single, found);
     if (!done && done.error().code == ErrorCode::TryLater) return done;
   }
   return {};
@@ -371,6 +377,13 @@ Status find_records(Connection& connection, std::span<const int64_t> rows, Found
 }  // namespace
 
 // ---- Store ----
+
+std::vector<Record> records_of(std::vector<StoredRecord> stored) {
+  std::vector<Record> records;
+  records.reserve(stored.size());
+  for (StoredRecord& of : stored) records.push_back(std::move(of.record));
+  return records;
+}
 
 void Store::State::leave_out(int64_t seq, const Error& why) {
   if (why.code == ErrorCode::Unsupported) {

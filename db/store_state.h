@@ -25,6 +25,8 @@ struct StoredRecord {
   Record record;
 };
 
+std::vector<Record> records_of(std::vector<StoredRecord> stored);
+
 /// A layer that could be opened.
 struct OpenLayer {
   std::string name;

@@ -16,8 +16,8 @@ namespace tw::db {
 Result<AppendSummary> merge_from(Store& store, const std::string& path);
 Result<AppendSummary> merge_from(Store& store, Store& other);
 /// Reads lines as written by export_jsonl; a bad line is quarantined, and the others are stored.
-/// Where the first 64 lines, or all of fewer, are no facts, the input is something else: fails
-/// with Invalid and stores nothing. `name` is what messages call the input.
+/// An input whose first 64 lines, or all of fewer, are no facts is something else: fails with
+/// Invalid and stores nothing. `name` is what messages call the input.
 Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_jsonl(Store& store, const std::string& path);
 /// The same for lines that were written as records: any number of them may be bad.

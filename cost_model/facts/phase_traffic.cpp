@@ -165,7 +165,7 @@ double PhaseWalk::lost_share(size_t cache, double bytes) const {
   // than a page; other data that passes takes a way of each set.
   if (level.way_bytes() <= page_bytes) return filled <= 1 - 1 / ways ? 0 : 1;
   // Pages lie in memory at random, so the number of them that share the same sets is Poisson's.
-  // Where these are more than the ways, each throws out the next that is needed.
+  // If there are more of these than ways, each throws out the next that is needed.
   return at_least(level.ways, ways * filled);
 }
 
