@@ -35,6 +35,7 @@
 #include "tools/suites.h"
 #include "tuner/network/scheme_costs.h"
 #include "tuner/processes/scratch.h"
+#include "tuner/targets.h"
 
 namespace tw::bench {
 namespace {
@@ -448,9 +449,9 @@ const Mode& mode_of(const Chosen& chosen) {
 }
 
 /// This machine's processor, or one of its GPUs.
-Result<tools::ChosenTarget> target_of(const Flags& flags, const tools::Surroundings& here) {
-  if (flags.target == "host") return tools::ChosenTarget{host_target(), {}};
-  TW_TRY(tools::ChosenTarget chosen, tools::chosen_target(flags.target, here));
+Result<tuner::ChosenTarget> target_of(const Flags& flags, const tools::Surroundings& here) {
+  if (flags.target == "host") return tuner::ChosenTarget{host_target(), {}};
+  TW_TRY(tuner::ChosenTarget chosen, tuner::chosen_target(flags.target, here.environment));
   if (chosen.target.architecture != Architecture::Cuda)
     return fail(ErrorCode::Usage, fmt::format("[bench] --target {}: expected host, cuda or "
                                               "cuda:sm_90a and the like",
@@ -461,7 +462,7 @@ Result<tools::ChosenTarget> target_of(const Flags& flags, const tools::Surroundi
 }
 
 Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surroundings& here) {
-  TW_TRY(const tools::ChosenTarget chosen, target_of(flags, here));
+  TW_TRY(const tuner::ChosenTarget chosen, target_of(flags, here));
   const Target& target = chosen.target;
   std::shared_ptr<runtime::Device> gpu;
   if (target.is_gpu()) {

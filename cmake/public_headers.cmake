@@ -17,8 +17,8 @@ set(tw_public_headers
   db/overview.h db/recall.h db/transfer.h
   runtime/kernel.h runtime/devices/device_kernel.h runtime/device.h runtime/session.h runtime/model.h runtime/model_file.h
   graph/graph.h graph/passes.h graph/onnx/import.h
-  tuner/tune.h tuner/workers/environment.h tuner/workers/workers.h tuner/workers/device.h
-  tuner/network/network.h)
+  tuner/tune.h tuner/targets.h tuner/workers/environment.h tuner/workers/workers.h tuner/workers/device.h
+  tuner/network/network.h tuner/network/tune_model.h)
 
 set(tw_installed_headers ${tw_public_headers})
 set(unread ${tw_public_headers})

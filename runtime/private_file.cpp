@@ -145,6 +145,24 @@ Status check_replaceable(const std::string& path) {
                   path));
 }
 
+Status check_output(const std::string& path, std::string_view example) {
+  std::error_code error;
+  const auto cannot = [&](const std::string& why) {
+    return fail(ErrorCode::Environment,
+                fmt::format("[output] '{}' cannot be written: {}", path, why));
+  };
+  if (std::filesystem::is_directory(path, error))
+    return fail(ErrorCode::Usage,
+                fmt::format("[output] '{}' is a directory: name a file in it, such as '{}'", path,
+                            (std::filesystem::path(path) / example).string()));
+  TW_RETURN_IF_ERROR(check_replaceable(path));
+  const auto folder = std::filesystem::absolute(path, error).parent_path();
+  if (!std::filesystem::is_directory(folder, error))
+    return cannot(fmt::format("there is no directory '{}': make it", folder.string()));
+  if (::access(folder.c_str(), W_OK) == 0) return {};
+  return cannot(folder.string() + ": " + std::strerror(errno));
+}
+
 Status replace_file(const std::string& path, std::string_view bytes) {
   return replace_file(path, std::span(&bytes, 1));
 }

@@ -32,6 +32,11 @@ Result<std::string> read_private_file(const std::string& path, bool root_too, in
 /// is one: a file that replaced it would take it from everything else that uses it.
 Status check_replaceable(const std::string& path);
 
+/// Checks before the work that a file can be made at the path, so that the error does not come
+/// after it. Usage for a device or a pipe, and, naming `example` in it, for a directory; else
+/// Environment.
+Status check_output(const std::string& path, std::string_view example = "kernel.twart");
+
 /// Fails where check_replaceable() does. Writes a temporary file beside `path`, syncs it, renames
 /// it to `path`, and syncs the directory. The file has the permissions of the one that it replaces,
 /// else those that the umask leaves of 0644; others than its owner may never write it. On failure

@@ -9,10 +9,9 @@
 
 #include "base/text.h"
 #include "graph/onnx/import.h"
-#include "schedules/program/dot_products.h"
 #include "tools/flags/quote.h"
 #include "tools/standing_models.h"
-#include "tuner/evaluation.h"
+#include "tuner/network/passes_for_target.h"
 #include "tuner/workers/notes.h"
 
 namespace tw::tools {
@@ -38,9 +37,9 @@ Result<std::vector<int64_t>> values_of(const std::string& text, const std::strin
 
 }  // namespace
 
-Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& texts,
-                                               const std::string& verb) {
-  std::vector<Dimensions> sets(1);
+Result<std::vector<tuner::Dimensions>> dimension_sets(const std::vector<std::string>& texts,
+                                                      const std::string& verb) {
+  std::vector<tuner::Dimensions> sets(1);
   for (const std::string& text : texts) {
     TW_TRY(const std::vector<int64_t> values, values_of(text, verb));
     const std::string name = text.substr(0, text.find('='));
@@ -48,8 +47,8 @@ Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& t
       return fail(ErrorCode::Usage, fmt::format("[{}] --dim {}: the dimension is given twice; "
                                                 "give all of its values at once, as in {}=1,8",
                                                 verb, shell_quoted(text), name));
-    std::vector<Dimensions> longer;
-    for (const Dimensions& set : sets)
+    std::vector<tuner::Dimensions> longer;
+    for (const tuner::Dimensions& set : sets)
       for (const int64_t value : values) {
         longer.push_back(set);
         longer.back()[name] = value;
@@ -83,31 +82,31 @@ Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std
   return constants;
 }
 
-Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
-                                   const PlaceFlags& place, const Surroundings& here,
-                                   const std::atomic<int>& interrupts) {
+Result<tuner::NetworkVariant> read_network(const ImportFlags& flags, const PlaceFlags& place,
+                                           const Surroundings& here) {
+  const int64_t before = here.environment.clock();
   TW_TRY(const OnnxFile file, onnx_file_of(flags.model, flags.dimensions, place, here));
   TW_TRY(graph::OnnxModel model, graph::read_onnx(file.path, {.dimensions = file.dimensions,
                                                               .constants = flags.constants}));
   for (const std::string& warning : model.warnings)
     tuner::note(here.environment.notes, tuner::NoteKind::ModelDoubtful, warning);
-  graph::PassOptions options;
-  options.disabled = {flags.left_out.begin(), flags.left_out.end()};
-  options.accuracy = flags.accuracy;
-  options.stop = stop_on_interrupt(&interrupts);
-  // Tensor tiles read floats of 16 bits.
-  if (target.is_gpu()) options.disabled.insert("widen_factors");
-  options.precision = flags.precision;
-  for (const DType type : {Float16, BFloat16, UInt8, Int8})
-    if (schedules::multiplies(target, type)) options.multiplied.insert(type);
-  tuner::Evaluator evaluator(host_target());
-  options.evaluate = [&](const dsl::Workload& workload, const dsl::Arrays& inputs) {
-    return evaluator.outputs(workload, inputs);
-  };
-  options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
-  TW_TRY(graph::Passed passed, graph::apply_passes(std::move(model.graph), options));
-  return ImportedModel{std::filesystem::path(flags.model).stem().string(), std::move(passed.graph),
-                       std::move(passed.runs)};
+  return tuner::NetworkVariant{flags.dimensions, std::move(model.graph),
+                               static_cast<double>(here.environment.clock() - before) / 1e9};
+}
+
+std::string network_name(const std::string& model) {
+  return std::filesystem::path(model).stem().string();
+}
+
+Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
+                                   const PlaceFlags& place, const Surroundings& here,
+                                   const std::atomic<int>& interrupts) {
+  TW_TRY(tuner::NetworkVariant read, read_network(flags, place, here));
+  tuner::Environment environment = here.environment;
+  environment.interrupts = &interrupts;
+  TW_TRY(graph::Passed passed,
+         tuner::apply_passes_for(target, std::move(read.graph), {}, environment));
+  return ImportedModel{network_name(flags.model), std::move(passed.graph)};
 }
 
 }  // namespace tw::tools

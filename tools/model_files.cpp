@@ -14,7 +14,7 @@
 #include "base/time_text.h"
 #include "codegen/command.h"
 #include "schedules/schedule.h"
-#include "tools/gpu_targets.h"
+#include "tuner/targets.h"
 
 namespace tw::tools {
 namespace {
@@ -138,7 +138,7 @@ Facts facts_of(const ModelFile& model, size_t number) {
   for (const runtime::ModelLoop& loop : variant.loops)
     facts.emplace_back("loop", fmt::format("{}: {}, {}", loop.name, counted(loop.count, "step"),
                                            counted(loop.trips, "trip")));
-  if (!names_gpu(model.target)) facts.emplace_back("threads", threads_text(model, variant));
+  if (!tuner::names_gpu(model.target)) facts.emplace_back("threads", threads_text(model, variant));
   facts.emplace_back("target", model.target);
   return facts;
 }

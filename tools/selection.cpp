@@ -23,6 +23,7 @@
 #include "tools/team_layer.h"
 #include "tuner/host_machine.h"
 #include "tuner/search/scoring.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 #include "tuner/workers/notes.h"
 
@@ -122,7 +123,7 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
   if ((flags.database.empty() || db::is_server(path)) && !here.places.fallback.empty()) {
     note(here.places.fallback);
     TW_RETURN_IF_ERROR(
-        make_private_directory(std::filesystem::path(here.places.database).parent_path()));
+        tuner::make_private_directory(std::filesystem::path(here.places.database).parent_path()));
   }
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
   return db::Store::open(path, mode, std::move(options));
@@ -203,10 +204,10 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
 
 namespace {
 
-void take(const ChosenTarget& chosen, Selection& selection) {
+void take(const tuner::ChosenTarget& chosen, Selection& selection) {
   selection.target = chosen.target;
   selection.runs_here = chosen.missing.empty();
-  selection.missing = missing_text(chosen);
+  selection.missing = tuner::missing_text(chosen);
   selection.device = chosen.device;
 }
 
@@ -295,7 +296,8 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     TW_TRY(dsl::Workload workload, dsl::parse_workload(record.workload));
     TW_TRY(selection.workload, dsl::with_asked(std::move(workload), record.layouts));
     const std::string& named = flags.target.target;
-    TW_TRY(const ChosenTarget chosen, chosen_target(named.empty() ? record.target : named, here));
+    TW_TRY(const tuner::ChosenTarget chosen,
+           tuner::chosen_target(named.empty() ? record.target : named, here.environment));
     if (chosen.target.to_string() != record.target)
       return fail(ErrorCode::Usage,
                   fmt::format("[record] --target {} contradicts the record, which is for {}: leave "
@@ -309,7 +311,8 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     return selection;
   }
   TW_TRY(selection.workload, chosen_workload(flags.workload));
-  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target_or_host(), here));
+  TW_TRY(const tuner::ChosenTarget chosen,
+         tuner::chosen_target(flags.target.target_or_host(), here.environment));
   take(chosen, selection);
   selection.threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
@@ -388,25 +391,6 @@ std::string show_source(const Selection& selection) {
                      record.latency_ns > 0 ? show_latency(record) : show_status(record.status));
 }
 
-Status check_output(const std::string& path, std::string_view example) {
-  std::error_code error;
-  const auto cannot = [&](const std::string& why) {
-    return fail(ErrorCode::Environment,
-                fmt::format("[output] {} cannot be written: {}", shell_quoted(path), why));
-  };
-  if (std::filesystem::is_directory(path, error))
-    return fail(
-        ErrorCode::Usage,
-        fmt::format("[output] {} is a directory: name a file in it, such as {}", shell_quoted(path),
-                    shell_quoted((std::filesystem::path(path) / example).string())));
-  TW_RETURN_IF_ERROR(runtime::check_replaceable(path));
-  const auto folder = std::filesystem::absolute(path, error).parent_path();
-  if (!std::filesystem::is_directory(folder, error))
-    return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));
-  if (::access(folder.c_str(), W_OK) == 0) return {};
-  return cannot(folder.string() + ": " + std::strerror(errno));
-}
-
 Status check_keeps(const std::string& input, const std::string& output) {
   std::error_code error;
   if (!std::filesystem::equivalent(input, output, error)) return {};
@@ -433,9 +417,9 @@ std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
 Status check_cache(const PlaceFlags& flags, const Surroundings& here) {
   if (flags.cache.empty() && !here.places.fallback.empty())
     TW_RETURN_IF_ERROR(
-        make_private_directory(std::filesystem::path(here.places.cache).parent_path()));
+        tuner::make_private_directory(std::filesystem::path(here.places.cache).parent_path()));
   const std::string directory = cache_directory(flags, here);
-  TW_RETURN_IF_ERROR(make_private_directory(directory));
+  TW_RETURN_IF_ERROR(tuner::make_private_directory(directory));
   if (::access(directory.c_str(), W_OK) == 0) return {};
   return fail(ErrorCode::Environment,
               fmt::format("[cache] kernels cannot be kept in {} ({}): name another with --cache",

@@ -88,7 +88,7 @@ struct Selection {
   dsl::Workload workload;
   Target target;  ///< tuned for the machine that `tune` with this database would use
   bool runs_here = true;
-  std::string missing;  ///< missing_text() if `runs_here` is false
+  std::string missing;  ///< tuner::missing_text() if `runs_here` is false
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<HandSchedule> by_hand;  ///< of --schedule
@@ -109,7 +109,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 Result<bool> names_network(const SelectionFlags& flags);
 
 /// The device of the record where it is another than the target's at hand; else empty. The target
-/// is as chosen_target() makes it.
+/// is as tuner::chosen_target() makes it.
 OtherDevice other_device_of(const db::Record& record, const Target& target);
 /// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one (same class)".
 std::string show_other_device(const OtherDevice& device);
@@ -151,9 +151,6 @@ Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 /// Path of the cache directory.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 
-/// Checks before the work that a file can be made at the path. Fails with Usage for a device or a
-/// pipe, and, naming `example` in it, for a directory; else with Environment.
-Status check_output(const std::string& path, std::string_view example = "kernel.twart");
 /// Usage if the output is the file `input`, under this or another name.
 Status check_keeps(const std::string& input, const std::string& output);
 

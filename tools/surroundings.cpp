@@ -76,29 +76,6 @@ Surroundings look_around(const char* argv0) {
   return here;
 }
 
-Status make_private_directory(const std::string& path) {
-  std::error_code error;
-  const auto parent = std::filesystem::path(path).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  if (!error && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    error = std::error_code(errno, std::generic_category());
-  if (error)
-    return fail(ErrorCode::Environment,
-                fmt::format("[directory] {} cannot be made ({}): name another", shell_quoted(path),
-                            error.message()));
-  struct stat status = {};
-  if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-    return fail(ErrorCode::Environment,
-                fmt::format("[directory] {} is no directory: name another", shell_quoted(path)));
-  if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)))
-    return fail(
-        ErrorCode::Invalid,
-        fmt::format("[directory] {} is another user's or writable by others: name another, or "
-                    "chmod go-w it",
-                    shell_quoted(path)));
-  return {};
-}
-
 Status ensure_stack() {
   constexpr rlim_t needed = 1 << 20;
   rlimit limit = {};

@@ -37,10 +37,6 @@ bool is_in_environment(std::string_view flag);
 /// Usage for any other value than "analytic" and "pretrained", which is the default.
 Result<bool> asks_for_the_analytic_model();
 
-/// Makes the directory, with its parents, private to the user. Environment when it cannot, Invalid
-/// when it is another user's: kernels in it would be run.
-Status make_private_directory(const std::string& path);
-
 /// Raises the stack limit to the size that the program needs; Environment if that fails. The
 /// operating system kills a program that overflows its stack, without a message. Call it first of
 /// all.

@@ -14,6 +14,7 @@
 #include "tools/reports/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
+#include "tuner/targets.h"
 #include "tuner/tune.h"
 
 namespace tw::tools {
@@ -96,7 +97,8 @@ void note_missing_page(const TuneFlags& flags);
 
 /// --demand: tunes the kernels that are wanted on devices like the target's (tuner/demand.h).
 Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
-                          const ChosenTarget& target, const std::optional<tuner::Farm>& farm);
+                          const tuner::ChosenTarget& target,
+                          const std::optional<tuner::Farm>& farm);
 
 /// --dry-run: prints the space, the default schedule and what is known.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
@@ -104,12 +106,12 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
 
 /// --compile-only: the best schedule that is known, else the default one, as an artifact.
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
-                         const std::vector<Job>& jobs, const ChosenTarget& target);
+                         const std::vector<Job>& jobs, const tuner::ChosenTarget& target);
 
 /// --model: tunes a network and writes it as a file that the runtime loads; with --dry-run prints
 /// its plan only. On a farm kernels are measured by its members, and whole networks are not.
 /// Requires: effort none with --dry-run and --compile-only.
-Result<int> tune_model(const TuneFlags& flags, const Surroundings& here, const ChosenTarget& target,
-                       const std::optional<tuner::Farm>& farm);
+Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
+                       const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm);
 
 }  // namespace tw::tools

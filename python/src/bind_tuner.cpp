@@ -8,9 +8,7 @@
 #include <pybind11/stl/filesystem.h>
 #include <pybind11/typing.h>
 
-#include <atomic>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +23,8 @@
 #include "python/src/callables.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
+#include "python/src/runs.h"
 #include "python/src/stores.h"
-#include "python/src/targets.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
 #include "tuner/demand.h"
@@ -41,77 +39,6 @@ using namespace py::literals;
 using tuner::Progress;
 using tuner::Tuned;
 
-/// Hears of a run's progress on the thread that called tune(), and asks Python for signals there.
-class Listener {
- public:
-  explicit Listener(py::object on_progress) : on_progress_(std::move(on_progress)) {}
-
-  const std::atomic<int>& interrupts() const { return interrupts_; }
-
-  void hear(const Progress& progress) {
-    const py::gil_scoped_acquire acquired;
-    if (PyErr_CheckSignals() != 0) return interrupted_by(py::error_already_set());
-    if (on_progress_.is_none() || error_) return;
-    try {
-      on_progress_(progress);
-    } catch (py::error_already_set& error) {
-      interrupted_by(std::move(error));
-    }
-  }
-
-  /// The exception that the callback, or another signal's handler, raised. An interrupt from the
-  /// keyboard is none: it ends the run with the best so far.
-  void rethrow() {
-    if (error_) throw py::error_already_set(std::move(*error_));
-  }
-
- private:
-  void interrupted_by(py::error_already_set error) {
-    interrupts_.fetch_add(1);
-    if (!error.matches(PyExc_KeyboardInterrupt)) error_.emplace(std::move(error));
-  }
-
-  py::object on_progress_;
-  std::atomic<int> interrupts_ = 0;
-  std::optional<py::error_already_set> error_;
-};
-
-using OnProgressOrNone = py::typing::Optional<py::typing::Callable<py::object(const Progress&)>>;
-
-tuner::Effort effort_of(const std::string& name) {
-  if (name == "none") return tuner::Effort::None;
-  if (name == "quick") return tuner::Effort::Quick;
-  if (name == "normal") return tuner::Effort::Normal;
-  if (name == "full") return tuner::Effort::Full;
-  raise({ErrorCode::Usage,
-         fmt::format("[tune] effort '{}': expected none, quick, normal or full", name)});
-}
-
-/// The programs and folders of this package (tilewright/paths.py), which are not beside the
-/// interpreter.
-tuner::Environment environment_of_package() {
-  const py::module_ paths = py::module_::import("tilewright.paths");
-  tuner::Environment environment = tuner::default_environment();
-  environment.worker = {paths.attr("program")().cast<std::string>(), "worker"};
-  environment.code_generator = paths.attr("code_generator")().cast<std::string>();
-  return environment;
-}
-
-/// A RuntimeWarning, which Python's filters may make an exception.
-void warn(const std::string& line) {
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, line.c_str(), 1) != 0) throw py::error_already_set();
-}
-
-/// Kernels for more threads than the machine has cores cannot be measured on it.
-Status check_cores(const tuner::TuneOptions& options, const Target& target) {
-  if (options.effort == tuner::Effort::None || target.is_gpu()) return {};
-  if (options.threads <= target.machine.cores) return {};
-  return fail(ErrorCode::Usage,
-              fmt::format("[tune] threads is {}: the machine has {}, on which kernels would be "
-                          "measured",
-                          options.threads, counted(target.machine.cores, "core")));
-}
-
 /// Keeps what the run lacks for `tune --demand`, unless the store is for reading.
 void leave_demand(db::Store& store, const std::optional<db::Demand>& demand, tuner::Notes& notes) {
   if (!demand || !store.may_write()) return;
@@ -121,35 +48,23 @@ void leave_demand(db::Store& store, const std::optional<db::Demand>& demand, tun
 
 Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
-  static std::mutex one_at_a_time;
-  const std::unique_lock alone(one_at_a_time, std::try_to_lock);
-  if (!alone)
-    raise({ErrorCode::TryLater, "[tune] tune() is running already: one at a time in a process"});
-  const Target chosen = target_of(target);
-  value_of(check_cores(options, chosen));
+  WatchedRun run(on_progress);
+  const tuner::ChosenTarget chosen = chosen_target_of(target);
+  value_of(tuner::check_measurable(chosen, options));
   const SharedStore& shared = database.cast<const SharedStore&>();
-  Listener listener(on_progress);
-  tuner::Environment environment = environment_of_package();
-  environment.interrupts = &listener.interrupts();
-  tuner::Notes notes;
-  environment.notes = &notes;
-  Result<Tuned> result = [&]() -> Result<Tuned> {
-    const WithoutGil released;
+  const tuner::Environment environment = run.environment(chosen);
+  return run.result_of([&]() -> Result<Tuned> {
     // The callback, and other threads, read the caller's store at any moment of the run.
     TW_TRY(db::Store store, shared.open_another());
     TW_TRY(std::vector<Result<Tuned>> results,
-           tuner::tune_all({task}, chosen, options, store, environment,
-                           [&](const Progress& progress) { listener.hear(progress); }));
+           tuner::tune_all({task}, chosen.target, options, store, environment, run.listener()));
     leave_demand(store,
-                 tuner::demand_left(task.workload, chosen, options.threads, results[0],
+                 tuner::demand_left(task.workload, chosen.target, options.threads, results[0],
                                     environment.now_ms()),
-                 notes);
+                 *environment.notes);
     if (results[0] && results[0]->unstored) return tl::unexpected<Error>(*results[0]->unstored);
     return std::move(results[0]);
-  }();
-  listener.rethrow();
-  for (const tuner::Note& note : notes.all()) warn(tuner::line_of(note));
-  return value_of(std::move(result));
+  });
 }
 
 CallableOf<runtime::Kernel> kernel_of(const Tuned& tuned) {

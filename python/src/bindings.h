@@ -17,6 +17,7 @@ void bind_runtime(pybind11::module_& module);
 void bind_graph(pybind11::module_& module);
 void bind_codegen(pybind11::module_& module);
 void bind_tuner(pybind11::module_& module);
+void bind_networks(pybind11::module_& module);
 void bind_analysis(pybind11::module_& module);
 
 /// A DType, its text ("f32"), or NumPy's name or type of it ("float32"). Raises TypeError.

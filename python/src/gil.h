@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Code that runs without the GIL.
+// Scopes with and without the GIL.
 
 #include <cxxabi.h>
 #include <pybind11/pybind11.h>
@@ -28,6 +28,25 @@ class WithoutGil {
 
  private:
   PyThreadState* state_;
+};
+
+/// Takes the GIL for a scope of a thread that released it. Where the interpreter has begun to end
+/// it waits for the end of the process, as WithoutGil does.
+class WithGil {
+ public:
+  WithGil() {
+    try {
+      state_ = PyGILState_Ensure();
+    } catch (const abi::__forced_unwind&) {
+      for (;;) pause();
+    }
+  }
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+  ~WithGil() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_ = PyGILState_UNLOCKED;
 };
 
 }  // namespace tw::python

@@ -14,5 +14,6 @@ PYBIND11_MODULE(_tilewright, module) {
   tw::python::bind_graph(module);
   tw::python::bind_codegen(module);
   tw::python::bind_tuner(module);
+  tw::python::bind_networks(module);
   tw::python::bind_analysis(module);
 }

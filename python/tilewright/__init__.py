@@ -75,8 +75,8 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
         on standard error. None: in a notebook or on a terminal, unless there is an on_progress.
       on_progress: called with a Progress now and then.
 
-    An interrupt from the keyboard ends the search with the best so far. Raises NoCandidateError where
-    no candidate is valid, MachineError where workers or the code generator cannot be started. One run
+    An interrupt from the keyboard ends the search with the best so far, and a second one with a
+    KeyboardInterrupt. Raises NoCandidateError where no candidate is valid, MachineError where workers or the code generator cannot be started. One run
     at a time in a process; other threads go on meanwhile. The run has a connection of its own to the
     database, so `on_progress` and other threads may use `db` at any moment.
     """
@@ -84,16 +84,13 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
     if not isinstance(workload, _tilewright.Workload):
         workload = _tilewright.workload(workload)
     _options.checked("tune", {"progress": progress, "on_progress": on_progress})
-    if db is not None and not isinstance(db, (_tilewright.Store, str, os.PathLike)):
-        _options.refuse_type("tune", "db", db, "a Store, or the path of one")
-    if not isinstance(db, _tilewright.Store):
-        db = _tilewright.Store(_tilewright.default_database() if db is None else db)
+    store = _options.store("tune", db)
     given = _options.checked("tune", options)
     if "schedule" in given:
         given["schedule"] = str(given["schedule"])
     hear, finish = _listener(progress, on_progress, workload.op)
     try:
-        return _tilewright._tune(workload, db, on_progress=hear, **given)
+        return _tilewright._tune(workload, store, on_progress=hear, **given)
     finally:
         finish()
 

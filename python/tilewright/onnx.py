@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from ONNX models: read here, tuned by the program, called as a Model.
+"""Networks from ONNX models: read, tuned, and called as a Model.
 
     network = tw.onnx.load("resnet18.onnx", dimensions={"batch": 1})
     model = network.tune(budget=60)
@@ -11,28 +11,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Union
+from typing import TYPE_CHECKING, Any, Union
 
-from tilewright import _tilewright, errors, options, paths
+from tilewright import _tilewright, errors, options, paths, progress as progress_
+from tilewright.progress import OnProgress
+
+if TYPE_CHECKING:
+    from tilewright import Database
 
 # A value of a symbolic dimension, or several, each of which becomes a variant of the network.
 Dimension = Union[int, Sequence[int]]
 
 # The elements of an input that becomes a constant, in row-major order.
 Constant = Union[bool, int, float, Sequence[float]]
-
-_CLASSES = {cls.code: cls for cls in (errors.UsageError, errors.UnsupportedError, errors.DatabaseError,
-                                      errors.InvalidError, errors.NoCandidateError, errors.MachineError,
-                                      errors.NotCompiledError, errors.TryLaterError)}
-_INTERRUPTED = 130
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +61,10 @@ class Network:
         for the first of them.
     """
 
-    def __init__(self, graph: _tilewright.Graph, name: str, path: str | None, content: bytes | None,
-                 dimensions: Mapping[str, Dimension], constants: Mapping[str, Sequence[float]] | None = None) -> None:
-        self.graph = graph
+    def __init__(self, name: str, variants: Sequence[tuple[Mapping[str, int], _tilewright.Graph]]) -> None:
+        self.graph = variants[0][1]
         self.name = name
-        self._path, self._content = path, content
-        self._dimensions, self._constants = dict(dimensions), dict(constants or {})
+        self._variants = [(dict(dimensions), graph) for dimensions, graph in variants]
 
     @property
     def inputs(self) -> list[_tilewright.Argument]:
@@ -82,43 +77,39 @@ class Network:
     def __repr__(self) -> str:
         return f"<Network {self.name}: {len(self.graph.workloads)} operators>"
 
-    def tune(self, *, output: str | os.PathLike[str] | None = None, db: str | os.PathLike[str] | None = None,
-             budget: float | str = 60, trials: int = 0, effort: str = "normal",
-             threads: int = 1, seed: int = 1, accuracy: str = "fast",
-             precision: str = "f32", progress: bool = True) -> _tilewright.Model:
-        """Chooses layouts and kernels of all operators together, for this processor, and returns the
-        network, loaded.
+    def tune(self, *, output: str | os.PathLike[str] | None = None, db: Database = None, target: str = "host",
+             budget: float | str = 60, trials: int = 0, effort: str = "normal", threads: int = 1, seed: int = 1,
+             accuracy: str = "fast", precision: str = "f32", progress: bool | None = None,
+             on_progress: OnProgress = None) -> _tilewright.Model:
+        """Chooses layouts and kernels of all operators together, and returns the network, loaded.
 
-        It is what `tilewright tune --model` does (docs/networks.md), by that program.
+        It is what `tilewright tune --model` does (docs/networks.md).
 
         Args:
           output: file of the network, which Model.open() and the C interface open; None: none is kept.
-          db: path or address of the database; by default that of the program.
+          db: a Store, or the path or address of one, created where absent; by default that of the program.
+          target: as in tune(); the network must run on this machine.
           budget: seconds, or text such as "5m"; effort "none" uses records and predictions only, and takes seconds.
           trials: most new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
           accuracy: of each kernel, "fast" or "strict" (docs/design.md, "Accuracy classes").
           precision: "bf16" rounds what products of f32 read, where the machine gains by that (docs/networks.md).
-          progress: whether the program shows on standard error what it does.
+          progress, on_progress: as in tune(). A Progress is about the kernel that is tuned, and its times are
+            those of the whole run.
 
         An interrupt from the keyboard ends the run with the network that is the best by then; what was
         measured is kept in the database, and the next run goes on from there. A second interrupt ends
-        it at once, with a KeyboardInterrupt. Raises the exceptions of tilewright.errors.
+        it at once, with a KeyboardInterrupt. Raises the exceptions of tilewright.errors. Other threads go on
+        meanwhile, and may use `db`.
         """
-        given = options.checked("tune", {"budget": budget, "trials": trials, "effort": effort, "threads": threads,
-                                         "seed": seed})
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            made = str(output) if output else os.path.join(folder, f"{self.name}.twart")
-            arguments = ["--budget", f"{given['budget']!r}s", "--effort", effort, "--seed", str(given["seed"])]
-            if given["trials"]:
-                arguments += ["--trials", str(given["trials"])]
-            _run_program(["tune", *self._arguments(folder, made, db, given["threads"], accuracy, precision), *arguments],
-                         progress)
-            return _tilewright.Model.open(made)
+        given = options.checked("tune", {"target": target, "budget": budget, "trials": trials, "effort": effort,
+                                         "threads": threads, "seed": seed, "progress": progress,
+                                         "on_progress": on_progress})
+        return self._run("tune", output, db, accuracy, precision, given)[0]
 
-    def refresh(self, output: str | os.PathLike[str], *, db: str | os.PathLike[str] | None = None,
-                budget: float | str = 60, threads: int = 1, accuracy: str = "fast",
-                precision: str = "f32", progress: bool = True) -> Refreshed:
+    def refresh(self, output: str | os.PathLike[str], *, db: Database = None, target: str = "host",
+                budget: float | str = 60, threads: int = 1, accuracy: str = "fast", precision: str = "f32",
+                progress: bool | None = None, on_progress: OnProgress = None) -> Refreshed:
         """Plans the network again with the kernels that the database knows by now, and replaces the file
         where the network is faster so.
 
@@ -126,39 +117,29 @@ class Network:
 
         Args:
           output: the file that tune() wrote; where there is none, it is written.
-          db: path or address of the database; by default that of the program.
           budget: seconds, or text such as "5m", for timing whole networks.
-          threads: threads that the network will run on.
-          accuracy, precision, progress: as of tune().
+          db, target, threads, accuracy, precision, progress, on_progress: as of tune().
 
         Raises the exceptions of tilewright.errors: InvalidError where the file holds another network,
         which then stays as it is.
         """
-        given = options.checked("refresh", {"budget": budget, "threads": threads})
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            arguments = self._arguments(folder, str(output), db, given["threads"], accuracy, precision)
-            said = _run_program(["tune", *arguments, "--refresh", "--budget", f"{given['budget']!r}s",
-                                 "--format", "json"], progress)
-            return Refreshed(_tilewright.Model.open(str(output)), **json.loads(said).get("refresh", {}))
+        given = options.checked("refresh", {"target": target, "budget": budget, "threads": threads,
+                                            "progress": progress, "on_progress": on_progress})
+        model, compared = self._run("refresh", output, db, accuracy, precision, {**given, "refresh": True})
+        if compared is None:
+            return Refreshed(model)
+        former_ns, latency_ns, is_measured, is_kept, reason = compared
+        return Refreshed(model, is_kept, former_ns, latency_ns, is_measured, reason)
 
-    def _arguments(self, folder: str, made: str, db: str | os.PathLike[str] | None, threads: object, accuracy: str,
-                   precision: str) -> list[str]:
-        """The flags of the program that name the network and what is made of it."""
-        arguments = ["--model", self._file(folder), "--output", made, "--threads", str(threads),
-                     "--accuracy", accuracy, "--precision", precision]
-        for name, values in self._dimensions.items():
-            arguments += ["--dim", f"{name}={','.join(map(str, _several(name, values)))}"]
-        for name, elements in self._constants.items():
-            arguments += ["--constant", f"{name}={','.join(map(repr, elements))}"]
-        return arguments if db is None else [*arguments, "--db", str(db)]
-
-    def _file(self, folder: str) -> str:
-        if self._path is not None:
-            return self._path
-        assert self._content is not None
-        path = pathlib.Path(folder, f"{self.name}.onnx")
-        path.write_bytes(self._content)
-        return str(path)
+    def _run(self, verb: str, output: str | os.PathLike[str] | None, db: Database, accuracy: str, precision: str,
+             given: dict[str, Any]) -> tuple[_tilewright.Model, tuple[float, float, bool, bool, str] | None]:
+        hear, finish = progress_.listener(given.pop("progress"), given.pop("on_progress"), self.name)
+        try:
+            return _tilewright._tune_network(self.name, self._variants, options.store(verb, db), accuracy=accuracy,
+                                             precision=precision, output=os.fspath(output) if output else "",
+                                             on_progress=hear, **given)
+        finally:
+            finish()
 
 
 def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | None = None,
@@ -176,16 +157,15 @@ def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | Non
     them, where operators are not implemented. Warns of faults of the model that it passes over.
     """
     given, pinned = dict(dimensions or {}), _pinned(constants)
-    graphs = [_tilewright.read_onnx(str(path), values, pinned) for values in _combinations(given)]
-    return Network(graphs[0], pathlib.Path(path).stem, os.path.abspath(path), None, given, pinned)
+    return Network(pathlib.Path(path).stem, [(values, _tilewright.read_onnx(str(path), values, pinned))
+                                             for values in _combinations(given)])
 
 
 def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimension] | None = None,
           constants: Mapping[str, Constant] | None = None) -> Network:
     """The same for the bytes of a model, which has no external data."""
     given, pinned = dict(dimensions or {}), _pinned(constants)
-    graphs = [_tilewright.parse_onnx(model, values, pinned) for values in _combinations(given)]
-    return Network(graphs[0], name, None, model, given, pinned)
+    return Network(name, [(values, _tilewright.parse_onnx(model, values, pinned)) for values in _combinations(given)])
 
 
 def standing(name: str) -> Network:
@@ -227,43 +207,3 @@ def _pinned(constants: Mapping[str, Constant] | None) -> dict[str, list[float]]:
 
 def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:
     return [dict(zip(dimensions, values)) for values in itertools.product(*itertools.starmap(_several, dimensions.items()))]
-
-
-def _run_program(arguments: list[str], progress: bool) -> str:
-    """Runs a verb of the program, and shows what it says on standard error. Returns what it printed; raises the
-    exception of its exit code with its message. An interrupted run that prints its result all the same has one."""
-    environment = {**os.environ, "TILEWRIGHT_CODE_GENERATOR": paths.code_generator()}
-    with tempfile.TemporaryFile() as result:
-        with subprocess.Popen([paths.program(), *arguments], env=environment, stdin=subprocess.DEVNULL,
-                              stdout=result, stderr=subprocess.PIPE, text=True, errors="replace",
-                              process_group=0) as process:
-            said = _watch(process, progress)
-        result.seek(0)
-        printed = result.read().decode(errors="replace")
-    if process.returncode == _INTERRUPTED and printed:
-        return printed
-    if process.returncode in (_INTERRUPTED, -signal.SIGINT):  # the latter before it watches for interrupts
-        raise KeyboardInterrupt
-    if process.returncode != 0:
-        message = said.rpartition("tilewright: [")[2]
-        cls = _CLASSES.get(process.returncode, errors.InternalError)
-        raise cls(errors.in_arguments("[" + message.strip()) if message else f"the program ended with exit code {process.returncode}")
-    return printed
-
-
-def _watch(process: subprocess.Popen[str], shown: bool) -> str:
-    """Waits until the program ends, and returns its standard error. If `shown`, prints its lines meanwhile,
-    except the first line of an error. Passes each interrupt (KeyboardInterrupt) on to the program: after the
-    first one it writes what it has and ends, and after the second one it ends at once."""
-    assert process.stderr is not None
-    said = []
-    while True:
-        try:
-            for line in process.stderr:
-                said.append(line)
-                if shown and not line.startswith("tilewright: ["):
-                    print(line, end="", file=sys.stderr, flush=True)
-            process.wait()
-            return "".join(said)
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import os
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, Union
 
-from tilewright import errors
+from tilewright import _tilewright, errors
 
 # Seconds, or text as the program takes it: "500ms", "60s", "5m", "2h".
 Seconds = Union[float, str]
@@ -79,6 +80,16 @@ def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if argument in result and not isinstance(result[argument], str):
             refuse_type(verb, argument, result[argument], "text")
     return result
+
+
+def store(verb: str, db: Any) -> _tilewright.Store:
+    """The Store itself, or the one at the path or address, created where absent; by default that of the program.
+    Raises TypeError for another type."""
+    if isinstance(db, _tilewright.Store):
+        return db
+    if db is not None and not isinstance(db, (str, os.PathLike)):
+        refuse_type(verb, "db", db, "a Store, or the path of one")
+    return _tilewright.Store(_tilewright.default_database() if db is None else db)
 
 
 def refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:

@@ -19,6 +19,7 @@ import collections
 import logging
 import math
 import operator
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,9 @@ from tilewright import aten, errors, onnx
 
 _log = logging.getLogger("tilewright.torch")
 _told: set[str] = set()
+
+# A process tunes one network at a time: pieces that threads compile side by side take turns.
+_tuning_turn = threading.Lock()
 
 # Operators that are worth a piece of their own; a piece without any is left to PyTorch.
 _HEAVY = {aten.aten.convolution.default, aten.aten.mm.default, aten.aten.addmm.default, aten.aten.bmm.default}
@@ -158,7 +162,8 @@ class _Piece(torch.nn.Module):
         except errors.UnsupportedError as error:
             _tell_once(f"left to PyTorch: {error}")
             return
-        self._network = network.tune(**self._tuning)
+        with _tuning_turn:
+            self._network = network.tune(**self._tuning)
         self._places = [int(argument.name.removeprefix("x")) for argument in network.inputs]
 
     def forward(self, *arrays: torch.Tensor) -> Any:

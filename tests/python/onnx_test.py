@@ -113,12 +113,37 @@ class Onnx(unittest.TestCase):
         self.assertEqual(model.name, "mine")
         np.testing.assert_allclose(model(self.x), np.maximum(self.x @ self.weights, 0), rtol=1e-4, atol=1e-5)
 
-    def test_tuning_shows_what_the_program_says(self):
-        database = self.folder / "tuning.db"
+    def test_tuning_tells_its_progress(self):
+        database, told = self.folder / "tuning.db", []
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            tw.onnx.loads(network()).tune(trials=1, budget=600, db=database)
-        self.assertIn("network", said.getvalue())
+            tw.onnx.loads(network(), "mine").tune(trials=1, budget=600, db=database, progress=True,
+                                                  on_progress=told.append)
+        self.assertIn("mine: ", said.getvalue())
+        self.assertGreater(sum(told[-1].trials.values()), 0)
         self.assertGreater(len(tw.Store(str(database))), 0)
+
+    def test_a_store_serves_and_on_progress_may_read_it(self):
+        store, seen = tw.Store(self.folder / "shared.db"), []
+        tw.onnx.loads(network()).tune(trials=1, budget=600, db=store, on_progress=lambda _: seen.append(len(store)))
+        self.assertGreater(len(seen), 0)
+        self.assertGreater(len(store), 0)
+        self.assertEqual(len(store.demands()), 1)
+
+    def test_a_target_that_does_not_run_here_is_refused(self):
+        with self.assertRaisesRegex(tw.UnsupportedError, "cannot be loaded here"):
+            tw.onnx.loads(network()).tune(effort="none", target="arm-64-linux")
+        with self.assertRaisesRegex(tw.UnsupportedError, "cannot be measured here"):
+            tw.onnx.loads(network()).tune(target="arm-64-linux")
+
+    def test_what_on_progress_raises_ends_the_run(self):
+        def fail(progress):
+            raise RuntimeError("mine")
+
+        begun = time.monotonic()
+        with self.assertRaisesRegex(RuntimeError, "mine"):
+            tw.onnx.loads(network(weights=np.ones((512, 512), np.float32))).tune(
+                budget=500, effort="full", db=self.folder / "tuning.db", on_progress=fail)
+        self.assertLess(time.monotonic() - begun, 250)  # the budget was 500
 
     def test_an_interrupt_returns_the_best_network_so_far(self):
         weights = np.ones((512, 512), np.float32)
@@ -130,15 +155,17 @@ class Onnx(unittest.TestCase):
         x = np.ones((M, 512), np.float32)
         np.testing.assert_allclose(model(x), x @ weights, rtol=1e-4)
 
-    def test_a_run_that_is_interrupted_without_a_result_raises(self):
-        program = self.folder / "program"
-        program.write_text("#!/bin/sh\nexit 130\n")
-        program.chmod(0o755)
-        old = self.folder / "old.twart"
-        old.write_bytes(b"of an earlier run")
-        with unittest.mock.patch("tilewright.paths.program", lambda: str(program)):
-            with self.assertRaises(KeyboardInterrupt):
-                tw.onnx.loads(network()).tune(output=old, progress=False)
+    def test_a_second_interrupt_ends_the_run_at_once(self):
+        large = tw.onnx.loads(network(weights=np.ones((512, 512), np.float32)))
+
+        def interrupt_twice():
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+                time.sleep(0.1)  # the run looks for signals in between
+
+        threading.Timer(3, interrupt_twice).start()
+        with self.assertRaises(KeyboardInterrupt):
+            large.tune(budget=500, effort="full", db=self.folder / "tuning.db")
 
     def test_dimensions_get_values_each_of_which_is_a_variant(self):
         symbolic = self.written(network(weights=self.weights, port=with_symbolic_batch))

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tools/model_refresh.h"
-
 namespace tw::tools {
 namespace {
 
@@ -57,33 +55,6 @@ TEST(ModelFiles, JsonHasTheBands) {
   const nlohmann::json bands = as_json(seven_steps({{1, {1, 2}}})).at("bands");
   EXPECT_EQ(bands, nlohmann::json::parse(R"([{"first_step": 1, "chains": [1, 2]}])"));
   EXPECT_EQ(as_json(seven_steps({})).at("bands"), nlohmann::json::array());
-}
-
-TEST(Refresh, ReplacesWhatIsClearlySlower) {
-  const auto keeps = [](double former_ns, double latency_ns) {
-    Refresh refresh{former_ns, latency_ns};
-    decide(refresh);
-    return refresh.is_kept;
-  };
-  EXPECT_FALSE(keeps(100, 98));
-  EXPECT_TRUE(keeps(100, 99.5));
-  EXPECT_TRUE(keeps(100, 100));
-  EXPECT_TRUE(keeps(100, 120));
-}
-
-TEST(Refresh, VariantsAreComparedOneByOne) {
-  runtime::ModelFile model = seven_steps({});
-  model.variants.push_back(model.variants.front());
-  model.variants[1].plan = "another";
-  const double both_ns = planned_ns(model);
-  const runtime::ModelFile second = only_variant(model, 1);
-  ASSERT_EQ(second.variants.size(), 1u);
-  EXPECT_EQ(second.variants[0].plan, "another");
-  EXPECT_EQ(planned_ns(second), both_ns / 2);
-}
-
-TEST(Refresh, AFileThatIsNotThereIsNoFormerNetwork) {
-  EXPECT_FALSE(former_model("/there/is/no/such.twart").value().has_value());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "codegen/export.h"
+#include "runtime/private_file.h"
 #include "tools/flags/quote.h"
 #include "tools/reports/report.h"
 #include "tools/selection.h"
@@ -57,12 +58,12 @@ std::string lines_of(const std::vector<std::string>& texts) {
 
 /// Checks the output paths and the function name before any work is done.
 Status check_flags(const CompileFlags& flags) {
-  if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
+  if (!flags.output.empty()) TW_RETURN_IF_ERROR(runtime::check_output(flags.output));
   if (flags.shared.empty()) {
     if (flags.name.empty()) return {};
     return fail(ErrorCode::Usage, "[compile] --name is the name of the function of --shared FILE");
   }
-  TW_RETURN_IF_ERROR(check_output(flags.shared));
+  TW_RETURN_IF_ERROR(runtime::check_output(flags.shared));
   return codegen::check_export(flags.shared, flags.name);
 }
 

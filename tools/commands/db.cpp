@@ -17,6 +17,7 @@
 #include "tools/flags/quote.h"
 #include "tools/reports/report.h"
 #include "tools/verbs.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tools {
@@ -104,7 +105,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
 
 /// The canonical text of a target: that of `host` is of this machine.
 Result<std::string> target_text(const std::string& name, const Surroundings& here) {
-  TW_TRY(const ChosenTarget chosen, chosen_target(name, here));
+  TW_TRY(const tuner::ChosenTarget chosen, tuner::chosen_target(name, here.environment));
   return chosen.target.to_string();
 }
 

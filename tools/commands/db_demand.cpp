@@ -9,6 +9,7 @@
 #include "db/demand.h"
 #include "tools/flags/db_flags.h"
 #include "tools/reports/demand.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tools {
@@ -19,7 +20,7 @@ Result<std::vector<db::Demand>> demands_of(const DbFlags& f, const Surroundings&
   db::DemandFilter filter;
   if (f.entry.empty()) filter.limit = f.limit;
   if (!f.target.empty()) {
-    TW_TRY(const ChosenTarget chosen, chosen_target(f.target, here));
+    TW_TRY(const tuner::ChosenTarget chosen, tuner::chosen_target(f.target, here.environment));
     filter.target = chosen.target.to_string();
     if (f.device == "this") filter.device = tuner::device_text(chosen.target);
   } else if (f.device == "this") {

@@ -18,6 +18,7 @@
 #include "tools/reports/report.h"
 #include "tools/selection.h"
 #include "tuner/host_machine.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tools {
@@ -48,7 +49,8 @@ Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::St
   }
   if (!operand.empty()) flags.workload.key = operand;
   TW_TRY(const dsl::Workload workload, chosen_workload(flags.workload));
-  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target_or_host(), here));
+  TW_TRY(const tuner::ChosenTarget chosen,
+         tuner::chosen_target(flags.target.target_or_host(), here.environment));
   const Target target = tuner::with_known_machine(store, chosen.target);
   const auto threads = static_cast<int>(flags.target.threads);
   TW_TRY(const auto best, tuner::best_known(store, workload, target, threads));

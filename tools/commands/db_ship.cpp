@@ -19,6 +19,7 @@
 #include "db/published_layer.h"
 #include "db/store.h"
 #include "db/transfer.h"
+#include "runtime/private_file.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/reports/report.h"
@@ -123,7 +124,7 @@ Status check_free(const std::string& path) {
         fmt::format("[ship] --output {}: there is a file of that name: remove it, or choose "
                     "another",
                     shell_quoted(path)));
-  return check_output(path);
+  return runtime::check_output(path);
 }
 
 }  // namespace

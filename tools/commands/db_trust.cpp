@@ -18,6 +18,7 @@
 #include "tools/flags/db_flags.h"
 #include "tools/reports/report.h"
 #include "tuner/host_machine.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tools {
@@ -197,23 +198,23 @@ class LocalTargets {
  public:
   explicit LocalTargets(const Surroundings& here) : here_(here) {}
 
-  const ChosenTarget* find(const db::Record& record) {
+  const tuner::ChosenTarget* find(const db::Record& record) {
     auto known = targets_.find(record.target);
     if (known == targets_.end()) known = targets_.emplace(record.target, choose(record)).first;
-    const std::optional<ChosenTarget>& chosen = known->second;
+    const std::optional<tuner::ChosenTarget>& chosen = known->second;
     const bool is_local = chosen && record.device == tuner::device_text(chosen->target);
     return is_local ? &*chosen : nullptr;
   }
 
  private:
-  std::optional<ChosenTarget> choose(const db::Record& record) const {
-    const auto chosen = chosen_target(record.target, here_);
+  std::optional<tuner::ChosenTarget> choose(const db::Record& record) const {
+    const auto chosen = tuner::chosen_target(record.target, here_.environment);
     if (!chosen || !chosen->missing.empty()) return std::nullopt;
     return *chosen;
   }
 
   const Surroundings& here_;
-  std::map<std::string, std::optional<ChosenTarget>> targets_;
+  std::map<std::string, std::optional<tuner::ChosenTarget>> targets_;
 };
 
 /// The best records of this machine and those that wait for a second session. Schedules that one
@@ -237,7 +238,7 @@ Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& t
   return found;
 }
 
-Result<db::Record> measured_now(const db::Record& stored, const ChosenTarget& target,
+Result<db::Record> measured_now(const db::Record& stored, const tuner::ChosenTarget& target,
                                 db::Store& store, const DbFlags& f, const Surroundings& here) {
   TW_TRY(dsl::Workload workload, dsl::parse_workload(stored.workload));
   TW_TRY(workload, dsl::with_asked(std::move(workload), stored.layouts));

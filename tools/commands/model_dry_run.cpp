@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "tools/model_run.h"
+#include "tools/reports/model.h"
 #include "tools/reports/report.h"
 #include "tuner/search/experience.h"
 
@@ -26,12 +26,12 @@ struct PlannedKernel {
 
 /// One variant of the network, and the kernels of the plan that its tuning would begin with.
 struct PlannedRun {
-  const ModelRun* run = nullptr;
+  const tuner::ModelRun* run = nullptr;
   std::vector<PlannedKernel> kernels;
 };
 
-Result<PlannedRun> planned_run(const ModelRun& run, const TuneFlags& flags, const Target& target,
-                               db::Store& store) {
+Result<PlannedRun> planned_run(const tuner::ModelRun& run, const TuneFlags& flags,
+                               const Target& target, db::Store& store) {
   TW_TRY(const tuner::Script script, tuner::make_script(*run.graph, run.tuned.plans.front()));
   PlannedRun planned{&run, {}};
   for (const tuner::KernelRequest& request : script.kernels) {
@@ -67,10 +67,11 @@ std::string tuning_text(const PlannedRun& planned, const TuneFlags& flags) {
 }
 
 Facts facts_of_plan(const PlannedRun& planned, const TuneFlags& flags) {
-  const ModelRun& run = *planned.run;
+  const tuner::ModelRun& run = *planned.run;
   const graph::Plan& plan = run.tuned.plans.front().plan;
   Facts facts = {{"network", run.name}};
-  if (!run.dimensions.empty()) facts.emplace_back("variant", dimensions_text(run.dimensions));
+  if (!run.dimensions.empty())
+    facts.emplace_back("variant", tuner::dimensions_text(run.dimensions));
   facts.emplace_back("operators",
                      fmt::format("{}, {} distinct", run.graph->operators.size(), run.tuned.groups));
   facts.emplace_back("schemes", fmt::format("{}, {} measured on this device", run.tuned.kernels,
@@ -112,7 +113,7 @@ Table sheet_of_kernels(const std::vector<PlannedRun>& runs) {
 }
 
 nlohmann::json json_of_plan(const PlannedRun& planned) {
-  const ModelRun& run = *planned.run;
+  const tuner::ModelRun& run = *planned.run;
   const graph::Plan& plan = run.tuned.plans.front().plan;
   nlohmann::json kernels = nlohmann::json::array();
   for (const PlannedKernel& kernel : planned.kernels)
@@ -152,10 +153,10 @@ nlohmann::json json_of_plans(const std::vector<PlannedRun>& runs, const TuneFlag
 
 }  // namespace
 
-Status print_dry_run(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here,
-                     const Target& target, db::Store& store) {
+Status print_dry_run(const tuner::TunedModel& tuned, const TuneFlags& flags,
+                     const Surroundings& here, const Target& target, db::Store& store) {
   std::vector<PlannedRun> runs;
-  for (const ModelRun& run : tuned.runs) {
+  for (const tuner::ModelRun& run : tuned.runs) {
     TW_TRY(runs.emplace_back(), planned_run(run, flags, target, store));
   }
   if (flags.format == "json") return print_json("tune", json_of_plans(runs, flags));

@@ -21,7 +21,6 @@
 #include "dsl/random_inputs.h"
 #include "runtime/devices/device_kernel.h"
 #include "runtime/kernel.h"
-#include "tools/gpu_targets.h"
 #include "tools/model_files.h"
 #include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
@@ -34,6 +33,7 @@
 #include "tuner/measure/verify.h"
 #include "tuner/trial_record.h"
 #include "tuner/workers/device.h"
+#include "tuner/workers/device_lock.h"
 
 namespace tw::tools {
 namespace {
@@ -158,7 +158,7 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
 /// one program measures on a device at a time.
 Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                              const dsl::Arrays& inputs, const tuner::Clock& clock) {
-  TW_TRY(const tuner::DeviceTurn turn, turn_on(*kernel.device(), clock));
+  TW_TRY(const tuner::DeviceTurn turn, tuner::turn_on(*kernel.device(), clock));
   tuner::DeviceArrays kept;
   TW_TRY(const tuner::DeviceBuffers buffers,
          tuner::DeviceBuffers::make(kernel.device(), kernel, s.workload, inputs, kept));

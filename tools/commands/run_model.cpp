@@ -12,14 +12,16 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "runtime/model.h"
+#include "runtime/private_file.h"
 #include "tools/flags/quote.h"
-#include "tools/gpu_targets.h"
 #include "tools/model_files.h"
 #include "tools/npy.h"
 #include "tools/selection.h"
 #include "tuner/measure/sampling.h"
 #include "tuner/network/race.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
+#include "tuner/workers/device_lock.h"
 
 namespace tw::tools {
 namespace {
@@ -42,14 +44,14 @@ Result<PlacedModel> open_placed(const ModelRunFlags& flags) {
                             runtime::Constants::Trusted));
   TW_TRY(const Target target, parse_target(file.model.target));
   if (!target.is_gpu()) {
-    if (names_gpu(flags.target))
+    if (tuner::names_gpu(flags.target))
       return fail(ErrorCode::Usage, fmt::format("[run] --target {} contradicts the network, which "
                                                 "is for {}: leave it out",
                                                 flags.target, file.model.target));
     TW_TRY(Model model, Model::open(flags.path));
     return PlacedModel{std::move(model), ""};
   }
-  TW_TRY(const auto device, device_for(target, flags.target));
+  TW_TRY(const auto device, tuner::device_for(target, flags.target));
   TW_TRY(Model model, Model::open(flags.path, {.device = device}));
   return PlacedModel{std::move(model),
                      tuner::device_text(tuner::with_facts(target, device->facts()))};
@@ -274,7 +276,7 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
   for (const auto& [name, path] : outputs) written.push_back(path);
   if (!flags.trace.empty()) written.push_back(flags.trace);
   for (const std::string& path : written) {
-    TW_RETURN_IF_ERROR(check_output(path));
+    TW_RETURN_IF_ERROR(runtime::check_output(path));
     TW_RETURN_IF_ERROR(check_keeps(flags.path, path));
   }
   TW_TRY(GivenArrays given, read_arrays(inputs));
@@ -288,7 +290,7 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
   TW_RETURN_IF_ERROR(write_outputs(model, arrays, outputs));
   tuner::DeviceTurn turn;
   if (model.device()) {
-    TW_TRY(turn, turn_on(*model.device(), here.environment.clock));
+    TW_TRY(turn, tuner::turn_on(*model.device(), here.environment.clock));
   }
   TW_TRY(ModelTimes times, time_calls(model, buffers, pool, here.environment.clock));
   times.variant = variant;

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "db/answers.h"
+#include "runtime/private_file.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/interrupts.h"
@@ -23,6 +24,7 @@
 #include "tuner/demand.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/search.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 
 namespace tw::tools {
@@ -114,7 +116,7 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
 
 Result<std::vector<Result<tuner::Tuned>>> tune_watched(
     const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
-    const ChosenTarget& target, const std::optional<tuner::Farm>& farm, db::Store& store,
+    const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm, db::Store& store,
     const std::atomic<int>& interrupts) {
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
@@ -282,8 +284,8 @@ Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& oth
 
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Job>& jobs, WithoutResult others,
-                      const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
-  TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
+                      const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
+  TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : runtime::check_output(flags.output));
   TW_RETURN_IF_ERROR(check_page(flags));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
@@ -339,23 +341,10 @@ Status check_threads(const TuneFlags& flags, const Target& target) {
                           flags.target.threads, target.to_string()));
 }
 
-/// Fails if kernels for the target, on this number of threads, cannot be measured on this machine.
-/// Effort none measures nothing and always passes.
-Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
-  if (flags.effort == "none") return {};
-  if (!target.missing.empty())
-    return fail(
-        target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
-        fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
-                    "{}, or tune on such a machine",
-                    target.target.to_string(), missing_text(target),
-                    flags.model.empty() ? "--compile-only" : "--effort none"));
-  if (!target.target.is_gpu() && flags.target.threads > target.target.machine.cores)
-    return fail(ErrorCode::Usage,
-                fmt::format("[tune] --threads {}: the machine has {}, on which kernels would be "
-                            "measured",
-                            flags.target.threads, counted(target.target.machine.cores, "core")));
-  return {};
+/// Fails if the run measures and this machine cannot (tuner::check_measurable()).
+Status check_measurable(const TuneFlags& flags, const tuner::ChosenTarget& target) {
+  return tuner::check_measurable(target, options_of(flags),
+                                 flags.model.empty() ? "--compile-only" : "--effort none");
 }
 
 /// The farm of --workers; an interrupt ends the wait for it.
@@ -371,15 +360,15 @@ Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroun
                      flags.timeout_s);
 }
 
-Result<ChosenTarget> target_of(const TuneFlags& flags, const Surroundings& here,
-                               const std::optional<tuner::Farm>& farm) {
-  if (farm) return ChosenTarget{farm->target, {}};
-  return chosen_target(flags.target.target_or_host(), here);
+Result<tuner::ChosenTarget> target_of(const TuneFlags& flags, const Surroundings& here,
+                                      const std::optional<tuner::Farm>& farm) {
+  if (farm) return tuner::ChosenTarget{farm->target, {}};
+  return tuner::chosen_target(flags.target.target_or_host(), here.environment);
 }
 
 Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const auto farm, farm_of(flags, here));
-  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
+  TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   TuneFlags own = flags;
   if (flags.dry_run || flags.compile_only || flags.refresh) own.effort = "none";
@@ -393,7 +382,7 @@ Result<int> tune_demand_of(const TuneFlags& flags, const Surroundings& here) {
                 "[tune] --demand measures what is wanted, and --effort none measures nothing: "
                 "`db demand` lists it");
   TW_TRY(const auto farm, farm_of(flags, here));
-  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
+  TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_measurable(flags, target));
   return tune_demanded(flags, here, target, farm);
 }
@@ -423,7 +412,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
                 "--model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const auto farm, farm_of(flags, here));
-  TW_TRY(const ChosenTarget target, target_of(flags, here, farm));
+  TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   std::vector<Job> jobs;
   WithoutResult others;

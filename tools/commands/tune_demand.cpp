@@ -12,6 +12,7 @@
 #include "tools/reports/progress.h"
 #include "tools/tuning.h"
 #include "tuner/demand.h"
+#include "tuner/targets.h"
 
 namespace tw::tools {
 namespace {
@@ -22,7 +23,7 @@ std::string title_of_demand(const TuneFlags& flags) {
 }
 
 Result<tuner::DemandRun> work_off(const TuneFlags& flags, const Surroundings& here,
-                                  const ChosenTarget& target,
+                                  const tuner::ChosenTarget& target,
                                   const std::optional<tuner::Farm>& farm, db::Store& store,
                                   const std::atomic<int>& interrupts) {
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
@@ -89,7 +90,8 @@ Status print_run(const TuneFlags& flags, const Surroundings& here, const tuner::
 }  // namespace
 
 Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
-                          const ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
+                          const tuner::ChosenTarget& target,
+                          const std::optional<tuner::Farm>& farm) {
   TW_TRY(db::Store store, open_layered(flags.place, here, db::OpenMode::Update));
   TW_TRY(const std::vector<db::Demand> any, db::demands(store, {.limit = 1}));
   if (any.empty()) note(nobody_wants(shown_database(flags.place, here)));

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "codegen/gpu/compile.h"
 #include "db/answers.h"
+#include "runtime/private_file.h"
 #include "schedules/space/space.h"
 #include "tools/interrupts.h"
 #include "tools/reports/report.h"
@@ -17,6 +18,7 @@
 #include "tuner/measure/reference.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/first_pick.h"
+#include "tuner/targets.h"
 
 namespace tw::tools {
 
@@ -164,9 +166,9 @@ Result<Preferred> unmeasured_schedule(std::optional<db::Store>& store,
 }  // namespace
 
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
-                         const std::vector<Job>& jobs, const ChosenTarget& target) {
+                         const std::vector<Job>& jobs, const tuner::ChosenTarget& target) {
   const auto threads = static_cast<int>(flags.target.threads);
-  if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
+  if (!flags.output.empty()) TW_RETURN_IF_ERROR(runtime::check_output(flags.output));
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);

@@ -14,6 +14,7 @@
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/processes/sandbox.h"
+#include "tuner/targets.h"
 #include "tuner/workers/device.h"
 #include "tuner/workers/farm_jobs.h"
 
@@ -56,7 +57,7 @@ Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target&
 
 /// The command of the member's stations (tuner/workers/station.h).
 std::vector<std::string> station_of(const WorkerFlags& flags, const Surroundings& here,
-                                    const ChosenTarget& chosen) {
+                                    const tuner::ChosenTarget& chosen) {
   std::vector<std::string> station = here.environment.worker;
   if (flags.place.no_sandbox) station.emplace_back(tuner::unconfined_role);
   for (const std::string& argument : {std::string("station"), chosen.target.to_string(),
@@ -70,13 +71,13 @@ Result<int> worker_command(const WorkerFlags& flags, const Surroundings& here) {
     return fail(ErrorCode::Usage,
                 "[farm] a worker is a member of a farm: name its Dask scheduler, such as "
                 "`worker --join HOST:8786`, which `dask scheduler` starts");
-  TW_TRY(const ChosenTarget chosen,
-         chosen_target(flags.target.empty() ? "host" : flags.target, here));
+  TW_TRY(const tuner::ChosenTarget chosen,
+         tuner::chosen_target(flags.target.empty() ? "host" : flags.target, here.environment));
   if (!chosen.missing.empty() && flags.offers != "build")
     return fail(ErrorCode::Environment,
                 fmt::format("[farm] kernels for {} cannot be measured here, as this machine lacks "
                             "{}: choose another --target, or --offers build",
-                            chosen.target.to_string(), missing_text(chosen)));
+                            chosen.target.to_string(), tuner::missing_text(chosen)));
   TW_TRY(const std::vector<std::string> resources, offered(flags, chosen.target));
   if (flags.offers != "build") note("[farm] measuring on " + tuner::device_text(chosen.target));
   std::vector<std::string> command = farm_program(flags.python);

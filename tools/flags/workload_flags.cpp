@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "dsl/parse.h"
 #include "tools/flags/quote.h"
-#include "tools/gpu_targets.h"
 #include "tuner/tune.h"
 
 namespace tw::tools {
@@ -116,24 +115,6 @@ std::vector<Flag> flags_of(TargetFlags& flags) {
            "host (the default), cuda, cuda:1, cuda:sm_90a, opencl, x86-64-v4, ..., see `list`"},
           {"threads", Whole{&flags.threads, 1, tuner::most_kernel_threads},
            "threads that the kernel runs on"}};
-}
-
-Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here) {
-  if (names_gpu(text)) return chosen_gpu(text, {.directories = here.environment.cuda_directories});
-  TW_TRY(Target target, parse_target(text));
-  const Target host = host_target();
-  ChosenTarget chosen{std::move(target), {}};
-  chosen.missing = missing_features(chosen.target, host);
-  if (!chosen.missing.empty()) return chosen;
-  chosen.target.cpu = host.cpu;
-  chosen.target.machine = machine_at_hand(chosen.target);
-  return chosen;
-}
-
-std::string missing_text(const ChosenTarget& chosen) {
-  if (chosen.target.is_gpu()) return join(chosen.missing, "; and ");
-  const std::string cause = cause_of_missing(chosen.missing);
-  return join(chosen.missing, ", ") + (cause.empty() ? "" : fmt::format(" ({})", cause));
 }
 
 Result<std::string> read_text(const std::string& path, std::string_view operation,

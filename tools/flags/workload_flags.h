@@ -39,20 +39,6 @@ struct TargetFlags {
 };
 std::vector<Flag> flags_of(TargetFlags& flags);
 
-struct ChosenTarget {
-  Target target;
-  /// Features that this machine lacks to run kernels of the target; for a GPU, reasons why it
-  /// cannot compile or run them. Empty if it can.
-  std::vector<std::string> missing;
-  int device = 0;  ///< index of a GPU among those of its driver
-};
-/// Caches and cores are this machine's where its kernels can run here. GPUs: gpu_targets.h.
-Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here);
-
-/// The missing features or reasons as a clause for people. It names TILEWRIGHT_MAX_ISA if that is
-/// the cause.
-std::string missing_text(const ChosenTarget& chosen);
-
 /// Text of a small file, or of standard input where the path is "-". Invalid where it cannot be
 /// read or is empty; the message begins with [operation] and says what was expected.
 Result<std::string> read_text(const std::string& path, std::string_view operation,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tune --model` prints of its results.
+#include "tools/reports/model.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,7 +10,6 @@
 #include "graph/plan_text.h"
 #include "tools/flags/quote.h"
 #include "tools/model_files.h"
-#include "tools/model_run.h"
 #include "tools/reports/report.h"
 
 namespace tw::tools {
@@ -33,7 +33,7 @@ std::string result_of(const tuner::TunedNetwork& tuned) {
   return std::string(tuner::to_string(tuned.ended));
 }
 
-std::string fusion_text(const FusionChoice& fusion) {
+std::string fusion_text(const tuner::FusionChoice& fusion) {
   const std::string what =
       fmt::format("{} {}", fusion.pass, fusion.is_left_out ? "left out" : "kept");
   if (!fusion.is_measured) return what + ": not all kernels that it makes or spares were measured";
@@ -55,7 +55,7 @@ nlohmann::json rounding_json(const std::optional<double>& error) {
   return std::isinf(*error) ? nlohmann::json("infinite") : nlohmann::json(*error);
 }
 
-Facts facts_of_run(const ModelRun& run) {
+Facts facts_of_run(const tuner::ModelRun& run) {
   const tuner::TunedNetwork& tuned = run.tuned;
   const graph::Plan& plan = tuned.plans[run.written].plan;
   Facts facts = {{"network", run.name},
@@ -69,7 +69,8 @@ Facts facts_of_run(const ModelRun& run) {
                                  counted(static_cast<int64_t>(tuned.kernels), "scheme"),
                                  counted(static_cast<int64_t>(tuned.groups), "distinct operator"),
                                  tuned.measured));
-  for (const FusionChoice& fusion : run.fusions) facts.emplace_back("fusion", fusion_text(fusion));
+  for (const tuner::FusionChoice& fusion : run.fusions)
+    facts.emplace_back("fusion", fusion_text(fusion));
   facts.emplace_back("caches", std::string(dsl::to_string(tuned.state)));
   for (const tuner::NetworkRound& round : tuned.rounds)
     facts.emplace_back("round",
@@ -92,7 +93,7 @@ Facts facts_of_run(const ModelRun& run) {
   return facts;
 }
 
-nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
+nlohmann::json json_of_run(const tuner::ModelRun& run, const std::string& path) {
   const tuner::TunedNetwork& tuned = run.tuned;
   const graph::Plan& plan = tuned.plans[run.written].plan;
   nlohmann::json passes = nlohmann::json::array(), rounds = passes, fusions = passes;
@@ -106,7 +107,7 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
                       {"contenders", round.contenders},
                       {"seconds", round.seconds},
                       {"predicted_ns", round.predicted_ns}});
-  for (const FusionChoice& fusion : run.fusions)
+  for (const tuner::FusionChoice& fusion : run.fusions)
     fusions.push_back({{"pass", fusion.pass},
                        {"with_ns", fusion.with_ns},
                        {"without_ns", fusion.without_ns},
@@ -140,7 +141,7 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
 }
 
 /// The first variant; where there are several, "variants" lists all.
-nlohmann::json json_of(const TunedModel& tuned, const TuneFlags& flags) {
+nlohmann::json json_of(const tuner::TunedModel& tuned, const TuneFlags& flags) {
   nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
   document["sandbox"] = !flags.place.no_sandbox;
   document["model"] = as_json(tuned.file);
@@ -151,19 +152,19 @@ nlohmann::json json_of(const TunedModel& tuned, const TuneFlags& flags) {
                            {"is_kept", tuned.refresh->is_kept},
                            {"reason", tuned.refresh->reason}};
   if (tuned.runs.size() > 1)
-    for (const ModelRun& run : tuned.runs)
+    for (const tuner::ModelRun& run : tuned.runs)
       document["variants"].push_back(json_of_run(run, tuned.path));
   return document;
 }
 
 /// Bytes that variants would have if they shared no constants.
-int64_t unshared_constant_bytes(const TunedModel& tuned) {
+int64_t unshared_constant_bytes(const tuner::TunedModel& tuned) {
   int64_t bytes = 0;
-  for (const ModelRun& run : tuned.runs) bytes += std::ssize(run.model.constants);
+  for (const tuner::ModelRun& run : tuned.runs) bytes += std::ssize(run.model.constants);
   return bytes;
 }
 
-std::string refresh_text(const Refresh& refresh) {
+std::string refresh_text(const tuner::Refresh& refresh) {
   return fmt::format("{}: {} before, {} as planned now{}{}",
                      refresh.is_kept ? "the file stays as it was" : "replaced",
                      time_text(refresh.former_ns), time_text(refresh.latency_ns),
@@ -171,7 +172,8 @@ std::string refresh_text(const Refresh& refresh) {
                      refresh.reason.empty() ? "" : "; " + refresh.reason);
 }
 
-std::string text_of(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
+std::string text_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
+                    const Surroundings& here) {
   Facts last = sandbox_facts(flags.place);
   if (tuned.refresh) last.emplace_back("refreshed", refresh_text(*tuned.refresh));
   last.emplace_back("file", shell_quoted(tuned.path));
@@ -183,7 +185,7 @@ std::string text_of(const TunedModel& tuned, const TuneFlags& flags, const Surro
   std::string text;
   for (size_t variant = 0; variant < tuned.runs.size(); ++variant)
     text += fmt::format("variant {}: {}\n\n{}\n{}\n", variant,
-                        dimensions_text(tuned.runs[variant].dimensions),
+                        tuner::dimensions_text(tuned.runs[variant].dimensions),
                         as_text(facts_of_run(tuned.runs[variant])),
                         as_text(table_of_costs(tuned.file, variant), here));
   last.insert(last.begin(),
@@ -196,14 +198,9 @@ std::string text_of(const TunedModel& tuned, const TuneFlags& flags, const Surro
 
 }  // namespace
 
-std::string dimensions_text(const Dimensions& dimensions) {
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : dimensions) texts.push_back(fmt::format("{}={}", name, value));
-  return join(texts, " ");
-}
-
 /// The steps of all variants, which a column tells apart where there are several.
-Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
+Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
+                   const Surroundings& here) {
   if (flags.format == "json") {
     nlohmann::json document = json_of(tuned, flags);
     document["notes"] = notes_json(here.environment.notes);

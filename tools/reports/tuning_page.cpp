@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "codegen/command.h"
+#include "runtime/private_file.h"
 #include "tools/flags/quote.h"
 #include "tools/reports/report.h"
 #include "tools/tuning.h"
@@ -44,7 +45,7 @@ Status run_report(const TuneFlags& flags, const std::vector<std::string>& argume
 
 Status check_page(const TuneFlags& flags) {
   if (flags.report.empty()) return {};
-  TW_RETURN_IF_ERROR(check_output(flags.report, "report.html"));
+  TW_RETURN_IF_ERROR(runtime::check_output(flags.report, "report.html"));
   std::vector<std::string> command = python_of(flags);
   command.insert(command.end(), {"-c", "import tilewright.report; tilewright.report.check()"});
   const auto checked = codegen::run_command(command, check_timeout_ns);

@@ -16,7 +16,7 @@ namespace {
 
 // Each takes a judgement of all trials of its group.
 constexpr int64_t groups_a_page = 20;
-constexpr int64_t most_groups = 5'000;
+constexpr int64_t most_groups_shown = 5'000;
 constexpr size_t most_history = 20'000;
 constexpr size_t most_leads = 50;
 
@@ -159,7 +159,7 @@ Html group_pager(const Workload& row, int64_t page) {
 
 Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request) {
   TW_TRY(std::vector<db::GroupSummary> groups,
-         db::workload_groups(store, hash, request.parameter("layouts"), most_groups));
+         db::workload_groups(store, hash, request.parameter("layouts"), most_groups_shown));
   if (groups.empty())
     return fail(ErrorCode::NoCandidate, "[workload] the database has no trial of such a workload");
   const Workload row = make_workload(std::move(groups));

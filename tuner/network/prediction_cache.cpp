@@ -6,6 +6,7 @@
 #include <link.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -151,6 +152,11 @@ std::string predictor_version(const Target& target, int threads) {
   return fmt::format("{}; {}; {} threads; {}; code {}", target.to_string(),
                      to_string(target.machine), threads, cost_model::expectation_name(target),
                      own_build_id());
+}
+
+std::string predictions_file(const std::string& cache, const Target& target, int threads) {
+  const std::string name = short_hash(fmt::format("{} {} threads", target.to_string(), threads));
+  return (std::filesystem::path(cache) / fmt::format("predictions-{}.json", name)).string();
 }
 
 }  // namespace tw::tuner

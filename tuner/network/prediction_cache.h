@@ -49,4 +49,7 @@ class PredictionCache {
 /// builds of the code differ.
 std::string predictor_version(const Target& target, int threads);
 
+/// The file in a cache directory for predictions of a target and a number of threads.
+std::string predictions_file(const std::string& cache, const Target& target, int threads);
+
 }  // namespace tw::tuner

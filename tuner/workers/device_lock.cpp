@@ -86,4 +86,12 @@ Result<DeviceTurn> DeviceLock::take(const Clock& clock, const Deadline& deadline
   return DeviceTurn(device_.get(), [file = device_](const int* fd) { ::flock(*fd, LOCK_UN); });
 }
 
+Result<DeviceTurn> turn_on(const runtime::Device& device, const Clock& clock) {
+  constexpr int64_t patience_ns = 60'000'000'000;
+  const std::string name =
+      device_lock_name(codegen::backend_of(device.facts()), device.facts().index);
+  TW_TRY(DeviceLock lock, DeviceLock::open(places_of_all, name));
+  return lock.take(clock, {clock() + patience_ns});
+}
+
 }  // namespace tw::tuner

@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "codegen/backend.h"
+#include "runtime/device.h"
 #include "tuner/processes/clock.h"
 #include "tuner/processes/deadline.h"
 
@@ -45,5 +46,9 @@ class DeviceLock {
   std::string path_;
   std::shared_ptr<const int> device_, queue_;  ///< open files
 };
+
+/// The turn of this process on a device, where one program measures at a time; it ends with the
+/// value. TryLater: another program has had the device for a minute.
+Result<DeviceTurn> turn_on(const runtime::Device& device, const Clock& clock);
 
 }  // namespace tw::tuner

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -91,6 +93,29 @@ Places default_places() {
         "restart; name one with --db or set HOME",
         temporary);
   return places;
+}
+
+Status make_private_directory(const std::string& path) {
+  std::error_code error;
+  const auto parent = std::filesystem::path(path).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
+  if (!error && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    error = std::error_code(errno, std::generic_category());
+  if (error)
+    return fail(
+        ErrorCode::Environment,
+        fmt::format("[directory] {} cannot be made ({}): name another", path, error.message()));
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+    return fail(ErrorCode::Environment,
+                fmt::format("[directory] {} is no directory: name another", path));
+  if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)))
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format("[directory] {} is another user's or writable by others: name another, or "
+                    "chmod go-w it",
+                    path));
+  return {};
 }
 
 }  // namespace tw::tuner

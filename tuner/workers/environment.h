@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/stop.h"
 #include "tuner/processes/clock.h"
 
@@ -43,6 +44,9 @@ struct Environment {
   std::string session;              ///< names this run in its records
   std::string program_version;
   const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
+  /// Twice the number of interrupts after the first one: for work that the first one does not stop,
+  /// and the second one at once. nullptr: nothing stops it.
+  const std::atomic<int>* later_interrupts = nullptr;
   Notes* notes = nullptr;  ///< collects what a run went on without (notes.h); may be null
   /// The time on the clock from which on the run behaves as if the user had interrupted it once.
   int64_t ends_ns = INT64_MAX;
@@ -69,6 +73,10 @@ struct Places {
   std::string fallback;  ///< why these lie in a temporary directory; empty: they do not
 };
 Places default_places();
+
+/// Makes the directory, with its parents, private to the user. Environment when it cannot, Invalid
+/// when it is another user's: kernels in it would be run.
+Status make_private_directory(const std::string& path);
 
 /// PREFIX/share/tilewright/shipped.db of a program PREFIX/bin/NAME; empty where there is no file.
 std::string shipped_database(const std::string& program);

@@ -34,6 +34,9 @@ namespace tw::tuner {
   X(LostTrial, "lost_trial", "a candidate was lost with its worker, and is not counted as tried") \
   X(ModelDoubtful, "model_doubtful",                                                              \
     "the model was imported, though not all of it is as it should be")                            \
+  X(KernelsUnmeasured, "kernels_unmeasured", "kernels of the network were not measured")          \
+  X(ClosingEarly, "closing_early", "interrupted")                                                 \
+  X(PrecisionUncompared, "precision_uncompared", "the network was not compared with that in f32") \
   X(DemandUnkept, "demand_unkept", "the database does not keep the kernel that is wanted")        \
   X(ClaimsUnread, "claims_unread", "what other runs of the workload have under way is not known") \
   X(OtherVersion, "other_version", "a member of the farm is left out")

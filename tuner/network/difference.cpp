@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/reports/difference.h"
+#include "tuner/network/difference.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace tw::tools {
+namespace tw::tuner {
 namespace {
 
 double number_at(const dsl::Array& array, int64_t i) {
@@ -35,4 +35,4 @@ double largest_difference(const std::vector<dsl::Array>& outputs,
   return worst;
 }
 
-}  // namespace tw::tools
+}  // namespace tw::tuner

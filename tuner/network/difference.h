@@ -6,7 +6,7 @@
 
 #include "dsl/array.h"
 
-namespace tw::tools {
+namespace tw::tuner {
 
 /// The largest difference of an element, relative to the largest finite element of its output.
 /// Infinite where an element is NaN or infinite and the other one is not the same, and where an
@@ -14,4 +14,4 @@ namespace tw::tools {
 double largest_difference(const std::vector<dsl::Array>& outputs,
                           const std::vector<dsl::Array>& expected);
 
-}  // namespace tw::tools
+}  // namespace tw::tuner

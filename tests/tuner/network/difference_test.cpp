@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/reports/difference.h"
+#include "tuner/network/difference.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace tw::tools {
+namespace tw::tuner {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -48,4 +48,4 @@ TEST(LargestDifference, IsInfiniteWhereOneElementIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace tw::tools
+}  // namespace tw::tuner

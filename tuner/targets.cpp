@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/gpu_targets.h"
+#include "tuner/targets.h"
 
 #include <fmt/format.h>
 
 #include <limits>
 #include <optional>
+#include <utility>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "codegen/compile.h"
 #include "runtime/device.h"
 #include "tuner/workers/device.h"
 
-namespace tw::tools {
+namespace tw::tuner {
 namespace {
 
 using runtime::DeviceFacts;
@@ -59,7 +61,7 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
     chosen.missing.push_back(fmt::format("a GPU of {}: this is {}, {}", chosen.target.gpu,
                                          (*device)->facts().name, (*device)->facts().architecture));
   } else {
-    chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
+    chosen.target = with_facts(chosen.target, (*device)->facts());
   }
   codegen::CompileOptions compiling;
   compiling.nvrtc = nvrtc;
@@ -87,7 +89,7 @@ Result<ChosenTarget> chosen_opencl(const std::string& text) {
   const auto device = runtime::open_opencl_device({.index = *index});
   if (is_final(device)) return tl::unexpected(device.error());
   if (device) {
-    chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
+    chosen.target = with_facts(chosen.target, (*device)->facts());
   } else {
     chosen.missing.push_back(device.error().message);
   }
@@ -101,8 +103,44 @@ bool names_gpu(const std::string& text) {
          text.starts_with("opencl:");
 }
 
-Result<ChosenTarget> chosen_gpu(const std::string& text, const codegen::NvrtcOptions& nvrtc) {
-  return text.starts_with("opencl") ? chosen_opencl(text) : chosen_cuda(text, nvrtc);
+Result<ChosenTarget> chosen_target(const std::string& text, const Environment& environment) {
+  if (text.starts_with("opencl") && names_gpu(text)) return chosen_opencl(text);
+  if (names_gpu(text)) return chosen_cuda(text, {.directories = environment.cuda_directories});
+  TW_TRY(Target target, parse_target(text));
+  const Target host = host_target();
+  ChosenTarget chosen{std::move(target), {}};
+  chosen.missing = missing_features(chosen.target, host);
+  if (!chosen.missing.empty()) return chosen;
+  chosen.target.cpu = host.cpu;
+  chosen.target.machine = machine_at_hand(chosen.target);
+  return chosen;
+}
+
+std::string missing_text(const ChosenTarget& chosen) {
+  if (chosen.target.is_gpu()) return join(chosen.missing, "; and ");
+  const std::string cause = cause_of_missing(chosen.missing);
+  return join(chosen.missing, ", ") + (cause.empty() ? "" : fmt::format(" ({})", cause));
+}
+
+Status check_measurable(const ChosenTarget& chosen, const TuneOptions& options,
+                        std::string_view instead) {
+  if (options.effort == Effort::None) return {};
+  const Target& target = chosen.target;
+  if (!chosen.runs_here())
+    return fail(target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
+                fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks "
+                            "{}: use {}, or tune on such a machine",
+                            target.to_string(), missing_text(chosen), instead));
+  if (!target.is_gpu() && options.threads > target.machine.cores)
+    return fail(ErrorCode::Usage,
+                fmt::format("[tune] --threads {}: the machine has {}, on which kernels would be "
+                            "measured",
+                            options.threads, counted(target.machine.cores, "core")));
+  return {};
+}
+
+Result<std::shared_ptr<runtime::Device>> open_device(const ChosenTarget& chosen) {
+  return codegen::backend_of(chosen.target).open({.index = chosen.device});
 }
 
 Result<std::shared_ptr<runtime::Device>> device_for(const Target& target,
@@ -114,12 +152,4 @@ Result<std::shared_ptr<runtime::Device>> device_for(const Target& target,
   return backend.open({.index = device_index(named).value_or(0)});
 }
 
-Result<tuner::DeviceTurn> turn_on(const runtime::Device& device, const tuner::Clock& clock) {
-  constexpr int64_t patience_ns = 60'000'000'000;
-  const std::string name =
-      tuner::device_lock_name(codegen::backend_of(device.facts()), device.facts().index);
-  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(tuner::places_of_all, name));
-  return lock.take(clock, {clock() + patience_ns});
-}
-
-}  // namespace tw::tools
+}  // namespace tw::tuner

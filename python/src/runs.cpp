@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/runs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+
+// Time between two looks for signals.
+constexpr std::chrono::milliseconds patience(50);
+
+std::unique_lock<std::mutex> only_run() {
+  static std::mutex one_at_a_time;
+  std::unique_lock alone(one_at_a_time, std::try_to_lock);
+  if (!alone)
+    raise({ErrorCode::TryLater, "[tune] tune() is running already: one at a time in a process"});
+  return alone;
+}
+
+/// The programs and folders of this package (tilewright/paths.py), which are not beside the
+/// interpreter.
+tuner::Environment environment_of_package() {
+  const py::module_ paths = py::module_::import("tilewright.paths");
+  tuner::Environment environment = tuner::default_environment();
+  environment.worker = {paths.attr("program")().cast<std::string>(), "worker"};
+  environment.code_generator = paths.attr("code_generator")().cast<std::string>();
+  return environment;
+}
+
+/// A RuntimeWarning, which Python's filters may make an exception.
+void warn(const std::string& line) {
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, line.c_str(), 1) != 0) throw py::error_already_set();
+}
+
+}  // namespace
+
+WatchedRun::WatchedRun(py::object on_progress)
+    : alone_(only_run()), on_progress_(std::move(on_progress)) {}
+
+tuner::Environment WatchedRun::environment(const tuner::ChosenTarget& target) {
+  tuner::Environment environment = environment_of_package();
+  environment.device = target.device;
+  environment.interrupts = &interrupts_;
+  environment.later_interrupts = &later_interrupts_;
+  environment.notes = &notes_;
+  return environment;
+}
+
+void WatchedRun::wait_for(const std::function<void()>& work) {
+  {
+    const WithoutGil released;
+    std::exception_ptr thrown;
+    std::thread thread([&] {
+      try {
+        work();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      const std::lock_guard lock(mutex_);
+      is_done_ = true;
+      changed_.notify_all();
+    });
+    std::unique_lock lock(mutex_);
+    while (!is_done_) {
+      changed_.wait_for(lock, patience, [&] { return is_done_ || told_ != nullptr; });
+      const tuner::Progress* told = told_;
+      lock.unlock();
+      hear(told);
+      lock.lock();
+      if (told) told_ = nullptr;
+      changed_.notify_all();
+    }
+    lock.unlock();
+    thread.join();
+    if (thrown) std::rethrow_exception(thrown);
+  }
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (later_interrupts_.load() > 0) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw py::error_already_set();
+  }
+  for (const tuner::Note& note : notes_.all()) warn(tuner::line_of(note));
+}
+
+void WatchedRun::tell(const tuner::Progress& progress) {
+  std::unique_lock lock(mutex_);
+  told_ = &progress;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return told_ == nullptr; });
+}
+
+/// Asks for signals, and calls the user's function if there is progress to tell.
+void WatchedRun::hear(const tuner::Progress* progress) {
+  const WithGil held;
+  try {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (progress && !on_progress_.is_none() && !error_) on_progress_(*progress);
+  } catch (py::error_already_set& error) {
+    // An interrupt ends the run with the best so far.
+    if (!error.matches(PyExc_KeyboardInterrupt)) error_ = std::current_exception();
+    interrupt();
+  } catch (...) {
+    error_ = std::current_exception();
+    interrupt();
+  }
+}
+
+void WatchedRun::interrupt() {
+  const bool is_first = interrupts_.fetch_add(1) == 0;
+  // The network that the first interrupt leaves is not wanted where the run ends with an error.
+  if (!is_first || error_) later_interrupts_.fetch_add(2);
+}
+
+tuner::Effort effort_of(const std::string& name) {
+  if (name == "none") return tuner::Effort::None;
+  if (name == "quick") return tuner::Effort::Quick;
+  if (name == "normal") return tuner::Effort::Normal;
+  if (name == "full") return tuner::Effort::Full;
+  raise({ErrorCode::Usage,
+         fmt::format("[tune] effort '{}': expected none, quick, normal or full", name)});
+}
+
+tuner::ChosenTarget chosen_target_of(const std::string& text) {
+  Result<tuner::ChosenTarget> chosen = [&] {
+    const WithoutGil released;
+    return tuner::chosen_target(text, tuner::default_environment());
+  }();
+  return value_of(std::move(chosen));
+}
+
+}  // namespace tw::python

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the graph of a network to a model that runs, without effort: nothing is measured but what a
+// refresh times.
+#include "tuner/network/tune_model.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "runtime/model.h"
+#include "tests/tuner/networks.h"
+#include "tuner/network/difference.h"
+#include "tuner/network/refresh.h"
+
+namespace tw::tuner {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class TuneModel : public testing::Test {
+ protected:
+  TuneModel() {
+    options_.tuning.effort = Effort::None;
+    options_.tuning.budget_s = 20;
+    source_.variants.push_back({.graph = two_convolutions()});
+  }
+
+  Result<TunedModel> run() {
+    return tune_model(source_, host_target(), options_, store_, environment_);
+  }
+
+  Folder folder_;
+  db::Store store_ = open_store(folder_ / "t.db");
+  NetworkSource source_{"pair", {}};
+  ModelOptions options_;
+  Environment environment_ = test_environment();
+};
+
+TEST_F(TuneModel, WithoutAPathTheModelIsAValue) {
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->file.name, "pair");
+  EXPECT_EQ(tuned->path, "");
+  ASSERT_THAT(tuned->runs, SizeIs(1));
+  EXPECT_THAT(tuned->runs[0].source, SizeIs(64));
+  ASSERT_THAT(tuned->demands, SizeIs(1));
+  EXPECT_EQ(tuned->demands[0].name, "pair");
+  EXPECT_TRUE(runtime::Model::load(tuned->file));
+}
+
+TEST_F(TuneModel, PlansOnlyBuildsNothing) {
+  options_.only_plans = true;
+  options_.path = folder_ / "net.twart";
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_FALSE(tuned->runs[0].tuned.plans.empty());
+  EXPECT_THAT(tuned->file.variants, SizeIs(0));
+  EXPECT_THAT(tuned->demands, SizeIs(0));
+  EXPECT_FALSE(std::filesystem::exists(options_.path));
+}
+
+TEST_F(TuneModel, APathThatCannotBeWrittenIsToldFirst) {
+  options_.path = folder_ / "absent/net.twart";
+  const auto tuned = run();
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Environment);
+  EXPECT_THAT(tuned.error().message, HasSubstr("there is no directory"));
+}
+
+TEST_F(TuneModel, TheListenerHearsOfEachVariant) {
+  source_.variants.push_back({.dimensions = {{"batch", 2}}, .graph = two_convolutions()});
+  std::vector<std::string> heard;
+  options_.listen = [&](const ModelRun& run) -> OnProgress {
+    heard.push_back(dimensions_text(run.dimensions));
+    return {};
+  };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(heard, (std::vector<std::string>{"", "batch=2"}));
+  EXPECT_THAT(tuned->file.variants, SizeIs(2));
+  EXPECT_EQ(tuned->demands.at(1).name, "pair batch=2");
+}
+
+TEST_F(TuneModel, ARefreshComparesWithTheFile) {
+  options_.path = folder_ / "net.twart";
+  ASSERT_TRUE(run());
+  options_.refresh = true;
+  const auto again = run();
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again->refresh);
+  EXPECT_TRUE(again->refresh->is_measured);
+  EXPECT_GT(again->refresh->former_ns, 0);
+  EXPECT_EQ(again->refresh->reason, "");
+  EXPECT_THAT(again->demands, SizeIs(again->refresh->is_kept ? 0 : 1));
+
+  options_.tuning.threads = 2;
+  const auto for_two = run();
+  ASSERT_FALSE(for_two);
+  EXPECT_EQ(for_two.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(for_two.error().message, HasSubstr("is for 1 thread: give --threads 1"));
+
+  options_.tuning.threads = 1;
+  source_.variants[0].graph.constants["w1"] =
+      graph::make_constant(graph::normal_array({32, 32, 3, 3}, 3));
+  const auto other = run();
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(other.error().message, HasSubstr("holds another network than pair"));
+  EXPECT_TRUE(runtime::read_model(options_.path));
+}
+
+runtime::ModelFile two_variants() {
+  runtime::ModelFile model;
+  model.variants.resize(2);
+  for (runtime::ModelVariant& variant : model.variants) {
+    variant.plan = std::to_string(&variant - model.variants.data());
+    variant.steps.push_back({"a", 0, {}, 1, 100});
+  }
+  return model;
+}
+
+TEST(Refresh, ReplacesWhatIsClearlySlower) {
+  const auto keeps = [](double former_ns, double latency_ns) {
+    Refresh refresh{former_ns, latency_ns};
+    decide(refresh);
+    return refresh.is_kept;
+  };
+  EXPECT_FALSE(keeps(100, 98));
+  EXPECT_TRUE(keeps(100, 99.5));
+  EXPECT_TRUE(keeps(100, 100));
+  EXPECT_TRUE(keeps(100, 120));
+}
+
+TEST(Refresh, VariantsAreComparedOneByOne) {
+  const runtime::ModelFile model = two_variants();
+  const runtime::ModelFile second = only_variant(model, 1);
+  ASSERT_EQ(second.variants.size(), 1u);
+  EXPECT_EQ(second.variants[0].plan, "1");
+  EXPECT_EQ(planned_ns(second), planned_ns(model) / 2);
+}
+
+TEST(Refresh, AFileThatIsNotThereIsNoFormerNetwork) {
+  EXPECT_FALSE(former_model("/there/is/no/such.twart").value().has_value());
+}
+
+}  // namespace
+}  // namespace tw::tuner

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The passes over a network's graph (graph/passes.h), with what they ask of the target: the types
+// of which it has dot products, and kernels that compute with constants. Thread-safe.
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/target.h"
+#include "dsl/workload.h"
+#include "graph/graph.h"
+#include "graph/passes.h"
+#include "tuner/workers/environment.h"
+
+namespace tw::tuner {
+
+struct RewriteOptions {
+  std::set<std::string> left_out = {};           ///< names of the passes to leave out
+  dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
+  std::optional<DType> precision = {};           ///< graph::PassOptions::precision
+};
+
+/// Applies the passes. Errors as graph::apply_passes(); an interrupt of the environment ends them.
+Result<graph::Passed> apply_passes_for(const Target& target, graph::Graph graph,
+                                       const RewriteOptions& options,
+                                       const Environment& environment);
+
+}  // namespace tw::tuner

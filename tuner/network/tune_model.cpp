@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/network/tune_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "runtime/private_file.h"
+#include "tuner/host_machine.h"
+#include "tuner/network/difference.h"
+#include "tuner/network/join_models.h"
+#include "tuner/network/model_context.h"
+#include "tuner/network/network_demand.h"
+#include "tuner/network/passes_for_target.h"
+#include "tuner/network/refresh.h"
+#include "tuner/network/whole_networks.h"
+#include "tuner/workers/farm.h"
+#include "tuner/workers/notes.h"
+
+namespace tw::tuner {
+namespace {
+
+// Bound on the time in which a run plans and builds after an interrupt: networks of some hundred
+// distinct kernels are built in it on two cores.
+constexpr double longest_closing_s = 20;
+// In less time, new kernels of a network without a fusion would not be measured.
+constexpr double least_fusion_s = 4;
+
+// ---- from the source to graphs ----------------------------------------------
+
+/// A variant after the passes for the target, whose machine is what the store knows of it.
+Result<ModelRun> rewritten(const NetworkVariant& variant, const std::vector<std::string>& left_out,
+                           std::optional<DType> precision, const ModelContext& context) {
+  const int64_t before = context.environment.clock();
+  RewriteOptions rewriting{.left_out = {left_out.begin(), left_out.end()},
+                           .accuracy = context.options.accuracy,
+                           .precision = precision};
+  TW_TRY(graph::Passed passed, apply_passes_for(with_known_machine(context.store, context.target),
+                                                variant.graph, rewriting, context.environment));
+  ModelRun run;
+  run.dimensions = variant.dimensions;
+  run.name = context.source.name;
+  run.left_out = left_out;
+  run.graph = std::make_shared<const graph::Graph>(std::move(passed.graph));
+  run.passes = std::move(passed.runs);
+  run.importing_s = static_cast<double>(context.environment.clock() - before) / 1e9;
+  return run;
+}
+
+/// SHA-256 of the name and of what the operators compute, in order: new weights change nothing.
+std::string source_hash(const ModelRun& run) {
+  std::string text = fmt::format("{}\n{}\n", run.name, dimensions_text(run.dimensions));
+  for (const graph::Operator& op : run.graph->operators) text += op.workload.text() + "\n";
+  return sha256_hex(text);
+}
+
+Result<std::vector<ModelRun>> rewritten_variants(const std::vector<std::string>& left_out,
+                                                 const ModelContext& context) {
+  std::vector<ModelRun> runs;
+  for (const NetworkVariant& variant : context.source.variants) {
+    TW_TRY(ModelRun run, rewritten(variant, left_out, context.options.precision, context));
+    run.importing_s += variant.reading_s;
+    run.source = source_hash(run);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+/// The variant of the source that a run is of.
+const NetworkVariant& variant_of(const ModelRun& run, const ModelContext& context) {
+  return *std::ranges::find(context.source.variants, run.dimensions, &NetworkVariant::dimensions);
+}
+
+/// Reads the file that a refreshed network may replace. It may have been tuned without an optional
+/// pass that did not pay off; the pass is then left out again. Invalid where the file holds another
+/// network, or other weights: it is not lost.
+Status find_former(TunedModel& tuned, const ModelContext& context) {
+  TW_TRY(tuned.former, former_model(context.options.path));
+  if (!tuned.former) return {};
+  TW_RETURN_IF_ERROR(check_comparable(*tuned.former, context));
+  if (holds(*tuned.former, tuned.runs)) return {};
+  for (const graph::Pass& pass : graph::passes()) {
+    if (!pass.is_optional) continue;
+    std::vector<std::string> left_out = context.options.left_out;
+    left_out.emplace_back(pass.name);
+    TW_TRY(std::vector<ModelRun> runs, rewritten_variants(left_out, context));
+    if (!holds(*tuned.former, runs)) continue;
+    for (size_t i = 0; i < runs.size(); ++i) runs[i].source = tuned.runs[i].source;
+    tuned.runs = std::move(runs);
+    return {};
+  }
+  return fail(ErrorCode::Invalid,
+              fmt::format("[refresh] '{}' holds another network than {}, other weights, or other "
+                          "variants: remove the file, or name another by --output",
+                          context.options.path, context.source.name));
+}
+
+// ---- tuning -------------------------------------------------------------------
+
+NetworkOptions network_options(const ModelContext& context) {
+  NetworkOptions options;
+  options.predictions = context.options.predictions;
+  options.tuning = context.options.tuning;
+  options.tuning.budget_s = context.share_s;
+  if (context.options.farm)
+    options.start_workers = [&context](const TuneOptions& tuning) {
+      return start_workers(*context.options.farm, tuning.threads, context.environment,
+                           tuning.timeout_s);
+    };
+  // If whole networks are not measured, only the plan with the lowest cost is needed.
+  if (!context.times_networks() || context.options.farm)
+    options.plans = 1;
+  else if (context.measures())
+    options.tuning.budget_s -= context.races() * context.race_s() + context.building_s();
+  return options;
+}
+
+Status tune_heard(ModelRun& run, const NetworkOptions& options, const ModelContext& context) {
+  const OnProgress listener = context.options.listen ? context.options.listen(run) : OnProgress();
+  if (listener) {
+    Progress start;
+    if (context.measures()) start.budget_s = options.tuning.budget_s;
+    listener(start);
+  }
+  TW_TRY(run.tuned, tune_network(*run.graph, context.target, options, context.store,
+                                 context.environment, listener));
+  return {};
+}
+
+/// The passes that changed the graph and that the network may be faster without; none where no time
+/// is to be spent on that.
+std::vector<std::string> passes_to_doubt(const ModelRun& run, const ModelContext& context) {
+  if (!context.measures() || context.fusion_s() < least_fusion_s) return {};
+  std::vector<std::string> doubted;
+  for (const graph::Pass& pass : graph::passes())
+    if (pass.is_optional && std::ranges::any_of(run.passes, [&](const graph::PassRun& applied) {
+          return applied.name == pass.name && applied.operators_before != applied.operators_after;
+        }))
+      doubted.emplace_back(pass.name);
+  return doubted;
+}
+
+bool is_measured(const PlannedNetwork& planned) {
+  return std::ranges::all_of(planned.kernels, [](const KernelChoice& kernel) {
+    return kernel.schedule.empty() || kernel.measured_ns > 0;
+  });
+}
+
+/// Tunes the network without the pass, and keeps it so if that is faster.
+Status decide_fusion(ModelRun& run, const std::string& pass, const ModelContext& context) {
+  std::vector<std::string> left_out = run.left_out;
+  left_out.push_back(pass);
+  TW_TRY(ModelRun other,
+         rewritten(variant_of(run, context), left_out, context.options.precision, context));
+  NetworkOptions options = network_options(context);
+  options.tuning.budget_s = context.fusion_s();
+  TW_RETURN_IF_ERROR(tune_heard(other, options, context));
+  const PlannedNetwork &with_it = run.tuned.plans.front(), &without_it = other.tuned.plans.front();
+  FusionChoice choice{.pass = pass,
+                      .with_ns = with_it.plan.predicted_ns,
+                      .without_ns = without_it.plan.predicted_ns,
+                      .is_measured = is_measured(with_it) && is_measured(without_it)};
+  choice.is_left_out = choice.is_measured && choice.without_ns < choice.with_ns;
+  run.fusions.push_back(choice);
+  if (!choice.is_left_out) return {};
+  other.source = run.source;
+  other.fusions = std::move(run.fusions);
+  other.importing_s += run.importing_s;
+  run = std::move(other);
+  return {};
+}
+
+Status tune_variant(ModelRun& run, const ModelContext& context) {
+  const std::vector<std::string> doubted = passes_to_doubt(run, context);
+  NetworkOptions options = network_options(context);
+  options.tuning.budget_s -=
+      run.importing_s + static_cast<double>(doubted.size()) * context.fusion_s();
+  TW_RETURN_IF_ERROR(tune_heard(run, options, context));
+  for (const std::string& pass : doubted) {
+    if (context.environment.interrupted()) return {};
+    TW_RETURN_IF_ERROR(decide_fusion(run, pass, context));
+  }
+  return {};
+}
+
+/// The environment of what is left to do after an interrupt: time ends it, or the next interrupt.
+Environment closing(Environment environment) {
+  environment.interrupts = environment.later_interrupts;
+  environment.ends_ns = environment.clock() + static_cast<int64_t>(longest_closing_s * 1e9);
+  return environment;
+}
+
+/// Plans a network from what is known, as with effort none.
+Status plan_unmeasured(ModelRun& run, const ModelContext& context, const Environment& environment) {
+  NetworkOptions options = network_options(context);
+  options.tuning.effort = Effort::None;
+  TW_TRY(run.tuned,
+         tune_network(*run.graph, context.target, options, context.store, environment, nullptr));
+  return {};
+}
+
+/// Tunes the variants one after the other. All of them have plans in the end: an interrupt leaves
+/// out measuring only.
+Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
+  for (ModelRun& run : runs) {
+    const bool is_skipped = context.measures() && context.environment.interrupted();
+    const Status tuned = is_skipped ? Status() : tune_variant(run, context);
+    const bool is_interrupted = !tuned && tuned.error().code == ErrorCode::Interrupted;
+    if (!tuned && !(is_interrupted && context.measures())) return tuned;
+    if (run.tuned.plans.empty()) {
+      TW_RETURN_IF_ERROR(plan_unmeasured(run, context, closing(context.environment)));
+      run.tuned.ended = Ended::Interrupted;
+    }
+    for (const auto& [reason, workloads] : run.tuned.failures)
+      note(context.environment.notes, NoteKind::KernelsUnmeasured,
+           fmt::format("{}: {}", counted(std::ssize(workloads), "kernel"), reason));
+  }
+  return {};
+}
+
+// ---- building -----------------------------------------------------------------
+
+/// The environment in which the plans that are written are built: the first interrupt of a run that
+/// measures ends measuring, not this.
+Environment building_environment(const ModelContext& context) {
+  if (!context.measures()) return context.environment;
+  if (context.environment.interrupted()) {
+    note(context.environment.notes, NoteKind::ClosingEarly,
+         "the network is built from what is known; a second interrupt leaves it out");
+    return closing(context.environment);
+  }
+  Environment environment = context.environment;
+  environment.interrupts = environment.later_interrupts;
+  return environment;
+}
+
+/// All variants as they are now.
+runtime::ModelFile joined(const TunedModel& tuned) {
+  std::vector<const runtime::ModelFile*> models;
+  for (const ModelRun& run : tuned.runs) models.push_back(&run.model);
+  return join_models(models);
+}
+
+/// Joins the variants, and replaces the file by one with all of them.
+Status write_joined(TunedModel& tuned) {
+  tuned.file = joined(tuned);
+  return tuned.path.empty() ? Status() : runtime::write_model(tuned.path, tuned.file);
+}
+
+/// Chooses among the best plans of each variant by timing them as wholes, and writes the network
+/// where it is faster than the one in the file.
+Status write_refreshed(TunedModel& tuned, ModelContext& context) {
+  if (context.options.runs_here)
+    for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(choose_by_runs(run, context));
+  tuned.file = joined(tuned);
+  if (tuned.former) {
+    TW_TRY(tuned.refresh, compare_with_former(tuned, context));
+  }
+  if (!tuned.refresh || !tuned.refresh->is_kept)
+    return runtime::write_model(tuned.path, tuned.file);
+  tuned.file = *tuned.former;
+  return {};
+}
+
+/// Builds the cheapest plan of each variant and writes them; then measures the best plans as
+/// wholes. A kernel that crashes in this process takes no result with it. A network that replaces
+/// another one is written last.
+Status build_variants(TunedModel& tuned, ModelContext& context) {
+  const Environment environment = building_environment(context);
+  for (ModelRun& run : tuned.runs) {
+    TW_TRY(BuiltModel built, build_plan(run, 0, context, environment));
+    run.model = std::move(built.file);
+    run.bands = built.bands;
+    run.unverified.push_back(built.unverified);
+  }
+  if (context.options.refresh) return write_refreshed(tuned, context);
+  TW_RETURN_IF_ERROR(write_joined(tuned));
+  if (!context.measures() || context.options.farm || context.environment.interrupted()) return {};
+  for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(choose_by_runs(run, context));
+  return write_joined(tuned);
+}
+
+std::vector<db::Demand> demands_of(const TunedModel& tuned, const ModelContext& context) {
+  std::vector<db::Demand> demands;
+  for (const ModelRun& run : tuned.runs) {
+    if (run.tuned.plans.empty()) continue;
+    std::string name = run.name;
+    if (!run.dimensions.empty()) name += " " + dimensions_text(run.dimensions);
+    demands.push_back(demand_of(run.tuned.plans[run.written], run.source, name, context.target,
+                                context.threads(), run.tuned.most_error,
+                                context.environment.now_ms()));
+  }
+  return demands;
+}
+
+/// Runs the network beside the model in f32, whose kernels are those that are known or predicted.
+Status compare_precision(ModelRun& run, ModelContext& context) {
+  TW_TRY(ModelRun wide, rewritten(variant_of(run, context), run.left_out, std::nullopt, context));
+  if (graph::to_text(*wide.graph) == graph::to_text(*run.graph)) {
+    run.rounding_error = 0;
+    return {};
+  }
+  TW_RETURN_IF_ERROR(plan_unmeasured(wide, context, context.environment));
+  TW_TRY(BuiltModel built, build_plan(wide, 0, context, context.environment));
+  TW_TRY(const PlacedModels placed, load_all({run.model, std::move(built.file)}, context));
+  runtime::ThreadPool pool({.threads = context.threads()});
+  std::vector<std::vector<dsl::Array>> outputs;
+  for (const runtime::Model& model : placed.models) {
+    TW_TRY(outputs.emplace_back(), random_outputs(model, context.options.tuning.seed, pool));
+  }
+  run.rounding_error = largest_difference(outputs[0], outputs[1]);
+  return {};
+}
+
+double reading_s(const NetworkSource& source) {
+  double seconds = 0;
+  for (const NetworkVariant& variant : source.variants) seconds += variant.reading_s;
+  return seconds;
+}
+
+}  // namespace
+
+std::string dimensions_text(const Dimensions& dimensions) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : dimensions) texts.push_back(fmt::format("{}={}", name, value));
+  return join(texts, " ");
+}
+
+Result<BuiltModel> build_plan(ModelRun& run, size_t plan, ModelContext& context,
+                              const Environment& environment,
+                              const std::vector<bool>& side_by_side) {
+  const int64_t before = environment.clock();
+  TW_TRY(BuiltModel built,
+         build_model(*run.graph, run.tuned, plan, run.name, context.target, context.threads(),
+                     environment, context.kernels, side_by_side));
+  run.building_s += static_cast<double>(environment.clock() - before) / 1e9;
+  return built;
+}
+
+Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
+                              const ModelOptions& options, db::Store& store,
+                              const Environment& environment) {
+  TW_RETURN_IF_ERROR(check(options.tuning));
+  if (!options.path.empty() && !options.only_plans)
+    TW_RETURN_IF_ERROR(runtime::check_output(options.path, source.name + ".twart"));
+  const double budget_s = options.tuning.budget_s;
+  ModelContext context{
+      .source = source,
+      .target = target,
+      .options = options,
+      .store = store,
+      .environment = environment,
+      .share_s = budget_s / static_cast<double>(source.variants.size()),
+      .ends_ns = environment.clock() + static_cast<int64_t>((budget_s - reading_s(source)) * 1e9)};
+  TunedModel tuned;
+  tuned.path = options.path;
+  TW_TRY(tuned.runs, rewritten_variants(options.left_out, context));
+  if (options.refresh) TW_RETURN_IF_ERROR(find_former(tuned, context));
+  TW_RETURN_IF_ERROR(tune_variants(tuned.runs, context));
+  if (options.only_plans) return tuned;
+  TW_RETURN_IF_ERROR(build_variants(tuned, context));
+  if (!tuned.refresh || !tuned.refresh->is_kept) tuned.demands = demands_of(tuned, context);
+  const bool runs = options.runs_here && !options.farm && !environment.interrupted();
+  if (!options.precision || !runs) return tuned;
+  // The file is written: what fails here leaves out the comparison alone.
+  for (ModelRun& run : tuned.runs)
+    if (const Status compared = compare_precision(run, context); !compared)
+      note(environment.notes, NoteKind::PrecisionUncompared, compared.error().message);
+  return tuned;
+}
+
+}  // namespace tw::tuner
