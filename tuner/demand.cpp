@@ -23,7 +23,7 @@ constexpr double trials_of_a_minute = 256;
 // The course of the trials of a kernel is not known here. They count as if the second of them had
 // been faster than the first by this factor: the curve of gains then expects that a kernel which
 // was only predicted is some 8 % slower than the best of a search, as first picks were on the
-// standing workloads (docs/design.md).
+// standing workloads (docs/tuning.md).
 constexpr double first_step = 1.25;
 // Seconds that a kernel of a wave has at the least: its reference is built, and a batch or two.
 constexpr double least_seconds_each = 4;

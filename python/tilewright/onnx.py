@@ -92,7 +92,7 @@ class Network:
           budget: seconds, or text such as "5m"; effort "none" uses records and predictions only, and takes seconds.
           trials: most new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
-          accuracy: of each kernel, "fast" or "strict" (docs/design.md, "Accuracy classes").
+          accuracy: of each kernel, "fast" or "strict" (docs/tuning.md, "Accuracy classes").
           precision: "bf16" rounds what products of f32 read, where the machine gains by that (docs/networks.md).
           progress, on_progress: as in tune(). A Progress is about the kernel that is tuned, and its times are
             those of the whole run.

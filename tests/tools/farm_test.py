@@ -334,7 +334,7 @@ class OnAFarm(program.ProgramTest):
         protocol, kernels = version.split(".")
         page = " ".join((ROOT / "docs" / "farm.md").read_text().split())
         self.assertIn(f"`{version}` for protocol {protocol} and kernels of version {kernels}", page)
-        self.assertIn(f"`version:{version}`", (ROOT / "docs" / "design.md").read_text())
+        self.assertIn(f"`version:{version}`", (ROOT / "docs" / "farm.md").read_text())
 
     def test_Fault68_what_is_wrong_with_tls_names_a_file_or_a_flag(self):
         """No connection is made, so no certificate is needed."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tuning on the machines of a farm: a Runner whose kernels are measured by members, and a Builder
-// that hands schedules to those members that build. docs/design.md says what crosses.
+// that hands schedules to those members that build. docs/farm.md says what crosses.
 //
 //   TW_TRY(const Farm farm, open_farm({.client = client, .label = "gpu:sm_90"}, environment, 10));
 //   TW_TRY(Workers workers, start_workers(farm, threads, environment, 10));
