@@ -117,7 +117,9 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"output", Path{&f.output}, "write a summary of the results as JSON there too"},
       {"trace", Switch{&f.trace},
        "of --output: with schedules, every form of the peer, and the course of each search"},
-      {"format", Choice{&f.format, {"table", "json"}}, "of standard output"}};
+      {"format",
+       Choice(&f.format, {{"table", tools::Format::Table}, {"json", tools::Format::Json}}),
+       "of standard output"}};
   return {.name = "bench",
           .summary = "compare kernels with other libraries",
           .flags = concatenated({switches_of(chosen), std::move(own), flags_of(f.place)}),

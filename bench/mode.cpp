@@ -67,7 +67,7 @@ Status publish(const Call& call, nlohmann::json document, const std::string& tab
   const Flags& flags = call.flags;
   if (!flags.output.empty())
     TW_RETURN_IF_ERROR(write_json(flags.output, flags.trace ? document : summary_of(document)));
-  return tools::print(flags.format == "json" ? document.dump(2) + "\n" : table);
+  return tools::print(flags.format == tools::Format::Json ? document.dump(2) + "\n" : table);
 }
 
 }  // namespace tw::bench

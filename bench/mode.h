@@ -13,7 +13,7 @@
 #include "base/target.h"
 #include "bench/suite.h"
 #include "runtime/device.h"
-#include "tools/selection.h"
+#include "tools/places.h"
 #include "tools/surroundings.h"
 #include "tuner/search/replay.h"
 #include "tuner/tune.h"
@@ -27,7 +27,8 @@ struct Flags {
   bool trace = false;  ///< --output gets all details, not the summary
   bool expressions = false;
   std::vector<std::string> files;
-  std::string peer, threads = "1", tune = "missing", format = "table";
+  std::string peer, threads = "1", tune = "missing";
+  tools::Format format = tools::Format::Table;
   std::string state = "hot";  ///< a CacheState
   std::string target = "host";
   std::string batch = "1", dtype = "f32";  ///< batch and type of a suite's workloads

@@ -8,8 +8,8 @@
 #include "bench/affinity.h"
 #include "bench/ours.h"
 #include "dsl/random_inputs.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
-#include "tools/selection.h"
 #include "tuner/measure/sampling.h"
 
 namespace tw::bench {

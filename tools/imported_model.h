@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "graph/graph.h"
-#include "tools/selection.h"
+#include "tools/places.h"
 #include "tools/surroundings.h"
 #include "tuner/network/tune_model.h"
 

@@ -402,10 +402,10 @@ Result<std::string> svg_of(const ModelFile& model) {
   return codegen::run_command({"dot", "-Tsvg", file.path()}, drawing_timeout_ns);
 }
 
-Result<std::string> explanation_of(const ModelFile& model, const std::string& form,
+Result<std::string> explanation_of(const ModelFile& model, Drawing drawing,
                                    const Surroundings& here) {
-  if (form == "dot") return dot_of(model);
-  if (form == "svg") return svg_of(model);
+  if (drawing == Drawing::Dot) return dot_of(model);
+  if (drawing == Drawing::Svg) return svg_of(model);
   return of_each_variant(model, [&](size_t number) {
     return model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
   });
@@ -424,27 +424,26 @@ std::string dot_of(const ModelFile& model) {
   return dot + "}\n";
 }
 
-Result<int> explain_model(const std::string& path, const std::string& form,
+Result<int> explain_model(const std::string& path, Drawing drawing, Format format,
                           const Surroundings& here) {
   TW_TRY(const ModelFile model, runtime::read_model(path));
-  if (form == "json") {
+  if (drawing == Drawing::None && format == Format::Json) {
     TW_RETURN_IF_ERROR(
         print_json("explain", with_texts(as_json(model), model, "plan", &ModelVariant::plan)));
     return 0;
   }
-  if (form == "csv") {
+  if (drawing == Drawing::None && format == Format::Csv) {
     TW_RETURN_IF_ERROR(print_csv(sheet_of_steps(model)));
     return 0;
   }
-  TW_TRY(const std::string text, explanation_of(model, form, here));
+  TW_TRY(const std::string text, explanation_of(model, drawing, here));
   TW_RETURN_IF_ERROR(print(text));
   return 0;
 }
 
-Result<int> show_model(const std::string& path, const std::string& format,
-                       const Surroundings& here) {
+Result<int> show_model(const std::string& path, Format format, const Surroundings& here) {
   TW_TRY(const ModelFile model, runtime::read_model(path));
-  if (format == "json") {
+  if (format == Format::Json) {
     TW_RETURN_IF_ERROR(
         print_json("show", with_texts(as_json(model), model, "graph", &ModelVariant::graph)));
     return 0;

@@ -27,19 +27,20 @@ struct ModelRunFlags {
   bool profile = false;              ///< a table of the steps' times
   std::string trace;                 ///< file for the trace of one call; empty: none
   int64_t seed = 1;                  ///< seed of random inputs
-  std::string format = "table";
+  Format format = Format::Table;
 };
 
 /// Runs a network on as many threads as its kernels were chosen for, or on its device, and times
 /// it.
 Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here);
-/// Prints the plan of a network ("table", "json"), its steps ("csv"), or a drawing of its steps, in
-/// the language of Graphviz ("dot") or by Graphviz ("svg"; Environment if that is not installed).
-Result<int> explain_model(const std::string& path, const std::string& form,
+/// A drawing of the steps of a network: in the language of Graphviz, or made by Graphviz.
+enum class Drawing { None, Dot, Svg };
+/// Prints the plan of a network (as CSV its steps) or a drawing of its steps. Environment if
+/// Graphviz is not installed.
+Result<int> explain_model(const std::string& path, Drawing drawing, Format format,
                           const Surroundings& here);
 /// Prints what is in the file.
-Result<int> show_model(const std::string& path, const std::string& format,
-                       const Surroundings& here);
+Result<int> show_model(const std::string& path, Format format, const Surroundings& here);
 
 // Descriptions of one variant of a model, by its number.
 

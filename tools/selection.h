@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Selection of the kernel that a verb works on: a record by the beginning of its hash, or the best
-// record known for a workload, a target and a number of threads. Also the paths of databases and of
-// compiled kernels. Not thread-safe.
+// record known for a workload, a target and a number of threads. Not thread-safe.
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -18,50 +15,14 @@
 #include "db/store.h"
 #include "db/trust.h"
 #include "dsl/workload.h"
-#include "runtime/artifact.h"
 #include "tools/flags/workload_flags.h"
 #include "tools/hand_schedule.h"
+#include "tools/places.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
 #include "tuner/tune.h"
 
 namespace tw::tools {
-
-struct PlaceFlags {
-  std::string database, cache;  ///< empty: those of the surroundings
-  std::string team;             ///< a database below, or a published layer; empty: none
-  std::string team_key;         ///< public key of a published layer, or a file that holds it
-  std::string shipped;          ///< the one below that; empty: that of the surroundings
-  std::string code_generator;
-  bool no_sandbox = false;  ///< workers run without limits
-};
-Flag no_sandbox_flag(PlaceFlags& flags);
-/// The row that names --no-sandbox in a result; no row where workers had their limits.
-std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags);
-Flag database_flag(PlaceFlags& flags);
-std::vector<Flag> flags_of(PlaceFlags& flags);
-
-std::string database_path(const PlaceFlags& flags, const Surroundings& here);
-/// The same for reports: an address with a password is shown without it.
-std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
-/// Says on standard error what a person should know about a default path.
-Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
-                                db::OpenMode mode);
-/// open_database() above the layers of the flags. For reading, the database file may be missing if
-/// there is a layer.
-Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
-                               db::OpenMode mode);
-/// Options for stores that answer one request each: they wait for another process only so long, and
-/// say nothing on standard error.
-db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
-/// Opens the database and its layers for reading. nullopt if there is neither a database file nor a
-/// layer. Damaged or foreign files, and servers without tables, are errors.
-Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
-
-/// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
-/// the chosen target's device.
-tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
-                                      int device = 0);
 
 struct SelectionFlags {
   std::string hash;      ///< an operand
@@ -144,29 +105,5 @@ Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& wo
                                    const Target& target, tuner::Notes* notes);
 /// The default schedule of the workload's space, without a search. Errors as Space::derive().
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
-
-/// Creates the cache directory if it is missing. Environment if kernels cannot be stored in it.
-/// Call it before the work, so that the error does not come after it.
-Status check_cache(const PlaceFlags& flags, const Surroundings& here);
-/// Path of the cache directory.
-std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
-
-/// Usage if the output is the file `input`, under this or another name.
-Status check_keeps(const std::string& input, const std::string& output);
-
-/// The error (Unsupported) for a flag that names a file to write, --output say, with a workload
-/// without elements, which has no kernel.
-tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
-                                       const dsl::Workload& workload,
-                                       std::string_view flag = "--output");
-
-/// Path in the cache at which a Session of the runtime looks for the kernel.
-std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
-                            const runtime::KernelInfo& info);
-Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
-                                   const runtime::Artifact& artifact);
-
-/// "tilewright replay --db PATH HASH" as a person can paste it.
-std::string replay_line(const PlaceFlags& flags, const Surroundings& here, const std::string& hash);
 
 }  // namespace tw::tools

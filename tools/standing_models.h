@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "tools/selection.h"
+#include "tools/places.h"
 #include "tools/surroundings.h"
 
 namespace tw::tools {

@@ -124,4 +124,15 @@ Result<db::Layer> team_layer(const TeamLayer& team, const db::Waiting& waiting) 
   return db::Layer{"team", copy.database};
 }
 
+Result<std::vector<db::Layer>> layers_below(const TeamLayer& team, const std::string& shipped,
+                                            const db::Waiting& waiting) {
+  std::vector<db::Layer> layers;
+  if (!team.name.empty()) {
+    TW_TRY(db::Layer layer, team_layer(team, waiting));
+    if (!layer.path.empty()) layers.push_back(std::move(layer));
+  }
+  if (!shipped.empty() && shipped != "none") layers.push_back({"shipped", shipped});
+  return layers;
+}
+
 }  // namespace tw::tools

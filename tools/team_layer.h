@@ -5,6 +5,7 @@
 // Thread-safe.
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "db/store.h"
@@ -21,5 +22,10 @@ struct TeamLayer {
 /// path, and the reason goes to the waiting's on_message. Usage where a published layer has no key,
 /// or what was named is none.
 Result<db::Layer> team_layer(const TeamLayer& team, const db::Waiting& waiting);
+
+/// The layers below a database: the team's, if one is named, and the shipped one, unless its name
+/// is empty or "none". Errors as team_layer(). A team's layer without a copy is left out.
+Result<std::vector<db::Layer>> layers_below(const TeamLayer& team, const std::string& shipped,
+                                            const db::Waiting& waiting);
 
 }  // namespace tw::tools

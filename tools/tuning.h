@@ -11,6 +11,8 @@
 #include "dsl/workload.h"
 #include "tools/flags/farm_flags.h"
 #include "tools/flags/workload_flags.h"
+#include "tools/places.h"
+#include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
@@ -18,6 +20,15 @@
 #include "tuner/tune.h"
 
 namespace tw::tools {
+
+/// The work of the verb.
+enum class TuneMode {
+  Search,       ///< searches and measures
+  DryRun,       ///< prints the space, or the plan, and what is known
+  CompileOnly,  ///< compiles the best schedule that is known, or the cost model's choice
+  Refresh,      ///< of --model: plans again from what is known by now
+  Demand,       ///< tunes what others want
+};
 
 struct TuneFlags {
   WorkloadFlags workload;
@@ -32,13 +43,16 @@ struct TuneFlags {
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
   std::vector<std::string> constants;   ///< NAME=VALUE,... of the model's inputs
   std::vector<std::string> left_out;    ///< passes over the model's graph
-  std::string precision = "f32";        ///< of the factors of the model's products
+  std::optional<DType> precision;       ///< of the factors of the model's products; none: theirs
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
-  std::string effort = "normal", search = "evolution", format = "table";
-  bool resume = false, dry_run = false, compile_only = false;
-  bool demand = false;   ///< tune what others want
-  bool refresh = false;  ///< of --model: plan again from what is known by now
+  tuner::Effort effort = tuner::Effort::Normal;
+  std::string search = "evolution";  ///< a name of tuner::searches()
+  Format format = Format::Table;
+  TuneMode mode = TuneMode::Search;
+  bool resume = false;  ///< insists that the database has trials
+
+  bool measures() const { return effort != tuner::Effort::None; }
 };
 
 struct Job {

@@ -13,9 +13,11 @@
 //
 // Not thread-safe; a program has one set of verbs.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,8 +28,22 @@ namespace tw::tools {
 
 // Types of flag values. Each states which texts are valid, and points to the variable that receives
 // the value. The variable's value when the flag is declared is the default.
+
+/// True or false: a flag that is given without a value is true.
 struct Switch {
-  bool* value;
+  Switch(bool* value) : set([value](bool on) { *value = on; }) {}  // NOLINT: as the other types
+  /// A switch for one of the values of a variable. Without it the variable has its default, unless
+  /// another switch sets it.
+  template <typename T>
+  Switch(T* value, T chosen)
+      : set([value, chosen, other = *value](bool on) {
+          if (on)
+            *value = chosen;
+          else if (*value == chosen)
+            *value = other;
+        }) {}
+
+  std::function<void(bool on)> set;
 };
 struct Text {
   std::string* value;
@@ -36,9 +52,21 @@ struct Text {
 struct Path {
   std::string* value;
 };
+/// One of several names, which are values themselves or stand for values.
 struct Choice {
-  std::string* value;
+  Choice(std::string* value, std::vector<std::string> names)
+      : choices(std::move(names)), choose([value](const std::string& name) { *value = name; }) {}
+  template <typename T>
+  Choice(T* value, const std::vector<std::pair<std::string, T>>& named)
+      : choose([value, named](const std::string& name) {
+          *value = std::ranges::find(named, name, &std::pair<std::string, T>::first)->second;
+        }) {
+    for (const auto& [name, meant] : named) choices.push_back(name);
+  }
+
   std::vector<std::string> choices;
+  /// Sets the variable. Requires: one of `choices`.
+  std::function<void(const std::string& name)> choose;
 };
 struct Whole {
   int64_t* value;
@@ -76,6 +104,9 @@ struct Verb {
   /// Takes all arguments as they stand, --help included.
   std::vector<std::string>* everything = nullptr;
 };
+
+/// Format of what a verb prints.
+enum class Format { Table, Json, Csv };
 
 /// The seconds of "5m" and the like; Usage otherwise.
 Result<double> parse_seconds(std::string_view text);

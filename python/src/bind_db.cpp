@@ -145,21 +145,15 @@ std::vector<db::Layer> layers_of(std::string team, std::string team_key, std::st
   if (shipped.empty())
     shipped = tuner::shipped_database(
         py::module_::import("tilewright.paths").attr("program")().cast<std::string>());
-  std::vector<db::Layer> layers;
-  if (!team.empty()) {
-    std::string heard;
-    Result<db::Layer> layer = [&] {
-      const py::gil_scoped_release others_run;  // while a server is waited for
-      return tools::team_layer({team, team_key, (home / "layers").string()},
+  std::string heard;
+  Result<std::vector<db::Layer>> layers = [&] {
+    const py::gil_scoped_release others_run;  // while a server is waited for
+    return tools::layers_below({team, team_key, (home / "layers").string()}, shipped,
                                {.on_message = [&](std::string_view text) { heard = text; }});
-    }();
-    if (!heard.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, heard.c_str(), 1) != 0)
-      throw py::error_already_set();
-    if (db::Layer opened = value_of(std::move(layer)); !opened.path.empty())
-      layers.push_back(std::move(opened));
-  }
-  if (!shipped.empty() && shipped != "none") layers.push_back({"shipped", shipped});
-  return layers;
+  }();
+  if (!heard.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, heard.c_str(), 1) != 0)
+    throw py::error_already_set();
+  return value_of(std::move(layers));
 }
 
 db::StoreInfo info_of(const SharedStore& shared) {

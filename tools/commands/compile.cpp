@@ -10,6 +10,8 @@
 #include "codegen/export.h"
 #include "runtime/private_file.h"
 #include "tools/flags/quote.h"
+#include "tools/outputs.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
@@ -19,7 +21,8 @@ namespace {
 
 struct CompileFlags {
   SelectionFlags selection;
-  std::string output, format = "table";
+  std::string output;
+  Format format = Format::Table;
   std::string shared, name;  ///< path of the shared object, and the name of its function
 };
 
@@ -76,7 +79,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
     if (!flags.shared.empty())
       return nothing_to_write("compile", flags.shared, s.workload, "--shared");
     note(fmt::format("{} is empty: it needs no kernel", s.workload.text()));
-    if (flags.format == "json")
+    if (flags.format == Format::Json)
       TW_RETURN_IF_ERROR(
           print_json("compile", {{"artifact", nullptr}, {"workload", s.workload.key()}}));
     return 0;
@@ -97,7 +100,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
   if (!flags.shared.empty()) {
     TW_TRY(header, export_shared(flags, s, artifact.info, here));
   }
-  if (flags.format == "json")
+  if (flags.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("compile", {{"artifact", path},
                                               {"shared", flags.shared},
                                               {"header", header},
@@ -125,7 +128,7 @@ Verb compile_verb() {
        "is "
        "then written to --output only"},
       {"name", Text{&f->name}, "the C function of --shared; default: after the file"},
-      {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
+      table_or_json_flag(f->format)};
   return {.name = "compile",
           .summary = "compile the best known kernel into a file",
           .flags = concatenated({flags_of(f->selection), own}),

@@ -56,7 +56,7 @@ nlohmann::json json_of(const db::AppendSummary& s) {
 }
 
 Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary& summary) {
-  if (f.format == "json") return print_json(verb, json_of(summary));
+  if (f.format == Format::Json) return print_json(verb, json_of(summary));
   return print(show_summary(summary) + "\n");
 }
 
@@ -73,7 +73,7 @@ std::string quarantined_text(const db::StoreInfo& i) {
 Result<int> info(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::StoreInfo i, store.info());
-  if (f.format == "json") {
+  if (f.format == Format::Json) {
     TW_RETURN_IF_ERROR(print_json("db info", {{"path", i.path},
                                               {"schema", i.schema_version},
                                               {"sqlite", i.sqlite},
@@ -227,9 +227,9 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Filter filter, filter_of(f, here));
   PieceByPiece output;
-  TW_RETURN_IF_ERROR(f.format == "json"  ? print_records_json(store, filter, output)
-                     : f.format == "csv" ? print_records_csv(store, filter, output)
-                                         : print_table(store, filter, here, output));
+  TW_RETURN_IF_ERROR(f.format == Format::Json  ? print_records_json(store, filter, output)
+                     : f.format == Format::Csv ? print_records_csv(store, filter, output)
+                                               : print_table(store, filter, here, output));
   TW_RETURN_IF_ERROR(output.finish());
   return 0;
 }
@@ -282,11 +282,11 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
 }
 
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
-                                     const std::string& format_of_input) {
+                                     Lines lines_of_input) {
   if (file == "-")
-    return format_of_input == "csv"  ? db::import_csv(store, std::cin, "standard input")
-           : format_of_input == "t4" ? db::import_t4(store, std::cin, "standard input")
-                                     : db::import_jsonl(store, std::cin, "standard input");
+    return lines_of_input == Lines::Csv  ? db::import_csv(store, std::cin, "standard input")
+           : lines_of_input == Lines::T4 ? db::import_t4(store, std::cin, "standard input")
+                                         : db::import_jsonl(store, std::cin, "standard input");
   return file.ends_with(".csv")    ? db::import_csv(store, file)
          : file.ends_with(".json") ? db::import_t4(store, file)
                                    : db::import_jsonl(store, file);
@@ -298,7 +298,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
   for (const std::string& file : f.files) {
-    TW_TRY(const db::AppendSummary one, import_one(store, file, f.text_format));
+    TW_TRY(const db::AppendSummary one, import_one(store, file, f.lines));
     all += one;
   }
   note_quarantined(all, store);
@@ -314,9 +314,9 @@ Result<int> export_records(const DbFlags& f, const Surroundings& here) {
   if (f.output == "-") {
     PieceByPiece output;
     std::ostream lines(&output);
-    const Status exported = f.text_format == "csv"  ? db::export_csv(store, lines)
-                            : f.text_format == "t4" ? db::export_t4(store, lines)
-                                                    : db::export_jsonl(store, lines);
+    const Status exported = f.lines == Lines::Csv  ? db::export_csv(store, lines)
+                            : f.lines == Lines::T4 ? db::export_t4(store, lines)
+                                                   : db::export_jsonl(store, lines);
     TW_RETURN_IF_ERROR(output.finish());
     if (!output.has_failed()) TW_RETURN_IF_ERROR(exported);
     return 0;
@@ -337,7 +337,7 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
          open_named(f, here, f.repair ? db::OpenMode::Update : db::OpenMode::ReadOnly));
   if (f.repair) TW_RETURN_IF_ERROR(db::derive_best(store));
   TW_TRY(const db::VerifyReport r, db::verify(store));
-  if (f.format == "json")
+  if (f.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()},
                                                 {"ok", r.ok()},
                                                 {"records", r.records},
@@ -398,12 +398,16 @@ Verb make_verb(const char* name, const char* summary, const DbFlagsPtr& f, std::
           .run = [f, command](const Surroundings& here) { return command(*f, here); }};
 }
 
+Choice lines_choice(Lines& lines) {
+  return {&lines, {{"jsonl", Lines::Jsonl}, {"csv", Lines::Csv}, {"t4", Lines::T4}}};
+}
+
 }  // namespace
 
 Verb db_verb() {
   auto f = std::make_shared<DbFlags>();
   const Flag db = database_flag(f->place);
-  const Flag json = {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"};
+  const Flag json = table_or_json_flag(f->format);
   const Flag file = {"FILE", Path{&f->file}, "database; default: that of --db", {}, false};
   const Flag files = {"FILES", Paths{&f->files}, "databases to take records from", {}, true};
   Flag lines = files;
@@ -440,17 +444,17 @@ Verb db_verb() {
       make_verb("query", "records by workload, operator, status, session, target or device", f,
                 filters, {file}, query),
       make_verb("merge", "take the records of other databases over", f, {db, json}, {files}, merge),
-      make_verb("export", "a consistent copy, while others write", f,
-                {db,
-                 {"as", Choice{&f->text_format, {"jsonl", "csv", "t4"}},
-                  "of standard output; a file's name says it by its end"}},
-                {output}, export_records),
-      make_verb("import", "records from JSON lines, CSV or T4", f,
-                {db,
-                 json,
-                 {"as", Choice{&f->text_format, {"jsonl", "csv", "t4"}},
-                  "of standard input; a file's name says it by its end"}},
-                {lines}, import),
+      make_verb(
+          "export", "a consistent copy, while others write", f,
+          {db,
+           {"as", lines_choice(f->lines), "of standard output; a file's name says it by its end"}},
+          {output}, export_records),
+      make_verb(
+          "import", "records from JSON lines, CSV or T4", f,
+          {db,
+           json,
+           {"as", lines_choice(f->lines), "of standard input; a file's name says it by its end"}},
+          {lines}, import),
       make_verb("verify", "check every record and the file", f,
                 {db,
                  json,

@@ -43,15 +43,15 @@ Result<db::Demand> find_demand(const std::vector<db::Demand>& demands, const std
 
 Status print_demands(const DbFlags& f, const Surroundings& here,
                      const std::vector<db::Demand>& demands) {
-  if (f.format == "csv") return print_csv(sheet_of(demands));
-  if (f.format == "table") return print(as_text(table_of(demands), here));
+  if (f.format == Format::Csv) return print_csv(sheet_of(demands));
+  if (f.format == Format::Table) return print(as_text(table_of(demands), here));
   nlohmann::json list = nlohmann::json::array();
   for (const db::Demand& demand : demands) list.push_back(as_json(demand));
   return print_json("db demand", {{"demands", list}});
 }
 
 Status print_entry(const DbFlags& f, const Surroundings& here, const db::Demand& demand) {
-  if (f.format != "table") return print_demands(f, here, {demand});
+  if (f.format != Format::Table) return print_demands(f, here, {demand});
   return print(as_text(table_of({demand}), here) + "\n" + as_text(kernels_table(demand), here));
 }
 
@@ -71,7 +71,7 @@ Result<int> demand_command(const DbFlags& f, const Surroundings& here) {
   TW_TRY(const db::Demand demand, find_demand(demands, f.entry));
   if (f.drop) {
     TW_TRY(const bool is_dropped, db::drop_demand(store, demand.hash));
-    if (f.format == "json")
+    if (f.format == Format::Json)
       TW_RETURN_IF_ERROR(print_json("db demand", {{"dropped", is_dropped ? 1 : 0}}));
     else
       TW_RETURN_IF_ERROR(print(fmt::format("the demand of {} is forgotten\n", demand.name)));

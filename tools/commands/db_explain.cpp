@@ -14,6 +14,7 @@
 #include "db/exchange/t4.h"
 #include "db/workload_text.h"
 #include "tools/flags/db_flags.h"
+#include "tools/places.h"
 #include "tools/reports/explanation.h"
 #include "tools/reports/report.h"
 #include "tools/selection.h"
@@ -26,7 +27,7 @@ namespace {
 
 struct DbExplainFlags {
   SelectionFlags selection;
-  std::string format = "table";
+  Format format = Format::Table;
   int64_t limit = 10;
 };
 
@@ -153,11 +154,11 @@ Result<int> db_explain(const DbExplainFlags& f, const Surroundings& here) {
   if (asked.likeness) found->likeness = *asked.likeness;
   const size_t all = found->not_used.size();
   const size_t count = f.limit > 0 ? std::min(all, static_cast<size_t>(f.limit)) : all;
-  if (f.format == "json") {
+  if (f.format == Format::Json) {
     TW_RETURN_IF_ERROR(print_json("db explain", as_json(*found, count)));
     return 0;
   }
-  if (f.format == "csv") {
+  if (f.format == Format::Csv) {
     TW_RETURN_IF_ERROR(print_csv(not_used_table(*found, count, true)));
     return 0;
   }

@@ -43,7 +43,7 @@ Result<int> key_command(const DbFlags& f, const Surroundings&) {
     return fail(ErrorCode::Usage, "[key] --output is missing: it names the file of the new key");
   TW_TRY(const SigningKey key, make_signing_key());
   TW_RETURN_IF_ERROR(write_private(key.pem, f.output));
-  if (f.format == "json")
+  if (f.format == Format::Json)
     TW_RETURN_IF_ERROR(
         print_json("db key", {{"output", f.output}, {"public_key", key.public_key}}));
   else

@@ -23,7 +23,6 @@
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/reports/report.h"
-#include "tools/selection.h"
 #include "tuner/processes/scratch.h"
 
 namespace tw::tools {
@@ -164,7 +163,7 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
   TW_RETURN_IF_ERROR(f.output.ends_with(".db") ? write_database(records, f.output)
                      : key                     ? write_signed(records, f.output, *key, here)
                                                : write_text(lines_of(records), f.output));
-  if (f.format == "json")
+  if (f.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json(
         "db ship", {{"output", f.output}, {"records", records.size()}, {"of", summary.inserted}}));
   else

@@ -70,7 +70,7 @@ Result<Entry> find_entry(const std::vector<Entry>& entries, const std::string& p
 }
 
 Status print_dropped(const DbFlags& f, int64_t dropped) {
-  if (f.format == "json") return print_json("db quarantine", {{"dropped", dropped}});
+  if (f.format == Format::Json) return print_json("db quarantine", {{"dropped", dropped}});
   return print(counted(dropped, f.entry.empty() ? "line" : "entry") + " dropped\n");
 }
 
@@ -88,7 +88,7 @@ nlohmann::json entry_json(const Entry& entry) {
 }
 
 Status inspect(const DbFlags& f, const Entry& entry) {
-  if (f.format == "json") return print_json("db quarantine", entry_json(entry));
+  if (f.format == Format::Json) return print_json("db quarantine", entry_json(entry));
   return print(as_text(Facts{{"hash", entry.hash}, {"kind", entry.kind}, {"why", entry.why}}) +
                "\n" + entry.text + "\n");
 }
@@ -100,18 +100,18 @@ Status list_entries(const DbFlags& f, const Surroundings& here, const db::Store&
   const auto lines = std::ranges::count_if(entries, [](const Entry& e) { return !e.record; });
   const auto records = std::ssize(entries) - lines;
   nlohmann::json list = nlohmann::json::array();
-  Table table{{"hash", "kind", "why", f.format == "csv" ? "line" : "what"}, {}};
+  Table table{{"hash", "kind", "why", f.format == Format::Csv ? "line" : "what"}, {}};
   for (size_t i = 0; i < count; ++i) {
     const Entry& e = entries[i];
     list.push_back(entry_json(e));
-    table.rows.push_back({f.format == "csv" ? e.hash : e.hash.substr(0, 16), e.kind, e.why,
-                          f.format == "csv" ? e.text : shown_entry(e)});
+    table.rows.push_back({f.format == Format::Csv ? e.hash : e.hash.substr(0, 16), e.kind, e.why,
+                          f.format == Format::Csv ? e.text : shown_entry(e)});
   }
-  if (f.format == "json")
+  if (f.format == Format::Json)
     return print_json(
         "db quarantine",
         {{"path", store.path()}, {"quarantined", lines}, {"doubted", records}, {"lines", list}});
-  if (f.format == "csv") return print_csv(table);
+  if (f.format == Format::Csv) return print_csv(table);
   return print(
       (list.empty() ? "" : as_text(table, here)) +
       fmt::format("{} of {} and {}\n", count, counted(lines, "line"), counted(records, "record")));
@@ -154,7 +154,7 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
          open_named(f, here, f.remove ? db::OpenMode::Update : db::OpenMode::ReadOnly));
   TW_TRY(const db::PruneReport report,
          db::prune(store, rules, f.remove ? db::Pruning::Delete : db::Pruning::DryRun));
-  if (f.format == "json") {
+  if (f.format == Format::Json) {
     TW_RETURN_IF_ERROR(print_json("db prune", {{"path", store.path()},
                                                {"deleted", f.remove},
                                                {"records", report.records},
@@ -326,7 +326,7 @@ Result<int> measure_again(const DbFlags& f, const Surroundings& here) {
     r.fault = fmt::format("[replay] {}: {}", db::to_string(now->status), now->reason);
     note(r.fault);
   }
-  if (f.format == "json") {
+  if (f.format == Format::Json) {
     nlohmann::json list = nlohmann::json::array();
     for (const Retimed& r : retimed) list.push_back(json_of(r));
     TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()}, {"retimed", list}}));

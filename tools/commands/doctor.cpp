@@ -13,6 +13,7 @@
 #include "codegen/cpu_codegen.h"
 #include "db/engine/filesystem.h"
 #include "tools/flags/quote.h"
+#include "tools/places.h"
 #include "tools/reports/device_findings.h"
 #include "tools/reports/machine_findings.h"
 #include "tools/reports/report.h"
@@ -30,7 +31,7 @@ constexpr int64_t command_timeout_ns = 10'000'000'000;
 
 struct DoctorFlags {
   PlaceFlags place;
-  std::string format = "table";
+  Format format = Format::Table;
   bool probe_sandbox = false;
   std::string probe_driver;  ///< empty: none
   bool calibrate = false;
@@ -223,7 +224,7 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   }
   const std::string verdict = code == 0 ? "everything that tuning needs is here"
                                         : "tuning will not work: see the lines with !!";
-  if (flags.format == "json")
+  if (flags.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("doctor", {{"ok", code == 0 && calibrated}, {"findings", list}}));
   else
     TW_RETURN_IF_ERROR(print(as_text(table, here) + verdict + "\n"));
@@ -235,7 +236,7 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
 
 Verb doctor_verb() {
   auto f = std::make_shared<DoctorFlags>();
-  std::vector<Flag> own = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"},
+  std::vector<Flag> own = {table_or_json_flag(f->format),
                            {"calibrate", Switch{&f->calibrate},
                             "measure the processor anew, and keep it in the database"},
                            {"probe-driver", Text{&f->probe_driver},

@@ -19,6 +19,7 @@
 #include "schedules/schedule.h"
 #include "tools/flags/db_flags.h"
 #include "tools/model_files.h"
+#include "tools/places.h"
 #include "tools/reports/gpu_explanation.h"
 #include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
@@ -31,8 +32,8 @@ namespace {
 
 struct ExplainFlags {
   SelectionFlags selection;
-  bool dot = false, svg = false;  ///< of a network
-  std::string format = "table";
+  Drawing drawing = Drawing::None;  ///< of a network
+  Format format = Format::Table;
 };
 
 /// Static analysis of a schedule; the kernel is compiled but not run.
@@ -352,11 +353,10 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
 
 Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
   TW_TRY(const bool is_network, names_network(flags.selection));
-  const std::string form = flags.dot ? "dot" : flags.svg ? "svg" : flags.format;
-  if (is_network) return explain_model(flags.selection.hash, form, here);
-  if (flags.dot || flags.svg)
-    return fail(ErrorCode::Usage,
-                fmt::format("[explain] --{} draws a network: name its file", form));
+  if (is_network) return explain_model(flags.selection.hash, flags.drawing, flags.format, here);
+  if (flags.drawing != Drawing::None)
+    return fail(ErrorCode::Usage, fmt::format("[explain] --{} draws a network: name its file",
+                                              flags.drawing == Drawing::Dot ? "dot" : "svg"));
   TW_TRY(Selection s, select(flags.selection, here));
   TW_TRY(const Analysis analysis,
          analyse(s, here, tuning_environment(flags.selection.place, here, s.device)));
@@ -371,11 +371,11 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     }
   }
   const Roofline line = line_of(s, here.environment.clock);
-  if (flags.format == "json") {
+  if (flags.format == Format::Json) {
     TW_RETURN_IF_ERROR(explain_as_json(s, analysis, line, rival));
     return 0;
   }
-  if (flags.format == "csv") {
+  if (flags.format == Format::Csv) {
     TW_RETURN_IF_ERROR(print_csv(resource_sheet(analysis)));
     return 0;
   }
@@ -391,14 +391,16 @@ Verb explain_verb() {
   auto f = std::make_shared<ExplainFlags>();
   return {.name = "explain",
           .summary = "what limits a kernel, or what a network's time is made of",
-          .flags = concatenated(
-              {flags_of(f->selection),
-               {{"dot", Switch{&f->dot}, "of a network: its steps for Graphviz", {"format"}},
-                {"svg",
-                 Switch{&f->svg},
-                 "of a network: its steps, drawn by Graphviz",
-                 {"format", "dot"}},
-                format_flag(f->format)}}),
+          .flags = concatenated({flags_of(f->selection),
+                                 {{"dot",
+                                   Switch(&f->drawing, Drawing::Dot),
+                                   "of a network: its steps for Graphviz",
+                                   {"format"}},
+                                  {"svg",
+                                   Switch(&f->drawing, Drawing::Svg),
+                                   "of a network: its steps, drawn by Graphviz",
+                                   {"format", "dot"}},
+                                  format_flag(f->format)}}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return explain_command(*f, here); }};
 }

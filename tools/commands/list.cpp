@@ -19,7 +19,7 @@ namespace {
 
 struct ListFlags {
   std::string what = "all";
-  std::string format = "table";
+  Format format = Format::Table;
 };
 
 struct Named {
@@ -125,7 +125,7 @@ Result<int> list_command(const ListFlags& flags) {
     text += section.name + "\n" + section.text;
     json[section.name] = section.json;
   }
-  TW_RETURN_IF_ERROR(flags.format == "json" ? print_json("list", json) : print(text));
+  TW_RETURN_IF_ERROR(flags.format == Format::Json ? print_json("list", json) : print(text));
   return 0;
 }
 
@@ -136,7 +136,7 @@ Verb list_verb() {
   return {
       .name = "list",
       .summary = "operators, targets, searches and suites",
-      .flags = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}},
+      .flags = {table_or_json_flag(f->format)},
       .operands = {{"WHAT", Choice{&f->what, {"all", "operators", "targets", "searches", "suites"}},
                     "operators (with attributes), targets, searches or suites"}},
       .run = [f](const Surroundings&) { return list_command(*f); }};

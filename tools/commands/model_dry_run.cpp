@@ -159,8 +159,8 @@ Status print_dry_run(const tuner::TunedModel& tuned, const TuneFlags& flags,
   for (const tuner::ModelRun& run : tuned.runs) {
     TW_TRY(runs.emplace_back(), planned_run(run, flags, target, store));
   }
-  if (flags.format == "json") return print_json("tune", json_of_plans(runs, flags));
-  if (flags.format == "csv") return print_csv(sheet_of_kernels(runs));
+  if (flags.format == Format::Json) return print_json("tune", json_of_plans(runs, flags));
+  if (flags.format == Format::Csv) return print_csv(sheet_of_kernels(runs));
   std::string text;
   for (const PlannedRun& planned : runs)
     text += (text.empty() ? "" : "\n") + as_text(facts_of_plan(planned, flags)) + "\n" +

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct ReplayFlags {
   SelectionFlags selection;
-  std::string format = "table";
+  Format format = Format::Table;
 };
 
 Table as_sheet(const db::Record& stored, const db::Record& again) {
@@ -55,7 +56,7 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
   };
   const Table table{{"", "latency", "interval", "GFLOP/s", "% of peak"},
                     {row("stored", stored), row("now", again)}};
-  if (flags.format == "json")
+  if (flags.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("replay", {{"stored", as_json(stored)},
                                              {"now", as_json(again)},
                                              {"measured_here", s.other_device.empty()},
@@ -63,7 +64,7 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
                                              {"ratio", ratio},
                                              {"sandbox", !flags.selection.place.no_sandbox},
                                              {"verified_error", again.verified_error}}));
-  else if (flags.format == "csv")
+  else if (flags.format == Format::Csv)
     TW_RETURN_IF_ERROR(print_csv(as_sheet(stored, again)));
   else
     TW_RETURN_IF_ERROR(print(fmt::format(

@@ -22,6 +22,8 @@
 #include "runtime/devices/device_kernel.h"
 #include "runtime/kernel.h"
 #include "tools/model_files.h"
+#include "tools/outputs.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
 #include "tools/selection.h"
@@ -48,7 +50,7 @@ constexpr auto pause_between_stretches = std::chrono::milliseconds(250);
 struct RunFlags {
   SelectionFlags selection;
   int64_t seed = 1;
-  std::string format = "table";
+  Format format = Format::Table;
   ModelRunFlags model;  ///< where the operand is the file of a network
 };
 
@@ -289,7 +291,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     note(fmt::format("{} is empty: there is nothing to run", s.workload.text()));
-    if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, {}));
+    if (flags.format == Format::Json) TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, {}));
     return 0;
   }
   TW_RETURN_IF_ERROR(check_runs_here(s));
@@ -307,7 +309,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Timed timed, kernel.time(inputs));
   const tuner::Estimate& time = timed.estimate;
   const Roofline line = line_of(s, schedule, time.latency_ns, here.environment.clock);
-  if (flags.format == "json") {
+  if (flags.format == Format::Json) {
     TW_RETURN_IF_ERROR(print_as_json(s, checked, timed, line));
     return 0;
   }
@@ -344,7 +346,7 @@ Verb run_verb() {
        "of a network: the number of the input shapes to run on, as `show` lists them"},
       {"profile", Switch{&f->model.profile}, "of a network: time each step"},
       {"trace", Path{&f->model.trace}, "of a network: write one call for chrome://tracing"},
-      {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
+      table_or_json_flag(f->format)};
   return {.name = "run",
           .summary = "run the best known kernel on random data, check and time it; or a network",
           .flags = concatenated({flags_of(f->selection), own}),

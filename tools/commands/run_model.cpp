@@ -16,7 +16,7 @@
 #include "tools/flags/quote.h"
 #include "tools/model_files.h"
 #include "tools/npy.h"
-#include "tools/selection.h"
+#include "tools/outputs.h"
 #include "tuner/measure/sampling.h"
 #include "tuner/network/race.h"
 #include "tuner/targets.h"
@@ -246,7 +246,7 @@ Status print_run_as_json(const ModelRunFlags& flags, const PlacedModel& placed,
 
 Status print_run(const ModelRunFlags& flags, const PlacedModel& placed, const ModelTimes& times,
                  const ArrayFiles& outputs, const Surroundings& here) {
-  if (flags.format == "json") return print_run_as_json(flags, placed, times, outputs);
+  if (flags.format == Format::Json) return print_run_as_json(flags, placed, times, outputs);
   const Model& model = placed.model;
   const runtime::ModelVariant& variant = model.info().variants[times.variant];
   Facts facts = {

@@ -13,6 +13,7 @@
 #include "db/workload_text.h"
 #include "schedules/schedule.h"
 #include "tools/model_files.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
 #include "tools/selection.h"
@@ -25,7 +26,7 @@ struct ShowFlags {
   SelectionFlags selection;
   bool steps = false, program = false, c = false, cuda = false, opencl = false;
   bool assembly = false;
-  std::string format = "table";
+  Format format = Format::Table;
 };
 
 std::string with_newline(std::string text) {
@@ -130,7 +131,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   TW_TRY(const std::string schedule, schedule_of(s, here));
   if (s.by_hand)
     for (const std::string& line : s.by_hand->notes) note(line);
-  if (flags.format == "json") {
+  if (flags.format == Format::Json) {
     TW_RETURN_IF_ERROR(show_json(flags, here, s, schedule));
     return 0;
   }
@@ -160,7 +161,7 @@ Verb show_verb() {
       {"cuda", Switch{&f->cuda}, "the same as CUDA C++", {"opencl", "asm"}},
       {"opencl", Switch{&f->opencl}, "the same as OpenCL C", {"asm"}},
       {"asm", Switch{&f->assembly}, "compile it and show the instructions", {"format"}},
-      {"format", Choice{&f->format, {"table", "json"}},
+      {"format", Choice(&f->format, {{"table", Format::Table}, {"json", Format::Json}}),
        "json: the record, the schedule and its loops"},
   };
   return {.name = "show",

@@ -15,6 +15,7 @@
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/interrupts.h"
+#include "tools/outputs.h"
 #include "tools/reports/demand.h"
 #include "tools/reports/progress.h"
 #include "tools/reports/report.h"
@@ -37,21 +38,14 @@ Result<std::vector<Job>> chosen_jobs(const TuneFlags& flags) {
     jobs.push_back({"", std::move(workload), 1});
     return jobs;
   }
-  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
-  TW_TRY(const DType dtype, parse_dtype(flags.workload.dtype));
-  TW_TRY(const std::vector<SuiteItem> items, suite(flags.suite, accuracy));
+  TW_TRY(const std::vector<SuiteItem> items, suite(flags.suite, flags.workload.accuracy));
   for (const SuiteItem& item : items) {
     const dsl::Workload& w = item.workload;
-    TW_TRY(dsl::Workload workload, dsl::make_workload(w.op, w.attributes, dtype, accuracy));
+    TW_TRY(dsl::Workload workload,
+           dsl::make_workload(w.op, w.attributes, flags.workload.dtype, flags.workload.accuracy));
     jobs.push_back({item.name, std::move(workload), static_cast<double>(item.count)});
   }
   return jobs;
-}
-
-tuner::Effort effort_of(const std::string& text) {
-  if (text == "none") return tuner::Effort::None;
-  if (text == "quick") return tuner::Effort::Quick;
-  return text == "full" ? tuner::Effort::Full : tuner::Effort::Normal;
 }
 
 }  // namespace
@@ -61,7 +55,7 @@ tuner::TuneOptions options_of(const TuneFlags& flags) {
   options.budget_s = flags.budget_s;
   options.timeout_s = flags.timeout_s;
   options.trials = flags.trials;
-  options.effort = effort_of(flags.effort);
+  options.effort = flags.effort;
   options.search = flags.search;
   options.seed = static_cast<uint64_t>(flags.seed);
   options.threads = static_cast<int>(flags.target.threads);
@@ -109,7 +103,7 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
           : fmt::format("{} of {}", counted(static_cast<int64_t>(jobs.size()), "workload"),
                         flags.suite),
       flags.target.target_or_host(), counted(flags.target.threads, "thread"));
-  if (flags.effort == "none") return "looking up " + what;
+  if (!flags.measures()) return "looking up " + what;
   return fmt::format("tuning {}, {} s, seed {}{}", what, format_double(flags.budget_s), flags.seed,
                      flags.schedule.empty() ? "" : ", from " + source_name(flags.schedule));
 }
@@ -288,7 +282,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : runtime::check_output(flags.output));
   TW_RETURN_IF_ERROR(check_page(flags));
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
-  const bool reads = flags.effort == "none";
+  const bool reads = !flags.measures();
   TW_TRY(db::Store store,
          open_layered(flags.place, here, reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
@@ -328,7 +322,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   }
   TW_RETURN_IF_ERROR(verdict);
   TW_RETURN_IF_ERROR(write_page(flags, here, jobs));
-  if (!others.failed.empty() && flags.effort != "none")
+  if (!others.failed.empty() && flags.measures())
     note("to go on with those without a kernel: " + resume_line(here));
   return 0;
 }
@@ -350,7 +344,7 @@ Status check_measurable(const TuneFlags& flags, const tuner::ChosenTarget& targe
 /// The farm of --workers; an interrupt ends the wait for it.
 Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroundings& here) {
   if (flags.farm.workers.empty()) return std::optional<tuner::Farm>();
-  if (flags.effort == "none")
+  if (!flags.measures())
     return fail(ErrorCode::Usage,
                 "[tune] --workers is for measuring, and --effort none measures nothing: leave one "
                 "of them out");
@@ -371,13 +365,13 @@ Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
   TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   TuneFlags own = flags;
-  if (flags.dry_run || flags.compile_only || flags.refresh) own.effort = "none";
+  if (flags.mode != TuneMode::Search) own.effort = tuner::Effort::None;
   TW_RETURN_IF_ERROR(check_measurable(own, target));
   return tune_model(own, here, target, farm);
 }
 
 Result<int> tune_demand_of(const TuneFlags& flags, const Surroundings& here) {
-  if (flags.effort == "none")
+  if (!flags.measures())
     return fail(ErrorCode::Usage,
                 "[tune] --demand measures what is wanted, and --effort none measures nothing: "
                 "`db demand` lists it");
@@ -390,7 +384,7 @@ Result<int> tune_demand_of(const TuneFlags& flags, const Surroundings& here) {
 /// Reads the schedule that the search begins with into the only job.
 Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& job) {
   if (flags.schedule.empty()) return {};
-  if (flags.effort == "none")
+  if (!flags.measures())
     return fail(
         ErrorCode::Usage,
         "[tune] --schedule is measured first, and --effort none measures nothing: leave one "
@@ -401,12 +395,12 @@ Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& jo
 }
 
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
-  if (flags.demand) return tune_demand_of(flags, here);
+  if (flags.mode == TuneMode::Demand) return tune_demand_of(flags, here);
   if (!flags.model.empty()) return tune_network_of(flags, here);
-  if (flags.refresh)
+  if (flags.mode == TuneMode::Refresh)
     return fail(ErrorCode::Usage, "[tune] --refresh is about a network: give --model");
   if (!flags.dimensions.empty() || !flags.constants.empty() || !flags.left_out.empty() ||
-      flags.precision != "f32")
+      flags.precision)
     return fail(ErrorCode::Usage,
                 "[tune] --dim, --constant, --no-pass and --precision are about a network: give "
                 "--model");
@@ -426,12 +420,13 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     note(fmt::format("{} is empty: there is nothing to tune", job.workload.text()));
   }
   if (jobs.empty()) {
-    TW_RETURN_IF_ERROR(flags.format == "json" ? print_outcomes(flags, here, {}, others) : Status());
+    TW_RETURN_IF_ERROR(flags.format == Format::Json ? print_outcomes(flags, here, {}, others)
+                                                    : Status());
     return 0;
   }
   TW_RETURN_IF_ERROR(begin_with_schedule(flags, target.target, jobs.front()));
-  if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
-  if (flags.compile_only) {
+  if (flags.mode == TuneMode::DryRun) return dry_run(flags, here, jobs, target.target);
+  if (flags.mode == TuneMode::CompileOnly) {
     auto done = compile_only(flags, here, jobs, target);
     if (done || done.error().code != ErrorCode::Interrupted) return done;
     note(done.error().message);
@@ -465,7 +460,7 @@ Verb tune_verb() {
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",
        {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume"}},
       {"demand",
-       Switch{&f->demand},
+       Switch(&f->mode, TuneMode::Demand),
        "tune what networks and operators use on devices like this one, what saves most first; see "
        "`db demand`",
        {"op",     "shape",    "attr",         "expr",     "workload", "dtype",
@@ -473,7 +468,7 @@ Verb tune_verb() {
         "resume", "dry-run",  "compile-only", "output",   "report",   "refresh",
         "dim",    "constant", "no-pass",      "precision"}},
       {"refresh",
-       Switch{&f->refresh},
+       Switch(&f->mode, TuneMode::Refresh),
        "of --model: plan again from what is known by now, in seconds, and replace the network of "
        "--output where the new one is faster",
        {"effort", "trials", "dry-run", "compile-only", "workers", "report"}},
@@ -485,12 +480,19 @@ Verb tune_verb() {
        "of --model: NAME=VALUE makes an input a constant, sr=16000; NAME=VALUE,VALUE for one of "
        "several elements"},
       {"no-pass", Texts{&f->left_out}, "of --model: leave out a pass over its graph, by its name"},
-      {"precision", Choice{&f->precision, {"f32", "bf16"}},
+      {"precision",
+       Choice(&f->precision,
+              std::vector<std::pair<std::string, std::optional<DType>>>{{"f32", std::nullopt},
+                                                                        {"bf16", BFloat16}}),
        "of --model: bf16 rounds what products of f32 read, where the machine gains by that"},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
        "at most so many new ones of each workload, the finals included; 0: no limit"},
-      {"effort", Choice{&f->effort, {"none", "quick", "normal", "full"}},
+      {"effort",
+       Choice(&f->effort, {{"none", tuner::Effort::None},
+                           {"quick", tuner::Effort::Quick},
+                           {"normal", tuner::Effort::Normal},
+                           {"full", tuner::Effort::Full}}),
        "none: only what the database knows; quick, normal: until the expected gain of the next "
        "minute is below 1 %, 0.1 %; full: until the budget is used"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
@@ -498,11 +500,11 @@ Verb tune_verb() {
       {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},
       {"resume", Switch{&f->resume}, "insist that the database has trials to go on from"},
       {"dry-run",
-       Switch{&f->dry_run},
+       Switch(&f->mode, TuneMode::DryRun),
        "show the search space and what is known; measure nothing",
        {"compile-only"}},
       {"compile-only",
-       Switch{&f->compile_only},
+       Switch(&f->mode, TuneMode::CompileOnly),
        "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},

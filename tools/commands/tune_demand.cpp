@@ -63,8 +63,8 @@ Table compared(const tuner::DemandRun& run) {
 }
 
 Status print_run(const TuneFlags& flags, const Surroundings& here, const tuner::DemandRun& run) {
-  if (flags.format == "csv") return print_csv(sheet_of(run.after));
-  if (flags.format == "json") {
+  if (flags.format == Format::Csv) return print_csv(sheet_of(run.after));
+  if (flags.format == Format::Json) {
     nlohmann::json before = nlohmann::json::array(), after = before;
     for (const db::Demand& demand : run.before) before.push_back(as_json(demand));
     for (const db::Demand& demand : run.after) after.push_back(as_json(demand));

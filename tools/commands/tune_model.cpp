@@ -13,6 +13,7 @@
 #include "db/server_address.h"
 #include "tools/imported_model.h"
 #include "tools/interrupts.h"
+#include "tools/outputs.h"
 #include "tools/reports/demand.h"
 #include "tools/reports/model.h"
 #include "tools/reports/progress.h"
@@ -40,9 +41,9 @@ Result<tuner::NetworkSource> source_of(const TuneFlags& flags, const Surrounding
 /// The database of a run. With effort none it is only read, and made once there is a demand to
 /// keep.
 Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
-  if (flags.effort != "none") return open_layered(flags.place, here, db::OpenMode::ReadWrite);
+  if (flags.measures()) return open_layered(flags.place, here, db::OpenMode::ReadWrite);
   Result<std::optional<db::Store>> there = open_if_there(flags.place, here);
-  if (!there && db::is_server(database_path(flags.place, here)) && !flags.dry_run) {
+  if (!there && db::is_server(database_path(flags.place, here)) && flags.mode != TuneMode::DryRun) {
     // A server without tables gets them for the demand.
     Result<db::Store> made = open_layered(flags.place, here, db::OpenMode::ReadWrite);
     if (made) return made;
@@ -52,8 +53,6 @@ Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
   return db::Store::open_absent(database_path(flags.place, here), {});
 }
 
-bool measures(const TuneFlags& flags) { return options_of(flags).effort != tuner::Effort::None; }
-
 std::string title_of(const tuner::ModelRun& run, const TuneFlags& flags) {
   const std::string target = flags.target.target_or_host();
   const std::string dimensions =
@@ -61,25 +60,25 @@ std::string title_of(const tuner::ModelRun& run, const TuneFlags& flags) {
   const std::string without =
       run.left_out.empty() ? "" : fmt::format(" without {}", join(run.left_out, ", "));
   return fmt::format(
-      "{} {}{}{}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning", run.name,
-      dimensions, without, counted(std::ssize(run.graph->operators), "operator"), target,
+      "{} {}{}{}, {} for {}{}", flags.measures() ? "tuning" : "planning", run.name, dimensions,
+      without, counted(std::ssize(run.graph->operators), "operator"), target,
       tuner::names_gpu(target) ? "" : " on " + counted(flags.target.threads, "thread"));
 }
 
-Result<tuner::ModelOptions> model_options(const TuneFlags& flags, const Surroundings& here,
-                                          const tuner::ChosenTarget& target,
-                                          const std::optional<tuner::Farm>& farm) {
+tuner::ModelOptions model_options(const TuneFlags& flags, const Surroundings& here,
+                                  const tuner::ChosenTarget& target,
+                                  const std::optional<tuner::Farm>& farm) {
   tuner::ModelOptions options;
   options.tuning = options_of(flags);
-  TW_TRY(options.accuracy, dsl::parse_accuracy(flags.workload.accuracy));
-  if (flags.precision == "bf16") options.precision = BFloat16;
+  options.accuracy = flags.workload.accuracy;
+  options.precision = flags.precision;
   options.left_out = flags.left_out;
   options.path = flags.output.empty() ? std::string(default_output) : flags.output;
   if (check_cache(flags.place, here))
     options.predictions = tuner::predictions_file(cache_directory(flags.place, here), target.target,
                                                   static_cast<int>(flags.target.threads));
-  options.refresh = flags.refresh;
-  options.only_plans = flags.dry_run;
+  options.refresh = flags.mode == TuneMode::Refresh;
+  options.only_plans = flags.mode == TuneMode::DryRun;
   options.runs_here = target.runs_here();
   options.farm = farm ? &*farm : nullptr;
   // The line of the display ends with the listener.
@@ -95,7 +94,7 @@ Result<tuner::ModelOptions> model_options(const TuneFlags& flags, const Surround
 void leave_demand_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, db::Store& store) {
   if (tuned.demands.empty()) return;
-  if (measures(flags)) return leave_demand(store, tuned.demands);
+  if (flags.measures()) return leave_demand(store, tuned.demands);
   Result<db::Store> made = open_database(flags.place, here, db::OpenMode::ReadWrite);
   if (made) return leave_demand(*made, tuned.demands);
   note(fmt::format("the demand of {} is not kept: {}", tuned.runs.front().name,
@@ -106,8 +105,8 @@ void leave_demand_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
 
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
-  TW_TRY(const tuner::ModelOptions options, model_options(flags, here, target, farm));
-  if (!flags.dry_run) TW_RETURN_IF_ERROR(check_keeps(flags.model, options.path));
+  const tuner::ModelOptions options = model_options(flags, here, target, farm);
+  if (flags.mode != TuneMode::DryRun) TW_RETURN_IF_ERROR(check_keeps(flags.model, options.path));
   TW_RETURN_IF_ERROR(check_page(flags));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &watch_interrupts();
@@ -123,8 +122,8 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   }
   TW_RETURN_IF_ERROR(tuned);
   leave_demand_of(*tuned, flags, here, store);
-  TW_RETURN_IF_ERROR(flags.dry_run ? print_dry_run(*tuned, flags, here, target.target, store)
-                                   : print_model(*tuned, flags, here));
+  TW_RETURN_IF_ERROR(options.only_plans ? print_dry_run(*tuned, flags, here, target.target, store)
+                                        : print_model(*tuned, flags, here));
   if (environment.interrupted()) {
     note_missing_page(flags);
     return interrupted(here);

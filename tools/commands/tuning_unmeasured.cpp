@@ -13,6 +13,7 @@
 #include "runtime/private_file.h"
 #include "schedules/space/space.h"
 #include "tools/interrupts.h"
+#include "tools/outputs.h"
 #include "tools/reports/report.h"
 #include "tools/tuning.h"
 #include "tuner/measure/reference.h"
@@ -133,11 +134,11 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     }
     text = as_text(facts) + "\ndefault schedule\n" + found.schedule;
   }
-  if (flags.format == "json")
+  if (flags.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("tune", {{"dry_run", true},
                                            {"database", shown_database(flags.place, here)},
                                            {"results", results}}));
-  else if (flags.format == "csv")
+  else if (flags.format == Format::Csv)
     TW_RETURN_IF_ERROR(print_csv(sheet));
   else
     TW_RETURN_IF_ERROR(print(flags.suite.empty()
@@ -222,12 +223,13 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                        {"schedule", schedule},
                        {"verified", target.missing.empty()}});
   }
-  if (flags.format == "json")
+  if (flags.format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("tune", {{"compile_only", true},
                                            {"notes", notes_json(here.environment.notes)},
                                            {"results", results}}));
   else
-    TW_RETURN_IF_ERROR(flags.format == "csv" ? print_csv(table) : print(as_text(table, here)));
+    TW_RETURN_IF_ERROR(flags.format == Format::Csv ? print_csv(table)
+                                                   : print(as_text(table, here)));
   return 0;
 }
 

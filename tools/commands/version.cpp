@@ -16,9 +16,9 @@
 namespace tw::tools {
 namespace {
 
-Result<int> version_command(const std::string& format, const Surroundings& here) {
+Result<int> version_command(Format format, const Surroundings& here) {
   const std::string toolchain = codegen::cpu_toolchain().value_or("no compiler for the CPU");
-  if (format == "json")
+  if (format == Format::Json)
     TW_RETURN_IF_ERROR(print_json("version", {{"version", here.environment.program_version},
                                               {"schedule_language", schedules::schedule_version},
                                               {"codegen_abi", codegen::codegen_abi},
@@ -35,10 +35,10 @@ Result<int> version_command(const std::string& format, const Surroundings& here)
 }  // namespace
 
 Verb version_verb() {
-  auto format = std::make_shared<std::string>("table");
+  auto format = std::make_shared<Format>(Format::Table);
   return {.name = "version",
           .summary = "of the program, schedules, kernels and compiler",
-          .flags = {{"format", Choice{format.get(), {"table", "json"}}, "of what is printed"}},
+          .flags = {table_or_json_flag(*format)},
           .run = [format](const Surroundings& here) { return version_command(*format, here); }};
 }
 

@@ -10,8 +10,8 @@
 
 #include "base/text.h"
 #include "tools/flags/farm_flags.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
-#include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/processes/sandbox.h"
 #include "tuner/targets.h"

@@ -74,7 +74,7 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
             const bool on = text == "true" || text == "1" || text == "on" || text == "yes";
             if (!on && !off)
               return usage(verb, fmt::format("{} '{}': expected true or false", name, text));
-            *s.value = on;
+            s.set(on);
             return {};
           },
           [&](const Text& t) -> Status {
@@ -93,7 +93,7 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
             if (std::find(c.choices.begin(), c.choices.end(), text) == c.choices.end())
               return usage(verb, fmt::format("{} '{}': expected one of {}{}", name, text,
                                              join(c.choices, ", "), suggestion(text, c.choices)));
-            *c.value = text;
+            c.choose(text);
             return {};
           },
           [&](const Whole& w) -> Status {

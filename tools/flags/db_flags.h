@@ -9,18 +9,21 @@
 
 #include "base/result.h"
 #include "db/store.h"
-#include "tools/selection.h"
+#include "tools/places.h"
 #include "tools/verb.h"
 
 namespace tw::tools {
 
 /// Each verb of `db` uses some of these.
+/// Format of records as text.
+enum class Lines { Jsonl, Csv, T4 };
+
 struct DbFlags {
   PlaceFlags place;
   std::string file, output;  ///< operands
   std::vector<std::string> files;
-  std::string format = "table";
-  std::string text_format = "jsonl";  ///< of an export to standard output, an import from input
+  Format format = Format::Table;
+  Lines lines = Lines::Jsonl;  ///< of an export to standard output, an import from input
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
   std::string entry;  ///< of the quarantine, the beginning of its hash

@@ -16,12 +16,20 @@
 namespace tw::tools {
 namespace {
 
-/// The names of all element types but bool.
-std::vector<std::string> number_types() {
-  std::vector<std::string> names;
+/// All element types but bool, by name.
+std::vector<std::pair<std::string, DType>> number_types() {
+  std::vector<std::pair<std::string, DType>> named;
   for (const DType type : all_dtypes)
-    if (type != Bool) names.emplace_back(to_string(type));
-  return names;
+    if (type != Bool) named.emplace_back(to_string(type), type);
+  return named;
+}
+
+/// The states of the caches that a person asks for, by name.
+std::vector<std::pair<std::string, dsl::CacheState>> cache_states() {
+  std::vector<std::pair<std::string, dsl::CacheState>> named;
+  for (const char* name : {"hot", "network:L3", "network:memory"})
+    named.emplace_back(name, dsl::parse_cache_state(name).value());
+  return named;
 }
 
 // No expression that the parser takes is longer, and no schedule is.
@@ -35,19 +43,16 @@ Error in_file(Error error, const std::string& name) {
 }
 
 Result<dsl::Workload> expression_workload(const WorkloadFlags& flags) {
-  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
   TW_TRY(const std::string text,
          read_text(flags.expression, "expr", "an expression as in docs/expressions.md"));
   const std::string name = source_name(flags.expression);
   const Result<dsl::Compute> compute = dsl::parse_compute(text);
   if (!compute) return tl::unexpected(in_file(compute.error(), name));
-  return dsl::workload(*compute, accuracy);
+  return dsl::workload(*compute, flags.accuracy);
 }
 
 Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
   TW_TRY(const dsl::Operator* op, dsl::find_operator(flags.op));
-  TW_TRY(const DType dtype, parse_dtype(flags.dtype));
-  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
   TW_TRY(dsl::Attributes attributes,
          dsl::parse_shape(flags.shape.empty() ? op->example : std::string_view(flags.shape),
                           flags.op));
@@ -55,7 +60,7 @@ Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
     TW_TRY(const dsl::Attributes more, dsl::parse_shape(join(flags.attributes, " "), flags.op));
     for (const auto& [name, value] : more) attributes[name] = value;
   }
-  return dsl::make_workload(flags.op, attributes, dtype, accuracy);
+  return dsl::make_workload(flags.op, attributes, flags.dtype, flags.accuracy);
 }
 
 Result<dsl::Workload> named_workload(const WorkloadFlags& flags) {
@@ -87,16 +92,16 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
       {"workload", Text{&flags.key},
        "key, as records have it; layouts and a state may follow in braces"},
       {"dtype",
-       Choice{&flags.dtype, number_types()},
+       Choice(&flags.dtype, number_types()),
        "data type of the inputs",
        {"expr", "workload"}},
       {"layout", Texts{&flags.layouts},
        "how an input or output is kept, TENSOR=LAYOUT (in=NCHW16c); may be repeated"},
-      {"state", Choice{&flags.state, {"hot", "network:L3", "network:memory"}},
+      {"state", Choice(&flags.state, cache_states()),
        "where its data lie when it is called: in the caches after the call before, or as between "
        "the operators of a network whose constants come from L3 or from memory"},
       {"accuracy",
-       Choice{&flags.accuracy, {"fast", "strict"}},
+       Choice(&flags.accuracy, {{"fast", dsl::Accuracy::Fast}, {"strict", dsl::Accuracy::Strict}}),
        "strict: no worse than a sequential loop",
        {"workload"}},
   };
@@ -105,8 +110,7 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
   TW_TRY(dsl::Workload workload, named_workload(flags));
   TW_TRY(const dsl::Layouts layouts, dsl::parse_layouts(join(flags.layouts, " ")));
-  TW_TRY(const dsl::CacheState state, dsl::parse_cache_state(flags.state));
-  if (state != dsl::CacheState::Hot) workload.state = state;
+  if (flags.state != dsl::CacheState::Hot) workload.state = flags.state;
   return dsl::with_layouts(std::move(workload), layouts);
 }
 

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/result.h"
 #include "base/target.h"
+#include "dsl/cache_state.h"
 #include "dsl/workload.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
@@ -18,12 +20,13 @@ namespace tw::tools {
 struct WorkloadFlags {
   std::string op, shape, expression, key;
   std::vector<std::string> attributes, layouts;
-  std::string dtype = "f32";
-  std::string accuracy = "fast";
-  std::string state = "hot";  ///< a dsl::CacheState
+  DType dtype = Float32;
+  dsl::Accuracy accuracy = dsl::Accuracy::Fast;
+  dsl::CacheState state = dsl::CacheState::Hot;
 
   bool is_given() const {
-    return !op.empty() || !expression.empty() || !key.empty() || !layouts.empty() || state != "hot";
+    return !op.empty() || !expression.empty() || !key.empty() || !layouts.empty() ||
+           state != dsl::CacheState::Hot;
   }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);

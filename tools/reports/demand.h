@@ -10,8 +10,8 @@
 
 #include "db/demand.h"
 #include "db/store.h"
+#include "tools/places.h"
 #include "tools/reports/report.h"
-#include "tools/selection.h"
 #include "tools/surroundings.h"
 
 namespace tw::tools {

@@ -201,12 +201,12 @@ std::string text_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
 /// The steps of all variants, which a column tells apart where there are several.
 Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
                    const Surroundings& here) {
-  if (flags.format == "json") {
+  if (flags.format == Format::Json) {
     nlohmann::json document = json_of(tuned, flags);
     document["notes"] = notes_json(here.environment.notes);
     return print_json("tune", document);
   }
-  if (flags.format == "csv") return print_csv(sheet_of_steps(tuned.file));
+  if (flags.format == Format::Csv) return print_csv(sheet_of_steps(tuned.file));
   return print(text_of(tuned, flags, here));
 }
 

@@ -147,8 +147,15 @@ std::string as_csv(const Table& table) {
   return text;
 }
 
-Flag format_flag(std::string& format) {
-  return {"format", Choice{&format, {"table", "json", "csv"}}, "of what is printed"};
+Flag format_flag(Format& format) {
+  return {"format",
+          Choice(&format, {{"table", Format::Table}, {"json", Format::Json}, {"csv", Format::Csv}}),
+          "of what is printed"};
+}
+
+Flag table_or_json_flag(Format& format) {
+  return {"format", Choice(&format, {{"table", Format::Table}, {"json", Format::Json}}),
+          "of what is printed"};
 }
 
 namespace {

@@ -86,7 +86,10 @@ class PieceByPiece : public std::streambuf {
 /// JSON as print_json() writes it, for an element at this indentation (in spaces).
 std::string json_text(const nlohmann::json& value, int indentation);
 
-Flag format_flag(std::string& format);
+/// The flag --format with all formats.
+Flag format_flag(Format& format);
+/// The same without CSV, for results that are no table.
+Flag table_or_json_flag(Format& format);
 
 /// Prints a text for people to standard output, whole or with an error (Environment): a full disk
 /// must not look like success. A reader that goes away is no error. Control characters are escaped

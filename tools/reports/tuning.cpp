@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "db/workload_text.h"
 #include "tools/flags/quote.h"
+#include "tools/outputs.h"
 #include "tools/reports/report.h"
 #include "tuner/measure/reference.h"
 
@@ -189,8 +190,8 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
 
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others) {
-  if (flags.format == "csv") return print_csv(as_sheet(outcomes));
-  if (flags.format == "json") {
+  if (flags.format == Format::Csv) return print_csv(as_sheet(outcomes));
+  if (flags.format == Format::Json) {
     nlohmann::json results = nlohmann::json::array(), failed = nlohmann::json::array();
     for (const Outcome& o : outcomes) results.push_back(json_of(flags, here, o));
     for (const auto& [name, workload, error] : others.failed)

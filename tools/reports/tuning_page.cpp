@@ -68,7 +68,7 @@ Status write_network_page(const TuneFlags& flags, const Surroundings& here,
                           const std::string& model) {
   if (flags.report.empty()) return {};
   std::vector<std::string> arguments = {"--model", model};
-  if (flags.effort != "none")
+  if (flags.measures())
     arguments.insert(arguments.end(), {"--db", database_path(flags.place, here), "--session",
                                        here.environment.session});
   return run_report(flags, arguments);
