@@ -348,6 +348,13 @@ class Builder {
     if (axis.extent >= 0) return axis.extent;
     const auto found = extents_.find(axis.name);
     if (axis.extent == -1 && found != extents_.end()) return found->second;
+    if (axis.extent == Axis::too_large)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[compute] extent overflow: axis '{}' of '{}' leaves 64 bits",
+                              axis.name, tensor));
+    if (axis.extent < -1)
+      return invalid(fmt::format("axis '{}' of '{}' has an extent of {}, expected 0 or more",
+                                 axis.name, tensor, axis.extent));
     return invalid(fmt::format("axis '{}' of '{}' has no extent: bind it, as in {{{}, 64}}",
                                axis.name, tensor, axis.name));
   }

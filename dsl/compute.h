@@ -15,11 +15,14 @@
 //
 //   Tensor s = compute("s", {m, n}, sum(k <= n, c(m, k)));     // k < n: without the own term
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/result.h"
@@ -32,11 +35,25 @@ struct Axis {
   std::string name;
   int64_t extent = -1;  ///< -1: not bound yet, see build()
 
+  /// The extent of an axis whose size does not fit int64_t; build() refuses it.
+  static constexpr int64_t too_large = std::numeric_limits<int64_t>::min();
+
   Axis() = default;
   Axis(std::string axis_name, int64_t axis_extent = -1)
       : name(std::move(axis_name)), extent(axis_extent) {}
+  /// The size is of any integer type.
+  template <std::integral Size>
+  Axis(std::string axis_name, Size size) : Axis(std::move(axis_name), extent_of(size)) {}
   operator Expr() const { return var(name); }
   friend bool operator==(const Axis&, const Axis&) = default;
+
+ private:
+  template <std::integral Size>
+  static constexpr int64_t extent_of(Size size) {
+    if constexpr (std::is_unsigned_v<Size> && sizeof(Size) >= sizeof(int64_t))
+      if (size > Size{std::numeric_limits<int64_t>::max()}) return too_large;
+    return static_cast<int64_t>(size);
+  }
 };
 
 enum class Combine { None, Sum, Prod, Min, Max };
@@ -136,8 +153,9 @@ class TensorNode;
 class Tensor {
  public:
   explicit Tensor(std::shared_ptr<const TensorNode> node) : node_(std::move(node)) {}
+  /// Indices are axes, expressions of Int64 and integers.
   template <typename... Index>
-  Expr operator()(Index... index) const {
+  requires(!std::is_floating_point_v<Index> && ...) Expr operator()(Index... index) const {
     return read_at({Expr(index)...});
   }
   Expr read_at(std::vector<Expr> indices) const;
@@ -212,7 +230,8 @@ Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Pos
                const std::string& letters = "");
 
 /// Collects everything that the outputs depend on; validates it. Extents of axes that are still -1
-/// are taken from `extents` by axis name.
+/// are taken from `extents` by axis name. A negative extent is Invalid, one that is too large for
+/// int64_t Unsupported.
 Result<Compute> build(const std::vector<Tensor>& outputs,
                       const std::vector<std::pair<Axis, int64_t>>& extents = {});
 inline Result<Compute> build(const Tensor& output,

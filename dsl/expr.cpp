@@ -340,6 +340,7 @@ std::optional<Expr> rebuild(const Expr& expr, const F& f) {
 }  // namespace
 
 Expr::Expr(int64_t value) : Expr(constant_int(Int64, value)) {}
+Expr::Expr(double value) : Expr(constant(Float32, value)) {}
 
 Expr var(const std::string& name) { return make(Var{name}, Int64); }
 
@@ -461,6 +462,11 @@ Expr cos(const Expr& a) { return unary(UnaryOp::Cos, a); }
 Expr sigmoid(const Expr& a) { return unary(UnaryOp::Sigmoid, a); }
 Expr round(const Expr& a) { return unary(UnaryOp::Round, a); }
 Expr pow(const Expr& a, const Expr& exponent) { return binary(BinaryOp::Pow, a, exponent); }
+
+Expr number_beside(DType type, int64_t value) { return constant_int(type, value); }
+Expr number_beside(DType type, double value) {
+  return constant(is_float(type) ? type : Float32, value);
+}
 
 bool equal_nodes(const Expr& a, const Expr& b) {
   if (a.type() != b.type()) return false;

@@ -8,12 +8,23 @@
 // towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target, and give 0
 // where the divisor is 0. Shifts and operations on bits take integers in two's complement: `>>` of
 // a negative number keeps the sign, and counts are taken modulo the number of bits of the type, so
-// `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`. Arithmetic needs operands of one
-// type; an integer literal takes the type of the other operand.
+// `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`.
+//
+// Both operands of an operation have one type; cast() converts. Numbers of C++ stand on either side
+// of an operator and as operands of eq(), ne(), min(), max(), pow(), clamp() and select():
+//
+//   number        beside an expression             alone, as in compute("c", {m}, 0.5)
+//   2, 2u, 'a'    takes the expression's type      i64
+//   0.5f, 0.5     takes a float expression's type  f32
+//
+// An integer that does not fit the type wraps, as in a conversion of C++; 0.1 beside an f64 is the
+// double, beside an f16 it is rounded once. A float beside an integer expression is an error of the
+// caller that ends the process, as two expressions of different types are: cast the expression.
 //
 //   Expr x = var("x");
-//   Expr e = select(x >= 1 && x < 8, a.read({x - 1}), constant(Float32, 0));
-//   to_string(e);   // "select(x >= 1 && x < 8, a[x - 1], 0.0)"
+//   Expr e = select(x >= 1 && x < 8, a(x - 1), 0);
+//   to_string(e);           // "select(1 <= x && x < 8, a[x - 1], 0.0)"
+//   to_string(1.0f - e);    // "1.0 - select(1 <= x && x < 8, a[x - 1], 0.0)"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +34,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -84,11 +96,21 @@ enum class BinaryOp {
 #undef X
 };
 
+/// The types of numbers that operations take beside expressions.
+template <typename T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+/// Int64 holds integers of C++, and double its other numbers.
+template <Arithmetic T>
+using Widest = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+
 class Expr {
  public:
   Expr() = default;     ///< empty; only to be assigned to
   Expr(int64_t value);  ///< an Int64 literal
+  Expr(double value);   ///< a Float32 literal
   Expr(int value) : Expr(int64_t{value}) {}
+  template <Arithmetic T>
+  Expr(T value) : Expr(static_cast<Widest<T>>(value)) {}
   explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
 
   const ExprNode& node() const { return *node_; }
@@ -224,6 +246,67 @@ Expr cos(const Expr& a);
 Expr sigmoid(const Expr& a);  ///< 1 / (1 + exp(-a))
 Expr round(const Expr& a);    ///< to the nearest whole number, halves to the even one
 Expr pow(const Expr& a, const Expr& exponent);
+
+/// The number as an operand beside an expression of this type: Float32 for a floating-point number
+/// beside integers, which no operation accepts.
+Expr number_beside(DType type, int64_t value);
+Expr number_beside(DType type, double value);
+template <Arithmetic T>
+Expr operand_beside(const Expr& other, T value) {
+  return number_beside(other.type(), static_cast<Widest<T>>(value));
+}
+inline const Expr& operand_beside(const Expr&, const Expr& operand) { return operand; }
+
+#define TW_TAKES_NUMBERS(operation)            \
+  template <Arithmetic T>                      \
+  Expr operation(const Expr& a, T b) {         \
+    return operation(a, operand_beside(a, b)); \
+  }                                            \
+  template <Arithmetic T>                      \
+  Expr operation(T a, const Expr& b) {         \
+    return operation(operand_beside(b, a), b); \
+  }
+TW_TAKES_NUMBERS(operator+)
+TW_TAKES_NUMBERS(operator-)
+TW_TAKES_NUMBERS(operator*)
+TW_TAKES_NUMBERS(operator/)
+TW_TAKES_NUMBERS(operator%)
+TW_TAKES_NUMBERS(operator<)
+TW_TAKES_NUMBERS(operator<=)
+TW_TAKES_NUMBERS(operator>)
+TW_TAKES_NUMBERS(operator>=)
+TW_TAKES_NUMBERS(operator&&)
+TW_TAKES_NUMBERS(operator||)
+TW_TAKES_NUMBERS(operator<<)
+TW_TAKES_NUMBERS(operator>>)
+TW_TAKES_NUMBERS(operator&)
+TW_TAKES_NUMBERS(operator|)
+TW_TAKES_NUMBERS(operator^)
+TW_TAKES_NUMBERS(eq)
+TW_TAKES_NUMBERS(ne)
+TW_TAKES_NUMBERS(min)
+TW_TAKES_NUMBERS(max)
+TW_TAKES_NUMBERS(pow)
+#undef TW_TAKES_NUMBERS
+
+template <typename Low, typename High>
+requires(Arithmetic<Low> || Arithmetic<High>) Expr
+    clamp(const Expr& a, const Low& low, const High& high) {
+  return clamp(a, Expr(operand_beside(a, low)), Expr(operand_beside(a, high)));
+}
+template <Arithmetic T>
+Expr select(const Expr& condition, const Expr& a, T b) {
+  return select(condition, a, operand_beside(a, b));
+}
+template <Arithmetic T>
+Expr select(const Expr& condition, T a, const Expr& b) {
+  return select(condition, operand_beside(b, a), b);
+}
+/// Float32 if one of the numbers is floating-point, else Int64.
+template <Arithmetic A, Arithmetic B>
+Expr select(const Expr& condition, A a, B b) {
+  return select(condition, Expr(a), Expr(b));
+}
 
 bool equal_nodes(const Expr& a, const Expr& b);  ///< called by equal() only
 /// Structural equality.

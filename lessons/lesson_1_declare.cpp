@@ -37,7 +37,7 @@ Compute declare_convolution(int64_t channels, int64_t outputs, int64_t size) {
   const Tensor w = weight("w", Float32, {k, c, r, s}, "OIHW");
   const Expr row = Expr(y) + r - 1, column = Expr(x) + s - 1;
   const Expr inside = row >= 0 && row < size && column >= 0 && column < size;
-  const Expr padded = select(inside, in(c, row, column), constant(Float32, 0));
+  const Expr padded = select(inside, in(c, row, column), 0.0f);
   const Tensor out = compute("out", {k, y, x}, sum({c, r, s}, padded * w(k, c, r, s)), "CHW");
   return must(build(out));
 }
