@@ -2,7 +2,7 @@
 #pragma once
 // Programs -> artifacts: the whole way from loops to something that runtime/kernel.h calls.
 //
-//   KernelSpec spec{workload.key, schedule.to_string(), program, flops};
+//   KernelSpec spec{workload.key(), schedule.to_string(), program, flops};
 //   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
 //   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
 //

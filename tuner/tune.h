@@ -3,7 +3,7 @@
 // tune(): finds a fast schedule for a workload by searching, building, verifying and measuring.
 //
 //   TW_TRY(db::Store store, db::Store::open("team.db", db::OpenMode::ReadWrite));
-//   TW_TRY(Tuned tuned, tune(workload, host_target(), {.budget_s = 60}, store, environment));
+//   TW_TRY(Tuned tuned, tune(workload, host_target(), {.budget_s = 60}, store, environment, {}));
 //   tuned.best.schedule;      // tw1 text
 //   tuned.artifact;           // the kernel, compiled and verified
 //

@@ -5,7 +5,7 @@
 // seen in the sources of this folder only.
 //
 //   TW_TRY(OnnxModel model, read_onnx("resnet50.onnx", {.dimensions = {{"batch", 1}}}));
-//   model.graph, model.warnings
+//   model.graph;   // and model.warnings
 //
 // A model is untrusted input: sizes are checked before memory is taken, nesting is bounded, and
 // external data is read from the folders of the model only. Thread-safe.

@@ -9,8 +9,11 @@
 //     if (argc > 1 && std::string_view(argv[1]) == "worker")
 //       return worker_main({argv + 2, argv + argc});
 //     const Environment environment = default_environment();
-//     TW_TRY(db::Store store, db::Store::open(default_places().database, ...));
-//     TW_TRY(Tuned tuned, tune(workload, host_target(), {}, store, environment, nullptr));
+//     auto store = db::Store::open(default_places().database, db::OpenMode::ReadWrite);
+//     if (!store) return 1;
+//     auto tuned = tune(workload, host_target(), {}, *store, environment, nullptr);
+//     return tuned ? 0 : 1;
+//   }
 //
 // A plain value.
 
