@@ -3,8 +3,10 @@
 """The wheel that `./tw wheel` makes is installed without a compiler and serves Python, the commands, C and C++
 programs, all of it also where the checkout is gone. Needs a package index; builds for minutes, so it runs in the
 nightly run, or with TW_TEST_WHEEL, which names a wheel that is built already."""
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -90,6 +92,27 @@ class Wheel(unittest.TestCase):
         self.assertFalse([name for name in names if "libHalide" in name or name.endswith(".in")])
         self.assertIn("tilewright/py.typed", names)
         self.assertIn("tilewright/_tilewright.pyi", names)
+
+    def test_each_library_of_others_has_a_notice_and_is_listed(self):
+        wheel = zipfile.ZipFile(self.wheel)
+        names = wheel.namelist()
+        ours = ("libtilewright.so", "libtilewright_runtime.so", "libtw_halide.so", "_tilewright.")
+        libraries = {name for name in names if re.search(r"\.so(\.|$)", name)
+                     and not name.rsplit("/", 1)[-1].startswith(ours)}
+        self.assertGreater(len(libraries), 8)
+        info, = {name.split("/")[0] for name in names if ".dist-info/" in name}
+        listed = json.loads(wheel.read(f"{info}/sboms/tilewright.cdx.json"))["components"]
+        places = [place["location"] for one in listed for place in one.get("evidence", {}).get("occurrences", [])]
+        self.assertEqual(sorted(places), sorted(libraries))
+        metadata = wheel.read(f"{info}/METADATA").decode()
+        for one in listed:
+            self.assertTrue(one["version"] and one["purl"].startswith("pkg:") and one["licenses"][0]["expression"], one)
+            notice = one["properties"][0]["value"]
+            self.assertGreater(len(wheel.read(f"{info}/licenses/{notice}")), 500, one["name"])
+            self.assertIn(f"License-File: {notice}\n", metadata)
+        # The list of auditwheel names the packages that it copied from.
+        copied = json.loads(wheel.read(f"{info}/sboms/auditwheel.cdx.json"))["components"]
+        self.assertLessEqual({one["name"] for one in copied} - {"tilewright"}, {one["name"] for one in listed})
 
     def test_python_tunes_and_calls(self):
         before, is_right, after = self.run_installed("python", "-c", SCRIPT).stdout.splitlines()

@@ -42,14 +42,15 @@ class Checkout(unittest.TestCase):
             (programs / name).write_text(f"#!/bin/sh\n{body}\n")
             (programs / name).chmod(0o755)
 
-    def run_tw(self, *arguments, fails="nothing", targets=TARGETS):
+    def run_tw(self, *arguments, fails="nothing", targets=TARGETS, **variables):
         """The exit code, and what was run."""
         log = self.root / "log"
         log.write_text("")
         environment = {**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "LOG": str(log),
                        "FAILS": fails, "TARGETS": " ".join(targets)}
-        for name in ("TW_NIGHTLY", "TW_PRESET"):
+        for name in ("TW_NIGHTLY", "TW_PRESET", "TW_WHEEL_PYTHON"):
             environment.pop(name, None)
+        environment |= variables
         done = subprocess.run([self.root / "tw", *arguments], env=environment, capture_output=True, text=True, timeout=60)
         self.stdout, self.stderr = done.stdout, done.stderr
         return done.returncode, log.read_text().splitlines()
@@ -243,19 +244,33 @@ class OtherSystems(Checkout):
 
 
 class Wheel(Checkout):
-    def test_is_built_and_gets_its_libraries(self):
-        programs = self.root / ".venv-wheel" / "bin"
+    def programs_in(self, venv):
+        """Makes an environment of programs that write into the log, for wheels."""
+        programs = self.root / venv / "bin"
         programs.mkdir(parents=True)
         (self.root / "tools" / "requirements" / "wheel.txt").write_text("")
         shutil.copy(self.root / ".venv" / ".base.sha256", programs.parent / ".wheel.sha256")
-        for name, body in {"python": 'mkdir -p build/wheel/made; touch build/wheel/made/tilewright-linux.whl',
-                           "auditwheel": 'touch build/wheel/tilewright-manylinux.whl'}.items():
+        python = """case $1 in
+  -m) mkdir -p build/wheel/made; touch build/wheel/made/tilewright-linux.whl ;;
+  *) cp "$2" "$3" ;;
+esac"""
+        auditwheel = "mkdir build/wheel/repaired; touch build/wheel/repaired/tilewright-manylinux.whl"
+        for name, body in {"python": python, "auditwheel": auditwheel}.items():
             (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"$LOG"\ncd {self.root}; {body}\n')
             (programs / name).chmod(0o755)
+
+    def test_is_built_for_the_python_that_is_named(self):
+        self.programs_in(".venv-wheel-python3.12")
+        self.assertEqual(self.run_tw("wheel", TW_WHEEL_PYTHON="/opt/bin/python3.12")[0], 0, self.stderr)
+
+    def test_is_built_and_gets_its_libraries(self):
+        self.programs_in(".venv-wheel")
         code, ran = self.run_tw("wheel")
         self.assertEqual(code, 0, self.stderr)
         self.assertEqual([line.split()[:4] for line in ran],
-                         [["python", "-m", "pip", "wheel"], ["auditwheel", "repair", "--exclude", "libHalide.so*"]])
+                         [["python", "-m", "pip", "wheel"], ["auditwheel", "repair", "--exclude", "libHalide.so*"],
+                          ["python", f"{self.root}/tools/wheel_notices.py",
+                           f"{self.root}/build/wheel/repaired/tilewright-manylinux.whl", f"{self.root}/build/wheel"]])
         self.assertTrue(ran[1].endswith("build/wheel/made/tilewright-linux.whl"))
         self.assertEqual(self.stdout, f"{self.root}/build/wheel/tilewright-manylinux.whl\n")
 
