@@ -129,6 +129,10 @@ class Wheel(unittest.TestCase):
         self.assertRegex(subprocess.run([version], capture_output=True, text=True, check=True).stdout, r"^\d+\.\d+\.\d+$")
         binary = outside.build_cxx_program(shutil.which("cmake"), self.prefix, self.folder)
         shutil.copy(binary, self.bin / "outside")
+        for compiler in outside.compilers():
+            mine = outside.build_the_page(shutil.which("cmake"), self.folder, f"-DCMAKE_PREFIX_PATH={self.prefix}", *compiler)
+            shutil.copy(mine, self.bin / "mine")
+            self.assertEqual(self.run_installed("mine").stdout, "48\n", compiler)
         same, plugin = self.run_installed("outside").stdout.splitlines()
         self.assertEqual((same, pathlib.Path(plugin)), ("the same", self.prefix / "lib" / "tilewright"))
 

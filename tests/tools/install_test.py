@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import unittest
 
 import outside
 import program
@@ -61,6 +62,14 @@ class Installed(program.ProgramTest):
         plugin = self.found("libtw_halide.so").parent
         self.assertEqual(plugin.parent, self.found("libtilewright.so").parent)
         self.assertEqual((done.returncode, done.stdout), (0, f"the same\n{plugin}\n"), done.stderr)
+
+    def test_the_program_of_the_page_is_built_by_each_compiler_and_runs(self):
+        for compiler in outside.compilers():
+            with self.subTest(compiler=compiler):
+                binary = outside.build_the_page(os.environ["TW_TEST_CMAKE"], self.home,
+                                                f"-DCMAKE_PREFIX_PATH={self.prefix}", *compiler)
+                done = subprocess.run([binary], env=self.environment, cwd=self.home, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (0, "48\n"), done.stderr)
 
     def test_the_runtime_is_found_without_what_the_rest_needs(self):
         binary = outside.build_c_program_by_cmake(os.environ["TW_TEST_CMAKE"], self.prefix, self.home)
@@ -134,6 +143,23 @@ class Subproject(program.ProgramTest):
                                  text=True).stdout
         self.assertIn("\ntilewright_library: phony\n", targets)
         self.assertIsNone(re.search(r"_test: phony|^tilewright: phony", targets, re.M))
+
+    @unittest.skipUnless("TW_NIGHTLY" in os.environ, "[SKIP] the nightly run compiles the runtime by Clang")
+    def test_clang_compiles_the_runtime_with_the_checkout_as_a_folder(self):
+        """All of the library needs GCC (CMakeLists.txt)."""
+        checkout = pathlib.Path(__file__).parents[2]
+        for compiler in outside.compilers()[1:]:
+            binary = outside.build_c_program_with(os.environ["TW_TEST_CMAKE"], checkout, self.home, *compiler)
+            done = subprocess.run([binary], capture_output=True, text=True, check=True)
+            self.assertRegex(done.stdout, r"\A\d+\.\d+\.\d+\n\Z")
+
+    @unittest.skipUnless("TW_NIGHTLY" in os.environ, "[SKIP] the nightly run compiles the project once more")
+    def test_the_program_of_the_page_is_built_with_the_checkout_as_a_folder(self):
+        checkout = pathlib.Path(__file__).parents[2]
+        binary = outside.build_the_page(os.environ["TW_TEST_CMAKE"], self.home, "-GNinja", "-DCMAKE_BUILD_TYPE=Release",
+                                        "-DTW_TOGETHER=8", find=f'add_subdirectory("{checkout}" tilewright EXCLUDE_FROM_ALL)')
+        done = subprocess.run([binary], env=self.environment, cwd=self.home, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "48\n"), done.stderr)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,13 @@
 """Programs outside the project that use an installed tree or the checkout: in C by pkg-config and by CMake, in
 C++ by CMake."""
 import os
+import pathlib
+import re
 import shutil
 import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"project\(tilewright VERSION (\d+\.\d+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 
 C_PROGRAM = """
 #include <stdio.h>
@@ -77,6 +82,47 @@ int main(int argc, char** argv) {
 """
 
 
+def program_of_the_page():
+    """The whole program of docs/api.md, and the last two lines of its CMake project."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    program, = re.findall(r"^```cpp\n(#include.*?)^```$", page, re.M | re.S)
+    find, = re.findall(r"^```cmake\n(find_package.*?)^```$", page, re.M | re.S)
+    return program, find
+
+
+def build_the_page(cmake, folder, *arguments, find=None):
+    """The path of the program of docs/api.md, built by its project, in which `find` may take the place of
+    find_package()."""
+    program, project = program_of_the_page()
+    if find:
+        project = project.replace("find_package(Tilewright REQUIRED)", find)
+    source, build = folder / "mine", folder / "mine_build"
+    for made in (source, build):
+        shutil.rmtree(made, ignore_errors=True)
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(mine LANGUAGES C CXX)\n{project}")
+    (source / "mine.cpp").write_text(program)
+    configure_and_build(cmake, source, build, "mine", *arguments)
+    return build / "mine"
+
+
+def configure_and_build(cmake, source, build, target, *arguments):
+    for command in ([cmake, "-S", source, "-B", build, *arguments],
+                    [cmake, "--build", build, "--parallel", "2", "--target", target]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+
+
+def compilers():
+    """Arguments of CMake for each compiler of this machine that programs may use: GCC's, and a Clang from 16 on."""
+    found = [()]
+    for version in range(20, 15, -1):
+        if shutil.which(f"clang++-{version}"):
+            return [*found, (f"-DCMAKE_C_COMPILER=clang-{version}", f"-DCMAKE_CXX_COMPILER=clang++-{version}")]
+    return found
+
+
 def build_c_program(prefix, folder):
     """The path of the C program, linked with what pkg-config says of the tree at `prefix`."""
     library = prefix / "lib"
@@ -95,28 +141,24 @@ def build_project(cmake, folder, find, target, source, suffix, *arguments):
     project.mkdir()
     (project / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(find=find, target=target, suffix=suffix))
     (project / f"outside.{suffix}").write_text(source)
-    for command in ([cmake, "-S", project, "-B", build, *arguments],
-                    [cmake, "--build", build, "--parallel", "2", "--target", "outside"]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise AssertionError(done.stdout + done.stderr)
+    configure_and_build(cmake, project, build, "outside", *arguments)
     return build / "outside"
 
 
 def build_cxx_program(cmake, prefix, folder):
     """The path of the C++ program, built by a project that finds the CMake package at `prefix`."""
-    return build_project(cmake, folder, "find_package(Tilewright 0.1 REQUIRED)", "tilewright", CXX_PROGRAM, "cpp",
+    return build_project(cmake, folder, f"find_package(Tilewright {VERSION} REQUIRED)", "tilewright", CXX_PROGRAM, "cpp",
                          f"-DCMAKE_PREFIX_PATH={prefix}")
 
 
 def build_c_program_by_cmake(cmake, prefix, folder):
     """The path of the C program, built by a project that finds the runtime alone, without what C++ needs."""
-    return build_project(cmake, folder, "find_package(Tilewright 0.1 REQUIRED COMPONENTS runtime)", "runtime",
+    return build_project(cmake, folder, f"find_package(Tilewright {VERSION} REQUIRED COMPONENTS runtime)", "runtime",
                          C_PROGRAM, "c", f"-DCMAKE_PREFIX_PATH={prefix}",
                          "-DCMAKE_DISABLE_FIND_PACKAGE_tl-expected=ON")
 
 
-def build_c_program_with(cmake, checkout, folder):
+def build_c_program_with(cmake, checkout, folder, *compiler):
     """The path of the C program, built by a project that has the checkout as a folder."""
     return build_project(cmake, folder, f'add_subdirectory("{checkout}" tilewright EXCLUDE_FROM_ALL)', "runtime",
-                         C_PROGRAM, "c", "-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DTW_TOGETHER=8")
+                         C_PROGRAM, "c", "-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DTW_TOGETHER=8", *compiler)
