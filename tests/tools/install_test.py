@@ -90,7 +90,9 @@ class Installed(program.ProgramTest):
             self.assertTrue(any(header.startswith(module + "/") for header in headers), module)
         source = self.home / "headers.cpp"
         source.write_text("".join(f'#include "{header}"\n' for header in headers))
-        done = subprocess.run([shutil.which("g++") or "c++", "-std=c++20", "-fsyntax-only", "-I", include, source],
+        # Without warnings, as programs may ask for more of them than the project does.
+        done = subprocess.run([shutil.which("g++") or "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow",
+                               "-Wconversion", "-Wsign-conversion", "-Wpedantic", "-Werror", "-I", include, source],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
