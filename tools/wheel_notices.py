@@ -16,6 +16,7 @@ is written. Versions are those of the machine that builds the wheel: docs/releas
 import importlib.metadata
 import json
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -77,7 +78,9 @@ def package_with(library):
         found = output_of("dpkg-query", "-S", f"*/{library}")
     except (OSError, subprocess.CalledProcessError):
         found = ""
-    packages = {line.split(":")[0] for line in found.splitlines() if line.endswith(f"/{library}")}
+    # Packages of other architectures, for cross compilers, have libraries of the same names elsewhere.
+    place = re.compile(rf"(/usr)?/lib(/{platform.machine()}-linux-gnu)?/{re.escape(library)}")
+    packages = {line.split(":")[0] for line in found.splitlines() if place.fullmatch(line.rsplit(": ")[-1])}
     if len(packages) != 1:
         raise Missing(f"{library} comes from {' and '.join(sorted(packages)) or 'no package of Debian'}; expected one")
     return packages.pop()

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import platform
 import sys
 import tempfile
 import unittest
@@ -70,6 +71,12 @@ class Notices(unittest.TestCase):
             wheel_notices.add_notices(self.root)
         self.assertFalse((self.info / "sboms").exists())
         return str(raised.exception)
+
+    def test_libraries_of_cross_compilers_are_others(self):
+        native = f"libgomp1:amd64: /usr/lib/{platform.machine()}-linux-gnu/libgomp.so.1"
+        self.addCleanup(setattr, wheel_notices, "output_of", wheel_notices.output_of)
+        wheel_notices.output_of = lambda *command: f"{native}\nlibgomp1-sparc-cross: /usr/sparc-linux-gnu/lib/libgomp.so.1\n"
+        self.assertEqual(wheel_notices.package_with("libgomp.so.1"), "libgomp1")
 
     def test_a_library_that_no_package_has_is_refused(self):
         self.add("tilewright.libs/libplanted-01234567.so.1")
