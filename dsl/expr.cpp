@@ -243,6 +243,13 @@ void unify(Expr& a, Expr& b) {
   }
 }
 
+/// Front ends of text and Python check types; in C++ it is the caller that reads this.
+[[noreturn]] void refuse_types(std::string_view operation, const Expr& a, const Expr& b) {
+  check_failed("that operands have one type", __FILE__, __LINE__,
+               fmt::format("in '{}' of {} and {}: cast() one of them", operation,
+                           to_string(a.type()), to_string(b.type())));
+}
+
 std::string print(const Expr& expr, int parent_precedence);
 
 std::string print_list(const std::vector<Expr>& items) {
@@ -396,7 +403,7 @@ Expr unary(UnaryOp op, Expr a) {
 
 Expr binary(BinaryOp op, Expr a, Expr b) {
   unify(a, b);
-  TW_CHECK(a.type() == b.type(), "operands of two types: the front ends check this");
+  if (a.type() != b.type()) refuse_types(to_string(op), a, b);
   const DType type = is_comparison(op) || is_logical(op) ? Bool : a.type();
   if (!is_float(a.type())) {
     const auto x = as_int(a), y = as_int(b);
@@ -413,7 +420,8 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
 
 Expr select(Expr condition, Expr a, Expr b) {
   unify(a, b);
-  TW_CHECK(a.type() == b.type() && condition.type() == Bool);
+  if (a.type() != b.type()) refuse_types("select", a, b);
+  TW_CHECK(condition.type() == Bool, "a condition is a truth value, such as i < 3");
   if (const auto value = as_int(condition)) return *value ? a : b;
   const DType type = a.type();
   return make(Select{std::move(condition), std::move(a), std::move(b)}, type);

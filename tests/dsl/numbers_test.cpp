@@ -84,7 +84,7 @@ TEST(Numbers, IndexTensors) {
 }
 
 TEST(Numbers, BesideAnIntegerOfOtherTypeEndTheProcess) {
-  EXPECT_DEATH(b * 0.5f, "operands of two types");
+  EXPECT_DEATH(b * 0.5f, "one type does not hold in .\\*. of u8 and f32: cast");
 }
 
 template <typename Size>
