@@ -29,6 +29,8 @@ struct Batch {
   Task* task = nullptr;
   std::vector<Candidate> candidates = {};
   std::vector<BuildOutcome> built = {};  ///< one a candidate, or that of the reference
+  /// True if it has no candidates because other runs have them under way: more are to be proposed.
+  bool was_refused = false;
 
   bool is_reference() const { return candidates.empty(); }
 };

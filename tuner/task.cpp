@@ -302,7 +302,7 @@ int64_t Task::fitting() const {
   const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
   double most = static_cast<double>(run_.options.batch);
   if (each_s > 0) most = std::min(most, run_.budget.left_s() / each_s);
-  if (batches_ == 0) most = std::min(most, usual_trials_per_s * first_batch_s_);
+  if (batches_.proposed == 0) most = std::min(most, usual_trials_per_s * first_batch_s_);
   return static_cast<int64_t>(std::max(most, 1.0));
 }
 
@@ -319,16 +319,16 @@ Batch Task::choose(const std::vector<Point>& points) {
   const bool was_alone = !others_.have_refused();
   batch.candidates = others_.claim(std::move(batch.candidates), spec_.insists ? given_ : "");
   proposed_ -= wanted - std::ssize(batch.candidates);
-  was_refused_ = wanted > 0 && batch.candidates.empty();
+  batch.was_refused = wanted > 0 && batch.candidates.empty();
   // A run with the same seed would propose the same points again.
   if (was_alone && others_.have_refused())
     proposer_.draw_otherwise(std::hash<std::string>()(run_.environment.session));
-  if (was_refused_) {
-    ++refusals_;
+  if (batch.was_refused) {
+    ++batches_.refused;
     return batch;
   }
-  ++batches_;
-  under_way_ += std::ssize(batch.candidates);
+  ++batches_.proposed;
+  batches_.under_way += std::ssize(batch.candidates);
   return batch;
 }
 
@@ -349,7 +349,7 @@ Status Task::begin_build(const Batch& batch) {
 // ---- verify, measure, record, learn ---------------------------------------------------------
 
 Status Task::begin_measuring(const Batch& batch) {
-  under_way_ -= static_cast<int64_t>(batch.candidates.size());
+  batches_.under_way -= static_cast<int64_t>(batch.candidates.size());
   // Kernels that no time was left for are dropped, those that were postponed are not.
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
   due_.splice(due_.end(), postponed_);

@@ -45,6 +45,15 @@ struct Retrial {
   bool is_unusable = false;  ///< it cannot be built, or is wrong; false where it was only lost
 };
 
+/// Counts of a task's batches, from which the scheduler sees whose turn it is.
+struct BatchCounts {
+  int64_t proposed = 0;   ///< batches that have candidates
+  int64_t refused = 0;    ///< batches that other runs have refused wholly
+  int64_t under_way = 0;  ///< candidates proposed and not yet back from the builder
+
+  int64_t turns() const { return proposed + refused; }
+};
+
 /// A built candidate that is to be measured. While the machine is disturbed it is postponed, and
 /// measured again with the next batch.
 struct Trial {
@@ -77,11 +86,8 @@ class Task {
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
   /// The next candidates to be built, from candidates left over and from these points: as many as
   /// fit into the time, without those that other runs have under way. The order of candidates does
-  /// not depend on the time.
+  /// not depend on the time. The batch says if other runs have all that it would have.
   Batch choose(const std::vector<schedules::Point>& points);
-  /// True if the latest batch would have candidates if there were no other runs: more are to be
-  /// proposed.
-  bool was_refused() const { return was_refused_; }
 
   /// Hands a batch to the builder.
   Status begin_build(const Batch& batch);
@@ -103,14 +109,11 @@ class Task {
   std::optional<Ended> ended() const;
 
   // ---- For the scheduler of tasks.
-  int64_t batches() const { return batches_; }  ///< number of batches proposed
-  /// Number of batches proposed, also of those that other runs have refused wholly.
-  int64_t turns() const { return batches_ + refusals_; }
+  const BatchCounts& batches() const { return batches_; }
   /// Bounds the first batch by the time that it may take.
   void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
   /// Notes that this much of the run's time was spent on this task.
   void charge(double seconds) { spent_s_ += seconds; }
-  int64_t under_way() const { return under_way_; }  ///< candidates that are being built
   /// State of the task's search, from which the gain of further trials is predicted. `committed` is
   /// the number of trials under way.
   SharedSearch state(int64_t committed = 0) const;
@@ -193,12 +196,10 @@ class Task {
   double reference_s_ = 0;   ///< time to build and check it
 
   bool recalled_ = false;                ///< the database has been asked
-  bool was_refused_ = false;             ///< was_refused()
-  int64_t refusals_ = 0;                 ///< batches of which nothing was granted
   std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
   int64_t finals_trials_ = 0;            ///< trials that are kept for the finals
-  int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed
-  int64_t under_way_ = 0;                ///< candidates proposed and not yet back from the builder
+  BatchCounts batches_;
+  int64_t proposed_ = 0;  ///< candidates proposed
 
   std::deque<Candidate> ahead_;  ///< proposed, and not yet handed to the builder
   std::list<Trial> due_, postponed_;

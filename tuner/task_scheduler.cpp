@@ -61,7 +61,7 @@ bool TaskScheduler::is_open(Entry& entry) {
   if (!entry.task)
     return !run_->interrupted() && !run_->unstored && (none_began() || run_->budget.left_s() > 0);
   entry.ended = entry.task->ended();
-  if (entry.ended == Ended::Budget && entry.task->turns() == 0) entry.ended.reset();
+  if (entry.ended == Ended::Budget && entry.task->batches().turns() == 0) entry.ended.reset();
   return !entry.ended;
 }
 
@@ -69,7 +69,9 @@ std::optional<size_t> TaskScheduler::choose() {
   std::vector<size_t> open;
   for (size_t i = 0; i < entries_.size(); ++i)
     if (is_open(entries_[i])) open.push_back(i);
-  const auto turns = [&](size_t i) { return entries_[i].task ? entries_[i].task->turns() : 0; };
+  const auto turns = [&](size_t i) {
+    return entries_[i].task ? entries_[i].task->batches().turns() : 0;
+  };
   const auto fewest = std::min_element(open.begin(), open.end(), [&](size_t a, size_t b) {
     return std::pair(turns(a), entries_[a].is_known) < std::pair(turns(b), entries_[b].is_known);
   });
@@ -77,7 +79,7 @@ std::optional<size_t> TaskScheduler::choose() {
   if (turns(*fewest) < first_batches) return *fewest;
   std::vector<SharedSearch> searches;
   for (const size_t i : open)
-    searches.push_back(entries_[i].task->state(entries_[i].task->under_way()));
+    searches.push_back(entries_[i].task->state(entries_[i].task->batches().under_way));
   const auto best = most_promising(searches, slice_s);
   return best ? open[*best] : *fewest;
 }
@@ -85,7 +87,7 @@ std::optional<size_t> TaskScheduler::choose() {
 /// Seconds for each task that has had no batch yet, so that all of them get one.
 double TaskScheduler::share_of_first_batch() {
   const auto waits = [&](Entry& entry) {
-    return is_open(entry) && (!entry.task || entry.task->batches() == 0);
+    return is_open(entry) && (!entry.task || entry.task->batches().proposed == 0);
   };
   const auto waiting = static_cast<double>(std::ranges::count_if(entries_, waits));
   return run_->budget.left_s() / std::max(waiting, 1.0);
@@ -103,7 +105,7 @@ Task* TaskScheduler::next() {
       entry.task = std::move(*task);
       run_->begun.push_back(entry.task.get());
     }
-    if (entry.task->batches() == 0) entry.task->limit_first_batch(share_of_first_batch());
+    if (entry.task->batches().proposed == 0) entry.task->limit_first_batch(share_of_first_batch());
     return entry.task.get();
   }
   return nullptr;
@@ -118,7 +120,7 @@ void TaskScheduler::exhaust(const Task& task) {
 
 bool TaskScheduler::is_wanted(const Entry& entry) const {
   if (entry.failure || run_->interrupted() || run_->unstored) return false;
-  return entry.task->batches() <= 1 || run_->budget.left_s() > 0;
+  return entry.task->batches().proposed <= 1 || run_->budget.left_s() > 0;
 }
 
 bool TaskScheduler::begin_build(const Batch& batch) {

@@ -44,7 +44,7 @@ void search(TaskScheduler& scheduler, BuildQueue& queue) {
       Batch batch = task->choose(task->propose(predict));
       if (!batch.candidates.empty())
         queue.push(std::move(batch));
-      else if (!task->was_refused())
+      else if (!batch.was_refused)
         scheduler.exhaust(*task);
       else if (!queue.is_empty())
         break;  // what is built is measured before more is proposed
