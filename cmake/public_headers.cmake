@@ -10,7 +10,7 @@
 set(tw_public_headers
   base/result.h base/target.h base/random.h
   dsl/expr.h dsl/compute.h dsl/parse.h dsl/operators.h dsl/workload.h dsl/interpret.h dsl/array.h
-  schedules/schedule.h schedules/step.h schedules/space/space.h
+  schedules/schedule.h schedules/step.h schedules/space/space.h schedules/space/find_point.h
   codegen/compile.h codegen/c_emitter.h codegen/cpu_codegen.h codegen/export.h
   cost_model/cost_model.h cost_model/facts/facts.h
   db/store.h db/record.h db/answers.h db/calibration.h db/claims.h db/demand.h db/maintenance.h

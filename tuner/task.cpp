@@ -13,6 +13,7 @@
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "cost_model/expected.h"
+#include "schedules/space/find_point.h"
 #include "tuner/measure/reference.h"
 #include "tuner/search/experience.h"
 #include "tuner/trial_record.h"
@@ -105,7 +106,7 @@ Status Task::begin_with_given_schedule() {
                       run_.options.threads));
   std::optional<Point> nearest;
   if (first.configuration.empty()) {
-    TW_TRY(nearest, proposer_.space().nearest_point(given, run_.stop()));
+    TW_TRY(nearest, schedules::nearest_point(proposer_.space(), given, run_.stop()));
   }
   given_ = first.schedule;
   proposer_.begin_with(std::move(first), std::move(nearest));
@@ -254,7 +255,7 @@ void Task::learn_from_others(const StopToken& stop) {
 size_t Task::most_in_a_proposal(double per_second) const {
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const double seconds = std::max(least_proposing_s, proposing_share * share_s);
-  return static_cast<size_t>(seconds * per_second / proposer_.space().weight());
+  return static_cast<size_t>(seconds * per_second / schedules::weight(proposer_.space()));
 }
 
 bool Task::is_guided() const { return run_.tasks > 1 || proposed_ >= points_before_feedback; }

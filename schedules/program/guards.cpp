@@ -16,7 +16,7 @@ namespace {
 // at an edge; for more, code size costs more than the branches.
 constexpr int64_t most_peeled = 5;
 
-Expr conjunction(const Constraints& constraints) {
+Expr conjunction_of(const Constraints& constraints) {
   Expr all = dsl::constant_int(Bool, 1);
   for (const Affine& affine : constraints.affine) all = all && to_condition(affine);
   for (const Expr& opaque : constraints.opaque) all = all && opaque;
@@ -184,9 +184,10 @@ Block hoist_loop(const Loop& loop, const Stmt& stmt) {
     (uses(affine, loop.variable) ? inside : outside).affine.push_back(affine);
   for (const Expr& opaque : all.opaque)
     (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
-  Block kept = loop.kind == LoopKind::Thread ? guarded_in_threads(conjunction(inside), *only->body)
-                                             : guarded(conjunction(inside), *only->body);
-  return guarded(conjunction(outside), single(with_body(stmt, block(std::move(kept)))));
+  Block kept = loop.kind == LoopKind::Thread
+                   ? guarded_in_threads(conjunction_of(inside), *only->body)
+                   : guarded(conjunction_of(inside), *only->body);
+  return guarded(conjunction_of(outside), single(with_body(stmt, block(std::move(kept)))));
 }
 
 Block hoist_allocate(const Allocate& allocate) {
@@ -493,7 +494,7 @@ Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
     Constraints guards = split_condition(simplify(only->condition, bounds_));
     bounds_.restore(mark);
     current = trim(loop, guards);
-    const Expr rest = conjunction(guards);
+    const Expr rest = conjunction_of(guards);
     current.body = dsl::is_int(rest, 1) ? only->body : block(guarded(rest, *only->body));
   }
   const auto begin = dsl::as_int(current.begin), end = dsl::as_int(current.end);

@@ -2,7 +2,7 @@
 #pragma once
 // A schedule under construction: strategies append their steps to it, stage by stage. It also
 // records which choices the steps depend on, so that points can be found back from steps
-// (Space::point_of). Not thread-safe; one a schedule.
+// (find_point.h). Not thread-safe; one a schedule.
 
 #include <cstdint>
 #include <initializer_list>

@@ -41,6 +41,8 @@ struct Point {
 };
 size_t hash(const Point& point);
 
+struct AlgorithmSpace;
+
 class Space {
  public:
   /// Usage where the problem asks for what is no layout; Unsupported where no strategy schedules
@@ -55,29 +57,20 @@ class Space {
   /// Named "algorithm", "stage.place", "stage.strategy" or "stage.knob", in the order of a point's
   /// choices. Stages of several algorithms may have one name.
   const std::vector<Knob>& decisions() const;
-  /// The number of points, constraints not counted.
-  double size() const;
   /// The number of algorithms, the direct one included.
   size_t algorithms() const;
+  /// The part of the space that belongs to an algorithm (algorithm_space.h).
+  const AlgorithmSpace& algorithm(size_t index) const;
   /// That of the point, in the order in which the space offers them; 0: the direct one.
   size_t algorithm_of(const Point& point) const;
   /// The number of stages that have decisions under an algorithm; 0: the direct one.
   size_t stages(size_t algorithm) const;
-  /// True where every stage that may be computed inside of another one is, and there is one.
-  bool is_fused(const Point& point) const;
-  /// False of the decisions of other algorithms than the point's, which have no effect on it.
-  bool concerns(size_t decision, const Point& point) const;
 
   /// A good first guess without any measurement, of the direct algorithm: the best of a number of
   /// points that depends on the compute alone.
   Point default_point() const;
   /// The same point. Errors as check_not_stopped() where the token stops first.
   Result<Point> default_point(const StopToken& stop) const;
-  /// Work to construct and lower the schedule of a point, in units of that of a matrix product; at
-  /// least 1. Bounds of work are counts of points divided by the weight.
-  double weight() const;
-  /// The error to expect of an algorithm (Rewritten::expected_error); 0 of the direct one.
-  double expected_error(size_t algorithm) const;
   const Problem& problem() const;
   /// Uniform over the points of an algorithm that are allowed, of algorithms uniform too.
   Point sample(Random& random) const;
@@ -96,19 +89,6 @@ class Space {
 
   /// The schedule of a point. It may still be illegal: program() says why.
   Schedule schedule(const Point& point) const;
-  /// The point of a schedule that was written by hand, or stored without its configuration: an
-  /// allowed point with the same steps, not always the one that they came from; nothing for
-  /// schedules of another space. A construction takes some 50 us: one point in two is found with 62
-  /// of them, nine in ten with 184, all within the default; of computes with five stages
-  /// (attention) most.
-  std::optional<Point> point_of(const Schedule& schedule, int most_constructions = 20'000) const;
-
-  /// The point whose schedule has the most steps in common with a schedule that may be of another
-  /// space: a local maximum over points that differ in one decision, from the best of a few
-  /// samples; the number of points that it constructs is bounded by weight(). Its schedule may be
-  /// illegal. Errors as check_not_stopped(). Requires: the schedule has no error.
-  Result<Point> nearest_point(const Schedule& schedule, const StopToken& stop = {}) const;
-
   /// The configuration: "algorithm; stage: strategy knob=value ...; ...", where the algorithm is
   /// not the direct one. parse() gives the point back, or
   /// nothing for text of another space. The text of a space that lacks an optional knob is the
@@ -121,5 +101,17 @@ class Space {
   explicit Space(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };
+
+/// The number of points, constraints not counted.
+double size(const Space& space);
+/// Work to construct and lower the schedule of a point, in units of that of a matrix product; at
+/// least 1. Bounds of work are counts of points divided by the weight.
+double weight(const Space& space);
+/// The error to expect of an algorithm (Rewritten::expected_error); 0 of the direct one.
+double expected_error(const Space& space, size_t algorithm);
+/// True where every stage that may be computed inside of another one is, and there is one.
+bool is_fused(const Space& space, const Point& point);
+/// False of the decisions of other algorithms than the point's, which have no effect on it.
+bool concerns(const Space& space, size_t decision, const Point& point);
 
 }  // namespace tw::schedules

@@ -7,6 +7,7 @@
 #include "dsl/workload.h"
 #include "schedules/program/dot_products.h"
 #include "schedules/space/algorithms.h"
+#include "schedules/space/find_point.h"
 #include "schedules/space/space.h"
 #include "tests/isa_targets.h"
 #include "tests/schedules/property.h"
@@ -221,7 +222,7 @@ TEST(PackedDot, PointsAreFoundBackFromTheirSteps) {
   for (int i = 0; i < 40; ++i) {
     const Point point = space.sample(random);
     if (space.algorithm_of(point) == 0) continue;
-    const auto back = space.point_of(space.schedule(point));
+    const auto back = point_of(space, space.schedule(point));
     if (!back) continue;
     EXPECT_EQ(space.schedule(*back).to_string(), space.schedule(point).to_string());
     ++found;

@@ -10,6 +10,7 @@
 
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "schedules/space/find_point.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
@@ -133,7 +134,7 @@ void expect_layouts(const Problem& problem, const char* target) {
       const bool is_declared = layout == problem.compute.letters_of(tensor);
       EXPECT_EQ(layouts[tensor], is_declared ? "" : layout) << schedule.to_string();
     }
-    lost += !schedule.error() && !space->point_of(schedule);
+    lost += !schedule.error() && !point_of(*space, schedule);
     const auto program = schedule.program(limits);
     EXPECT_TRUE(program || i > 0) << program.error().message;
     if (!program) continue;
@@ -283,13 +284,13 @@ TEST(Space, ChainsAreOftenSampledAsAWhole) {
   for (int i = 0; i < 400; ++i) {
     const Point point = space.sample(random);
     const std::string text = space.to_string(point);
-    EXPECT_EQ(space.is_fused(point), text.find("place=0") == std::string::npos) << text;
-    fused += space.is_fused(point);
+    EXPECT_EQ(is_fused(space, point), text.find("place=0") == std::string::npos) << text;
+    fused += is_fused(space, point);
   }
   EXPECT_GT(fused, 60);
   EXPECT_LT(fused, 180);
-  EXPECT_FALSE(space_of(dsl::parse_workload("dense m=8 n=8 k=8 f32 fast")->compute)
-                   .is_fused(Point{std::vector<int>(20, 0)}));
+  EXPECT_FALSE(is_fused(space_of(dsl::parse_workload("dense m=8 n=8 k=8 f32 fast")->compute),
+                        Point{std::vector<int>(20, 0)}));
 }
 
 // Packing rows whose elements are used once costs as much as reducing them.
@@ -361,16 +362,16 @@ TEST(Space, SchedulesFromElsewhereHaveNoPoint) {
   Random random(5);
   Schedule schedule = space.schedule(space.sample(random));
   while (schedule.error()) schedule = space.schedule(space.sample(random));
-  ASSERT_TRUE(space.point_of(schedule));
+  ASSERT_TRUE(point_of(space, schedule));
 
   const Schedule plain(workload->compute);
-  EXPECT_FALSE(space.point_of(plain));
+  EXPECT_FALSE(point_of(space, plain));
   std::vector<Step> fewer = schedule.steps();
   fewer.pop_back();
-  EXPECT_FALSE(space.point_of(plain.then(fewer)));
+  EXPECT_FALSE(point_of(space, plain.then(fewer)));
   const std::string& stage = workload->compute.stages.back().name;
-  EXPECT_FALSE(space.point_of(plain.split(stage, "m", 7).split(stage, "m.1", 3)));
-  EXPECT_FALSE(space.point_of(plain.split(stage, "no_such_loop", 7)));
+  EXPECT_FALSE(point_of(space, plain.split(stage, "m", 7).split(stage, "m.1", 3)));
+  EXPECT_FALSE(point_of(space, plain.split(stage, "no_such_loop", 7)));
 }
 
 TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
@@ -378,14 +379,14 @@ TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
   const Space space = space_of(workload->compute);
   const Schedule known = space.schedule(space.default_point());
   ASSERT_FALSE(known.error());
-  const Point itself = space.nearest_point(known).value();
+  const Point itself = nearest_point(space, known).value();
   EXPECT_TRUE(space.allowed(itself));
 
   // The same with a step that no point has: the other steps decide.
   std::vector<Step> steps = known.steps();
   const Schedule plain(workload->compute);
   const Schedule other = plain.split(plain.nest().stages[0].stage.name, "m", 7).then(steps);
-  EXPECT_FALSE(space.point_of(other));
+  EXPECT_FALSE(point_of(space, other));
   const auto common = [&](const Point& point) {
     int count = 0;
     const Schedule schedule = space.schedule(point);
@@ -398,7 +399,7 @@ TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
   for (int i = 0; i < 50; ++i)
     best_of_samples = std::max(best_of_samples, common(space.sample(random)));
   EXPECT_GT(common(itself), best_of_samples);
-  EXPECT_EQ(space.nearest_point(known), itself);  // nothing is random
+  EXPECT_EQ(nearest_point(space, known), itself);  // nothing is random
 }
 
 TEST(Space, EveryPointIsFoundBackFromItsSchedule) {

@@ -13,6 +13,7 @@
 #include "dsl/operators.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "schedules/space/find_point.h"
 #include "schedules/space/space.h"
 
 namespace tw::schedules {
@@ -104,7 +105,7 @@ inline int found_back(const Space& space, int samples, uint64_t seed) {
     const Schedule schedule = space.schedule(space.sample(random));
     if (schedule.error()) continue;  // no trial has such a schedule
     ++i;
-    const auto point = space.point_of(schedule);
+    const auto point = point_of(space, schedule);
     found += point && space.allowed(*point) &&
              space.schedule(*point).to_string() == schedule.to_string();
   }

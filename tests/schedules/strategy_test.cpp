@@ -7,6 +7,7 @@
 #include <set>
 
 #include "dsl/parse.h"
+#include "schedules/space/find_point.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
@@ -69,19 +70,19 @@ TEST(Strategy, ANewOneIsALineOfTheList) {
   const Target target = *parse_target("x86-64-v3");
   const Space before = Space::derive(scaled_rows(), target),
               space = Space::derive(Problem{scaled_rows()}, target, StopToken{}, list).value();
-  EXPECT_EQ(space.size(), before.size() + 5 * 2);
+  EXPECT_EQ(size(space), size(before) + 5 * 2);
 
   // The strategy has the highest prior, so it is the default, with the largest block that fits.
   const Point first = space.default_point();
   EXPECT_EQ(space.to_string(first).substr(0, 24), "out: row_blocks rows=32 ");
-  EXPECT_EQ(space.point_of(space.schedule(first)), first);
+  EXPECT_EQ(point_of(space, space.schedule(first)), first);
 
   const auto point = space.parse("out: row_blocks rows=4 unroll=1");
   ASSERT_TRUE(point);
   EXPECT_TRUE(space.allowed(*point));
   EXPECT_EQ(space.schedule(*point).to_string(),
             "tw1\nsplit out i 4\nparallel out i.0\nunroll out i.1");
-  EXPECT_EQ(space.point_of(space.schedule(*point)), *point);
+  EXPECT_EQ(point_of(space, space.schedule(*point)), *point);
   EXPECT_FALSE(before.parse(space.to_string(*point)));
 }
 
@@ -171,7 +172,7 @@ size_t common_steps(const std::vector<Step>& a, const std::vector<Step>& b) {
   return n;
 }
 
-// Space::point_of relies on this: uses() names a choice before the first step that it can change.
+// point_of() relies on this: uses() names a choice before the first step that it can change.
 TEST(Strategy, StepsBeforeTheUseOfAChoiceDoNotDependOnIt) {
   Random random(5);
   for (const char* target : {"x86-64-v4", "cuda:sm_80", "cuda:sm_90a", "opencl"})

@@ -16,6 +16,7 @@
 #include "dsl/parse.h"
 #include "schedules/program/dot_products.h"
 #include "schedules/program/simplify.h"
+#include "schedules/space/find_point.h"
 #include "schedules/space/space.h"
 #include "tests/nightly.h"
 #include "tools/suites.h"
@@ -271,7 +272,7 @@ TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
     ASSERT_TRUE(text) << c.name << ": " << text.error().message;
     const auto tuned = schedules::parse_schedule(c.workload.compute, *text);
     ASSERT_TRUE(tuned) << c.name << ": " << tuned.error().message;
-    const std::optional<schedules::Point> best = space.point_of(*tuned);
+    const std::optional<schedules::Point> best = schedules::point_of(space, *tuned);
     Random random(78);
     auto program = tuned->program();
     ASSERT_TRUE(program) << c.name << ": " << program.error().message;

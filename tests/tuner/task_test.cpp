@@ -10,6 +10,7 @@
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "db/transfer.h"
+#include "schedules/space/find_point.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/first_pick.h"
@@ -111,7 +112,7 @@ TEST(Task, FirstProposalsDescendFromStoredTrials) {
   std::vector<Point> parents;
   for (const Point& point : two_parents(space)) {
     const schedules::Schedule schedule = space.schedule(point);
-    parents.push_back(*space.point_of(schedule));
+    parents.push_back(*schedules::point_of(space, schedule));
     trials.push_back(stored_trial(workload, schedule.to_string(), 2e5));
   }
   db::Store empty = open_store(folder / "empty.db"), store = open_store(folder / "t.db");
@@ -131,7 +132,8 @@ TEST(Task, TheFirstBatchTriesWhatWasFastForANeighbour) {
   Random random(7);
   schedules::Schedule schedule = near.schedule(near.sample(random));
   while (!schedule.program({.unrolled_statements = 128}) ||
-         !space.point_of(schedules::parse_schedule(workload.compute, schedule.to_string()).value()))
+         !schedules::point_of(
+             space, schedules::parse_schedule(workload.compute, schedule.to_string()).value()))
     schedule = near.schedule(near.sample(random));
   const auto tried = [&](db::Store& store) {
     const std::vector<Candidate> batch = first_batch(store, workload, 8);
@@ -271,7 +273,7 @@ TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
     const Point point = space.sample(random);
     const schedules::Schedule schedule = space.schedule(point);
     if (!schedule.program()) continue;
-    const auto found = space.point_of(schedule);
+    const auto found = schedules::point_of(space, schedule);
     if (found && *found != point) points.push_back(point);
   }
   const auto trial = [&](const Point& point, const std::string& configuration, double latency_ns) {
@@ -286,7 +288,7 @@ TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   ASSERT_EQ(known.parents.size(), 2u);
   EXPECT_EQ(known.parents[0].point, points[0]);
-  EXPECT_EQ(known.parents[1].point, space.point_of(space.schedule(points[1])));
+  EXPECT_EQ(known.parents[1].point, schedules::point_of(space, space.schedule(points[1])));
 }
 
 TEST(Session, TrialsKeepTheConfigurationsOfTheirSchedules) {
@@ -533,7 +535,8 @@ TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
                            [](const auto& d) { return d.name.ends_with("tile.m"); }) -
       space.decisions().begin());
   ASSERT_LT(rows, space.decisions().size());
-  const auto usual = space.point_of(schedules::parse_schedule(workload.compute, alone).value());
+  const auto usual =
+      schedules::point_of(space, schedules::parse_schedule(workload.compute, alone).value());
   ASSERT_TRUE(usual);
   ASSERT_NE(usual->choices[rows], 0) << alone;
   std::vector<db::Record> trials;
@@ -553,7 +556,8 @@ TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
   ASSERT_TRUE(store.append(trials));
   const std::string taught = first_pick(store, workload, target, 1, {}).value();
   EXPECT_EQ(taught, first_pick(store, workload, target, 1, {}).value());
-  const auto picked = space.point_of(schedules::parse_schedule(workload.compute, taught).value());
+  const auto picked =
+      schedules::point_of(space, schedules::parse_schedule(workload.compute, taught).value());
   ASSERT_TRUE(picked);
   EXPECT_EQ(picked->choices[rows], 0) << taught;
 }

@@ -11,6 +11,7 @@
 #include "codegen/gpu/compile.h"
 #include "db/answers.h"
 #include "runtime/private_file.h"
+#include "schedules/space/find_point.h"
 #include "schedules/space/space.h"
 #include "tools/interrupts.h"
 #include "tools/outputs.h"
@@ -50,9 +51,10 @@ Status look_at_beginning(const schedules::Space& space, const Job& job, DryRun& 
   if (job.schedule.empty()) return {};
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(job.workload.compute, job.schedule));
-  const std::optional<schedules::Point> point = space.point_of(schedule);
+  const std::optional<schedules::Point> point = schedules::point_of(space, schedule);
   found.begins_in_space = point.has_value();
-  found.beginning = space.to_string(point ? *point : space.nearest_point(schedule).value());
+  found.beginning =
+      space.to_string(point ? *point : schedules::nearest_point(space, schedule).value());
   return {};
 }
 
@@ -63,7 +65,7 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
   DryRun found;
   TW_TRY(const schedules::Space space,
          schedules::Space::derive(schedules::problem_of(job.workload), target));
-  found.space_size = space.size();
+  found.space_size = schedules::size(space);
   TW_RETURN_IF_ERROR(look_at_beginning(space, job, found));
   TW_TRY(found.schedule, default_schedule(job.workload, target));
   if (!store) return found;

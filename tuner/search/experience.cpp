@@ -13,6 +13,7 @@
 #include "cost_model/expected.h"
 #include "db/recall.h"
 #include "schedules/schedule.h"
+#include "schedules/space/find_point.h"
 #include "tuner/search/network_error.h"
 #include "tuner/workers/device.h"
 
@@ -60,7 +61,7 @@ std::optional<schedules::Point> point_of(const Question& q, const db::Record& re
       (differs || q.space->schedule(*point).to_string() == record.schedule))
     return point;
   const auto schedule = schedules::parse_schedule(q.workload->compute, record.schedule);
-  return schedule ? q.space->point_of(*schedule, most_constructions) : std::nullopt;
+  return schedule ? schedules::point_of(*q.space, *schedule, most_constructions) : std::nullopt;
 }
 
 /// Adds the sample of a record, if it has one. `target` has the machine that measured it.

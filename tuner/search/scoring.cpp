@@ -10,6 +10,7 @@
 #include "cost_model/cost_model.h"
 #include "cost_model/expected.h"
 #include "cost_model/features.h"
+#include "schedules/space/find_point.h"
 #include "tuner/search/for_each_index.h"
 #include "tuner/search/search.h"
 
@@ -89,7 +90,7 @@ Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedu
   const size_t meaning = schedules::hash(program);
   TW_TRY(std::vector<float> features, cost_model::features_with_expected_time(
                                           std::move(program), problem, target, kernel_threads));
-  const std::optional<schedules::Point> point = space.point_of(schedule);
+  const std::optional<schedules::Point> point = schedules::point_of(space, schedule);
   return Candidate{point.value_or(schedules::Point{}), schedule.to_string(), meaning,
                    std::move(features), point ? space.to_string(*point) : ""};
 }

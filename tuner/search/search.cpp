@@ -343,7 +343,8 @@ class Evolution : public Search {
     for (const Rated& one : rated) {
       if (space.algorithm_of(one.point) != algorithm) continue;
       if (best.size() < parents) best.push_back(one.point);
-      if (fused.size() < parents && space.is_fused(one.point)) fused.push_back(one.point);
+      if (fused.size() < parents && schedules::is_fused(space, one.point))
+        fused.push_back(one.point);
     }
     return only_fused && algorithm == 0 && !fused.empty() ? fused : best;
   }
@@ -459,7 +460,7 @@ class Grid : public Search {
   void advance(const Space& space) {
     const size_t first = space.algorithms() > 1 ? 1 : 0;
     for (size_t d = first; d < next_.choices.size(); ++d)
-      if (space.concerns(d, next_) && counts_on(space, d)) return;
+      if (schedules::concerns(space, d, next_) && counts_on(space, d)) return;
     done_ = first == 0 || !counts_on(space, 0);
   }
   /// Takes the next value of the decision; false after the last one, when it is the first again.
@@ -477,7 +478,7 @@ class Grid : public Search {
 
 bool is_in_doubt(const Space& space, size_t algorithm) {
   const double allowed = std::min(dsl::error_of_fast, space.problem().most_error);
-  return space.expected_error(algorithm) > share_of_expected_error * allowed;
+  return schedules::expected_error(space, algorithm) > share_of_expected_error * allowed;
 }
 
 const std::vector<SearchInfo>& searches() {

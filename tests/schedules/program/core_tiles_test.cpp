@@ -12,6 +12,7 @@
 #include "schedules/program/dot_products.h"
 #include "schedules/program/legality.h"
 #include "schedules/schedule.h"
+#include "schedules/space/find_point.h"
 #include "schedules/space/space.h"
 #include "tests/isa_targets.h"
 #include "tests/schedules/agreement.h"
@@ -227,7 +228,7 @@ TEST(CoreTiles, PointsAreFoundBack) {
     const Point point = space->sample(random);
     if (space->to_string(point).find("cpu_core_tile") == std::string::npos) continue;
     const Schedule schedule = space->schedule(point);
-    const auto found = space->point_of(schedule);
+    const auto found = point_of(*space, schedule);
     ASSERT_TRUE(found) << space->to_string(point);
     EXPECT_EQ(space->schedule(*found).to_string(), schedule.to_string());
     ++points;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The part of a search space that belongs to one algorithm: its stages, each with the strategies
+// that match it. Immutable in a space; thread-safe to share. Private to schedules/space.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "schedules/space/construction.h"
+#include "schedules/space/stage_plan.h"
+#include "schedules/space/stage_space.h"
+
+namespace tw::schedules {
+
+/// The decisions of the stages are those from `begin` to before `end`.
+struct AlgorithmSpace {
+  ComputePlan plan;
+  std::vector<StageSpace> stages = {};  ///< which refer to the plan
+  size_t begin = 0, end = 0;
+  double weight = 1;  ///< as weight() of the space
+
+  /// Without stages.
+  explicit AlgorithmSpace(ComputePlan made);
+  AlgorithmSpace(const AlgorithmSpace&) = delete;
+  AlgorithmSpace& operator=(const AlgorithmSpace&) = delete;
+
+  bool has(size_t decision) const { return decision >= begin && decision < end; }
+  /// The number of points, constraints not counted.
+  double size() const;
+  /// Sets decisions without an effect on the stages to 0.
+  void settle(std::span<int> choices) const;
+  /// Appends the steps of all stages. Requires: the construction is one of the plan; `decisions`
+  /// and `choices` are those of the whole space.
+  void construct(std::span<const int> choices, const std::vector<Knob>& decisions,
+                 Construction& c) const;
+};
+
+}  // namespace tw::schedules
