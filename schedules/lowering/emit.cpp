@@ -7,29 +7,16 @@
 #include <functional>
 
 #include "dsl/selection.h"
+#include "schedules/lowering/accumulation.h"
 #include "schedules/lowering/conditions.h"
 #include "schedules/lowering/placed_buffers.h"
 #include "schedules/lowering/prefetch.h"
-#include "schedules/program/simplify.h"
+#include "schedules/lowering/stage_terms.h"
 #include "schedules/program/tensor_tiles.h"
 
 namespace tw::schedules {
 
-using dsl::Stage;
-
 namespace {
-
-/// Simplifies the comparisons that choose between expressions, so that they name the loop that
-/// chooses: select((4 a + b) % 4 == 0, ...) becomes select(b == 0, ...).
-Expr with_simple_choices(const StageNest& s, const Expr& expr) {
-  if (!has_choice(expr)) return expr;
-  const Bounds bounds = bounds_of_loops(s);
-  return dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
-    if (!dsl::choosing_comparison(e)) return std::nullopt;
-    const dsl::Select& select = *e.as<dsl::Select>();
-    return dsl::select(simplify(select.condition, bounds), select.a, select.b);
-  });
-}
 
 Block guard(const Expr& condition, Block body) {
   if (dsl::is_int(condition, 1)) return body;
@@ -51,7 +38,7 @@ class Emitter {
                     fmt::format("[parallel] loop '{}' is inside a loop that is not parallel\n  {}",
                                 s.loops[i].name, describe(s)));
     TW_RETURN_IF_ERROR(check_accumulation(s));
-    TW_RETURN_IF_ERROR(check_result_copy(s));
+    TW_RETURN_IF_ERROR(check_result_copy(nest_, s));
     Block body = from(s, first);
     // Producers placed in a parallel loop are computed by each task.
     for (size_t i = first; i > 0; --i) body = with_placed(s, s.loops[i - 1], std::move(body));
@@ -63,53 +50,6 @@ class Emitter {
   using Leaf = std::function<Block()>;
 
   const Nest& nest_;
-
-  /// Rejects an epilogue of another type than its reduction if partial sums would be stored in the
-  /// epilogue's tensor.
-  Status check_accumulation(const StageNest& s) const {
-    if (!s.epilogue || s.epilogue->type == s.stage.type || s.stage.scan) return {};
-    const bool continues =
-        std::any_of(s.loops.begin(), s.loops.begin() + static_cast<ptrdiff_t>(core_start(s)),
-                    [](const NestLoop& loop) { return loop.reduction; });
-    if (s.cache && !continues) return {};
-    return fail(
-        ErrorCode::Invalid,
-        fmt::format(
-            "[epilogue] '{}' sums in {} and '{}' stores {}: give it a cache_write outside of "
-            "its reduction loops\n  {}",
-            s.stage.name, to_string(s.stage.type), s.epilogue->name, to_string(s.epilogue->type),
-            describe(s)));
-  }
-
-  /// Rejects a copy of results that an iteration of the accumulator's loop does not have: partial
-  /// sums, and results of other tasks.
-  Status check_result_copy(const StageNest& s) const {
-    if (!copy_of_results(nest_, s.stage.name)) return {};
-    const auto illegal = [&](const std::string& why) {
-      return fail(ErrorCode::Invalid, fmt::format("[cache_result] {}\n  {}", why, describe(s)));
-    };
-    const size_t start = core_start(s);
-    if (blocks_outside(s, start).any)
-      return illegal(
-          fmt::format("'{}' continues its sums in a loop outside of '{}', the loop of "
-                      "the accumulator: an iteration has partial sums",
-                      s.stage.name, s.cache->loop));
-    for (size_t i = start; i < s.loops.size(); ++i)
-      if (s.loops[i].parallel)
-        return illegal(
-            fmt::format("loop '{}' inside of '{}', the loop of the accumulator, is "
-                        "parallel: a task has a part of the results",
-                        s.loops[i].name, s.cache->loop));
-    return {};
-  }
-
-  /// Index of the loop from which on a reduction initialises, accumulates and writes.
-  size_t core_start(const StageNest& s) const {
-    if (s.cache) return static_cast<size_t>(s.find_loop(s.cache->loop)) + 1;
-    const auto first = std::find_if(s.loops.begin(), s.loops.end(),
-                                    [](const NestLoop& loop) { return loop.reduction; });
-    return static_cast<size_t>(first - s.loops.begin());
-  }
 
   Block from(const StageNest& s, size_t i) {
     if (s.stage.combine == Combine::None) return elementwise(s, i);
@@ -138,14 +78,9 @@ class Emitter {
       Block inner = single({Loop{l.variable, Expr(-producer.window->warmup), Expr(0),
                                  LoopKind::Serial, block(from(producer, 0))}});
       append(inner, std::move(body));
-      body = single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
+      body = single({Allocate{placed_buffer(nest_, s, l, producer), block(std::move(inner))}});
     }
     return body;
-  }
-
-  static bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop& l) {
-    return producer.at && !producer.copies_results() && producer.at->consumer == s.stage.name &&
-           producer.at->loop == l.name;
   }
 
   std::vector<const StageNest*> pipelined_at(const StageNest& s, const NestLoop& l) const {
@@ -169,7 +104,7 @@ class Emitter {
     Block copies;
     for (const StageNest* producer : copied) append(copies, from(*producer, 0));
     const PipelineTrip trip = pipeline_trip(l, copied.front()->depth);
-    const bool is_shared = scope_at(s, l) == Scope::Shared;
+    const bool is_shared = scope_at(nest_, s, l) == Scope::Shared;
     const Expr turn = dsl::var(l.variable), later = turn + Expr(trip.ahead);
 
     Block iteration;
@@ -191,19 +126,13 @@ class Emitter {
     if (is_shared) steady.pipeline = LoopPipeline{trip.ahead, trip.slots()};
     result.push_back({std::move(steady)});
     for (size_t i = copied.size(); i > 0; --i)
-      result = single({Allocate{buffer_of(s, l, *copied[i - 1]), block(std::move(result))}});
+      result =
+          single({Allocate{placed_buffer(nest_, s, l, *copied[i - 1]), block(std::move(result))}});
     return result;
   }
 
   static void append(Block& all, Block part) {
     for (Stmt& stmt : part) all.push_back(std::move(stmt));
-  }
-
-  Buffer buffer_of(const StageNest& s, const NestLoop& l, const StageNest& producer) const {
-    const DType type =
-        producer.copies_results() ? producer.stage.type : nest_.compute.type_of(producer.result());
-    return {producer.result(), type, buffer_extents(nest_, producer), scope_at(s, l),
-            producer.swizzle};
   }
 
   static Loop loop_of(const NestLoop& l, Block body) {
@@ -240,31 +169,12 @@ class Emitter {
       if (!is_placed_at(producer, s, l) || producer.depth > 1) continue;
       Block inner = from(producer, 0);
       append(inner, std::move(body));
-      body = producer.window
-                 ? std::move(inner)
-                 : single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
+      body =
+          producer.window
+              ? std::move(inner)
+              : single({Allocate{placed_buffer(nest_, s, l, producer), block(std::move(inner))}});
     }
     return body;
-  }
-
-  /// Scope of the buffer of a stage that is placed in a loop of this one: private to a thread
-  /// inside of thread loops; else shared by the threads, if there are any.
-  Scope scope_at(const StageNest& s, const NestLoop& l) const {
-    for (const NestLoop& loop : s.loops) {
-      if (loop.kind == LoopKind::Thread) return Scope::Local;
-      if (loop.name == l.name) break;
-    }
-    if (s.at) return scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s));
-    return phase_has_threads(s) ? Scope::Shared : Scope::Local;
-  }
-
-  /// True if the stage, or a stage that is computed inside of it, has thread loops.
-  bool phase_has_threads(const StageNest& s) const {
-    const auto is_bound = [](const NestLoop& loop) { return loop.kind == LoopKind::Thread; };
-    return std::any_of(s.loops.begin(), s.loops.end(), is_bound) ||
-           std::any_of(nest_.stages.begin(), nest_.stages.end(), [&](const StageNest& other) {
-             return other.at && other.at->consumer == s.stage.name && phase_has_threads(other);
-           });
   }
 
   bool has_placed(const StageNest& s) const {
@@ -282,39 +192,10 @@ class Emitter {
                           : loop(init_or_write_loop(s, i), std::move(inner));
   }
 
-  /// The stage's expression over loop variables; indices of placed stages are made relative to the
-  /// regions in their buffers.
-  Expr over_loops(const StageNest& s, const Stage& definition, const Expr& expr) const {
-    dsl::Substitution axis = s.axis;
-    for (size_t i = 0; i < definition.axes.size(); ++i)
-      axis[definition.axes[i].name] = s.axis.at(s.stage.axes[i].name);
-    return relative(with_simple_choices(s, dsl::substitute(expr, axis)));
-  }
-
-  Expr relative(const Expr& expr) const {
-    const bool places = std::any_of(nest_.stages.begin(), nest_.stages.end(),
-                                    [](const StageNest& s) { return s.at.has_value(); });
-    if (!places) return expr;
-    return dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
-      const dsl::Read* r = e.as<dsl::Read>();
-      if (!r) return std::nullopt;
-      for (const StageNest& producer : nest_.stages)
-        if (producer.at && producer.result() == r->tensor)
-          return dsl::read(r->tensor, buffer_indices(nest_, producer, r->indices), r->type);
-      return std::nullopt;
-    });
-  }
-
-  std::vector<Expr> result_indices(const StageNest& s) const {
-    std::vector<Expr> indices;
-    for (const dsl::Axis& axis : s.stage.axes) indices.push_back(s.axis.at(axis.name));
-    return s.at ? buffer_indices(nest_, s, std::move(indices)) : indices;
-  }
-
   /// True if the stage is copied ahead of its use into memory that threads share.
   bool is_copied_ahead(const StageNest& s) const {
     return s.depth > 1 &&
-           scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
+           scope_at(nest_, *nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
   }
 
   /// True if the copy may be asynchronous: no thread of the phase writes its source, and no two
@@ -328,23 +209,24 @@ class Emitter {
 
   Block elementwise(const StageNest& s, size_t i) {
     const auto assign_of = [&](const Expr& value) {
-      return Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), Combine::None,
-                    is_asynchronous(s, value)};
+      return Assign{s.result(), result_indices(nest_, s), over_loops(nest_, s, s.stage, value),
+                    Combine::None, is_asynchronous(s, value)};
     };
     const auto assign = [&](const Expr& value) { return single({assign_of(value)}); };
     const Expr inside = conjunction(s.guards);
     const dsl::Select* select = s.stage.body.as<dsl::Select>();
-    if (select && select->b.as<dsl::Const>() && (phase_has_threads(s) || is_copied_ahead(s))) {
+    if (select && select->b.as<dsl::Const>() &&
+        (phase_has_threads(nest_, s) || is_copied_ahead(s))) {
       // With a guard a thread reads only elements that exist, and stores each element once.
       Assign guarded = assign_of(select->a);
-      guarded.guard = Guard{over_loops(s, s.stage, select->condition), select->b};
+      guarded.guard = Guard{over_loops(nest_, s, s.stage, select->condition), select->b};
       return loops(s, i, true, [&] { return guard(inside, single({guarded})); });
     }
     // A fill and a guarded copy replace a select in the innermost loop, if no stage is placed
     // there.
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
-      const Expr condition = over_loops(s, s.stage, select->condition);
+      const Expr condition = over_loops(nest_, s, s.stage, select->condition);
       Block copy = loops(s, i, true, [&] { return guard(inside && condition, assign(select->a)); });
       for (Stmt& stmt : copy) fill.push_back(std::move(stmt));
       return fill;
@@ -352,98 +234,14 @@ class Emitter {
     return loops(s, i, true, [&] { return guard(inside, assign(s.stage.body)); });
   }
 
-  /// The guards that do not depend on reduction loops.
-  static Expr spatial_guard(const StageNest& s) {
-    std::vector<Expr> guards;
-    for (const Expr& g : s.guards)
-      if (!uses_reduction(s, g)) guards.push_back(g);
-    return conjunction(guards);
-  }
-  static bool uses_reduction(const StageNest& s, const Expr& guard) {
-    return std::any_of(s.loops.begin(), s.loops.end(), [&](const NestLoop& l) {
-      return l.reduction && dsl::uses_var(guard, l.variable);
-    });
-  }
-
-  static bool reduces_nothing(const StageNest& s) {
-    return !s.stage.scan && std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
-                                        [](const dsl::Axis& axis) { return axis.extent == 0; });
-  }
-
-  /// True if all operands are staged in buffers, which can be read where guards fail, and sums go
-  /// to an accumulator, which also has elements for iterations beyond the end.
-  bool reads_staged_operands(const StageNest& s) const {
-    bool all = s.cache.has_value(), any = false;
-    for_each_read(s.stage.body, [&](const dsl::Read& r) {
-      const StageNest* producer = nest_.find(r.tensor);
-      all = all && producer && producer->is_staged_operand;
-      any = true;
-    });
-    return all && any;
-  }
-
-  /// For a reduction whose operands are staged: the guards of its terms for which no operand's
-  /// buffer is filled with the neutral element.
-  Expr guards_not_zero_filled(const StageNest& s) const {
-    const auto is_zero_filled = [&](const Expr& guard) {
-      return std::any_of(nest_.stages.begin(), nest_.stages.end(), [&](const StageNest& other) {
-        return other.at && other.at->consumer == s.stage.name &&
-               std::any_of(other.zero_filled_guards.begin(), other.zero_filled_guards.end(),
-                           [&](const Expr& zero_filled) { return dsl::equal(zero_filled, guard); });
-      });
-    };
-    std::vector<Expr> guards;
-    for (const Expr& guard : s.guards)
-      if (uses_reduction(s, guard) && !is_zero_filled(guard)) guards.push_back(guard);
-    return conjunction(guards);
-  }
-
   /// Writes the neutral element for a reduction over an empty range, whose loops never run.
   Block neutral(const StageNest& s, size_t i) {
     const Expr value = identity(s.stage.combine, s.stage.type);
-    const Expr result = s.epilogue ? epilogue_of(s, value) : value;
+    const Expr result = s.epilogue ? epilogue_of(nest_, s, value) : value;
     return loops(s, i, false, [&] {
-      return guard(spatial_guard(s), single({Assign{s.result(), result_indices(s), result, {}}}));
+      return guard(spatial_guard(s),
+                   single({Assign{s.result(), result_indices(nest_, s), result, {}}}));
     });
-  }
-
-  /// The epilogue's expression with `reduced` in place of the reduction's result.
-  Expr epilogue_of(const StageNest& s, const Expr& reduced) const {
-    return dsl::transform(
-        over_loops(s, *s.epilogue, s.epilogue->body), [&](const Expr& e) -> std::optional<Expr> {
-          const dsl::Read* r = e.as<dsl::Read>();
-          return r && r->tensor == s.stage.name ? std::optional(reduced) : std::nullopt;
-        });
-  }
-
-  /// The buffer in which a reduction accumulates: a buffer of its own, with an element for each
-  /// iteration of the spatial loops from `start` on, or the result itself.
-  struct Accumulator {
-    Buffer buffer;
-    std::vector<Expr> at;
-  };
-  static Accumulator accumulator(const StageNest& s, size_t start, std::vector<Expr> result_at) {
-    if (s.cache) return accumulator(s, start, s.cache->scope);
-    return {{s.result(), s.stage.type, {}, Scope::Register}, std::move(result_at)};
-  }
-  static Accumulator accumulator(const StageNest& s, size_t start, Scope scope) {
-    Accumulator acc{{s.stage.name + ".acc", s.stage.type, {}, scope}, {}};
-    for (size_t i = start; i < s.loops.size(); ++i) {
-      if (s.loops[i].reduction) continue;
-      acc.buffer.extents.push_back(s.loops[i].extent);
-      acc.at.push_back(dsl::var(s.loops[i].variable));
-    }
-    if (acc.at.empty()) return {{acc.buffer.name, s.stage.type, {1}, scope}, {Expr(0)}};
-    return acc;
-  }
-
-  /// Running values are registers if the loops over them inside of the scan have no code of their
-  /// own, as unrolled loops and vectors have none.
-  static Scope scope_of_running_values(const StageNest& s, size_t start) {
-    const bool any_serial =
-        std::any_of(s.loops.begin() + static_cast<ptrdiff_t>(start), s.loops.end(),
-                    [](const NestLoop& l) { return !l.reduction && l.kind == LoopKind::Serial; });
-    return any_serial ? Scope::Local : Scope::Register;
   }
 
   /// A scan, from its outermost loop along the axis on:
@@ -452,7 +250,7 @@ class Emitter {
   ///
   /// One without the own term stores first. With an epilogue it stores that of the running value.
   Block scan(const StageNest& s, size_t start) {
-    const Accumulator acc = accumulator(s, start, scope_of_running_values(s, start));
+    const Accumulator acc = accumulator_of_running_values(s, start);
     const Expr running = dsl::read(acc.buffer.name, acc.at, s.stage.type);
     const Expr neutral = identity(s.stage.combine, s.stage.type);
     const dsl::GuardedTerm term = dsl::guarded_term(s.stage.body, neutral);
@@ -460,12 +258,12 @@ class Emitter {
       return single({Assign{acc.buffer.name, acc.at, neutral, Combine::None}});
     });
     append(body, loops(s, start, true, [&] {
-             const Expr value = over_loops(s, s.stage, term.value);
-             Block add = guard(over_loops(s, s.stage, term.condition),
+             const Expr value = over_loops(nest_, s, s.stage, term.value);
+             Block add = guard(over_loops(nest_, s, s.stage, term.condition),
                                single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
-             Block store =
-                 single({Assign{s.result(), result_indices(s),
-                                s.epilogue ? epilogue_of(s, running) : running, Combine::None}});
+             Block store = single(
+                 {Assign{s.result(), result_indices(nest_, s),
+                         s.epilogue ? epilogue_of(nest_, s, running) : running, Combine::None}});
              Block& first = s.stage.scan->inclusive ? add : store;
              append(first, std::move(s.stage.scan->inclusive ? store : add));
              return guard(conjunction(s.guards), std::move(first));
@@ -473,32 +271,12 @@ class Emitter {
     return single({Allocate{acc.buffer, block(std::move(body))}});
   }
 
-  /// The conditions of blocks of a reduction outside of the accumulator, where it continues from
-  /// what is stored.
-  struct Blocks {
-    bool any = false;
-    Expr is_first, is_later, is_last, is_earlier;
-  };
-  static Blocks blocks_outside(const StageNest& s, size_t start) {
-    std::vector<Expr> first, later, last, earlier;
-    for (size_t i = 0; i < start; ++i) {
-      if (!s.loops[i].reduction) continue;
-      const Expr v = dsl::var(s.loops[i].variable), end(s.loops[i].extent - 1);
-      first.push_back(v <= Expr(0));
-      later.push_back(Expr(1) <= v);
-      last.push_back(end <= v);
-      earlier.push_back(v < end);
-    }
-    return {!first.empty(), conjunction(first), disjunction(later), conjunction(last),
-            disjunction(earlier)};
-  }
-
   Block reduction(const StageNest& s, size_t start) {
     const Expr inside = spatial_guard(s);
-    const std::vector<Expr> result_at = result_indices(s);
-    const Accumulator acc = accumulator(s, start, result_at);
+    const std::vector<Expr> result_at = result_indices(nest_, s);
+    const Accumulator acc = accumulator_of_sums(s, start, result_at);
     const Expr sum = dsl::read(acc.buffer.name, acc.at, s.stage.type);
-    const Blocks blocks = blocks_outside(s, start);
+    const OuterBlocks blocks = blocks_outside(s, start);
     const Expr neutral = identity(s.stage.combine, s.stage.type);
     const dsl::GuardedTerm term = dsl::guarded_term(s.stage.body, neutral);
 
@@ -519,27 +297,27 @@ class Emitter {
              set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
     append(always, loops(s, start, true, [&] {
              // A sum that continues from a stored value has no such value beyond the end.
-             Expr taken = over_loops(s, s.stage, term.condition);
-             if (reads_staged_operands(s)) {
-               taken = guards_not_zero_filled(s) && taken;
+             Expr taken = over_loops(nest_, s, s.stage, term.condition);
+             if (reads_staged_operands(nest_, s)) {
+               taken = guards_not_zero_filled(nest_, s) && taken;
                if (blocks.any) taken = inside && taken;
              } else {
                taken = conjunction(s.guards) && taken;
              }
-             const Expr value = over_loops(s, s.stage, term.value);
+             const Expr value = over_loops(nest_, s, s.stage, term.value);
              return guard(taken, single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
            }));
     if (const StageNest* copy = copy_of_results(nest_, s.stage.name)) {
       std::vector<Expr> at;
       for (const std::string& variable : copy->copied_loops) at.push_back(dsl::var(variable));
       Block staged = set(inside, copy->result(), buffer_indices(nest_, *copy, std::move(at)),
-                         s.epilogue ? epilogue_of(s, sum) : sum);
+                         s.epilogue ? epilogue_of(nest_, s, sum) : sum);
       for (Stmt& stmt : copied_results(s, *copy, inside, result_at))
         staged.push_back(std::move(stmt));
-      append(always, single({Allocate{buffer_of(s, loop_around(nest_, *copy), *copy),
+      append(always, single({Allocate{placed_buffer(nest_, s, loop_around(nest_, *copy), *copy),
                                       block(std::move(staged))}}));
     } else if (s.epilogue) {
-      append(blocks.is_last, set(inside, s.result(), result_at, epilogue_of(s, sum)));
+      append(blocks.is_last, set(inside, s.result(), result_at, epilogue_of(nest_, s, sum)));
       if (blocks.any) append(blocks.is_earlier, set(inside, s.result(), result_at, sum));
     } else if (s.cache) {
       append(always, set(inside, s.result(), result_at, sum));

@@ -9,6 +9,36 @@ PipelineTrip pipeline_trip(const NestLoop& loop, int64_t depth) {
   return {loop.extent, std::min(depth - 1, loop.extent)};
 }
 
+bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop& l) {
+  return producer.at && !producer.copies_results() && producer.at->consumer == s.stage.name &&
+         producer.at->loop == l.name;
+}
+
+bool phase_has_threads(const Nest& nest, const StageNest& s) {
+  const auto is_bound = [](const NestLoop& loop) { return loop.kind == LoopKind::Thread; };
+  return std::any_of(s.loops.begin(), s.loops.end(), is_bound) ||
+         std::any_of(nest.stages.begin(), nest.stages.end(), [&](const StageNest& other) {
+           return other.at && other.at->consumer == s.stage.name && phase_has_threads(nest, other);
+         });
+}
+
+Scope scope_at(const Nest& nest, const StageNest& s, const NestLoop& l) {
+  for (const NestLoop& loop : s.loops) {
+    if (loop.kind == LoopKind::Thread) return Scope::Local;
+    if (loop.name == l.name) break;
+  }
+  if (s.at) return scope_at(nest, *nest.find(s.at->consumer), loop_around(nest, s));
+  return phase_has_threads(nest, s) ? Scope::Shared : Scope::Local;
+}
+
+Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
+                     const StageNest& producer) {
+  const DType type =
+      producer.copies_results() ? producer.stage.type : nest.compute.type_of(producer.result());
+  return {producer.result(), type, buffer_extents(nest, producer), scope_at(nest, s, l),
+          producer.swizzle};
+}
+
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
   std::vector<int64_t> extents = placed.region_extent;
   if (placed.padding) {
