@@ -13,8 +13,8 @@ bool reads_can_be_masked(const PhaseScope& scope, const Expr& expr, bool anywher
   bool can = true;
   dsl::for_each(expr, [&](const Expr& e) {
     if (const auto* read = e.as<dsl::Read>())
-      can &= scope.uses_vector_variable(read->indices)
-                 ? anywhere || scope.is_dense(read->tensor, read->indices)
+      can &= uses_vector_variable(scope, read->indices)
+                 ? anywhere || is_dense(scope, read->tensor, read->indices)
                  : scope.is_always_inside(scope.access(read->tensor).buffer, read->indices);
   });
   return can;
@@ -38,8 +38,8 @@ bool can_be_masked(const PhaseScope& scope, const Block& body, bool anywhere) {
                  can_be_masked(scope, *branch.body, anywhere);
         },
         [&](const Assign& assign) {
-          return scope.uses_vector_variable(assign.indices) &&
-                 (anywhere || scope.is_dense(assign.buffer, assign.indices)) &&
+          return uses_vector_variable(scope, assign.indices) &&
+                 (anywhere || is_dense(scope, assign.buffer, assign.indices)) &&
                  reads_can_be_masked(scope, assign.value, anywhere);
         },
         always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
@@ -78,7 +78,7 @@ std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition)
   const schedules::Constraints constraints = schedules::split_condition(condition);
   Expr all = dsl::constant_int(Bool, 1);
   for (const Expr& opaque : constraints.opaque) {
-    if (scope.uses_vector_variable(opaque)) return std::nullopt;
+    if (uses_vector_variable(scope, opaque)) return std::nullopt;
     all = all && opaque;
   }
   for (Affine affine : constraints.affine) {
@@ -86,7 +86,7 @@ std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition)
     const int64_t step = affine.coefficient(lane);
     const Range range = scope.ranges().of(lane);
     affine.add(lane, -step);
-    if (scope.uses_vector_variable(schedules::to_expr(affine))) return std::nullopt;
+    if (uses_vector_variable(scope, schedules::to_expr(affine))) return std::nullopt;
     affine.constant += step * (step > 0 ? range.low : range.high);
     all = all && schedules::to_condition(affine);
   }

@@ -84,7 +84,7 @@ HExpr PhaseTranslator::read(const dsl::Read& r) {
 
 HExpr PhaseTranslator::load_under(const HExpr& condition, const Access& access,
                                   const std::vector<Expr>& indices, const HExpr& index) const {
-  if (scope_.uses_vector_variable(indices) && scope_.is_dense(access.buffer.name, indices) &&
+  if (uses_vector_variable(scope_, indices) && is_dense(scope_, access.buffer.name, indices) &&
       !leaves_one_lane(scope_, masks_, access.buffer.type, indices))
     return load(access, index, condition);
   return load(access, Halide::select(condition, index, hi::make_zero(index.type())),
@@ -98,11 +98,11 @@ HExpr PhaseTranslator::load_under(const HExpr& condition, const Access& access,
 HExpr PhaseTranslator::linear(const Buffer& buffer, const std::vector<Expr>& indices) {
   const Affine affine = scope_.affine_index(buffer, indices);
   const Halide::Type type =
-      scope_.needs_index_vector(affine) && scope_.ranges().all_fit_int32(affine) ? index32
-                                                                                 : index64;
+      needs_index_vector(scope_, affine) && scope_.ranges().all_fit_int32(affine) ? index32
+                                                                                  : index64;
   Affine base, rest;
   for (const Affine::Term& term : affine.terms)
-    (scope_.is_same_in_copies(term.atom) ? base : rest).add(term.atom, term.coefficient);
+    (is_same_in_copies(scope_, term.atom) ? base : rest).add(term.atom, term.coefficient);
   HExpr index = hi::make_const(type, affine.constant);
   if (!rest.terms.empty()) index = sum_of(rest, type) + index;
   if (!base.terms.empty()) index = named_base(base, type) + index;

@@ -57,20 +57,6 @@ bool PhaseScope::is_always_inside(const Buffer& buffer, const std::vector<Expr>&
   return true;
 }
 
-bool PhaseScope::uses_vector_variable(const Expr& expr) const {
-  bool uses = false;
-  dsl::for_each(expr, [&](const Expr& e) {
-    const auto* v = e.as<dsl::Var>();
-    uses |= v && variables_.at(v->name).kind == LoopKind::Vector;
-  });
-  return uses;
-}
-
-bool PhaseScope::uses_vector_variable(const std::vector<Expr>& indices) const {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return uses_vector_variable(index); });
-}
-
 const std::string* PhaseScope::vector_variable(const Expr& expr) const {
   const auto found = std::find_if(variables_.begin(), variables_.end(), [&](const auto& entry) {
     return entry.second.kind == LoopKind::Vector && dsl::uses_var(expr, entry.first);
@@ -78,21 +64,37 @@ const std::string* PhaseScope::vector_variable(const Expr& expr) const {
   return found == variables_.end() ? nullptr : &found->first;
 }
 
-bool PhaseScope::needs_index_vector(const Affine& index) const {
+bool uses_vector_variable(const PhaseScope& scope, const Expr& expr) {
+  bool uses = false;
+  dsl::for_each(expr, [&](const Expr& e) {
+    const auto* v = e.as<dsl::Var>();
+    uses |= v && scope.variable(v->name).kind == LoopKind::Vector;
+  });
+  return uses;
+}
+
+bool uses_vector_variable(const PhaseScope& scope, const std::vector<Expr>& indices) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return uses_vector_variable(scope, index); });
+}
+
+bool needs_index_vector(const PhaseScope& scope, const Affine& index) {
   return std::any_of(index.terms.begin(), index.terms.end(), [&](const Affine::Term& term) {
-    return uses_vector_variable(term.atom) && (term.coefficient != 1 || !term.atom.as<dsl::Var>());
+    return uses_vector_variable(scope, term.atom) &&
+           (term.coefficient != 1 || !term.atom.as<dsl::Var>());
   });
 }
 
-bool PhaseScope::is_dense(const std::string& buffer, const std::vector<Expr>& indices) const {
-  return !needs_index_vector(affine_index(accesses_.at(buffer).buffer, indices));
+bool is_dense(const PhaseScope& scope, const std::string& buffer,
+              const std::vector<Expr>& indices) {
+  return !needs_index_vector(scope, scope.affine_index(scope.access(buffer).buffer, indices));
 }
 
-bool PhaseScope::is_same_in_copies(const Expr& expr) const {
+bool is_same_in_copies(const PhaseScope& scope, const Expr& expr) {
   bool same = true;
   dsl::for_each(expr, [&](const Expr& e) {
     const auto* v = e.as<dsl::Var>();
-    same &= !e.as<dsl::Read>() && !(v && variables_.at(v->name).kind != LoopKind::Serial);
+    same &= !e.as<dsl::Read>() && !(v && scope.variable(v->name).kind != LoopKind::Serial);
   });
   return same;
 }

@@ -78,20 +78,9 @@ class PhaseScope {
   /// Every index is in its extent whether or not the conditions around the access hold.
   bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
-  // ---- lanes and copies ---------------------------------------------------------------------
-
-  bool uses_vector_variable(const Expr& expr) const;
-  bool uses_vector_variable(const std::vector<Expr>& indices) const;
   /// The variable of a vector loop that the expression uses; nullptr: it uses none. The first in
   /// alphabetical order if there are several.
   const std::string* vector_variable(const Expr& expr) const;
-
-  /// Lanes that are not next to each other: one index a lane, half as many instructions in 32 bits.
-  bool needs_index_vector(const Affine& index) const;
-  /// True if the lanes access contiguous elements, or all the same one.
-  bool is_dense(const std::string& buffer, const std::vector<Expr>& indices) const;
-  /// The value is the same in all lanes and unrolled copies, and no element of a buffer.
-  bool is_same_in_copies(const Expr& expr) const;
 
  private:
   Ranges ranges_;
@@ -101,5 +90,17 @@ class PhaseScope {
   int depth_ = 0;
   int names_ = 0;
 };
+
+// ---- lanes and copies -----------------------------------------------------------------------
+
+/// True if the expression differs between the lanes of a vector loop.
+bool uses_vector_variable(const PhaseScope& scope, const Expr& expr);
+bool uses_vector_variable(const PhaseScope& scope, const std::vector<Expr>& indices);
+/// Lanes that are not next to each other: one index a lane, half as many instructions in 32 bits.
+bool needs_index_vector(const PhaseScope& scope, const Affine& index);
+/// True if the lanes access contiguous elements, or all the same one.
+bool is_dense(const PhaseScope& scope, const std::string& buffer, const std::vector<Expr>& indices);
+/// The value is the same in all lanes and unrolled copies, and no element of a buffer.
+bool is_same_in_copies(const PhaseScope& scope, const Expr& expr);
 
 }  // namespace tw::codegen::halide

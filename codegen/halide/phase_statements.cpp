@@ -151,7 +151,7 @@ std::pair<HExpr, HExpr> PhaseTranslator::loop_bounds(const Expr& begin, const Ex
 HStmt PhaseTranslator::translate_if(const If& branch) {
   const Expr simple = scope_.simplify(branch.condition);
   const HExpr condition = mask_.defined() ? guarded(mask_, simple) : value(simple);
-  const bool differs = mask_.defined() || scope_.uses_vector_variable(branch.condition);
+  const bool differs = mask_.defined() || uses_vector_variable(scope_, branch.condition);
   if (!differs) return hi::IfThenElse::make(condition, taken(branch));
   if (are_masks_cheap(scope_, masks_, *branch.body)) return masked(condition, *branch.body);
   const auto all = mask_.defined() ? std::nullopt : in_all_lanes(scope_, simple);

@@ -176,12 +176,12 @@ class PostgresStatement final : public PreparedStatement {
 class PostgresCopy final : public PreparedStatement {
  public:
   PostgresCopy(PostgresConnection& connection, std::string_view table, std::string_view columns)
-      : connection_(connection),
+      : stream_(connection),
         sql_(fmt::format("COPY {}({}) FROM STDIN (FORMAT binary)", table, columns)),
         columns_(std::count(columns.begin(), columns.end(), ',') + 1) {}
 
   ~PostgresCopy() override {
-    if (is_begun_) connection_.give_up_copy();
+    if (is_begun_) stream_.give_up();
   }
 
   void bind(int64_t value) override { add(big_endian(static_cast<uint64_t>(value))); }
@@ -196,7 +196,7 @@ class PostgresCopy final : public PreparedStatement {
     send();
     is_begun_ = false;
     TW_RETURN_IF_ERROR(std::exchange(status_, {}));
-    return connection_.end_copy();
+    return stream_.end();
   }
 
  private:
@@ -216,16 +216,16 @@ class PostgresCopy final : public PreparedStatement {
   void send() {
     if (!status_) return rows_.clear();
     if (!is_begun_) {
-      status_ = connection_.begin_copy(sql_);
+      status_ = stream_.begin(sql_);
       if (!status_) return rows_.clear();
       is_begun_ = true;
       rows_.insert(0, header);
     }
-    connection_.put_copy(rows_);
+    stream_.put(rows_);
     rows_.clear();
   }
 
-  PostgresConnection& connection_;
+  PostgresConnection::CopyStream stream_;
   std::string sql_;
   int64_t columns_, values_ = 0;
   std::string rows_;       ///< that were not sent yet
@@ -504,16 +504,28 @@ Result<PostgresReply> PostgresConnection::run(const std::string& sql,
   return ask([&] { return run_once(sql, parameters); });
 }
 
-Status PostgresConnection::begin_copy(const std::string& sql) {
-  TW_TRY(const PostgresReply reply,
-         ask([&] { return PostgresReply(library_, library_.PQexec(connection_, sql.c_str())); }));
+Status PostgresConnection::CopyStream::begin(const std::string& sql) {
+  PostgresConnection& c = connection_;
+  TW_TRY(const PostgresReply reply, c.ask([&] {
+    return PostgresReply(c.library_, c.library_.PQexec(c.connection_, sql.c_str()));
+  }));
   TW_CHECK(reply.is_copying(), "a copy was begun");
   return {};
 }
 
-void PostgresConnection::put_copy(std::string_view bytes) {
-  if (connection_)
-    library_.PQputCopyData(connection_, bytes.data(), static_cast<int>(bytes.size()));
+void PostgresConnection::CopyStream::put(std::string_view bytes) {
+  if (connection_.connection_)
+    connection_.library_.PQputCopyData(connection_.connection_, bytes.data(),
+                                       static_cast<int>(bytes.size()));
+}
+
+Status PostgresConnection::CopyStream::end() {
+  TW_RETURN_IF_ERROR(connection_.ask([&] { return connection_.end_copy_once(nullptr); }));
+  return {};
+}
+
+void PostgresConnection::CopyStream::give_up() {
+  if (connection_.connection_) const PostgresReply ignored = connection_.end_copy_once("given up");
 }
 
 PostgresReply PostgresConnection::end_copy_once(const char* error) {
@@ -521,15 +533,6 @@ PostgresReply PostgresConnection::end_copy_once(const char* error) {
   PostgresReply reply(library_, library_.PQgetResult(connection_));
   while (PGresult* const more = library_.PQgetResult(connection_)) library_.PQclear(more);
   return reply;
-}
-
-Status PostgresConnection::end_copy() {
-  TW_RETURN_IF_ERROR(ask([&] { return end_copy_once(nullptr); }));
-  return {};
-}
-
-void PostgresConnection::give_up_copy() {
-  if (connection_) const PostgresReply ignored = end_copy_once("given up");
 }
 
 Result<std::unique_ptr<PreparedStatement>> PostgresConnection::prepare(std::string_view sql) {

@@ -68,14 +68,21 @@ class PostgresConnection final : public Connection {
   Result<PostgresReply> run(const std::string& sql, const std::vector<std::string>& parameters);
   /// Runs a statement without rows before the next request, together with others that wait.
   Status run_soon(const std::string& sql, std::vector<std::string> parameters);
-  /// Begins a COPY from standard input. Until it has ended the server takes no other statement.
-  /// Requires: a transaction that writes.
-  Status begin_copy(const std::string& sql);
-  /// Sends bytes that the COPY reads. end_copy() says what failed.
-  void put_copy(std::string_view bytes);
-  Status end_copy();
-  /// Ends the COPY, and with it the transaction, without rows.
-  void give_up_copy();
+  /// A COPY from standard input. Until it has ended the server takes no other statement.
+  class CopyStream {
+   public:
+    explicit CopyStream(PostgresConnection& connection) : connection_(connection) {}
+    /// Requires: a transaction that writes.
+    Status begin(const std::string& sql);
+    /// Sends bytes that the COPY reads. end() says what failed.
+    void put(std::string_view bytes);
+    Status end();
+    /// Ends the COPY, and with it the transaction, without rows.
+    void give_up();
+
+   private:
+    PostgresConnection& connection_;
+  };
 
  private:
   PostgresConnection(const Libpq& library, const std::string& address, Options options);
