@@ -8,7 +8,7 @@
 
 #include "schedules/program/affine.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 using dsl::BinaryOp;
@@ -109,7 +109,7 @@ bool is_irregular(const IndexForm& form) {
 
 bool Access::is_irregular_in(size_t level) const {
   return std::any_of(dimensions.begin(), dimensions.end(), [&](const IndexForm& form) {
-    return cost_model::is_irregular(form) &&
+    return facts::is_irregular(form) &&
            std::any_of(form.begin(), form.end(), [&](const auto& t) { return t.level == level; });
   });
 }
@@ -226,4 +226,4 @@ Footprint footprint(const Access& access, std::span<const Extent> extents, Cache
           lines_a_run, static_cast<double>(step)};
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

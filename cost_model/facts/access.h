@@ -18,7 +18,7 @@
 #include "dsl/expr.h"
 #include "schedules/program/program.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 
 /// Geometry of the L1 cache: the mapping of addresses to lines, and of lines to sets.
 struct CacheLines {
@@ -184,4 +184,4 @@ Footprint footprint(const Access& access, const std::vector<Level>& levels, cons
   return touched;
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -6,7 +6,7 @@
 
 #include "cost_model/facts/phase_walk.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 /// The traffic of phases that run one after the other, call after call, and find in the caches what
@@ -111,6 +111,9 @@ void add_buffers(const Program& program, KernelFacts& facts) {
 }
 
 }  // namespace
+}  // namespace tw::cost_model::facts
+
+namespace tw::cost_model {
 
 void Instructions::add(const Instructions& other, double times) {
   fma += times * other.fma;
@@ -138,25 +141,25 @@ const BlockFacts* KernelFacts::hot_block() const {
   return hot;
 }
 
-Result<KernelFacts> extract_facts(const Program& program, const Target& target,
+Result<KernelFacts> extract_facts(const schedules::Program& program, const Target& target,
                                   dsl::CacheState state) {
-  KernelFacts facts;
-  add_buffers(program, facts);
-  std::vector<Known> known;
-  std::vector<std::vector<Fetched>> fetched;
+  KernelFacts kernel;
+  facts::add_buffers(program, kernel);
+  std::vector<facts::Known> known;
+  std::vector<std::vector<facts::Fetched>> fetched;
   for (const schedules::Phase& phase : program.phases) {
-    PhaseWalk walk(program, target, facts);
+    facts::PhaseWalk walk(program, target, kernel);
     known = walk.known();
     TW_TRY(PhaseFacts phase_facts, walk.walk(phase));
     fetched.push_back(walk.fetched());
-    facts.phases.push_back(std::move(phase_facts));
+    kernel.phases.push_back(std::move(phase_facts));
   }
-  const CallSequence calls(target.machine, state, known, std::move(fetched));
-  for (size_t i = 0; i < facts.phases.size(); ++i) calls.add_traffic(i, facts.phases[i]);
+  const facts::CallSequence calls(target.machine, state, known, std::move(fetched));
+  for (size_t i = 0; i < kernel.phases.size(); ++i) calls.add_traffic(i, kernel.phases[i]);
   if (target.is_gpu()) {
-    TW_TRY(facts.gpu, extract_gpu_facts(program, target));
+    TW_TRY(kernel.gpu, extract_gpu_facts(program, target));
   }
-  return facts;
+  return kernel;
 }
 
 }  // namespace tw::cost_model

@@ -17,7 +17,6 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "cost_model/facts/access.h"
 #include "cost_model/facts/gpu_facts.h"
 #include "dsl/cache_state.h"
 #include "schedules/program/program.h"

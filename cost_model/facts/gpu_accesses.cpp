@@ -8,7 +8,7 @@
 
 #include "cost_model/facts/gpu_phase_walk.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 constexpr int64_t widest_access = 16;
@@ -295,4 +295,4 @@ double GpuPhaseWalk::touched(const GlobalUse& use, double blocks) const {
       .bytes;
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -17,14 +17,14 @@ void WarpInstructions::add(const WarpInstructions& other, double times) {
   local += times * other.local;
 }
 
-Result<GpuFacts> extract_gpu_facts(const Program& program, const Target& target) {
+Result<GpuFacts> extract_gpu_facts(const schedules::Program& program, const Target& target) {
   TW_CHECK(target.machine.gpu);
-  GpuFacts facts;
+  GpuFacts kernel;
   for (const schedules::Phase& phase : program.phases) {
-    TW_TRY(GpuPhaseFacts phase_facts, GpuPhaseWalk(program, target).walk(phase));
-    facts.phases.push_back(std::move(phase_facts));
+    TW_TRY(GpuPhaseFacts phase_facts, facts::GpuPhaseWalk(program, target).walk(phase));
+    kernel.phases.push_back(std::move(phase_facts));
   }
-  return facts;
+  return kernel;
 }
 
 }  // namespace tw::cost_model

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 // Registers that the compiler needs for thread and block numbers, loop counters and temporaries.
@@ -466,4 +466,4 @@ void GpuPhaseWalk::add_up() {
   facts_.wide_bytes = accesses_ > 0 ? wide_ / accesses_ : 0;
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

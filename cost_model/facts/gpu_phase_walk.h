@@ -23,7 +23,7 @@
 #include "schedules/program/threads.h"
 #include "schedules/program/tma_copies.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 
 using dsl::Expr;
 using schedules::Allocate;
@@ -243,4 +243,4 @@ class GpuPhaseWalk {
   double wide_ = 0, accesses_ = 0;  // global accesses: their bytes, and their number
 };
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

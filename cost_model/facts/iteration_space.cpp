@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "schedules/program/affine.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 using dsl::BinaryOp;
@@ -254,4 +254,4 @@ double probability(const std::vector<Level>& outer, const Expr& condition) {
   return points > 0 ? holds / points : 0;
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

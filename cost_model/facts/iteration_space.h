@@ -14,7 +14,7 @@
 #include "dsl/expr.h"
 #include "schedules/program/program.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 
 /// One loop or task axis in scope.
 struct Level {
@@ -37,4 +37,4 @@ Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Exp
 /// depends on data.
 double probability(const std::vector<Level>& outer, const dsl::Expr& condition);
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 using dsl::BinaryOp;
@@ -192,4 +192,4 @@ Operations count_operations(const Assign& assign, const std::vector<Level>& leve
   return OperationCounter(levels, first_inner, is_stored_in).count(assign);
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

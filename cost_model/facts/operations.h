@@ -9,7 +9,7 @@
 #include "dsl/expr.h"
 #include "schedules/program/program.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 
 /// Scalar operations of one evaluation of a statement's value. An operation that n copies of the
 /// statement share counts 1/n in each: the unrolled loops that make them do not change its value.
@@ -37,4 +37,4 @@ using IsStoredIn = std::function<bool(const dsl::Read&, size_t)>;
 Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels,
                             size_t first_inner, const IsStoredIn& is_stored_in);
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -6,7 +6,7 @@
 
 #include "cost_model/facts/phase_walk.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 // The time of a division of f64 over that of as many bytes of f32: 8 and 5 cycles for 32 bytes on
@@ -304,4 +304,4 @@ void PhaseWalk::describe(BlockFacts& block, const Site& site, const Buffer& targ
     block.unrolled_loops += is_unrolled(i, site) ? 1 : 0;
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -4,7 +4,7 @@
 
 #include "cost_model/facts/phase_walk.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
@@ -209,4 +209,4 @@ Fetched& PhaseWalk::fetched_of(size_t buffer) {
   return fetched_.emplace_back(Fetched{buffer});
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

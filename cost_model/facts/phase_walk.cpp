@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 // Latency of a shuffle and an addition after it, in additions.
@@ -526,4 +526,4 @@ void PhaseWalk::count_loops() {
   }
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -12,12 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/facts/access.h"
 #include "cost_model/facts/facts.h"
 #include "cost_model/facts/operations.h"
 #include "schedules/program/core_tiles.h"
 #include "schedules/program/dot_products.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 
 using dsl::Expr;
 using schedules::Allocate;
@@ -394,4 +395,4 @@ class PhaseWalk {
   std::set<size_t> stored_;  // buffers
 };
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

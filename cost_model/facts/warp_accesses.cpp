@@ -7,7 +7,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 using dsl::BinaryOp;
@@ -199,4 +199,4 @@ int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& poi
   return most;
 }
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -13,7 +13,7 @@
 #include "cost_model/facts/iteration_space.h"
 #include "dsl/expr.h"
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 
 inline constexpr double sector_bytes = 32;  ///< what L1 and L2 of GPUs fetch by
 inline constexpr int shared_banks = 32;     ///< of 4 bytes each, one access a cycle each
@@ -42,4 +42,4 @@ int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 /// any number of lanes.
 int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 using dsl::Expr;
@@ -160,4 +160,4 @@ TEST(Access, DependenceIsByVariable) {
 }
 
 }  // namespace
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts

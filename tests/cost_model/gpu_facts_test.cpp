@@ -21,13 +21,13 @@ GpuPhaseFacts phase_of(const Program& program, const Target& target = gpu()) {
   return facts ? facts->phases.at(0) : GpuPhaseFacts{};
 }
 
-WarpPoint all_lanes() {
-  WarpPoint point;
+facts::WarpPoint all_lanes() {
+  facts::WarpPoint point;
   point.active.fill(true);
   return point;
 }
-LaneValues every(int64_t bytes) {
-  LaneValues lanes;
+facts::LaneValues every(int64_t bytes) {
+  facts::LaneValues lanes;
   for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<int64_t>(i) * bytes;
   return lanes;
 }
@@ -37,7 +37,7 @@ TEST(LaneValues, SectorsOfAWarp) {
   EXPECT_EQ(sectors(every(16), 16, all_lanes()), 16);
   EXPECT_EQ(sectors(every(64), 4, all_lanes()), 32);
   EXPECT_EQ(sectors(every(0), 4, all_lanes()), 1);
-  LaneValues shifted = every(4);
+  facts::LaneValues shifted = every(4);
   for (int64_t& address : shifted) address += 4;
   EXPECT_EQ(sectors(shifted, 4, all_lanes()), 5);
 }

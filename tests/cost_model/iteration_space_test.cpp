@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tw::cost_model {
+namespace tw::cost_model::facts {
 namespace {
 
 using dsl::var;
@@ -81,4 +81,4 @@ TEST(IterationSpace, ConditionsOnDataAreEvenOdds) {
 }
 
 }  // namespace
-}  // namespace tw::cost_model
+}  // namespace tw::cost_model::facts
