@@ -153,7 +153,7 @@ void GpuPhaseWalk::add_global_traffic(SectionFacts& s, Access access, bool is_st
   if (is_store) s.stored_sectors += count * warp.sectors;
   s.instructions.integer += 1;
   // Addresses of copies ahead of a pipeline need no registers inside of it.
-  if (!is_asynchronous_ || in_pipeline_) address_count_ += 1;
+  if (!is_asynchronous_ || around_.in_pipeline) address_count_ += 1;
   const double executions = s.executions * s.warps * count;
   facts_.ideal_sectors += facts_.blocks * executions * std::ceil(warp.lanes * bytes / sector_bytes);
   wide_ += executions * bytes;

@@ -113,6 +113,13 @@ Status GpuPhaseWalk::visit(const Block& body) {
   return {};
 }
 
+Status GpuPhaseWalk::visit(const Block& body, const Around& around) {
+  const Around outer = std::exchange(around_, around);
+  const Status status = visit(body);
+  around_ = outer;
+  return status;
+}
+
 Status GpuPhaseWalk::visit(const Stmt& stmt) {
   if (const auto branches = schedules::branches_of(stmt)) {
     TW_RETURN_IF_ERROR(visit_if(branches->taken));
@@ -126,8 +133,8 @@ Status GpuPhaseWalk::visit(const Stmt& stmt) {
       [&](const Barrier&) {
         barrier_copies_ = copies();
         // Consumers wait for copies that arrived long ago, and not for each other.
-        if (!facts_.has_producers || !in_pipeline_)
-          facts_.barriers += executions_ * barrier_copies_;
+        if (!facts_.has_producers || !around_.in_pipeline)
+          facts_.barriers += around_.executions * barrier_copies_;
         has_waited_ = false;
         return Status{};
       },
@@ -138,58 +145,50 @@ Status GpuPhaseWalk::visit(const Stmt& stmt) {
 Status GpuPhaseWalk::visit_loop(const Loop& loop) {
   if (loop.tile) return visit_tile(loop);
   if (loop.kind == LoopKind::Bulk) return visit_tma_copy(loop);
-  if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
+  if (loop.kind == LoopKind::Thread && !around_.in_nest) nest_ = schedules::thread_nest(loop);
   // The lanes of a warp share the iterations, and combine their results in five steps.
   const bool by_warp = loop.kind == LoopKind::Reduce;
   levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end,
                                by_warp ? LoopKind::Serial : loop.kind));
   double trips = levels_.back().trips;
-  const double outer_executions = executions_;
   if (by_warp) trips = std::ceil(trips / warp_threads) + std::log2(warp_threads);
-  const Loop* outer = innermost_;
-  const bool outer_in_nest = in_nest_;
+  Around around = around_;
   if (levels_.back().kind == LoopKind::Serial) {
-    executions_ *= trips;
+    around.executions *= trips;
     serial_.push_back({&loop, levels_.size() - 1});
   }
-  if (!is_straight(levels_.back())) innermost_ = &loop;
-  in_nest_ |= loop.kind == LoopKind::Thread;
-  const bool outer_in_pipeline = in_pipeline_;
-  in_pipeline_ |= loop.pipeline.has_value();
+  if (!is_straight(levels_.back())) around.innermost = &loop;
+  around.in_nest |= loop.kind == LoopKind::Thread;
+  around.in_pipeline |= loop.pipeline.has_value();
   const size_t first_section = facts_.sections.size();
-  TW_RETURN_IF_ERROR(visit(*loop.body));
-  if (loop.pipeline) add_pipeline(*loop.pipeline, outer_executions, first_section);
-  in_pipeline_ = outer_in_pipeline;
-  in_nest_ = outer_in_nest;
-  innermost_ = outer;
-  executions_ = outer_executions;
+  TW_RETURN_IF_ERROR(visit(*loop.body, around));
+  if (loop.pipeline)
+    add_pipeline(*loop.pipeline, around_.executions, around.executions, first_section);
   if (levels_.back().kind == LoopKind::Serial) serial_.pop_back();
   levels_.pop_back();
   return {};
 }
 
 void GpuPhaseWalk::add_pipeline(const schedules::LoopPipeline& pipeline, double entries,
-                                size_t first_section) {
+                                double iterations, size_t first_section) {
   const auto ahead = static_cast<double>(pipeline.ahead);
   facts_.pipeline_depth = std::max(facts_.pipeline_depth, ahead + 1);
   if (schedules::copies_asynchronously(target_))
-    facts_.pipelines.push_back(
-        {entries, executions_, ahead, first_section, facts_.sections.size()});
+    facts_.pipelines.push_back({entries, iterations, ahead, first_section, facts_.sections.size()});
 }
 
 Status GpuPhaseWalk::visit_if(const If& branch) {
-  const double outer = executions_;
+  Around around = around_;
   section().instructions.integer += copies() * condition_instructions + divisions(branch.condition);
   const bool differs = !branch.uniform && facts_.threads > 1;
   if (differs) {
     conditions_.push_back(branch.condition);
   } else {
-    executions_ *= probability(levels_, branch.condition);
+    around.executions *= probability(levels_, branch.condition);
   }
-  TW_RETURN_IF_ERROR(visit(*branch.body));
+  const Status status = visit(*branch.body, around);
   if (differs) conditions_.pop_back();
-  executions_ = outer;
-  return {};
+  return status;
 }
 
 Status GpuPhaseWalk::visit_allocate(const Allocate& allocate) {
@@ -204,7 +203,7 @@ Status GpuPhaseWalk::visit_assign(const Assign& assign) {
   if (is_asynchronous_ && !assign.value.as<dsl::Read>()) return {};
   SectionFacts& s = section();
   // A section that begins under a condition may continue outside of it.
-  const double share = s.executions > 0 ? executions_ / s.executions : 0;
+  const double share = s.executions > 0 ? around_.executions / s.executions : 0;
   points_ = sample_warps(levels_);
   const double executed = warps_under({}).executed * share * copies();
   // No loop belongs to a block, so none is asked whether it stores to a buffer.
@@ -234,7 +233,8 @@ Status GpuPhaseWalk::visit_assign(const Assign& assign) {
 }
 
 Status GpuPhaseWalk::visit_tile(const Loop& loop) {
-  if (!in_nest_) return fail(ErrorCode::Internal, "[extract features] a tensor tile of no warp");
+  if (!around_.in_nest)
+    return fail(ErrorCode::Internal, "[extract features] a tensor tile of no warp");
   is_asynchronous_ = false;
   TW_TRY(const schedules::TensorNest nest, schedules::tensor_nest(loop, nest_));
   TW_TRY(const Buffer* by_row, find(nest.by_row->tensor, nest.by_row->indices.size()));
@@ -243,7 +243,7 @@ Status GpuPhaseWalk::visit_tile(const Loop& loop) {
   const schedules::TensorTile& tile = *nest.tile;
   SectionFacts& s = section();
   note_life(s, *sums);
-  const double share = s.executions > 0 ? executions_ / s.executions : 0;
+  const double share = s.executions > 0 ? around_.executions / s.executions : 0;
   const double instructions = copies() * tile.instructions * share;
   const auto columns = static_cast<double>(schedules::columns_of(nest));
   const double fma =
@@ -305,7 +305,7 @@ Status GpuPhaseWalk::visit_tma_copy(const Loop& loop) {
   const dsl::Read& read = *copy->value.as<dsl::Read>();
   TW_TRY(const Buffer* source, find(read.tensor, read.indices.size()));
   SectionFacts& s = section();
-  const double share = s.executions > 0 ? executions_ / s.executions : 0;
+  const double share = s.executions > 0 ? around_.executions / s.executions : 0;
   const double bytes = elements * size_bytes(source->type) * share;
   s.instructions.integer += tma_instructions * share;
   const double row_bytes = levels_.back().trips * size_bytes(source->type);
@@ -348,17 +348,17 @@ Result<const Buffer*> GpuPhaseWalk::find(const std::string& name, size_t rank) c
 }
 
 SectionFacts& GpuPhaseWalk::section() {
-  const auto [found, is_new] = section_of_.try_emplace(innermost_, facts_.sections.size());
+  const auto [found, is_new] = section_of_.try_emplace(around_.innermost, facts_.sections.size());
   if (!is_new) return facts_.sections[found->second];
   SectionFacts s;
-  s.executions = executions_;
+  s.executions = around_.executions;
   double threads = 1;
   for (const Level& level : levels_)
     if (level.kind == LoopKind::Thread) threads *= level.trips;
   s.warps = std::ceil(threads / warp_threads);
-  if (innermost_ && innermost_->kind != LoopKind::Thread) {
+  if (around_.innermost && around_.innermost->kind != LoopKind::Thread) {
     s.instructions.integer += iteration_instructions;
-    if (in_nest_) s.trips = levels_[serial_.back().second].trips;
+    if (around_.in_nest) s.trips = levels_[serial_.back().second].trips;
   }
   facts_.sections.push_back(s);
   return facts_.sections.back();
@@ -372,9 +372,11 @@ double GpuPhaseWalk::copies() const {
 }
 
 bool GpuPhaseWalk::moves(const std::vector<Expr>& indices) const {
-  if (!innermost_ || innermost_->kind != LoopKind::Serial || !in_nest_) return true;
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return dsl::uses_var(index, innermost_->variable); });
+  if (!around_.innermost || around_.innermost->kind != LoopKind::Serial || !around_.in_nest)
+    return true;
+  return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+    return dsl::uses_var(index, around_.innermost->variable);
+  });
 }
 
 void GpuPhaseWalk::add_chain(SectionFacts& s, const Access& access) {
@@ -397,7 +399,7 @@ double GpuPhaseWalk::divisions(const Expr& expr) const {
     const bool shared = !uses_kind(e, levels_, LoopKind::Thread);
     const double cost = shifts || shared ? shift_instructions : division_instructions;
     const bool moves = uses_kind(e, levels_, LoopKind::Serial);
-    const double turns = moves ? 1 : 1 / std::max(1.0, executions_);
+    const double turns = moves ? 1 : 1 / std::max(1.0, around_.executions);
     const double times = uses_kind(e, levels_, LoopKind::Unrolled) ? copies() : 1;
     instructions += cost * turns * times;
   });

@@ -92,11 +92,22 @@ class GpuPhaseWalk {
  private:
   // ---- the walk ----
 
+  /// The loops and conditions around a statement, as far as they change what it costs.
+  struct Around {
+    const Loop* innermost = nullptr;  ///< innermost serial or thread loop
+    bool in_nest = false;             ///< true inside of thread loops
+    bool in_pipeline = false;
+    double executions = 1;  ///< executions by one block
+  };
+
   void add_global(const Buffer& buffer);
   Status visit(const Block& body);
+  /// Visits what stands in these surroundings.
+  Status visit(const Block& body, const Around& around);
   Status visit(const Stmt& stmt);
   Status visit_loop(const Loop& loop);
-  void add_pipeline(const schedules::LoopPipeline& pipeline, double entries, size_t first_section);
+  void add_pipeline(const schedules::LoopPipeline& pipeline, double entries, double iterations,
+                    size_t first_section);
   Status visit_if(const If& branch);
   Status visit_allocate(const Allocate& allocate);
   Status visit_assign(const Assign& assign);
@@ -223,17 +234,14 @@ class GpuPhaseWalk {
   double kernel_bytes_ = 0;
   std::vector<Level> levels_;
   std::vector<std::pair<const Loop*, size_t>> serial_;  // serial loops around, and their levels
-  std::vector<Expr> conditions_;     // conditions around that differ between threads
-  const Loop* innermost_ = nullptr;  // innermost serial or thread loop
-  bool in_nest_ = false;
-  schedules::ThreadNest nest_;    // the nest around
-  double executions_ = 1;         // executions by one block
+  std::vector<Expr> conditions_;  // conditions around that differ between threads
+  Around around_;
+  schedules::ThreadNest nest_;    // the latest nest
   double producer_warps_ = 0;     // producer warps, additional to those of the body
   bool has_waited_ = false;       // for global loads, since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
   bool in_box_ = false;           // a TMA copy is looked at
-  bool in_pipeline_ = false;
-  double barrier_copies_ = 1;  // copies of the barrier in unrolled loops
+  double barrier_copies_ = 1;     // copies of the barrier in unrolled loops
   std::vector<WarpPoint> points_;
   std::map<const Loop*, size_t> section_of_;  // by its innermost loop
 

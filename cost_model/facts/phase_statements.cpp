@@ -46,7 +46,7 @@ Site PhaseWalk::make_site(const Assign& assign, const Buffer& target) {
     site.copies *= code_copies(levels_[i]);
   // Wider operands (f32 accumulators of bf16 products) decide how many registers a copy needs.
   site.registers = registers_for(lanes(), size_bytes(target.type));
-  site.weight = site.copies * weight_;
+  site.weight = site.copies * around_.weight;
   return site;
 }
 
@@ -55,7 +55,7 @@ BlockFacts& PhaseWalk::current_block() {
   if (!node.block) {
     node.block = phase_.blocks.size();
     phase_.blocks.emplace_back();
-    block_nodes_.push_back(node_);
+    block_nodes_.push_back(around_.node);
     block_buffers_.emplace_back();
     block_sums_.emplace_back();
     block_loads_.emplace_back();
@@ -75,7 +75,7 @@ void PhaseWalk::add_operations(BlockFacts& block, const Site& site, const Operat
   block.instructions.arithmetic += instructions * (operations.arithmetic + operations.selects);
   // AVX2 has no masked multiply-add: it takes a multiplication, a mask and an addition.
   const bool has_mask_registers = machine_.core.vector_bytes >= 64;
-  if (masked_ && !has_mask_registers)
+  if (around_.masked && !has_mask_registers)
     block.instructions.arithmetic += 2 * instructions * operations.fma;
   block.instructions.arithmetic += instructions * operations.roots;
   block.instructions.divisions +=
@@ -83,7 +83,7 @@ void PhaseWalk::add_operations(BlockFacts& block, const Site& site, const Operat
   // Calls of values that the loop does not change are made once before it.
   const double trips = first_varying_level() < current().first_inner_level ? current().trips : 1;
   block.instructions.calls +=
-      instructions * operations.calls + operations.hoisted * weight_ / std::max(1.0, trips);
+      instructions * operations.calls + operations.hoisted * around_.weight / std::max(1.0, trips);
   block.statements += site.copies * site.registers;
   add_flops(block, site, operations);
 }
@@ -99,14 +99,14 @@ void PhaseWalk::add_flops(BlockFacts& block, const Site& site, const Operations&
   const double flops = site.weight * lanes() * operations.flops;
   block.flops += flops;
   kernel_.flops += executions * flops;
-  kernel_.useful_flops += executions * flops * operations.useful * lane_share_;
+  kernel_.useful_flops += executions * flops * operations.useful * around_.lane_share;
   kernel_.fma_flops += executions * site.weight * lanes() * 2 * operations.fma;
   kernel_.selects += executions * site.weight * operations.selects;
-  kernel_.partial_flops += executions * flops * (1 - evenness() * lane_share_);
+  kernel_.partial_flops += executions * flops * (1 - evenness() * around_.lane_share);
 }
 
 double PhaseWalk::evenness() const {
-  double share = weight_;
+  double share = around_.weight;
   for (const Level& level : levels_)
     if (level.most_trips > 0) share *= level.trips / level.most_trips;
   return std::clamp(share, 0.0, 1.0);
@@ -151,7 +151,7 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
   // Taps of a window are statements of their own where padding cuts some of them. What several
   // share is loaded once and kept, unless a store or a branch lies in between.
   double addresses = of_statement;
-  if (into_registers && weight_ == 1) {
+  if (into_registers && around_.weight == 1) {
     Loaded& loaded = loaded_from(*current().block, buffer);
     add_origin(access, loaded.origins);
     const double together = are_one(loaded.origins)
@@ -162,13 +162,13 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
       const double shared = of_statement - addresses;
       // Copies of two statements of one body alternate, those of statements in different ones
       // follow each other.
-      const bool alternate = loaded.latest_body == body_;
+      const bool alternate = loaded.latest_body == around_.body;
       loaded.most_shared = std::max(loaded.most_shared, alternate ? std::min(1.0, shared) : shared);
       loaded.shared += shared;
     }
     loaded.addresses = std::max(loaded.addresses, together);
     loaded.latest = site.assign;
-    loaded.latest_body = body_;
+    loaded.latest_body = around_.body;
   }
   const auto level = vector_level();
   const Pattern how = level ? pattern(access, *level) : Pattern::Contiguous;
@@ -178,7 +178,7 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
   // A value that stays the same over the innermost loop is loaded before it, if no store to
   // memory may change it meanwhile.
   const bool hoisted = into_registers && !varies_in_innermost_loop(access);
-  const double share = weight_ / (hoisted ? std::max(1.0, current().trips) : 1.0);
+  const double share = around_.weight / (hoisted ? std::max(1.0, current().trips) : 1.0);
   double* counter = how == Pattern::Broadcast ? &block.instructions.broadcast_loads
                     : how == Pattern::Strided ? &block.instructions.strided_loads
                     : how == Pattern::Gather  ? &block.instructions.gather_loads
@@ -194,7 +194,7 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
 }
 
 bool PhaseWalk::varies_in_innermost_loop(const Access& access) const {
-  const Node& node = nodes_[static_cast<size_t>(node_)];
+  const Node& node = nodes_[static_cast<size_t>(around_.node)];
   if (node.parent < 0 || node.is_task_axis) return true;
   return access.depends_on(node.first_inner_level - 1);
 }
@@ -269,7 +269,7 @@ void PhaseWalk::note_chains(BlockFacts& block, double chains, double depth, bool
 
 double PhaseWalk::iterations_of_sums(const Access& access, size_t outside) const {
   double iterations = 1;
-  for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
+  for (int n = around_.node; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
     const Node& node = nodes_[static_cast<size_t>(n)];
     const bool continues = node.parent >= 0 && !node.is_task_axis &&
                            node.first_inner_level > outside &&

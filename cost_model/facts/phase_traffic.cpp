@@ -53,7 +53,7 @@ void PhaseWalk::touch(const Access& access, size_t buffer) {
   // A loop's footprint is that of its parent's body where no unrolled loop stands between.
   size_t from = levels_.size() + 1;
   Footprint of_one;
-  for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
+  for (int n = around_.node; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
     Node& node = nodes_[static_cast<size_t>(n)];
     Use& use = use_of(node, buffer);
     add_origin(access, use.origins);
@@ -70,8 +70,8 @@ void PhaseWalk::touch(const Access& access, size_t buffer) {
     use.body_aliased = std::max(use.body_aliased, body.aliased_bytes);
     const Footprint loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1);
     if (loop.bytes > use.loop.bytes) use.loop = loop;
-    if (n != node_) continue;
-    const double weight = std::min(1.0, weight_);
+    if (n != around_.node) continue;
+    const double weight = std::min(1.0, around_.weight);
     for (double& direct : use.direct) direct = std::max(direct, body.bytes * weight);
     if (access.is_store) continue;
     for (double& waits : use.waits) waits = std::max(waits, waits_of(body) * weight);

@@ -40,13 +40,13 @@ std::vector<std::string> storing_loops(const Block& body, const std::string& buf
 
 Result<PhaseFacts> PhaseWalk::walk(const schedules::Phase& phase) {
   phase_.tasks = static_cast<double>(phase.tasks());
-  open_node(1, true, false);
+  around_.node = add_node(1, true, false);
   for (const schedules::TaskAxis& axis : phase.axes) {
     levels_.push_back(make_level(levels_, axis.variable, 0, axis.extent, LoopKind::Serial));
     levels_.back().is_task_axis = true;
-    open_node(levels_.back().trips, true, true);
+    around_.node = add_node(levels_.back().trips, true, true);
   }
-  task_node_ = node_;
+  task_node_ = around_.node;
   TW_RETURN_IF_ERROR(visit(*phase.body));
   finish_blocks();
   finish_traffic();
@@ -58,17 +58,17 @@ Status PhaseWalk::visit(const Block& body) {
   for (size_t i = 0; i < body.size(); ++i) {
     const bool begins = i + 1 < body.size() && begins_tiles(body[i], body[i + 1]);
     if (begins) ++i;
-    const bool are_tiles =
-        begins || (has_core_tiles_ && !tile_sums_ && schedules::sums_of_tiles(body[i], target_));
-    if (are_tiles) tile_sums_ = {levels_.size(), begins};
-    TW_RETURN_IF_ERROR(visit(body[i]));
-    if (are_tiles) tile_sums_.reset();
+    const bool are_tiles = begins || (has_core_tiles_ && !around_.tile_sums &&
+                                      schedules::sums_of_tiles(body[i], target_));
+    Around around = around_;
+    if (are_tiles) around.tile_sums = {levels_.size(), begins};
+    TW_RETURN_IF_ERROR(visit(body[i], around));
   }
   return {};
 }
 
 bool PhaseWalk::begins_tiles(const Stmt& stmt, const Stmt& next) const {
-  const bool may_begin = has_core_tiles_ && !tile_sums_;
+  const bool may_begin = has_core_tiles_ && !around_.tile_sums;
   const std::string* sums = may_begin ? schedules::sums_of_tiles(next, target_) : nullptr;
   if (!sums) return false;
   const auto found = std::find_if(live_.rbegin(), live_.rend(), [&](size_t buffer) {
@@ -96,21 +96,15 @@ Status PhaseWalk::visit_loop(const Loop& loop) {
   if (const auto dot = schedules::dot_product(loop)) return visit_dot_product(*dot);
   if (loop.tile && schedules::has_core_tile(*loop.tile, target_)) return visit_core_tile(loop);
   levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
-  const int outer_node = node_;
-  const double outer_weight = weight_;
-  const bool serial = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
-  if (serial) {
-    open_node(levels_.back().trips, levels_.back().has_literal_bounds, false);
-    weight_ = 1;
+  Around around = around_;
+  if (loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector) {
+    around.node = add_node(levels_.back().trips, levels_.back().has_literal_bounds, false);
+    around.weight = 1;
   }
-  const size_t outer_body = body_;
-  if (loop.kind != LoopKind::Vector) body_ = ++bodies_;
-  TW_RETURN_IF_ERROR(visit(*loop.body));
-  body_ = outer_body;
-  node_ = outer_node;
-  weight_ = outer_weight;
+  if (loop.kind != LoopKind::Vector) around.body = ++bodies_;
+  const Status status = visit(*loop.body, around);
   levels_.pop_back();
-  return {};
+  return status;
 }
 
 Status PhaseWalk::visit_dot_product(const DotProduct& dot) {
@@ -150,9 +144,9 @@ Status PhaseWalk::visit_core_tile(const Loop& loop) {
   block.statements += tile.copies;
   add_chains(block, tile, sums, target, core_tile_latency_cycles / core.fma_latency_cycles);
   // Sums are loaded and stored where the loops begin and end that compute nothing but tiles.
-  const double moved = rows * tile.weight / iterations_of_sums(sums, tile_sums_->outside);
+  const double moved = rows * tile.weight / iterations_of_sums(sums, around_.tile_sums->outside);
   block.instructions.stores += moved;
-  if (!tile_sums_->begin_with_zero) block.instructions.vector_loads += moved;
+  if (!around_.tile_sums->begin_with_zero) block.instructions.vector_loads += moved;
   levels_.resize(outer);
 
   enter(*nest.row, LoopKind::Unrolled);
@@ -199,25 +193,19 @@ void PhaseWalk::enter(const Loop& loop, LoopKind kind) {
 Status PhaseWalk::visit_if(const If& branch) {
   // A condition that differs between lanes is a mask, made once. All lanes go through the
   // statements.
+  Around around = around_;
   if (differs_by_lane(branch.condition)) {
-    const double outer_share = lane_share_;
-    lane_share_ *= probability(levels_, branch.condition);
-    const bool outer_masked = std::exchange(masked_, true);
-    const Status status = visit(*branch.body);
-    masked_ = outer_masked;
-    lane_share_ = outer_share;
-    return status;
+    around.lane_share *= probability(levels_, branch.condition);
+    around.masked = true;
+    return visit(*branch.body, around);
   }
-  const double outer_weight = weight_;
-  double copies = weight_;
+  double copies = around.weight;
   for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
     copies *= code_copies(levels_[i]);
   current_block().instructions.tests += copies;
   kernel_.if_tests += current().iterations() * copies;
-  weight_ *= probability(levels_, branch.condition);
-  TW_RETURN_IF_ERROR(visit(*branch.body));
-  weight_ = outer_weight;
-  return {};
+  around.weight *= probability(levels_, branch.condition);
+  return visit(*branch.body, around);
 }
 
 Status PhaseWalk::visit_allocate(const Allocate& allocate) {
@@ -338,7 +326,7 @@ double PhaseWalk::digits_of_load(const DotProduct& dot) {
 }
 
 Status PhaseWalk::visit_prefetch(const schedules::PrefetchLines& prefetch) {
-  double lines = weight_ * static_cast<double>(prefetch.lines);
+  double lines = around_.weight * static_cast<double>(prefetch.lines);
   for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
     lines *= code_copies(levels_[i]);
   current_block().instructions.prefetches += lines;
@@ -390,16 +378,16 @@ void PhaseWalk::add_tree(BlockFacts& block, const Site& site, const Operations& 
   if (known_[target].is_output) kernel_.output_writes += current().iterations() * site.weight;
 }
 
-void PhaseWalk::open_node(double trips, bool has_literal_bounds, bool is_task_axis) {
+int PhaseWalk::add_node(double trips, bool has_literal_bounds, bool is_task_axis) {
   Node node;
-  node.parent = node_;
+  node.parent = around_.node;
   node.first_inner_level = levels_.size();
   node.trips = trips;
   node.is_task_axis = is_task_axis;
   node.has_literal_bounds = has_literal_bounds;
-  if (node_ >= 0) {
+  if (around_.node >= 0) {
     const Node& parent = current();
-    node.entries_per_iteration = weight_;
+    node.entries_per_iteration = around_.weight;
     // The node's own level is the last one; those between it and the parent are unrolled.
     for (size_t i = parent.first_inner_level; i + 1 < levels_.size(); ++i)
       node.entries_per_iteration *= code_copies(levels_[i]);
@@ -407,7 +395,7 @@ void PhaseWalk::open_node(double trips, bool has_literal_bounds, bool is_task_ax
     node.depth = parent.depth + 1;
   }
   nodes_.push_back(std::move(node));
-  node_ = static_cast<int>(nodes_.size()) - 1;
+  return static_cast<int>(nodes_.size()) - 1;
 }
 
 double PhaseWalk::code_copies(const Level& level) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cost_model/facts/access.h"
@@ -152,7 +153,30 @@ class PhaseWalk {
  private:
   // ---- the walk ----
 
+  /// A statement that computes nothing but tiles of a core, whose sums are in registers meanwhile.
+  struct TileSums {
+    size_t outside;  ///< number of the loops around it
+    bool begin_with_zero;
+  };
+  /// The loops and conditions around a statement, as far as they change what it costs.
+  struct Around {
+    int node = -1;          ///< the innermost node
+    double weight = 1;      ///< of the conditions within the node
+    bool masked = false;    ///< true under a condition that differs between lanes
+    double lane_share = 1;  ///< of the lanes that meet it
+    size_t body = 0;        ///< number of the body of the innermost loop that is no vector loop
+    std::optional<TileSums> tile_sums = {};  ///< the statement around
+  };
+
   Status visit(const Block& body);
+  /// Visits what stands in these surroundings.
+  template <typename Body>
+  Status visit(const Body& body, const Around& around) {
+    const Around outer = std::exchange(around_, around);
+    const Status status = visit(body);
+    around_ = outer;
+    return status;
+  }
 
   /// True if the statement sets the sums of the next one to 0, which are in tile registers there.
   bool begins_tiles(const Stmt& stmt, const Stmt& next) const;
@@ -212,9 +236,10 @@ class PhaseWalk {
 
   // ---- loops ----
 
-  Node& current() { return nodes_[static_cast<size_t>(node_)]; }
+  Node& current() { return nodes_[static_cast<size_t>(around_.node)]; }
 
-  void open_node(double trips, bool has_literal_bounds, bool is_task_axis);
+  /// Adds a node in the current one, and returns its number.
+  int add_node(double trips, bool has_literal_bounds, bool is_task_axis);
 
   /// A vector loop runs all its lanes at once.
   static double code_copies(const Level& level);
@@ -366,12 +391,6 @@ class PhaseWalk {
   const Target& target_;
   const Machine& machine_;
   const bool has_core_tiles_;
-  /// A statement that computes nothing but tiles of a core, whose sums are in registers meanwhile.
-  struct TileSums {
-    size_t outside;  ///< number of the loops around it
-    bool begin_with_zero;
-  };
-  std::optional<TileSums> tile_sums_;  ///< the statement around
   const CacheLines lines_ = lines_of(machine_.caches[0]);
   KernelFacts& kernel_;
   PhaseFacts phase_;
@@ -379,13 +398,9 @@ class PhaseWalk {
   std::vector<size_t> live_;  // allocated buffers in scope
   std::vector<Level> levels_;
   std::vector<Node> nodes_;
-  int node_ = -1;
+  Around around_;
   int task_node_ = 0;
-  double weight_ = 1;      // of the conditions within the current node
-  bool masked_ = false;    // statements are under a condition that differs between lanes
-  double lane_share_ = 1;  // of the lanes that meet it
-  size_t body_ = 0;        // number of the body of the innermost loop that is no vector loop
-  size_t bodies_ = 0;      // such bodies so far
+  size_t bodies_ = 0;  // bodies of loops that are no vector loops, so far
   std::vector<int> block_nodes_;
   // For each block, the sets of Register buffers that are in scope at the same time.
   std::vector<std::vector<std::vector<size_t>>> block_buffers_;
