@@ -98,6 +98,12 @@ struct Gpu {
   int block_threads = 0;
   int64_t block_shared_bytes = 0;
   int registers_per_thread = 0;
+
+  /// The first architecture whose copy engine (TMA) moves boxes of tensors to shared memory.
+  static constexpr int tma_architecture = 90;
+  bool has_tma() const { return architecture >= tma_architecture; }
+  /// True if threads copy from global to shared memory without waiting (cp.async).
+  bool has_asynchronous_copies() const { return architecture >= 80; }
   bool operator==(const Gpu&) const = default;
 };
 

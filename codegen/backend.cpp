@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/backend.h"
 
+#include "base/result.h"
 #include "codegen/compile.h"
 
 namespace tw::codegen {
@@ -50,7 +51,7 @@ const Backend& backend_of(Architecture architecture) {
     case Architecture::OpenCl:
       return table[opencl_row];
   }
-  return table[cpu_row];
+  TW_CHECK(false, "an architecture has a back end");
 }
 
 const Backend& backend_of(const runtime::DeviceFacts& facts) {

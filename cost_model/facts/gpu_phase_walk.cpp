@@ -83,8 +83,7 @@ Result<GpuPhaseFacts> GpuPhaseWalk::walk(const schedules::Phase& phase) {
   facts_.blocks = static_cast<double>(phase.tasks());
   facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
   facts_.warps = std::ceil(facts_.threads / warp_threads);
-  facts_.has_producers =
-      phase.specialised && schedules::gpu_architecture(target_) >= schedules::tma_architecture;
+  facts_.has_producers = phase.specialised && gpu_.has_tma();
   if (facts_.has_producers)
     producer_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
   facts_.is_persistent = phase.persistent && facts_.has_producers;

@@ -213,7 +213,7 @@ int gpu_architecture(const Target& target) {
 }
 
 bool copies_asynchronously(const Target& target) {
-  return target.architecture == Architecture::Cuda && gpu_architecture(target) >= 80;
+  return target.machine.gpu && target.machine.gpu->has_asynchronous_copies();
 }
 
 Limits limits_of(const Target& target) {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/result.h"
 #include "schedules/program/program.h"
 
@@ -28,7 +29,7 @@ namespace tw::schedules {
 
 struct Limits;
 
-inline constexpr int tma_architecture = 90;  ///< sm_90 and newer
+inline constexpr int tma_architecture = Gpu::tma_architecture;  ///< sm_90 and newer
 inline constexpr size_t most_tma_dimensions = 5;
 inline constexpr int64_t most_tma_iterations = 256;  ///< elements of a box along one dimension
 /// Strides of the tensor and rows of a box are multiples of this number of bytes.

@@ -22,7 +22,7 @@ constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
 constexpr int64_t least_split_terms = 64;
 
 bool has_copy_engine(const Target& target) {
-  return target.architecture == Architecture::Cuda && gpu_architecture(target) >= tma_architecture;
+  return target.machine.gpu && target.machine.gpu->has_tma();
 }
 
 bool are_rows_last(const StagePlan& plan) {
