@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 
+#include "base/text.h"
+
 namespace tw {
 
 namespace {
@@ -39,14 +41,7 @@ std::string sha256_hex(std::string_view bytes) {
       !EVP_DigestUpdate(hashing, bytes.data(), bytes.size()) ||
       !EVP_DigestFinal_ex(hashing, digest.data(), nullptr))
     throw std::bad_alloc();
-  constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(2 * digest.size());
-  for (const unsigned char byte : digest) {
-    hex += digits[byte >> 4];
-    hex += digits[byte & 15];
-  }
-  return hex;
+  return hex_of_bytes({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 std::string short_hash(std::string_view bytes) { return sha256_hex(bytes).substr(0, 16); }

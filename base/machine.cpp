@@ -262,9 +262,19 @@ Machine machine_of(const GpuRow& row, std::string_view name) {
 // ---- text -----------------------------------------------------------------------------------
 
 constexpr std::string_view gpu_prefix = "gpu.";
-constexpr const char* dot_rates[] = {"core.byte_dots_per_cycle", "core.word_dots_per_cycle",
-                                     "core.bf16_dots_per_cycle", "core.byte_tile_dots_per_cycle",
-                                     "core.bf16_tile_dots_per_cycle"};
+/// A rate of dot products. Text without it means that of multiply-adds.
+struct DotRate {
+  std::string_view name;
+  double Core::*rate;
+  double most;  ///< that is plausible
+};
+constexpr DotRate dot_rates[] = {
+    {"core.byte_dots_per_cycle", &Core::byte_dots_per_cycle, 32},
+    {"core.word_dots_per_cycle", &Core::word_dots_per_cycle, 32},
+    {"core.bf16_dots_per_cycle", &Core::bf16_dots_per_cycle, 32},
+    {"core.byte_tile_dots_per_cycle", &Core::byte_tile_dots_per_cycle, 256},
+    {"core.bf16_tile_dots_per_cycle", &Core::bf16_tile_dots_per_cycle, 256},
+};
 
 /// Calls visit(name, member) for each number of the machine, those of its GPU included if it has
 /// one.
@@ -278,11 +288,7 @@ void for_each_field(MachineType& m, Visit&& visit) {
   visit("core.clock_ghz", m.core.clock_ghz);
   visit("core.fma_per_cycle", m.core.fma_per_cycle);
   visit("core.fma_latency_cycles", m.core.fma_latency_cycles);
-  visit("core.byte_dots_per_cycle", m.core.byte_dots_per_cycle);
-  visit("core.word_dots_per_cycle", m.core.word_dots_per_cycle);
-  visit("core.bf16_dots_per_cycle", m.core.bf16_dots_per_cycle);
-  visit("core.byte_tile_dots_per_cycle", m.core.byte_tile_dots_per_cycle);
-  visit("core.bf16_tile_dots_per_cycle", m.core.bf16_tile_dots_per_cycle);
+  for (const DotRate& dots : dot_rates) visit(dots.name, m.core.*dots.rate);
   visit("core.loads_per_cycle", m.core.loads_per_cycle);
   visit("core.stores_per_cycle", m.core.stores_per_cycle);
   visit("core.instructions_per_cycle", m.core.instructions_per_cycle);
@@ -388,10 +394,9 @@ bool within(double value, double low, double high) { return low <= value && valu
 bool is_plausible(const Core& core) {
   return within(core.vector_bytes, 8, 1024) && within(core.vector_registers, 8, 1024) &&
          within(core.clock_ghz, 0.1, 20) && within(core.fma_per_cycle, 0.05, 32) &&
-         within(core.byte_dots_per_cycle, 0.05, 32) && within(core.word_dots_per_cycle, 0.05, 32) &&
-         within(core.bf16_dots_per_cycle, 0.05, 32) &&
-         within(core.byte_tile_dots_per_cycle, 0.05, 256) &&
-         within(core.bf16_tile_dots_per_cycle, 0.05, 256) &&
+         std::ranges::all_of(
+             dot_rates,
+             [&](const DotRate& dots) { return within(core.*dots.rate, 0.05, dots.most); }) &&
          within(core.fma_latency_cycles, 1, 64) && within(core.loads_per_cycle, 0.05, 32) &&
          within(core.stores_per_cycle, 0.05, 32) && within(core.instructions_per_cycle, 0.2, 64) &&
          within(core.store_forward_cycles, 1, 100);
@@ -539,7 +544,7 @@ Result<Machine> parse_machine(std::string_view text) {
   TW_TRY(Lines lines, lines_of(text));
   Machine machine;
   if (const auto fma = lines.find("core.fma_per_cycle"); fma != lines.end())
-    for (const char* rate : dot_rates) lines.emplace(rate, fma->second);
+    for (const DotRate& dots : dot_rates) lines.emplace(dots.name, fma->second);
   const auto gpu = lines.lower_bound(gpu_prefix);
   if (gpu != lines.end() && gpu->first.starts_with(gpu_prefix)) machine.gpu.emplace();
   std::string bad;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/sha256.h"
 
-#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include <array>
 #include <new>
+
+#include "base/text.h"
 
 namespace tw {
 
@@ -29,9 +30,7 @@ std::string Sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   if (!EVP_DigestFinal_ex(state_->context, digest.data(), &size)) throw std::bad_alloc();
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
+  return hex_of_bytes({reinterpret_cast<const char*>(digest.data()), size});
 }
 
 }  // namespace tw

@@ -2,11 +2,32 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 namespace tw {
+namespace {
+
+constexpr std::string_view hex_digits = "0123456789abcdef";
+
+/// The value of each hex digit.
+constexpr std::array<unsigned char, 256> make_digit_values() {
+  std::array<unsigned char, 256> values = {};
+  for (unsigned char value = 0; value < 16; ++value) {
+    values[static_cast<unsigned char>(hex_digits[value])] = value;
+    values[static_cast<unsigned char>("0123456789ABCDEF"[value])] = value;
+  }
+  return values;
+}
+
+int digit_of(char hex) {
+  static constexpr std::array<unsigned char, 256> values = make_digit_values();
+  return values[static_cast<unsigned char>(hex)];
+}
+
+}  // namespace
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view blank = " \t\r\n";
@@ -72,6 +93,26 @@ std::optional<double> parse_double(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+bool is_hex(std::string_view text) {
+  return text.find_first_not_of(hex_digits) == std::string_view::npos;
+}
+
+std::string bytes_of_hex(std::string_view hex) {
+  std::string bytes(hex.size() / 2, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>(digit_of(hex[2 * i]) * 16 + digit_of(hex[2 * i + 1]));
+  return bytes;
+}
+
+std::string hex_of_bytes(std::string_view bytes) {
+  std::string hex(2 * bytes.size(), '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    hex[2 * i] = hex_digits[static_cast<unsigned char>(bytes[i]) >> 4];
+    hex[2 * i + 1] = hex_digits[static_cast<unsigned char>(bytes[i]) & 15];
+  }
+  return hex;
 }
 
 void append_double(std::string& text, double value) {

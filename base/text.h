@@ -29,6 +29,13 @@ std::string first_lines(std::string_view text, int count);
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 
+/// True if all characters are lower-case hex digits; also of an empty text.
+bool is_hex(std::string_view text);
+/// Bytes in lower-case hex, and back. bytes_of_hex() takes upper case too. Requires: an even number
+/// of hex digits.
+std::string hex_of_bytes(std::string_view bytes);
+std::string bytes_of_hex(std::string_view hex);
+
 /// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
 std::string format_double(double value);
 /// Appends format_double(value).

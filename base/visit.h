@@ -35,14 +35,19 @@ Always<Value, Named...> always(Value value) {
   return {std::move(value)};
 }
 
-namespace internal {
-
-struct NoAlternative {};
-
+/// One handler of several; for a visit with handlers for any type, which visit_each() refuses:
+///
+///   std::visit(Overloaded{[](bool) { ... }, [](const auto& value) { ... }}, variant);
 template <typename... Handlers>
 struct Overloaded : Handlers... {
   using Handlers::operator()...;
 };
+template <typename... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+namespace internal {
+
+struct NoAlternative {};
 
 template <typename Variant, typename Handler>
 inline constexpr bool handles_all = false;
@@ -55,17 +60,15 @@ inline constexpr bool handles_all<std::variant<Alternatives...>, Handler> =
 /// The handlers are for all alternatives of the variant, and none of them is for any type, as
 /// `[](const auto&)` is.
 template <typename Variant, typename... Handlers>
-concept NamesAll =
-    internal::handles_all<Variant, internal::Overloaded<std::decay_t<Handlers>...>> &&
+concept NamesAll = internal::handles_all<Variant, Overloaded<std::decay_t<Handlers>...>> &&
     (!std::is_invocable_v<Handlers&, const internal::NoAlternative&> && ...);
 
 /// Calls the handler of the variant's alternative and returns what it returns.
 template <typename Variant, typename... Handlers>
 requires NamesAll<Variant, Handlers...>
 decltype(auto) visit_each(const Variant& variant, Handlers&&... handlers) {
-  return std::visit(
-      internal::Overloaded<std::decay_t<Handlers>...>{std::forward<Handlers>(handlers)...},
-      variant);
+  return std::visit(Overloaded<std::decay_t<Handlers>...>{std::forward<Handlers>(handlers)...},
+                    variant);
 }
 
 }  // namespace tw

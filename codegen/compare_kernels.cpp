@@ -38,7 +38,21 @@ DIFFERENCE(difference_f16, ushort, OF_F16)
 DIFFERENCE(difference_bf16, ushort, OF_BF16)
 )";
 
-constexpr const char* ptx_checksum = R"(.version 7.0
+/// PTX that reads the number of elements and finds the first element of a thread: its index in %i,
+/// the index of the element after it as %i + %step, and eight times the index in %at.
+constexpr const char* ptx_first_element = R"(  ld.global.u64 %count, [%count];
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %size, %ntid.x;
+  mov.u32 %thread, %tid.x;
+  mad.lo.u32 %thread, %block, %size, %thread;
+  mov.u32 %block, %nctaid.x;
+  mul.wide.u32 %step, %block, %size;
+  cvt.u64.u32 %i, %thread;
+  shl.b64 %at, %i, 3;
+)";
+
+std::string ptx_checksum() {
+  return R"(.version 7.0
 .target sm_75
 .address_size 64
 .visible .entry checksum(.param .u64 data, .param .u64 count, .param .u64 sums)
@@ -52,16 +66,8 @@ constexpr const char* ptx_checksum = R"(.version 7.0
   cvta.to.global.u64 %data, %data;
   cvta.to.global.u64 %count, %count;
   cvta.to.global.u64 %sums, %sums;
-  ld.global.u64 %count, [%count];
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %size, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mad.lo.u32 %thread, %block, %size, %thread;
-  mov.u32 %block, %nctaid.x;
-  mul.wide.u32 %step, %block, %size;
-  cvt.u64.u32 %i, %thread;
-  shl.b64 %at, %i, 3;
-  add.u64 %sums, %sums, %at;
+)" + std::string(ptx_first_element) +
+         R"(  add.u64 %sums, %sums, %at;
   mov.u64 %sum, 0;
 next:
   setp.ge.u64 %done, %i, %count;
@@ -88,6 +94,7 @@ end:
   ret;
 }
 )";
+}
 
 /// The kernel whose elements, 2^shift bytes each, an instruction loads from [%at] into %raw, as
 /// another turns them into %value.
@@ -110,16 +117,8 @@ std::string ptx_difference(const std::string& name, int shift, const std::string
   cvta.to.global.u64 %expected, %expected;
   cvta.to.global.u64 %count, %count;
   cvta.to.global.u64 %largest, %largest;
-  ld.global.u64 %count, [%count];
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %size, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mad.lo.u32 %thread, %block, %size, %thread;
-  mov.u32 %block, %nctaid.x;
-  mul.wide.u32 %step, %block, %size;
-  cvt.u64.u32 %i, %thread;
-  shl.b64 %at, %i, 3;
-  add.u64 %largest, %largest, %at;
+)" + std::string(ptx_first_element) +
+         R"(  add.u64 %largest, %largest, %at;
   mov.u32 %difference, 0;
   mov.u32 %magnitude, 0;
 next:
@@ -166,7 +165,7 @@ CompareKernels opencl_compare_kernels() { return {{.text = opencl_text}, compare
 // PTX, which the driver compiles: no compiler of ours is needed where kernels only run.
 CompareKernels cuda_compare_kernels() {
   const std::string load_half = "ld.global.b16 %half, [%at];\n  cvt.u32.u16 %raw, %half;";
-  return {{.text = ptx_checksum +
+  return {{.text = ptx_checksum() +
                    ptx_difference("difference_f32", 2, "ld.global.u32 %raw, [%at];",
                                   "mov.b32 %value, %raw;") +
                    ptx_difference("difference_f16", 1, load_half, "cvt.f32.f16 %value, %half;") +

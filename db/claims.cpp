@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "base/hash.h"
 #include "db/server_address.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -19,18 +18,13 @@
 namespace tw::db {
 namespace {
 
-GroupKey group_at_key(const Key& key) {
-  return {sha256_hex(key.workload), key.target, key.threads,
-          key.codegen_abi,          key.device, key.layouts};
-}
-
 /// Claims of schedules at one place, by one session.
 class Claiming {
  public:
   Claiming(Connection& connection, const Key& place, const std::string& session,
            const std::string& host)
       : connection_(connection),
-        place_(group_at_key(place)),
+        place_(group_key_at(place)),
         digest_(group_digest(place_)),
         session_(session),
         host_(host) {}
@@ -138,7 +132,7 @@ Result<bool> is_claimed(Store& store, const Key& place, const std::string& sched
              fmt::format("SELECT expires_ms FROM claims WHERE place = ? AND schedule = ? AND "
                          "session <> ? AND expires_ms >= {}",
                          store.state().connection.dialect().now_ms)));
-  select.bind_blob(group_digest(group_at_key(place))).bind_blob(schedule);
+  select.bind_blob(group_digest(group_key_at(place))).bind_blob(schedule);
   return select.bind(std::string_view(session)).one([](const Row&) {});
 }
 
@@ -147,7 +141,7 @@ Status release(Store& store, const Key& place, const std::string& session) {
     TW_TRY(Statement drop,
            Statement::prepare(store.state().connection,
                               "DELETE FROM claims WHERE place = ? AND session = ?"));
-    return drop.bind_blob(group_digest(group_at_key(place))).bind(std::string_view(session)).run();
+    return drop.bind_blob(group_digest(group_key_at(place))).bind(std::string_view(session)).run();
   });
 }
 
@@ -159,7 +153,7 @@ Result<News> news(Store& store, const Key& place, int64_t after, const std::stri
   News news{{}, after};
   TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
   TW_TRY(const std::optional<Group> group,
-         find_group(store.state().connection, group_at_key(place)));
+         find_group(store.state().connection, group_key_at(place)));
   if (!group) return news;
   TW_TRY(
       Statement select,

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/fields.h"
 #include "db/recall.h"
 #include "db/store.h"
@@ -30,8 +31,7 @@ constexpr size_t most_kernels = 1 << 16;
 constexpr size_t demands_at_once = 256;
 
 bool is_hash_of_source(std::string_view text) {
-  return text.size() == source_digits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return text.size() == source_digits && is_hex(text);
 }
 
 std::string problem_of_text(std::string_view name, const std::string& text, size_t most_bytes) {

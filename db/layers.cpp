@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "db/answers.h"
 #include "db/store.h"
 #include "db/store_state.h"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "db/calibration.h"
 #include "db/store_state.h"
 #include "db/tables/best.h"

@@ -141,9 +141,7 @@ Result<std::map<int64_t, Standing>> standings_of(Connection& connection,
   return standings;
 }
 
-bool is_hash(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_hash(std::string_view text) { return text.size() == 64 && is_hex(text); }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/text.h"
 #include "db/maintenance.h"
 #include "db/ranking.h"
 #include "db/store.h"

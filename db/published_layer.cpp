@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "db/fields.h"
 #include "db/store.h"
 #include "db/tables/schema.h"
@@ -39,9 +40,7 @@ bool is_file_name(std::string_view name) {
          name.find_first_of("/\\?#%") == std::string_view::npos && is_valid_text(name);
 }
 
-bool is_sha256(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_sha256(std::string_view text) { return text.size() == 64 && is_hex(text); }
 
 /// A number of a manifest that nobody may have signed: only what is written as an integer is one.
 int64_t whole(const Json& json, const char* name) {

@@ -627,33 +627,36 @@ std::vector<Judgement> judge(std::span<const RankedTrial> group) {
   return judge_group(group).value();  // a group in memory has nothing that could fail
 }
 
+RankedTrial ranked_trial(const Record& record) {
+  return {.hash = record.hash,
+          .schedule_hash = record.schedule_hash,
+          .status = record.status,
+          .latency_ns = record.latency_ns,
+          .flops = record.flops,
+          .peak_gflops = record.peak_gflops,
+          .session = record.session,
+          .host = record.host,
+          .bytes = record.bytes,
+          .peak_gb_per_s = record.peak_gb_per_s,
+          .toolchain = record.toolchain};
+}
+
 namespace {
 
-std::vector<RankedTrial> trials_of(std::span<const Record> group) {
+std::vector<RankedTrial> ranked_trials(std::span<const Record> group) {
   std::vector<RankedTrial> trials;
-  for (const Record& r : group)
-    trials.push_back({.hash = r.hash,
-                      .schedule_hash = r.schedule_hash,
-                      .status = r.status,
-                      .latency_ns = r.latency_ns,
-                      .flops = r.flops,
-                      .peak_gflops = r.peak_gflops,
-                      .session = r.session,
-                      .host = r.host,
-                      .bytes = r.bytes,
-                      .peak_gb_per_s = r.peak_gb_per_s,
-                      .toolchain = r.toolchain});
+  for (const Record& record : group) trials.push_back(ranked_trial(record));
   return trials;
 }
 
 }  // namespace
 
 std::vector<Judgement> judge_records(std::span<const Record> group) {
-  return judge(trials_of(group));
+  return judge(ranked_trials(group));
 }
 
 Ranking rank_records(std::span<const Record> group) {
-  const std::vector<RankedTrial> trials = trials_of(group);
+  const std::vector<RankedTrial> trials = ranked_trials(group);
   Ranking ranking;
   ranking.judgements = judge(trials);
   ranking.counted_ns = counted_latencies(trials, ranking.judgements);

@@ -36,6 +36,8 @@ struct RankedTrial {
   double peak_gb_per_s = 0;  ///< 0: unknown
   std::string toolchain = {};
 };
+/// Those of a sealed record, without a row.
+RankedTrial ranked_trial(const Record& record);
 
 struct Ranked {
   size_t index = 0;       ///< into the candidates

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/ranking.h"
 #include "db/store.h"
 #include "db/store_state.h"
@@ -20,12 +21,6 @@ namespace {
 
 // A number of trials that no group has.
 constexpr int64_t most_known = 1'000'000'000;
-
-/// The group of a place; nullopt where no trial belongs to it.
-Result<std::optional<Group>> group_at(Connection& connection, const Key& key) {
-  return find_group(connection, {sha256_hex(key.workload), key.target, key.threads, key.codegen_abi,
-                                 key.device, key.layouts});
-}
 
 using RowsAndSchedules = std::vector<std::pair<int64_t, std::string>>;
 
@@ -127,7 +122,8 @@ std::string schedule_key(std::string_view schedule) {
 Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most) {
   RecalledTrials recalled;
   TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
-  TW_TRY(const std::optional<Group> group, group_at(store.state().connection, place));
+  TW_TRY(const std::optional<Group> group,
+         find_group(store.state().connection, group_key_at(place)));
   if (!group) return recalled;
   TW_TRY(const Doubts doubts, group->trials <= most
                                   ? doubts_of_all(store.state().connection, group->id)
@@ -161,7 +157,8 @@ RecalledTrials recall_below(Store& store, const Key& place, int64_t most) {
 Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& host) {
   TriedSchedules tried;
   TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
-  TW_TRY(const std::optional<Group> group, group_at(store.state().connection, place));
+  TW_TRY(const std::optional<Group> group,
+         find_group(store.state().connection, group_key_at(place)));
   if (!group) return tried;
   // An index has these columns in this order.
   TW_TRY(Statement select,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/calibration.h"
 #include "db/opening.h"
 #include "db/ranking.h"

@@ -114,24 +114,8 @@ std::optional<int64_t> fold_int(BinaryOp op, DType type, int64_t a, int64_t b) {
       return b <= 0 ? std::nullopt : std::optional(floor_div(a, b));
     case BinaryOp::Mod:
       return b <= 0 ? std::nullopt : std::optional(floor_mod(a, b));
-    case BinaryOp::Min:
-      return std::min(a, b);
-    case BinaryOp::Max:
-      return std::max(a, b);
-    case BinaryOp::Lt:
-      return a < b;
-    case BinaryOp::Le:
-      return a <= b;
-    case BinaryOp::Eq:
-      return a == b;
-    case BinaryOp::Ne:
-      return a != b;
-    case BinaryOp::And:
-      return a && b;
-    case BinaryOp::Or:
-      return a || b;
     default:
-      return std::nullopt;
+      return order_result(op, a, b);
   }
 }
 

@@ -378,6 +378,30 @@ constexpr bool is_bitwise(BinaryOp op) {
   return op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::BitAnd ||
          op == BinaryOp::BitOr || op == BinaryOp::BitXor;
 }
+/// The result of a minimum, a maximum, a comparison, And or Or of two integers; nullopt for other
+/// operations.
+constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::Min:
+      return b < a ? b : a;
+    case BinaryOp::Max:
+      return a < b ? b : a;
+    case BinaryOp::Lt:
+      return a < b;
+    case BinaryOp::Le:
+      return a <= b;
+    case BinaryOp::Eq:
+      return a == b;
+    case BinaryOp::Ne:
+      return a != b;
+    case BinaryOp::And:
+      return a != 0 && b != 0;
+    case BinaryOp::Or:
+      return a != 0 || b != 0;
+    default:
+      return std::nullopt;
+  }
+}
 /// The result of a shift or an operation on bits of two values of an integer type; shifts wrap to
 /// the type. Requires: is_bitwise(op).
 int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b);

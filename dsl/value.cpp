@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/value.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/integer.h"
@@ -40,20 +39,10 @@ int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
       return divided(a, b);
     case BinaryOp::Mod:
       return remainder_of(a, b);
-    case BinaryOp::Min:
-      return std::min(a, b);
-    case BinaryOp::Max:
-      return std::max(a, b);
-    case BinaryOp::Lt:
-      return a < b;
-    case BinaryOp::Le:
-      return a <= b;
-    case BinaryOp::Eq:
-      return a == b;
-    case BinaryOp::Ne:
-      return a != b;
     default:
-      TW_CHECK(false, "not an operation on integers");
+      const std::optional<int64_t> result = order_result(op, a, b);
+      TW_CHECK(result, "not an operation on integers");
+      return *result;
   }
 }
 

@@ -27,6 +27,7 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
+#include "tuner/search/batch_size.h"
 #include "tuner/workers/environment.h"
 
 namespace tw::tuner {
@@ -64,9 +65,9 @@ struct TuneOptions {
   Effort effort = Effort::Normal;
   std::string search = "evolution";  ///< a name of searches() in tuner/search/search.h
   uint64_t seed = 1;
-  int threads = 1;        ///< threads that the kernel will run on
-  int batch = 8;          ///< candidates of one round, shared among the builders
-  double timeout_s = 10;  ///< time for one candidate to be verified and measured
+  int threads = 1;               ///< threads that the kernel will run on
+  int batch = usual_batch_size;  ///< candidates of one round, shared among the builders
+  double timeout_s = 10;         ///< time for one candidate to be verified and measured
   /// True if the winners are built whole, with the kernels that pack for them (Tuned::artifact).
   bool builds_winners = true;
 };

@@ -16,59 +16,37 @@
 namespace tw::codegen {
 namespace {
 
+// The functions of integers: S ends the names for the type INT, whose unsigned type is UINT.
+// clang-format off
+#define INTEGER_FUNCTIONS(S, INT, UINT)                                                       \
+  {"tw_floor_div" S "(", "INLINE " INT " tw_floor_div" S "(" INT " a, " INT " b) {\n"         \
+   "  return a / b - (a % b < 0);\n"                                                          \
+   "}\n"},                                                                                    \
+  {"tw_floor_mod" S "(", "INLINE " INT " tw_floor_mod" S "(" INT " a, " INT " b) {\n"         \
+   "  return a % b + (a % b < 0 ? b : 0);\n"                                                  \
+   "}\n"},                                                                                    \
+  {"tw_div" S "(", "INLINE " INT " tw_div" S "(" INT " a, " INT " b) {\n"                     \
+   "  if (b == 0) return 0;\n"                                                                \
+   "  if (b == -1) return (" INT ")(0 - (" UINT ")a);\n"                                      \
+   "  return a / b - (a % b != 0 && (a < 0) != (b < 0));\n"                                   \
+   "}\n"},                                                                                    \
+  {"tw_mod" S "(", "INLINE " INT " tw_mod" S "(" INT " a, " INT " b) {\n"                     \
+   "  if (b == 0 || b == -1) return 0;\n"                                                     \
+   "  return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);\n"                           \
+   "}\n"},                                                                                    \
+  {"tw_min" S "(",                                                                            \
+   "INLINE " INT " tw_min" S "(" INT " a, " INT " b) { return a < b ? a : b; }\n"},           \
+  {"tw_max" S "(",                                                                            \
+   "INLINE " INT " tw_max" S "(" INT " a, " INT " b) { return a > b ? a : b; }\n"},           \
+  {"tw_abs" S "(",                                                                            \
+   "INLINE " INT " tw_abs" S "(" INT " a) { return a < 0 ? (" INT ")(0 - (" UINT ")a) : a; }\n"}
+// clang-format on
+
 // Each dialect defines INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT. No function calls another,
 // except those of tensor tiles and those that pack.
 constexpr PreludeFunction shared_functions[] = {
-    {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
-  return a / b - (a % b < 0);
-}
-)"},
-    {"tw_floor_mod(", R"(INLINE int tw_floor_mod(int a, int b) {
-  return a % b + (a % b < 0 ? b : 0);
-}
-)"},
-    {"tw_div(", R"(INLINE int tw_div(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)(0 - (unsigned)a);
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-)"},
-    {"tw_mod(", R"(INLINE int tw_mod(int a, int b) {
-  if (b == 0 || b == -1) return 0;
-  return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
-}
-)"},
-    {"tw_min(", R"(INLINE int tw_min(int a, int b) { return a < b ? a : b; }
-)"},
-    {"tw_max(", R"(INLINE int tw_max(int a, int b) { return a > b ? a : b; }
-)"},
-    {"tw_abs(", R"(INLINE int tw_abs(int a) { return a < 0 ? (int)(0 - (unsigned)a) : a; }
-)"},
-    {"tw_floor_div_i64(", R"(INLINE LONG tw_floor_div_i64(LONG a, LONG b) {
-  return a / b - (a % b < 0);
-}
-)"},
-    {"tw_floor_mod_i64(", R"(INLINE LONG tw_floor_mod_i64(LONG a, LONG b) {
-  return a % b + (a % b < 0 ? b : 0);
-}
-)"},
-    {"tw_div_i64(", R"(INLINE LONG tw_div_i64(LONG a, LONG b) {
-  if (b == 0) return 0;
-  if (b == -1) return (LONG)(0 - (ULONG)a);
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-)"},
-    {"tw_mod_i64(", R"(INLINE LONG tw_mod_i64(LONG a, LONG b) {
-  if (b == 0 || b == -1) return 0;
-  return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
-}
-)"},
-    {"tw_min_i64(", R"(INLINE LONG tw_min_i64(LONG a, LONG b) { return a < b ? a : b; }
-)"},
-    {"tw_max_i64(", R"(INLINE LONG tw_max_i64(LONG a, LONG b) { return a > b ? a : b; }
-)"},
-    {"tw_abs_i64(", R"(INLINE LONG tw_abs_i64(LONG a) { return a < 0 ? (LONG)(0 - (ULONG)a) : a; }
-)"},
+    INTEGER_FUNCTIONS("", "int", "unsigned"),
+    INTEGER_FUNCTIONS("_i64", "LONG", "ULONG"),
     {"tw_from_bf16(", R"(INLINE float tw_from_bf16(unsigned short bits) {
   return BITS_FLOAT((unsigned)bits << 16);
 }
@@ -118,6 +96,7 @@ INLINE Index tw_swizzled(Index i) {
     {"tw_to_bool(", R"(INLINE unsigned char tw_to_bool(float v) { return v == v && v != 0.0f; }
 )"},
 };
+#undef INTEGER_FUNCTIONS
 
 // The words that have another definition on the host.
 constexpr PreludeFunction cuda_functions[] = {
@@ -396,50 +375,28 @@ constexpr PreludeFunction tile_parts[] = {
 )"},
 };
 
-// The assembler is not volatile, so that a factor that tiles share is loaded once (NVRTC 13.0, 2 x
-// 4 tiles by 2: 16 loads instead of 48). Compilers do not move assembler into a divergent branch.
+// The instruction of a tile: sums of the type SUM, which the assembler constrains by BY. It is not
+// volatile, so that a factor that tiles share is loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16
+// loads instead of 48). Compilers do not move assembler into a divergent branch.
+// clang-format off
+#define TILE_INSTRUCTION(NAME, SHAPE, TYPES, SUM, BY)                                            \
+  {NAME "(", "INLINE void " NAME "(\n"                                                           \
+   "    " SUM "& c0, " SUM "& c1, " SUM "& c2, " SUM "& c3,\n"                                   \
+   "    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {\n"       \
+   "  asm(\n"                                                                                    \
+   "      \"mma.sync.aligned." SHAPE ".row.col." TYPES " \"\n"                                   \
+   "      \"{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n"                 \
+   "      : \"+" BY "\"(c0), \"+" BY "\"(c1), \"+" BY "\"(c2), \"+" BY "\"(c3)\n"                \
+   "      : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(b0), \"r\"(b1));\n"                \
+   "}\n"}
+// clang-format on
 constexpr PreludeFunction tile_instructions[] = {
-    {"tw_mma_tf32(", R"(INLINE void tw_mma_tf32(
-    float& c0, float& c1, float& c2, float& c3,
-    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-  asm(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-)"},
-    {"tw_mma_m16n8k16_f16(", R"(INLINE void tw_mma_m16n8k16_f16(
-    float& c0, float& c1, float& c2, float& c3,
-    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-)"},
-    {"tw_mma_m16n8k16_bf16(", R"(INLINE void tw_mma_m16n8k16_bf16(
-    float& c0, float& c1, float& c2, float& c3,
-    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-)"},
-    {"tw_mma_m16n8k32_s8(", R"(INLINE void tw_mma_m16n8k32_s8(
-    int& c0, int& c1, int& c2, int& c3,
-    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-  asm(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-)"},
+    TILE_INSTRUCTION("tw_mma_tf32", "m16n8k8", "f32.tf32.tf32.f32", "float", "f"),
+    TILE_INSTRUCTION("tw_mma_m16n8k16_f16", "m16n8k16", "f32.f16.f16.f32", "float", "f"),
+    TILE_INSTRUCTION("tw_mma_m16n8k16_bf16", "m16n8k16", "f32.bf16.bf16.f32", "float", "f"),
+    TILE_INSTRUCTION("tw_mma_m16n8k32_s8", "m16n8k32", "s32.s8.s8.s32", "int", "r"),
 };
+#undef TILE_INSTRUCTION
 
 // A matrix in shared memory, as instructions of a warpgroup take it, in units of 16 bytes: where it
 // begins, in the bits from 16 on the leading, from 32 on the stride byte offset, and how it is

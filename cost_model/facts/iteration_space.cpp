@@ -48,32 +48,15 @@ std::optional<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
       return b > 0 ? std::optional(floor_div(a, b)) : std::nullopt;
     case BinaryOp::Mod:
       return b > 0 ? std::optional(floor_mod(a, b)) : std::nullopt;
-    case BinaryOp::Min:
-      return std::min(a, b);
-    case BinaryOp::Max:
-      return std::max(a, b);
-    case BinaryOp::Lt:
-      return a < b;
-    case BinaryOp::Le:
-      return a <= b;
-    case BinaryOp::Eq:
-      return a == b;
-    case BinaryOp::Ne:
-      return a != b;
-    case BinaryOp::And:
-      return a != 0 && b != 0;
-    case BinaryOp::Or:
-      return a != 0 || b != 0;
     case BinaryOp::Shl:
     case BinaryOp::Shr:
     case BinaryOp::BitAnd:
     case BinaryOp::BitOr:
     case BinaryOp::BitXor:
       return dsl::apply_bitwise(op, Int64, a, b);
-    case BinaryOp::Pow:
-      break;
+    default:
+      return dsl::order_result(op, a, b);
   }
-  return std::nullopt;
 }
 
 std::optional<int64_t> evaluate_unary(const dsl::Unary& unary, const Variables& variables) {

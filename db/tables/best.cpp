@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "base/text.h"
 #include "db/engine/sqlite_connection.h"
 #include "db/tables/rows.h"
 
@@ -375,19 +376,12 @@ Status store_best(Connection& connection, int64_t group, const BestRow& best) {
 
 }  // namespace
 
-RankedTrial ranked_trial(const Record& record, int64_t row) {
-  return {.trial = row,
-          .hash = bytes_of_hex(record.hash),
-          .schedule_hash = schedule_key(record),
-          .status = record.status,
-          .latency_ns = record.latency_ns,
-          .flops = record.flops,
-          .peak_gflops = record.peak_gflops,
-          .session = record.session,
-          .host = record.host,
-          .bytes = record.bytes,
-          .peak_gb_per_s = record.peak_gb_per_s,
-          .toolchain = record.toolchain};
+RankedTrial ranked_trial_of_row(const Record& record, int64_t row) {
+  RankedTrial trial = ranked_trial(record);
+  trial.trial = row;
+  trial.hash = bytes_of_hex(record.hash);
+  trial.schedule_hash = schedule_key(record);
+  return trial;
 }
 
 Status derive_new_group(Connection& connection, int64_t group,

@@ -80,8 +80,8 @@ Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
 /// transaction.
 Status compare_sessions(Connection& connection, const GroupChange& change);
 
-/// A trial as the rule of the best one reads it, of a record that has just got its row.
-RankedTrial ranked_trial(const Record& record, int64_t row);
+/// ranked_trial() of a record that has just got its row, with the hashes of the tables.
+RankedTrial ranked_trial_of_row(const Record& record, int64_t row);
 
 /// Derives the peak and the best trial of a group from all of its trials, which were inserted and
 /// counted by the transaction that made the group. Requires: fewer sessions than compare with each

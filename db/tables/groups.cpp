@@ -8,8 +8,10 @@
 #include <iterator>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/engine/sqlite_connection.h"
 #include "db/fields.h"
+#include "db/store.h"
 
 namespace tw::db {
 namespace {
@@ -118,6 +120,11 @@ Status update_peak(Connection& connection, int64_t session) {
 GroupKey group_key_of(const Record& record) {
   return {record.workload_hash, record.target, record.threads,
           record.codegen_abi,   record.device, record.layouts};
+}
+
+GroupKey group_key_at(const Key& place) {
+  return {sha256_hex(place.workload), place.target, place.threads,
+          place.codegen_abi,          place.device, place.layouts};
 }
 
 std::string group_digest(const GroupKey& key) {

@@ -22,6 +22,8 @@
 
 namespace tw::db {
 
+struct Key;
+
 /// The key of a group: all of its trials agree in it.
 struct GroupKey {
   std::string workload_hash;  ///< hex
@@ -34,6 +36,8 @@ struct GroupKey {
 };
 
 GroupKey group_key_of(const Record& record);
+/// That of the records at a place.
+GroupKey group_key_at(const Key& place);
 
 /// 32 bytes that name a group: an index over its texts would be ten times as large, and an index of
 /// PostgreSQL holds no long texts.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "db/tables/best.h"
 #include "db/tables/groups.h"
 #include "db/tables/rows.h"
@@ -102,7 +103,7 @@ class TrialInsertion {
     ++inserted_;
     counts_.add(record, membership, ++last_);
     if (membership.is_new_group)
-      of_new_groups_[membership.group].push_back(ranked_trial(record, last_));
+      of_new_groups_[membership.group].push_back(ranked_trial_of_row(record, last_));
   }
 
   /// Derives what follows for a group. All trials of a new group are in memory, which saves some

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "db/tables/rows.h"
 
 namespace tw::db {

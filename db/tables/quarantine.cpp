@@ -2,6 +2,7 @@
 #include "db/tables/quarantine.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/tables/rows.h"
 
 namespace tw::db {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/tables/read_records.h"
 
+#include "base/text.h"
 #include "db/tables/rows.h"
 
 namespace tw::db {

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
 #include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "base/text.h"
 #include "db/record_check.h"
 #include "db/tables/texts.h"
 
@@ -82,39 +82,7 @@ bool has_unknown_status(const Row& row) {
   return !text.empty() && !parse_trial_status(text);
 }
 
-/// The value of each hex digit.
-constexpr std::array<unsigned char, 256> make_digits() {
-  std::array<unsigned char, 256> values = {};
-  for (unsigned char value = 0; value < 16; ++value) {
-    values[static_cast<unsigned char>("0123456789abcdef"[value])] = value;
-    values[static_cast<unsigned char>("0123456789ABCDEF"[value])] = value;
-  }
-  return values;
-}
-
-int digit(char hex) {
-  static constexpr std::array<unsigned char, 256> values = make_digits();
-  return values[static_cast<unsigned char>(hex)];
-}
-
 }  // namespace
-
-std::string bytes_of_hex(std::string_view hex) {
-  std::string bytes(hex.size() / 2, '\0');
-  for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<char>(digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]));
-  return bytes;
-}
-
-std::string hex_of_bytes(std::string_view bytes) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string hex(2 * bytes.size(), '\0');
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    hex[2 * i] = digits[static_cast<unsigned char>(bytes[i]) >> 4];
-    hex[2 * i + 1] = digits[bytes[i] & 15];
-  }
-  return hex;
-}
 
 std::string schedule_key(const Record& record) {
   return bytes_of_hex(std::string_view(record.schedule_hash).substr(0, 2 * schedule_key_bytes));

@@ -16,10 +16,6 @@
 
 namespace tw::db {
 
-/// 32 bytes of a hash in hex, and back. Requires: an even number of hex digits.
-std::string bytes_of_hex(std::string_view hex);
-std::string hex_of_bytes(std::string_view bytes);
-
 inline constexpr size_t schedule_key_bytes = 16;
 
 /// The column `schedule`: 16 bytes that name the schedule of a record among those of its group.

@@ -7,6 +7,7 @@
 #include "dsl/selection.h"
 #include "schedules/lowering/conditions.h"
 #include "schedules/lowering/placed_buffers.h"
+#include "schedules/program/global_names.h"
 #include "schedules/program/simplify.h"
 
 namespace tw::schedules {
@@ -26,8 +27,7 @@ class Finisher {
   }
 
   BlockPtr run(const Phase& phase) {
-    for (const TaskAxis& axis : phase.axes)
-      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    push_axes(phase, bounds_);
     BlockPtr body = block(finish(*phase.body));
     bounds_.restore({0, 0});
     return body;

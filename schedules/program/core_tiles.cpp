@@ -10,6 +10,7 @@
 
 #include "schedules/nest.h"
 #include "schedules/program/affine.h"
+#include "schedules/program/global_names.h"
 #include "schedules/program/simplify.h"
 
 namespace tw::schedules {
@@ -69,20 +70,14 @@ std::optional<std::array<int64_t, 4>> coefficients(const CoreNest& nest, const B
 
 class CoreTileChecker {
  public:
-  explicit CoreTileChecker(const Program& program) {
-    for (const Argument& argument : program.arguments) add(argument.buffer);
-    for (const Buffer& buffer : program.scratch) add(buffer);
-  }
+  explicit CoreTileChecker(const Program& program) : buffers_(global_buffers(program)) {}
 
   Status check_phase(const Phase& phase) {
-    for (const TaskAxis& axis : phase.axes)
-      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    push_axes(phase, bounds_);
     return check(*phase.body);
   }
 
  private:
-  void add(const Buffer& buffer) { buffers_[buffer.name] = &buffer; }
-
   Status check(const Block& body) {
     for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(check(stmt));
     return {};
@@ -90,7 +85,7 @@ class CoreTileChecker {
 
   Status check(const Stmt& stmt) {
     if (const Allocate* allocate = stmt.as<Allocate>()) {
-      add(allocate->buffer);
+      buffers_[allocate->buffer.name] = &allocate->buffer;
       loops_around_[allocate->buffer.name] = rolled_.size();
     }
     const Loop* loop = stmt.as<Loop>();
@@ -168,11 +163,11 @@ class CoreTileChecker {
   }
 
   Bounds bounds_;
-  std::map<std::string, const Buffer*> buffers_;  ///< all buffers of the program
-  std::vector<std::string> rolled_;               ///< variables of loops around, unrolled ones not
-  using Shape = std::array<int64_t, 3>;           ///< rows, columns and groups of a tile
-  std::map<const Buffer*, Shape> shapes_;         ///< of tiles, by their sums
-  std::map<std::string, size_t> loops_around_;    ///< how many of these are around an allocation
+  BuffersByName buffers_;                       ///< all buffers of the program
+  std::vector<std::string> rolled_;             ///< variables of loops around, unrolled ones not
+  using Shape = std::array<int64_t, 3>;         ///< rows, columns and groups of a tile
+  std::map<const Buffer*, Shape> shapes_;       ///< of tiles, by their sums
+  std::map<std::string, size_t> loops_around_;  ///< how many of these are around an allocation
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "schedules/program/bounds.h"
 #include "schedules/program/core_tiles.h"
 #include "schedules/program/dot_products.h"
+#include "schedules/program/global_names.h"
 #include "schedules/program/specialised.h"
 #include "schedules/program/tensor_tiles.h"
 #include "schedules/program/threads.h"
@@ -25,23 +26,17 @@ tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
 
 class AccessChecker {
  public:
-  explicit AccessChecker(const Program& program) {
-    for (const Argument& argument : program.arguments) add(argument.buffer);
-    for (const Buffer& buffer : program.scratch) add(buffer);
-  }
+  explicit AccessChecker(const Program& program) : buffers_(global_buffers(program)) {}
 
   Status check_phase(const Phase& phase) {
     const auto mark = bounds_.mark();
-    for (const TaskAxis& axis : phase.axes)
-      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    push_axes(phase, bounds_);
     Status status = check(*phase.body);
     bounds_.restore(mark);
     return status;
   }
 
  private:
-  void add(const Buffer& buffer) { buffers_[buffer.name] = &buffer; }
-
   Status check(const Block& body) {
     for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(check(stmt));
     return {};
@@ -58,7 +53,7 @@ class AccessChecker {
         },
         [&](const Assign& assign) { return check_assign(assign, stmt); },
         [&](const Allocate& allocate) {
-          add(allocate.buffer);
+          buffers_[allocate.buffer.name] = &allocate.buffer;
           return check(*allocate.body);
         },
         [&](const PrefetchLines& prefetch) { return check_prefetch(prefetch, stmt); },
@@ -203,7 +198,7 @@ class AccessChecker {
   }
 
   Bounds bounds_;
-  std::map<std::string_view, const Buffer*> buffers_;  // all buffers of the program
+  BuffersByName buffers_;  // all buffers of the program
 };
 
 }  // namespace

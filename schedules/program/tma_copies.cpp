@@ -13,6 +13,7 @@
 #include "base/integer.h"
 #include "schedules/program/affine.h"
 #include "schedules/program/bounds.h"
+#include "schedules/program/global_names.h"
 #include "schedules/program/legality.h"
 
 namespace tw::schedules {
@@ -213,8 +214,7 @@ struct Dimension {
 
 class CopyFinder {
  public:
-  CopyFinder(const Loop& loop, const Bounds& bounds,
-             const std::map<std::string, const Buffer*>& buffers)
+  CopyFinder(const Loop& loop, const Bounds& bounds, const BuffersByName& buffers)
       : stmt_{loop}, outermost_(loop), bounds_(bounds), buffers_(buffers), forms_(loops_) {}
 
   Result<TmaCopy> find() {
@@ -529,7 +529,7 @@ class CopyFinder {
   const Stmt stmt_;
   const Loop& outermost_;
   const Bounds& bounds_;
-  const std::map<std::string, const Buffer*>& buffers_;
+  const BuffersByName& buffers_;
   BoxLoops loops_;
   const AffineForms forms_;
   const Assign* copy_ = nullptr;
@@ -545,14 +545,10 @@ class CopyFinder {
 
 class PhaseWalk {
  public:
-  explicit PhaseWalk(const Program& program) {
-    for (const Argument& argument : program.arguments) add(argument.buffer);
-    for (const Buffer& buffer : program.scratch) add(buffer);
-  }
+  explicit PhaseWalk(const Program& program) : buffers_(global_buffers(program)) {}
 
   Result<std::vector<TmaCopy>> run(const Phase& phase) {
-    for (const TaskAxis& axis : phase.axes)
-      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    push_axes(phase, bounds_);
     TW_RETURN_IF_ERROR(gather(*phase.body));
     for (TmaCopy& copy : copies_)
       for (const TmaCopy& other : copies_)
@@ -564,8 +560,6 @@ class PhaseWalk {
   }
 
  private:
-  void add(const Buffer& buffer) { buffers_[buffer.name] = &buffer; }
-
   /// True if the map of `b` also describes `a`: strides and boxes are equal, and extents may differ
   /// only where no element of the box lies outside of the tensor.
   static bool is_described_by(const TmaCopy& a, const TmaCopy& b) {
@@ -596,7 +590,7 @@ class PhaseWalk {
           return gather(*branch.body);
         },
         [&](const Allocate& allocate) {
-          add(allocate.buffer);
+          buffers_[allocate.buffer.name] = &allocate.buffer;
           return gather(*allocate.body);
         },
         always<Assign, Barrier, Commit, Wait, PrefetchLines>(Status{}));
@@ -620,7 +614,7 @@ class PhaseWalk {
   }
 
   Bounds bounds_;
-  std::map<std::string, const Buffer*> buffers_;
+  BuffersByName buffers_;
   bool in_threads_ = false;
   std::vector<TmaCopy> copies_;
 };

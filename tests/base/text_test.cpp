@@ -36,6 +36,17 @@ TEST(Counted, HasThePluralOfAllButOne) {
   EXPECT_EQ(tw::counted(0, "thread"), "0 threads");
 }
 
+TEST(Hex, BytesComeBack) {
+  const std::string bytes("\0\x7f\x80\xff", 4);
+  EXPECT_EQ(hex_of_bytes(bytes), "007f80ff");
+  EXPECT_EQ(bytes_of_hex("007f80ff"), bytes);
+  EXPECT_EQ(bytes_of_hex("007F80FF"), bytes);
+  EXPECT_TRUE(is_hex("007f80ff"));
+  EXPECT_TRUE(is_hex(""));
+  EXPECT_FALSE(is_hex("007F"));
+  EXPECT_FALSE(is_hex("0x7f"));
+}
+
 TEST(GraphvizQuoted, EscapesWhatEndsAStringAndBreaksLines) {
   EXPECT_EQ(graphviz_quoted(R"(a"b\c)"), R"("a\"b\\c")");
   EXPECT_EQ(graphviz_quoted("conv2d\ny"), R"("conv2d\ny")");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "db/tables/rows.h"
 #include "tests/db/backends.h"
 #include "tests/db/fake_time.h"

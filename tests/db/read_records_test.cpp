@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "db/maintenance.h"
 #include "db/tables/rows.h"
 #include "tests/db/backends.h"

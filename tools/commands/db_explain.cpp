@@ -43,8 +43,7 @@ struct Asked {
 Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {
   SelectionFlags flags = f.selection;
   const std::string& operand = flags.hash;
-  const bool is_hash = operand.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!operand.empty() && is_hash) {
+  if (!operand.empty() && is_hex(operand)) {
     TW_TRY(const db::Record record, find_record(store, operand));
     return Asked{key_of(record)};
   }

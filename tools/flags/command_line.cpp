@@ -11,14 +11,10 @@
 #include <optional>
 
 #include "base/text.h"
+#include "base/visit.h"
 
 namespace tw::tools {
 namespace {
-
-template <typename... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
 
 tl::unexpected<Error> usage(std::string_view verb, const std::string& why) {
   return fail(ErrorCode::Usage, fmt::format("[{}] {}", verb.empty() ? "tilewright" : verb, why));

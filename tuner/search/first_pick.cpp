@@ -7,6 +7,7 @@
 
 #include "schedules/problem.h"
 #include "schedules/space/space.h"
+#include "tuner/search/batch_size.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/learner.h"
 #include "tuner/search/proposer.h"
@@ -14,13 +15,6 @@
 #include "tuner/search/search.h"
 
 namespace tw::tuner {
-namespace {
-
-// As many as a run's first batch, whose pool a single pick would not have.
-constexpr size_t first_batch = 8;
-
-}  // namespace
-
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
                                const Target& target, int threads, const StopToken& stop,
                                Notes* notes) {
@@ -39,8 +33,9 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   Proposer proposer(std::move(space), std::move(search), threads, 1);
   proposer.learn(std::move(known));
   proposer.begin(stop);
+  // As many as a run's first batch, whose pool a single pick would not have.
   const std::vector<schedules::Point> points = proposer.propose(
-      [&](const auto& pool) { return proposer.predict(pool, model); }, first_batch);
+      [&](const auto& pool) { return proposer.predict(pool, model); }, usual_batch_size);
   const std::vector<Candidate> candidates = proposer.choose(points);
   if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
   return candidates.front().schedule;

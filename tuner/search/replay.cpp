@@ -15,6 +15,7 @@
 #include "cost_model/expected.h"
 #include "cost_model/features.h"
 #include "schedules/schedule.h"
+#include "tuner/search/batch_size.h"
 
 namespace tw::tuner {
 
@@ -24,7 +25,6 @@ using cost_model::WorkloadModel;
 
 namespace {
 
-constexpr size_t batch = 8;
 constexpr std::string_view language = "tw1";
 
 /// Workload, target and number of threads of the trials that follow a heading of a recording.
@@ -108,7 +108,7 @@ std::vector<size_t> best_scored(const std::vector<const Sample*>& trials,
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  order.resize(std::min(batch, order.size()));
+  order.resize(std::min<size_t>(usual_batch_size, order.size()));
   return order;
 }
 

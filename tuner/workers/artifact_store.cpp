@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "runtime/private_file.h"
 
 namespace tw::tuner {
@@ -15,8 +16,7 @@ constexpr size_t digits_of_a_name = 64;
 
 /// A name may come from a worker, and becomes a part of a path.
 bool is_name(std::string_view text) {
-  return text.size() == digits_of_a_name &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return text.size() == digits_of_a_name && is_hex(text);
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The names that every statement of a phase sees: the program's buffers and the phase's axes.
+// Pure functions.
+
+#include <map>
+#include <string_view>
+
+#include "schedules/program/bounds.h"
+#include "schedules/program/program.h"
+
+namespace tw::schedules {
+
+using BuffersByName = std::map<std::string_view, const Buffer*>;
+
+/// Arguments and scratch. The program must outlive them.
+inline BuffersByName global_buffers(const Program& program) {
+  BuffersByName buffers;
+  for (const Argument& argument : program.arguments)
+    buffers[argument.buffer.name] = &argument.buffer;
+  for (const Buffer& buffer : program.scratch) buffers[buffer.name] = &buffer;
+  return buffers;
+}
+
+/// Adds the bounds of the phase's axes.
+inline void push_axes(const Phase& phase, Bounds& bounds) {
+  for (const TaskAxis& axis : phase.axes)
+    bounds.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace tw::tuner {
+
+/// Candidates of one round of a search, unless the caller asks for another number.
+inline constexpr int usual_batch_size = 8;
+
+}  // namespace tw::tuner
