@@ -244,7 +244,9 @@ void Task::learn_from_others(const StopToken& stop) {
     if (latency_ns > 0 && (progress_.best_ns == 0 || latency_ns < progress_.best_ns))
       progress_.best_ns = latency_ns;
     TrialOfOthers known = trial_of_others(here, trial);
-    if (known.point) fresh_points_.push_back({*known.point, throughput_of(latency_ns)});
+    if (known.point)
+      fresh_points_.push_back({*known.point, throughput_of(latency_ns),
+                               known.sample ? known.sample->features : std::vector<float>()});
     if (known.sample && run_.learner.records().insert(trial.hash).second)
       fresh_samples_.push_back(std::move(*known.sample));
   }
@@ -501,8 +503,9 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
   if (is_timed && !is_exact(trial)) counts_.add_failure("its error is larger than asked for");
   if (db::proves_nothing(trial.status)) return;
   if (candidate.point.choices.size() == proposer_.space().decisions().size())
-    fresh_points_.push_back(
-        {candidate.point, is_timed && is_exact(trial) ? throughput_of(trial.latency_ns) : 0});
+    fresh_points_.push_back({candidate.point,
+                             is_timed && is_exact(trial) ? throughput_of(trial.latency_ns) : 0,
+                             candidate.features});
   cost_model::Sample sample;
   sample.features = candidate.features;
   sample.throughput = throughput_of(trial.latency_ns);
@@ -522,8 +525,8 @@ void Task::learn() {
   if (run_.interrupted()) return;
   run_.learner.learn(std::exchange(fresh_samples_, {}), run_.environment.notes);
   if (!is_guided()) return;
-  for (const Tried& tried : std::exchange(fresh_points_, {}))
-    proposer_.learn(tried.point, tried.throughput);
+  for (Tried& tried : std::exchange(fresh_points_, {}))
+    proposer_.learn(tried.point, tried.throughput, std::move(tried.features));
 }
 
 // ---- stop? ----------------------------------------------------------------------------------

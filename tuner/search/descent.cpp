@@ -51,7 +51,8 @@ class Walk {
       if (known_.emplace(point, unusable).second) fresh.push_back(point);
     if (fresh.empty()) return;
     const std::vector<Prediction> predictions = score_(fresh);
-    for (size_t i = 0; i < fresh.size(); ++i) known_.at(fresh[i]) = predictions[i].score;
+    for (size_t i = 0; i < fresh.size(); ++i)
+      if (predictions[i].is_new()) known_.at(fresh[i]) = predictions[i].score;
   }
 
   /// Moves to the best of the points if that is better.

@@ -64,17 +64,19 @@ std::optional<schedules::Point> point_of(const Question& q, const db::Record& re
   return schedule ? schedules::point_of(*q.space, *schedule, most_constructions) : std::nullopt;
 }
 
-/// Adds the sample of a record, if it has one. `target` has the machine that measured it.
-void add_sample(const dsl::Workload& workload, const db::RecalledTrial& known, const Target& target,
-                const Question& q, Experience& out) {
-  if (db::is_listed(known.doubt)) return;
+/// Adds the sample of a record, and returns its features; none where it has no sample or gave it
+/// before. `target` has the machine that measured it.
+std::vector<float> add_sample(const dsl::Workload& workload, const db::RecalledTrial& known,
+                              const Target& target, const Question& q, Experience& out) {
+  if (db::is_listed(known.doubt)) return {};
   const db::Record& record = known.record;
-  if (q.learned && !q.learned->insert(record.hash).second) return;
+  if (q.learned && !q.learned->insert(record.hash).second) return {};
   ++out.schedules;
   auto sample = sample_of(workload, record, target, q.threads);
-  if (!sample) return;
+  if (!sample) return {};
   sample->same_machine = is_here(q, record);
   out.samples.push_back(std::move(*sample));
+  return out.samples.back().features;
 }
 
 /// True if the schedule is known to be right, and its latency is not in doubt.
@@ -123,10 +125,10 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     if (is_enough(q, out)) break;
     if (!out.tried.contains(db::schedule_key(trial.record.schedule))) continue;
     if (!taken.insert(trial.record.schedule).second) continue;
-    add_sample(*q.workload, trial, q.target, q, out);
+    std::vector<float> features = add_sample(*q.workload, trial, q.target, q, out);
     if (!is_result(q, trial) || out.parents.size() == most_parents) continue;
     if (const auto point = point_of(q, trial.record))
-      out.parents.push_back({*point, throughput_of(trial.record)});
+      out.parents.push_back({*point, throughput_of(trial.record), std::move(features)});
   }
   add_latencies(q, std::move(*recalled), out);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/search/proposer.h"
 
-#include <limits>
 #include <utility>
 
 namespace tw::tuner {
@@ -29,8 +28,8 @@ void Proposer::begin_with(Candidate first, std::optional<Point> nearest) {
   nearest_ = std::move(nearest);
 }
 
-void Proposer::learn(const Point& point, double throughput) {
-  history_.push_back({point, throughput});
+void Proposer::learn(const Point& point, double throughput, std::vector<float> features) {
+  history_.push_back({point, throughput, std::move(features)});
 }
 
 void Proposer::begin(StopToken stop, size_t most_points) {
@@ -48,23 +47,26 @@ std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
 
 std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
                                           const cost_model::WorkloadModel& model) {
-  std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
   // Nothing is timed meanwhile.
-  auto candidates = candidates_of(
+  std::vector<JudgedPoint> judged = judge_points(
       space_, points, space_.target(), seen_,
       {.kernel_threads = kernel_threads_, .workers = host_target().machine.cores, .stop = stop_});
+  std::vector<Prediction> predictions(points.size(), Prediction(Standing::Illegal));
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {
-    if (!candidates[i]) continue;
-    rows.push_back(candidates[i]->features);
+    if (!judged[i].candidate) {
+      predictions[i] = Prediction(judged[i].standing);
+      continue;
+    }
+    rows.push_back(judged[i].candidate->features);
     places.push_back(i);
-    predicted_.try_emplace(points[i], std::move(*candidates[i]));
+    predicted_.try_emplace(points[i], std::move(*judged[i].candidate));
   }
   const std::vector<double> scores = model.predict(rows);
   for (size_t k = 0; k < rows.size(); ++k) {
     Prediction& prediction = predictions[places[k]];
-    prediction.score = scores[k];
+    prediction = scores[k];
     prediction.features = predicted_.at(points[places[k]]).features;
   }
   return predictions;

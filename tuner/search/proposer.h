@@ -40,8 +40,8 @@ class Proposer {
   void begin_with(Candidate first, std::optional<schedules::Point> nearest);
   /// True if begin_with() gave a candidate that has yet to be chosen.
   bool has_first() const { return first_.has_value(); }
-  /// Notes how fast a point of this space is.
-  void learn(const schedules::Point& point, double throughput);
+  /// Notes how fast a point of this space is, and the features of its kernel.
+  void learn(const schedules::Point& point, double throughput, std::vector<float> features = {});
   bool has_seen(const std::string& schedule) const { return seen_.has(schedule); }
   /// Notes that another run has tried a schedule: it is not chosen here.
   void note_tried(const std::string& schedule) { seen_.tried.insert(db::schedule_key(schedule)); }

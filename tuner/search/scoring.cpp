@@ -2,7 +2,6 @@
 #include "tuner/search/scoring.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <string_view>
 #include <unordered_set>
@@ -28,11 +27,10 @@ struct Spelled {
 };
 
 /// Puts the expected times into the features of the candidates.
-void expect_times(std::vector<std::optional<Candidate>>& candidates, const Target& target,
-                  int workers) {
+void expect_times(std::vector<JudgedPoint>& judged, const Target& target, int workers) {
   std::vector<std::vector<float>*> rows;
-  for (std::optional<Candidate>& candidate : candidates)
-    if (candidate) rows.push_back(&candidate->features);
+  for (JudgedPoint& one : judged)
+    if (one.candidate) rows.push_back(&one.candidate->features);
   const std::span<std::vector<float>* const> all = rows;
   const size_t parts = (rows.size() + rows_at_once - 1) / rows_at_once;
   for_each_index(parts, workers, [&](size_t part) {
@@ -43,42 +41,60 @@ void expect_times(std::vector<std::optional<Candidate>>& candidates, const Targe
 
 }  // namespace
 
-std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
-                                                    const std::vector<schedules::Point>& points,
-                                                    const Target& target, const Seen& seen,
-                                                    const ScoringOptions& options) {
+std::vector<JudgedPoint> judge_points(const schedules::Space& space,
+                                      const std::vector<Point>& points, const Target& target,
+                                      const Seen& seen, const ScoringOptions& options) {
   const auto is_stopped = [&] { return options.stop.is_stopped(); };
   std::vector<Spelled> spelled(points.size());
+  std::vector<JudgedPoint> judged(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
     if (is_stopped()) return;
     schedules::Schedule schedule = space.schedule(points[i]);
     if (schedule.error()) return;
     spelled[i].text = schedule.to_string();
-    if (!seen.has(spelled[i].text)) spelled[i].schedule = std::move(schedule);
+    if (seen.has(spelled[i].text))
+      judged[i].standing = Standing::Seen;
+    else
+      spelled[i].schedule = std::move(schedule);
   });
   std::unordered_set<std::string_view> texts;
-  for (Spelled& s : spelled)
-    if (s.schedule && !texts.insert(s.text).second) s.schedule.reset();
+  for (size_t i = 0; i < points.size(); ++i)
+    if (spelled[i].schedule && !texts.insert(spelled[i].text).second) {
+      judged[i].standing = Standing::Seen;
+      spelled[i].schedule.reset();
+    }
 
   const schedules::Limits limits = schedules::limits_searched(target);
-  std::vector<std::optional<Candidate>> candidates(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
     if (!spelled[i].schedule || is_stopped()) return;
     auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;
     const size_t meaning = schedules::hash(*program);
-    if (seen.programs.contains(meaning)) return;
+    if (seen.programs.contains(meaning)) {
+      judged[i].standing = Standing::Seen;
+      return;
+    }
     auto features = cost_model::extract_features_of_call(std::move(*program), space.problem(),
                                                          target, options.kernel_threads);
     if (features)
-      candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features),
-                                space.to_string(points[i])};
+      judged[i] = {Standing::New, Candidate{points[i], spelled[i].text, meaning,
+                                            std::move(*features), space.to_string(points[i])}};
   });
   std::unordered_set<size_t> programs;
-  for (std::optional<Candidate>& candidate : candidates)
-    if (candidate && !programs.insert(candidate->program).second) candidate.reset();
-  if (options.prior == Prior::Pretrained) expect_times(candidates, target, options.workers);
+  for (JudgedPoint& one : judged)
+    if (one.candidate && !programs.insert(one.candidate->program).second) one = {Standing::Seen};
+  if (options.prior == Prior::Pretrained) expect_times(judged, target, options.workers);
+  return judged;
+}
+
+std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
+                                                    const std::vector<Point>& points,
+                                                    const Target& target, const Seen& seen,
+                                                    const ScoringOptions& options) {
+  std::vector<std::optional<Candidate>> candidates;
+  for (JudgedPoint& judged : judge_points(space, points, target, seen, options))
+    candidates.push_back(std::move(judged.candidate));
   return candidates;
 }
 
@@ -99,13 +115,17 @@ Score score_before_trials(const schedules::Space& space, int kernel_threads, Pri
                           const StopToken& stop) {
   return [&space, kernel_threads, prior, stop](const std::vector<Point>& points) {
     static const cost_model::WorkloadModel nothing_measured;
-    std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-    const auto candidates = candidates_of(
-        space, points, space.target(), {},
-        {.kernel_threads = kernel_threads, .workers = 1, .stop = stop, .prior = prior});
-    for (size_t i = 0; i < points.size(); ++i)
-      if (candidates[i] && cost_model::gpu_spills_of(candidates[i]->features) == 0)
-        predictions[i] = nothing_measured.predict({&candidates[i]->features, 1})[0];
+    std::vector<Prediction> predictions;
+    for (const JudgedPoint& one : judge_points(
+             space, points, space.target(), {},
+             {.kernel_threads = kernel_threads, .workers = 1, .stop = stop, .prior = prior})) {
+      if (!one.candidate)
+        predictions.emplace_back(one.standing);
+      else if (cost_model::gpu_spills_of(one.candidate->features) > 0)
+        predictions.emplace_back(Standing::Illegal);
+      else
+        predictions.emplace_back(nothing_measured.predict({&one.candidate->features, 1})[0]);
+    }
     return predictions;
   };
 }

@@ -53,10 +53,21 @@ struct ScoringOptions {
   Prior prior = Prior::Pretrained;
 };
 
-/// One entry a point: nothing where its schedule is illegal, larger than is worth building, or
-/// known: its text or its program was seen, or that of an earlier point (a factor beyond an
-/// extent is the extent; loops of one iteration are none, whether unrolled or not). The same for
-/// any number of workers.
+/// A point as it stands before a trial, and its candidate where it is new.
+struct JudgedPoint {
+  Standing standing = Standing::Illegal;
+  std::optional<Candidate> candidate = {};
+};
+
+/// One entry a point. A point is illegal where its schedule is, or is larger than is worth
+/// building. It is seen where its text or its program was seen, or is that of an earlier point (a
+/// factor beyond an extent is the extent; loops of one iteration are none, whether unrolled or
+/// not). The same for any number of workers. Points that the stop left out count as illegal.
+std::vector<JudgedPoint> judge_points(const schedules::Space& space,
+                                      const std::vector<schedules::Point>& points,
+                                      const Target& target, const Seen& seen,
+                                      const ScoringOptions& options);
+/// The candidates of judge_points(): nothing for a point that is not new.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,

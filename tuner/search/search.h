@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Search strategies. Each proposes the points of a space to try next, given the measured points and
-// a score.
+// Search strategies. Each proposes the points of a space to try next, given the trials so far, with
+// their times and the features of their kernels, and a score, which says of other points if they
+// are legal and new, how fast they are expected to be, and their features. A strategy is a source
+// of this folder and its row in searches.def:
+//
+//   class Nearest : public Search {
+//     std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+//                                size_t count, Random& random) override {
+//       for (const Tried& tried : known.history) ...   // tried.features, tried.throughput
+//       for (const Prediction& prediction : score(pool)) ...
+//     }
+//   };
+//   std::unique_ptr<Search> make_nearest_search() { return std::make_unique<Nearest>(); }
 //
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
 // model's score, and the kernels of a batch differ from each other and from those proposed before
@@ -11,8 +22,10 @@
 // Random and grid are baselines. Spread gathers trials for a model to learn from. Deterministic in
 // the random source.
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,9 +39,12 @@
 
 namespace tw::tuner {
 
+/// A trial of a point.
 struct Tried {
   schedules::Point point;
   double throughput = 0;  ///< 1 / latency; 0 when it failed
+  /// Features of the kernel, as those of a prediction; empty where they are not known.
+  std::vector<float> features = {};
 };
 
 /// Inputs of a search for one proposal: the points tried so far, seeds, and limits.
@@ -40,12 +56,28 @@ struct Known {
   size_t most_points = SIZE_MAX;
 };
 
-/// Predicted speed of a point. A score that is not finite marks a point that is illegal or was
-/// tried before.
+/// A point as the score finds it before it is tried.
+enum class Standing {
+  New,      ///< legal, and worth a trial: its speed is predicted
+  Seen,     ///< chosen or tried before, or of the same program as a point that was
+  Illegal,  ///< without a legal schedule, or larger than is worth building
+};
+
 struct Prediction {
-  Prediction(double score) : score(score) {}
-  double score;  ///< higher is faster
-  /// Features of the point's kernel; empty where the score does not tell them. They stay valid
+  /// A new point of this score; an illegal one where the score is not finite.
+  Prediction(double score)
+      : score(score), standing(std::isfinite(score) ? Standing::New : Standing::Illegal) {}
+  /// Requires: the point is not new.
+  explicit Prediction(Standing standing)
+      : score(-std::numeric_limits<double>::infinity()), standing(standing) {}
+
+  bool is_new() const { return standing == Standing::New; }
+  bool is_legal() const { return standing != Standing::Illegal; }
+
+  /// The predicted speed of a new point: higher is faster. Not finite where it is not new.
+  double score;
+  Standing standing;
+  /// Features of a new point's kernel; empty where the score does not tell them. They stay valid
   /// until propose() returns.
   std::span<const float> features = {};
 };
@@ -64,10 +96,12 @@ class Search {
 /// (Problem::most_error). It is left out until a trial was measured: predictions are not verified.
 bool is_in_doubt(const schedules::Space& space, size_t algorithm);
 
-/// Names with one line each, for the command line: blind, evolution, grid, random, spread.
+/// A row of searches.def: a name with one line, for the command line.
 struct SearchInfo {
   std::string_view name, summary;
+  std::unique_ptr<Search> (*make)();
 };
+/// Sorted by name: blind, evolution, grid, random, spread.
 const std::vector<SearchInfo>& searches();
 Result<std::unique_ptr<Search>> make_search(std::string_view name);
 

@@ -57,6 +57,58 @@ TEST_F(Proposing, FeaturesOfPredictionsOutliveLaterPredictions) {
   EXPECT_TRUE(std::ranges::equal(prediction.features, before));
 }
 
+TEST_F(Proposing, PredictionsTellIllegalSeenAndNewPointsApart) {
+  proposer_.begin({});
+  std::vector<Point> points;
+  Random random(5);
+  for (int i = 0; i < 100; ++i) points.push_back(proposer_.space().sample(random));
+  points.push_back(points[0]);
+  std::set<Standing> standings;
+  const std::vector<Prediction> before = predicted(points);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Prediction& one = before[i];
+    standings.insert(one.standing);
+    EXPECT_EQ(one.is_new(), std::isfinite(one.score));
+    EXPECT_EQ(one.features.empty(), !one.is_new());
+    EXPECT_TRUE(!one.is_new() || proposer_.space().schedule(points[i]).program());
+  }
+  EXPECT_EQ(standings, (std::set{Standing::New, Standing::Seen, Standing::Illegal}));
+  proposer_.choose(points);
+  const std::vector<Prediction> after = predicted(points);
+  for (size_t i = 0; i < points.size(); ++i) {
+    EXPECT_FALSE(after[i].is_new());
+    EXPECT_EQ(after[i].is_legal(), before[i].is_legal());
+  }
+}
+
+/// Notes the history that it is given.
+class Spy : public Search {
+ public:
+  explicit Spy(std::vector<Tried>& history) : history_(history) {}
+  std::vector<Point> propose(const Space&, const Known& known, const Score&, size_t,
+                             Random&) override {
+    history_ = known.history;
+    return {};
+  }
+
+ private:
+  std::vector<Tried>& history_;
+};
+
+TEST_F(Proposing, ASearchIsGivenThePointsSpeedsAndFeaturesOfAllTrials) {
+  std::vector<Tried> history;
+  Proposer proposer(Space::derive(workload_.compute, host_target()), std::make_unique<Spy>(history),
+                    1, 1);
+  const Point first = proposer.space().default_point();
+  proposer.learn(first, 1e3, {1, 2});
+  proposer.begin({});
+  proposer.propose([](const auto&) { return std::vector<Prediction>(); }, 1);
+  ASSERT_EQ(history.size(), 1u);
+  EXPECT_EQ(history[0].point, first);
+  EXPECT_EQ(history[0].throughput, 1e3);
+  EXPECT_EQ(history[0].features, (std::vector<float>{1, 2}));
+}
+
 TEST_F(Proposing, WhatTheDatabaseKnowsIsNotProposed) {
   proposer_.begin({});
   const Point first = proposer_.space().default_point();

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "tuner/search/rated.h"
+
+namespace tw::tuner {
+namespace {
+
+using schedules::Point;
+using schedules::Space;
+
+/// Counts through the space of one algorithm after the other, the first decision fastest.
+class Grid : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random&) override {
+    next_.choices.resize(space.decisions().size(), 0);
+    std::vector<Point> picked;
+    for (int steps = 0;
+         steps < 20000 && picked.size() < count && !done_ && !known.stop.is_stopped(); ++steps) {
+      const Point point = next_;
+      advance(space);
+      if (space.allowed(point) && score({point})[0].is_new()) picked.push_back(point);
+    }
+    return whole(std::move(picked), known.stop);
+  }
+
+ private:
+  /// The algorithm, which is the first decision where there are several, changes last.
+  void advance(const Space& space) {
+    const size_t first = space.algorithms() > 1 ? 1 : 0;
+    for (size_t d = first; d < next_.choices.size(); ++d)
+      if (schedules::concerns(space, d, next_) && counts_on(space, d)) return;
+    done_ = first == 0 || !counts_on(space, 0);
+  }
+  /// Takes the next value of the decision; false after the last one, when it is the first again.
+  bool counts_on(const Space& space, size_t d) {
+    int& choice = next_.choices[d];
+    if (++choice < static_cast<int>(space.decisions()[d].values.size())) return true;
+    choice = 0;
+    return false;
+  }
+  Point next_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Search> make_grid_search() { return std::make_unique<Grid>(); }
+
+}  // namespace tw::tuner
