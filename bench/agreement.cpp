@@ -42,6 +42,14 @@ Measure measure_of(const dsl::Workload& workload, const dsl::Array& expected) {
   return measure;
 }
 
+/// An output of both sides.
+struct Compared {
+  std::string name;
+  std::vector<int64_t> shape;
+  const dsl::Array& ours;
+  const dsl::Array& peer;
+};
+
 std::vector<int64_t> indices_of(int64_t position, const std::vector<int64_t>& shape) {
   std::vector<int64_t> indices(shape.size());
   for (size_t d = shape.size(); d-- > 0; position /= shape[d]) indices[d] = position % shape[d];
@@ -58,10 +66,9 @@ tl::unexpected<Error> disagreement(const std::string& output, std::string_view w
 
 /// Compares samples with the definition. Errors that rounding causes in the declared loops are
 /// allowed too.
-Status check_samples(dsl::RoundingAnalysis& definition, const std::string& name,
-                     const std::vector<int64_t>& shape, const dsl::Array& ours,
-                     const dsl::Array& peer, Measure& measure, int samples, Random& random,
-                     Agreement& agreement) {
+Status check_samples(dsl::RoundingAnalysis& definition, const Compared& output, Measure& measure,
+                     int samples, Random& random, Agreement& agreement) {
+  const auto& [name, shape, ours, peer] = output;
   for (int i = 0; i < samples; ++i) {
     const int64_t position = random.below(ours.size());
     TW_TRY(const dsl::Rounded exact, definition.at(name, indices_of(position, shape)));
@@ -77,8 +84,8 @@ Status check_samples(dsl::RoundingAnalysis& definition, const std::string& name,
   return {};
 }
 
-Status check_all(const std::string& name, const dsl::Array& ours, const dsl::Array& peer,
-                 const Measure& measure, Agreement& agreement) {
+Status check_all(const Compared& output, const Measure& measure, Agreement& agreement) {
+  const auto& [name, shape, ours, peer] = output;
   int64_t differing = 0;
   for (int64_t i = 0; i < ours.size(); ++i) {
     const double error = measure.error(ours.get_float(i), peer.get_float(i));
@@ -115,10 +122,9 @@ Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arra
                               name));
     Measure measure = measure_of(workload, theirs->second);
     measure.own_rounding = own_rounding;
-    TW_RETURN_IF_ERROR(check_samples(definition, name, workload.compute.shape_of(name),
-                                     mine->second, theirs->second, measure, samples, random,
-                                     agreement));
-    TW_RETURN_IF_ERROR(check_all(name, mine->second, theirs->second, measure, agreement));
+    const Compared output{name, workload.compute.shape_of(name), mine->second, theirs->second};
+    TW_RETURN_IF_ERROR(check_samples(definition, output, measure, samples, random, agreement));
+    TW_RETURN_IF_ERROR(check_all(output, measure, agreement));
   }
   return agreement;
 }

@@ -245,10 +245,16 @@ Expr combined(dsl::Combine combine, const Expr& a, const Expr& b) {
   return combine == dsl::Combine::Max ? max(a, b) : min(a, b);
 }
 
-/// Adds out = data, updated over the axes `over` where `is_named` holds.
+/// The updates of one element: those over the axes `over` where `is_named` holds.
+struct Updates {
+  std::vector<Axis> over;
+  Expr is_named, update;
+};
+
+/// Adds out = data, updated.
 Status add_scatter(Declaration& declaration, const Value& data, const std::vector<Axis>& o,
-                   const std::vector<Axis>& over, const Expr& is_named, const Expr& update,
-                   const Update& how, const std::string& output) {
+                   const Updates& updates, const Update& how, const std::string& output) {
+  const auto& [over, is_named, update] = updates;
   const Expr before = declaration.read(data).read_at(at(o));
   const Expr value = summable(update);
   const Expr neutral = dsl::identity(how.combine, value.type());
@@ -290,7 +296,7 @@ Status convert_scatter_elements(const Node& node, Builder& builder) {
   Declaration declaration(builder);
   conditions.push_back(eq(position_at(declaration, indices, element, shape[axis]), Expr(o[axis])));
   const Expr update = declaration.read(updates).read_at(element);
-  return add_scatter(declaration, data, o, {k}, all_of(conditions), update, how, node.outputs[0]);
+  return add_scatter(declaration, data, o, {{k}, all_of(conditions), update}, how, node.outputs[0]);
 }
 
 Status convert_scatter_nd(const Node& node, Builder& builder) {
@@ -318,7 +324,7 @@ Status convert_scatter_nd(const Node& node, Builder& builder) {
   }
   for (size_t i = count; i < shape.size(); ++i) element.emplace_back(o[i]);
   const Expr update = declaration.read(updates).read_at(element);
-  return add_scatter(declaration, data, o, k, all_of(conditions), update, how, node.outputs[0]);
+  return add_scatter(declaration, data, o, {k, all_of(conditions), update}, how, node.outputs[0]);
 }
 
 // ---- running totals and the largest ---------------------------------------------------------
@@ -406,7 +412,7 @@ Status convert_tensor_scatter(const Node& node, Builder& builder) {
   element[axis] = k;
   const Expr is_named = eq(named, Expr(k));
   const Expr value = declaration.read(update).read_at(element);
-  return add_scatter(declaration, cache, o, {k}, is_named, value, Update{}, node.outputs[0]);
+  return add_scatter(declaration, cache, o, {{k}, is_named, value}, Update{}, node.outputs[0]);
 }
 
 }  // namespace tw::graph::onnx

@@ -216,18 +216,25 @@ Status add_in_two_steps(Builder& builder, const Value& samples, const Transform&
   return add_reshape(builder, joined, result, output);
 }
 
-/// Adds `output`, the transform of rows [..., count, parts], in the shape `result`. The elements
-/// are multiplied by `window`, unless it is empty.
+/// The shape and the name of a transform's result.
+struct Transformed {
+  Shape shape;
+  std::string name;
+};
+
+/// Adds the transform of rows [..., count, parts]. The elements are multiplied by `window`, unless
+/// it is empty.
 Status add_transform(const Node& node, Builder& builder, const Value& samples, int64_t count,
-                     const Transform& t, const std::vector<double>& window, const Shape& result,
-                     const std::string& output) {
+                     const Transform& t, const std::vector<double>& window,
+                     const Transformed& result) {
   const DType type = samples.type.dtype;
   const bool is_whole = count == t.length && extent_of(samples.type.shape) > 0;
   const bool keeps_digits = type == Float32 || type == Float64;  // what is between is rounded
   const auto factors = is_whole && keeps_digits ? factors_of(t) : std::nullopt;
-  if (factors) return add_in_two_steps(builder, samples, t, *factors, window, result, output);
+  if (factors)
+    return add_in_two_steps(builder, samples, t, *factors, window, result.shape, result.name);
   TW_TRY(dsl::Array table, table_of(node, t, type, count, window));
-  return add_product(builder, samples, std::move(table), result, output);
+  return add_product(builder, samples, std::move(table), result.shape, result.name);
 }
 
 /// The real and imaginary part in the last dimension of the signal, 1 or 2.
@@ -286,7 +293,7 @@ Status convert_dft(const Node& node, Builder& builder) {
   result[last] = t.bins();
   result.back() = t.result_parts();
   const std::string name = axis == last ? node.outputs[0] : builder.fresh_name(node.outputs[0]);
-  TW_RETURN_IF_ERROR(add_transform(node, builder, rows, samples, t, {}, result, name));
+  TW_RETURN_IF_ERROR(add_transform(node, builder, rows, samples, t, {}, {result, name}));
   return axis == last ? Status()
                       : add_transpose(builder, builder.value(name), order, node.outputs[0]);
 }
@@ -328,7 +335,7 @@ Status convert_stft(const Node& node, Builder& builder) {
   const std::string cut = builder.fresh_name(node.outputs[0] + "_frames");
   TW_RETURN_IF_ERROR(declaration.add(compute("out", o, sample), cut));
   return add_transform(node, builder, builder.value(cut), t.length, t, window,
-                       {batch, frames, t.bins(), t.result_parts()}, node.outputs[0]);
+                       {{batch, frames, t.bins(), t.result_parts()}, node.outputs[0]});
 }
 
 // ---- windows and mel scales -----------------------------------------------------------------
