@@ -19,7 +19,7 @@ namespace {
 
 /// All networks, so that a wrong name is told before the first of them is tuned.
 Result<std::vector<tools::ImportedModel>> import_all(const Call& call) {
-  TW_TRY(const std::vector<tools::Dimensions> sets,
+  TW_TRY(const std::vector<tuner::Dimensions> sets,
          tools::dimension_sets(call.flags.dimensions, "bench"));
   if (sets.size() > 1)
     return fail(ErrorCode::Usage, "[bench] --dim: of --ablation expected one value a dimension");

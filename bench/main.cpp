@@ -27,6 +27,8 @@
 #include "bench/training/pretrain_mode.h"
 #include "bench/twins.h"
 #include "tools/flags/command_line.h"
+#include "tools/flags/workload_flags.h"
+#include "tools/hand_schedule.h"
 #include "tools/imported_model.h"
 #include "tools/interrupts.h"
 #include "tools/reports/progress.h"
