@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Overlaps building with measuring: while a batch is measured and others are thought out, the
-// builder works off those that wait. Batches leave in the order in which they entered.
+// Overlaps building with measuring: while the kernels of one batch are measured and the next
+// batches are proposed, the builder compiles the batches that wait in the queue. Batches leave the
+// queue in the order in which they entered it.
 //
 //   while (queue.has_room()) queue.push(next batch);
 //   Batch built = queue.pop();   // waits for it
 //   ... measure it ...
 //   queue.resume();
 //
-// With one core for the kernel and one for a builder nothing waits. A kernel that uses every core
-// is measured while nothing is built: then all batches that wait are built together while the next
-// ones are thought out, and measured one after the other. Not thread-safe.
+// If the kernels leave a core for a builder, building and measuring overlap. Kernels that use every
+// core are measured while nothing is built: all waiting batches are then built together, while the
+// search proposes the next ones, and are measured one after the other. Not thread-safe.
 
 #include <deque>
 #include <functional>
@@ -23,19 +24,21 @@ namespace tw::tuner {
 
 class Task;
 
-/// Candidates of a task on their way through the loop, or, without candidates, its reference
-/// kernel.
+/// Candidates of a task that are to be built and measured together. A batch without candidates
+/// stands for the task's reference kernel.
 struct Batch {
   Task* task = nullptr;
   std::vector<Candidate> candidates = {};
-  std::vector<BuildOutcome> built = {};  ///< one a candidate, or that of the reference
-  /// True if it has no candidates because other runs have them under way: more are to be proposed.
+  /// One outcome for each candidate, or the reference kernel's.
+  std::vector<BuildOutcome> built = {};
+  /// True if the batch has no candidates because other runs have claimed all of them. The search
+  /// should then propose more.
   bool was_refused = false;
 
   bool is_reference() const { return candidates.empty(); }
 };
 
-/// The task of a batch and its number of candidates; none of a reference.
+/// The task of a batch and its number of candidates, which is 0 for a reference kernel.
 struct Share {
   Task* task = nullptr;
   size_t candidates = 0;
@@ -44,24 +47,25 @@ inline Share share_of(const Batch& batch) { return {batch.task, batch.candidates
 
 class BuildQueue {
  public:
-  /// Hands a batch to the builder; returns false if nobody wants it any more, which drops it.
+  /// Hands a batch to the builder. Returns false if the batch is no longer wanted; the queue then
+  /// drops it.
   using Begin = std::function<bool(const Batch& batch)>;
 
-  /// The builder must outlive the queue. With `overlaps`, batches are built while others are
-  /// measured, and the queue holds `most` batches. Without, `most` - 1 batches wait while as many
-  /// are built. Requires: most >= 2.
+  /// The builder must outlive the queue. If `overlaps` is true, batches are built while others are
+  /// measured, and the queue holds at most `most` batches. If it is false, at most `most` - 1
+  /// batches wait while as many are built. Requires: most >= 2.
   BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin);
 
   bool has_room() const;
   bool is_empty() const { return batches_.empty(); }
-  /// Requires has_room().
+  /// Adds a batch. Requires has_room().
   void push(Batch batch);
-  /// Waits until the oldest batch is built, and removes it. Requires that resume() was called since
-  /// the last pop(), and !is_empty().
+  /// Waits until the oldest batch is built, removes it from the queue and returns it. Requires:
+  /// !is_empty(), and a call of resume() since the last pop().
   Batch pop();
-  /// Says that the batch of the last pop() has been measured.
+  /// Notes that the batch of the last pop() has been measured, so that building can go on.
   void resume();
-  /// Those whose builds the last pop() waited for.
+  /// The shares of the batches that the last pop() waited for until they were built.
   const std::vector<Share>& waited_for() const { return waited_for_; }
 
  private:
@@ -72,8 +76,8 @@ class BuildQueue {
   const bool overlaps_;
   const size_t most_;
   const Begin begin_;
-  std::deque<Batch> batches_;  ///< built ones, then those that are being built, then waiting ones
-  size_t built_ = 0, begun_ = 0;  ///< number of batches that are built, and that were begun
+  std::deque<Batch> batches_;  ///< first built batches, then those being built, then waiting ones
+  size_t built_ = 0, begun_ = 0;  ///< number of built batches, and of those handed to the builder
   bool is_measuring_ = false;
   std::vector<Share> waited_for_;
 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Works off demand (db/demand.h): tunes the kernels of which better ones are expected to save the
-// most, for everybody who left a demand on a device like this one.
+// Works off demand (db/demand.h): tunes the kernels that are expected to save the most time for all
+// networks and operators with a demand for a device like this one.
 //
 //   TW_TRY(DemandRun run, tune_demand(target, options, store, environment, progress, tune_all));
-//   run.before, run.after;    // the same demands, with what the trials said before and say now
+//   run.before, run.after;    // the same demands, with the trials known before and after the run
 //
-// Kernels are tuned in waves. Each wave has the kernels that are expected to save most by then,
-// also of demands that were left meanwhile. Not thread-safe.
+// Kernels are tuned in waves. Each wave takes the kernels that are then expected to save the most,
+// and includes demands that were left during the run. Not thread-safe.
 
 #include <functional>
 #include <map>
@@ -24,60 +24,64 @@
 
 namespace tw::tuner {
 
-/// A demand of this device without a source and kernels.
+/// A demand for this device, with empty source and no kernels.
 db::Demand demand_at(const Target& target, int threads, int64_t now_ms);
 
-/// The demand of one operator, whose present kernel is `used`; null: it has none.
+/// The demand of one operator. `used` is the record of the kernel that it uses at present; null if
+/// there is none.
 db::Demand demand_of(const dsl::Workload& workload, const Target& target, int threads,
                      const db::Record* used, int64_t now_ms);
 
-/// The demand that a run for one operator leaves, by its result: where it has no kernel of this
-/// device, or was cut short while another minute was expected to gain more than
-/// least_gain(Effort::Normal). nullopt where it lacks nothing.
+/// The demand that a run for one operator leaves, given the run's result. A demand is left if the
+/// run found no kernel for this device, or if it was cut short while another minute was expected to
+/// gain more than least_gain(Effort::Normal). nullopt in all other cases.
 std::optional<db::Demand> demand_left(const dsl::Workload& workload, const Target& target,
                                       int threads, const Result<Tuned>& result, int64_t now_ms);
 
-/// The time of a call of what left the demand, in ns.
+/// The time of one call of the network or operator that left a demand, in ns.
 struct DemandTimes {
-  /// With the kernels that it used when it left the demand, and with the best ones that are known:
-  /// measured on the device where that was done, else as they were expected to be.
+  /// `used_ns` is the time with the kernels in use when the demand was left, `best_ns` with the
+  /// best kernels known now. Each kernel counts with its time measured on the device, or with its
+  /// predicted time if none was measured.
   double used_ns = 0, best_ns = 0;
-  /// Share of used_ns that is of kernels of which both times are measured.
+  /// Share of used_ns that belongs to kernels for which both times were measured.
   double measured_share = 0;
 };
 DemandTimes times_of(const db::Demand& demand);
 
-/// The share of a call of the demand that another minute of tuning this kernel is expected to save,
-/// 0 to 1.
+/// The share of the demand's call time that another minute of tuning this kernel is expected to
+/// save, from 0 to 1.
 double expected_saving(const db::WantedKernel& kernel, const db::Demand& demand);
-/// The sum over its kernels.
+/// The sum of expected_saving() over the kernels of the demand.
 double expected_saving(const db::Demand& demand);
 
-/// A kernel that demands of one device want, as a task, whose weight counts a call of each demand
-/// once, however long it takes: nobody knows how often each is called.
+/// A kernel that demands of one device ask for, as a tuning task. The task's weight is the sum of
+/// runs / call time over the demands, so that all demands count alike: nobody knows how often each
+/// network is called.
 struct WantedTask {
   TaskSpec spec;
   int threads = 1;
   double saving = 0;  ///< sum of expected_saving()
 };
-/// The kernels of the demands, those that are expected to save most first. Kernels that this
-/// program cannot parse are left out.
+/// The kernels of all demands as tasks, the largest expected saving first. Kernels whose workload
+/// this program cannot parse are left out.
 std::vector<WantedTask> tasks_of(const std::vector<db::Demand>& demands);
 
 struct DemandRun {
   std::vector<db::Demand> before, after;
   size_t tuned = 0;  ///< number of kernels that were tuned
   size_t waves = 0;
-  std::map<std::string, std::vector<std::string>> failures;  ///< texts of workloads by the reason
+  /// Texts of the workloads that failed, by reason.
+  std::map<std::string, std::vector<std::string>> failures;
   Ended ended = Ended::Plateau;
   double seconds = 0;
-  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel
+  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel: records could not be stored
 };
 
-/// Works off the demands for the target on devices with this machine's device_text(), on at most as
-/// many threads as it has cores. Ends when the budget does, or when the sum of expected_saving()
-/// over the demands is less than their number times least_gain() of the effort. Errors: Usage for
-/// Effort::None; as db::demands(); as tune_all() where workers cannot be started.
+/// Works off the demands for the target on devices with this machine's device_text() and at most as
+/// many threads as it has cores. The run ends with the budget, or when the sum of expected_saving()
+/// over the demands falls below their number times least_gain() of the effort. Errors: Usage for
+/// Effort::None; as db::demands(); as tune_all() if workers cannot be started.
 Result<DemandRun> tune_demand(const Target& target, const TuneOptions& options, db::Store& store,
                               const Environment& environment, const OnProgress& on_progress,
                               const TuneAll& tune_all);

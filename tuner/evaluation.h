@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Computes workloads for their values, not for their time: by their default schedules, without
-// changes of rounding, compiled once for each workload. Not thread-safe.
+// Computes the values of workloads, not their times. Each workload is compiled once, by its default
+// schedule and without steps that change rounding. Not thread-safe.
 
 #include <map>
 #include <string>
@@ -18,11 +18,12 @@ namespace tw::tuner {
 
 class Evaluator {
  public:
-  /// Requires: kernels for the target, a processor, run here.
+  /// Requires: the target is a processor, and this machine can run its kernels.
   explicit Evaluator(Target target) : target_(std::move(target)) {}
 
-  /// The outputs, by name, logical and row-major. Takes an array for each input, of its shape.
-  /// Errors of default_schedule(), compile() and Kernel::call().
+  /// Runs the workload and returns its outputs by name, as row-major arrays of their logical
+  /// shapes. `inputs` has an array for each input, of the input's shape. Errors of
+  /// default_schedule(), compile() and Kernel::call().
   Result<dsl::Arrays> outputs(const dsl::Workload& workload, const dsl::Arrays& inputs);
 
  private:

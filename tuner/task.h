@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One workload that is being tuned, as the loop in tune.cpp uses it: the stages in their order, and
-// what is known between them. Private to the run. Not thread-safe.
+// A workload that is being tuned, as the loop in tune.cpp uses it: the stages of a batch in their
+// order, and the state between the stages. Private to the run. Not thread-safe.
 
 #include <cstdint>
 #include <deque>
@@ -25,101 +25,105 @@
 
 namespace tw::tuner {
 
-/// Measurements of a candidate, after which it is stored as disturbed.
+/// Most measurements of a candidate; after that many disturbed ones it is stored as disturbed.
 inline constexpr int most_attempts = 4;
 inline constexpr double minute_s = 60;
 
 /// A kernel that was measured and is correct.
 struct Finalist {
-  std::string artifact;  ///< its name in the store
+  std::string artifact;  ///< name of the kernel in the ArtifactStore
   db::Record record;
-  double pace = 1;  ///< Pace::factor() when it was measured
+  double pace = 1;  ///< Pace::factor() when the kernel was measured
 };
 
-/// Sorts them, fastest first, and keeps as many as are compared at the end.
+/// Sorts the finalists, fastest first, and drops all but those that are compared at the end.
 void keep_fastest(std::vector<Finalist>& finalists);
 
-/// The outcome of building and verifying a schedule that the database knows.
+/// The outcome of building and verifying again a schedule that the database knows.
 struct Retrial {
-  std::optional<Finalist> finalist = {};  ///< the schedule, where it is correct and was timed
-  bool is_unusable = false;  ///< it cannot be built, or is wrong; false where it was only lost
+  std::optional<Finalist> finalist = {};  ///< the schedule, if it is correct and was timed
+  /// True if it cannot be built or is wrong; false if the trial was lost.
+  bool is_unusable = false;
 };
 
-/// Counts of a task's batches, from which the scheduler sees whose turn it is.
+/// Counts of a task's batches, by which the scheduler chooses the next task.
 struct BatchCounts {
   int64_t proposed = 0;   ///< batches that have candidates
-  int64_t refused = 0;    ///< batches that other runs have refused wholly
-  int64_t under_way = 0;  ///< candidates proposed and not yet back from the builder
+  int64_t refused = 0;    ///< batches whose candidates other runs had all claimed
+  int64_t under_way = 0;  ///< candidates that were proposed and are not built yet
 
   int64_t turns() const { return proposed + refused; }
 };
 
-/// A built candidate that is to be measured. While the machine is disturbed it is postponed, and
-/// measured again with the next batch.
+/// A built candidate that is to be measured. If the machine is disturbed meanwhile, the trial is
+/// postponed and measured again with the next batch.
 struct Trial {
   Candidate candidate;
   BuildOutcome built;
-  int attempts = 0;          ///< measurements that were disturbed
-  MeasureReply latest = {};  ///< of these
+  int attempts = 0;          ///< number of disturbed measurements
+  MeasureReply latest = {};  ///< reply of the latest disturbed measurement
 };
 
 class Task {
  public:
-  /// The spec and the run must outlive the task. Usage for a search that is not known, Invalid
-  /// where the schedule that the spec gives does not fit, and as Space::derive() where the workload
-  /// asks for layouts.
+  /// The spec and the run must outlive the task. Errors: Usage for an unknown search; Invalid if
+  /// TaskSpec::schedule does not fit the workload; as Space::derive() if the workload asks for
+  /// layouts.
   static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
 
   const dsl::Workload& workload() const { return spec_.workload; }
 
   // ---- The stages. Before anything else, the reference kernel is built once.
-  /// True until reference_batch() was called.
+  /// True until reference_batch() is called.
   bool needs_reference() const { return !reference_proposed_; }
   Batch reference_batch();
-  /// Checks the reference kernel and measures the machine's peak.
+  /// Verifies the reference kernel and measures the machine's peak.
   Status prepare(const Batch& reference);
 
-  /// Points that the search thinks worth a trial, the first ones with what the database knows; none
-  /// while candidates are left over, when the space is exhausted, when enough trials are made, or
-  /// when the run is stopped.
+  /// The points that the search proposes for trials; the first proposals include what the database
+  /// knows. Empty while candidates are left over from before, when the space is exhausted, when
+  /// enough trials were made, or when the run is stopped.
   std::vector<schedules::Point> propose(const Score& predict);
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
-  /// The next candidates to be built, from candidates left over and from these points: as many as
-  /// fit into the time, without those that other runs have under way. The order of candidates does
-  /// not depend on the time. The batch says if other runs have all that it would have.
+  /// The next batch to build, from candidates left over and from `points`. It has as many
+  /// candidates as fit into the remaining time, without those that other runs have claimed. The
+  /// order of candidates does not depend on the time. Batch::was_refused is set if other runs have
+  /// claimed all of them.
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.
   Status begin_build(const Batch& batch);
 
-  /// Readies the runner for a batch that was built and for what was postponed.
+  /// Prepares the runner for a built batch and for the postponed trials.
   Status begin_measuring(const Batch& batch);
-  /// The trial to be measured next, until record() is called. Null when all are done, or when time
-  /// or the user end it: the kernels that were not measured are dropped then.
+  /// The trial to measure next; the same one until record() is called. Null if all are done, or if
+  /// the user or the end of the time stops measuring; kernels not measured by then are dropped.
   Trial* next_trial();
-  /// Verifies a kernel and measures it, unless equal machine code was measured already.
+  /// Verifies a kernel and measures it. If equal machine code was measured before, returns that
+  /// measurement instead.
   Result<MeasureReply> measure(const Trial& trial);
   /// Stores the outcome of next_trial(), or postpones the trial if it was disturbed.
   Status record(const MeasureReply& reply);
 
-  /// Hands the latest trials to the cost model and, once they may guide proposals, to the search.
+  /// Hands the latest trials to the cost model, and to the search once they may guide its
+  /// proposals.
   void learn();
 
-  /// The reason why no more candidates are to be proposed; nullopt as long as more are.
+  /// The reason why the search has ended; nullopt as long as more candidates are to be proposed.
   std::optional<Ended> ended() const;
 
   // ---- For the scheduler of tasks.
   const BatchCounts& batches() const { return batches_; }
-  /// Bounds the first batch by the time that it may take.
+  /// Limits the first batch to candidates that can be tried in so many seconds.
   void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
-  /// Notes that this much of the run's time was spent on this task.
+  /// Adds to the time of the run that was spent on this task.
   void charge(double seconds) { spent_s_ += seconds; }
   /// State of the task's search, from which the gain of further trials is predicted. `committed` is
   /// the number of trials under way.
   SharedSearch state(int64_t committed = 0) const;
 
-  /// Measures what is postponed, compares the fastest few by turns while the builder is idle, as
-  /// many as fit into the time, and confirms the winner, which is the result.
+  /// Measures the postponed trials. Then compares the fastest kernels by turns while the builder is
+  /// idle, as many as fit into `seconds`, and confirms the winner, which is the result.
   Result<Tuned> finish(Ended ended, double seconds);
 
  private:
@@ -129,12 +133,12 @@ class Task {
   Status begin_with_given_schedule();
   void report();
   Result<std::string> reference_schedule() const;
-  void learn_from_database(const StopToken& stop);  ///< asks the database, the first time only
-  void learn_from_others(const StopToken& stop);    ///< what other runs measured since
+  void learn_from_database(const StopToken& stop);  ///< asks the database, once
+  void learn_from_others(const StopToken& stop);    ///< takes in new trials of other runs
   Question question(const StopToken& stop) const;
   size_t most_in_a_proposal(double per_second) const;
   int64_t most_search_trials() const;
-  /// True once the run may make no more trials of this workload.
+  /// True if the run has made options.trials trials of this workload.
   bool used_its_trials() const {
     return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
   }
@@ -143,7 +147,8 @@ class Task {
   bool is_exact(const db::Record& trial) const {
     return is_exact_enough(workload(), trial, spec_.most_error);
   }
-  /// True if the trial may be the result: it was timed, and is as exact as was asked for.
+  /// True if the trial may be the result: it was timed, and its error is within the limits of the
+  /// spec.
   bool is_result(const db::Record& trial) const {
     return trial.status == db::TrialStatus::Ok && is_exact(trial);
   }
@@ -176,51 +181,53 @@ class Task {
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();
-  /// The name of the artifact that a trial of this run built of the record's schedule; empty where
-  /// there is none.
+  /// The name of the artifact that a trial of this run built from the record's schedule; empty if
+  /// no trial did.
   std::string artifact_of(const db::Record& record) const;
   Result<runtime::Artifact> built_whole(const db::Record& winner);
   Error nothing_found(Ended ended) const;
 
   const TaskSpec& spec_;
   const std::string key_;  ///< of the workload
-  const size_t group_;     ///< ranking_group() of its trials
+  const size_t group_;     ///< ranking_group() of the trials of this task
   TuningRun& run_;
   Proposer proposer_;
   OtherRuns others_;
-  std::string given_;  ///< canonical text of the spec's schedule; empty: it gives none
+  std::string given_;  ///< canonical text of TaskSpec::schedule; empty: none
 
   bool reference_proposed_ = false;
   ReferenceKernel reference_;
-  double reference_ns_ = 0;  ///< latency of one call of it
-  double reference_s_ = 0;   ///< time to build and check it
+  double reference_ns_ = 0;  ///< latency of one call of the reference kernel
+  double reference_s_ = 0;   ///< time to build and verify the reference kernel
 
-  bool recalled_ = false;                ///< the database has been asked
-  std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
-  int64_t finals_trials_ = 0;            ///< trials that are kept for the finals
+  bool recalled_ = false;  ///< true once the database has been asked
+  /// Best record of another device, if the database has none of this one.
+  std::optional<db::Record> elsewhere_;
+  int64_t finals_trials_ = 0;  ///< trials that are reserved for the finals
   BatchCounts batches_;
-  int64_t proposed_ = 0;  ///< candidates proposed
+  int64_t proposed_ = 0;  ///< number of candidates proposed
 
   std::deque<Candidate> ahead_;  ///< proposed, and not yet handed to the builder
   std::list<Trial> due_, postponed_;
   Pace pace_;
-  std::vector<Finalist> finalists_;  ///< fastest first, a few
-  std::string unusable_;  ///< schedule of the database's best, where it failed in the finals
-  std::vector<Finalist> disturbed_;                ///< timed, but never undisturbed; in any order
-  std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
-  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed to the model yet
-  std::vector<Tried> fresh_points_;                ///< not handed to the search yet
-  /// The model that orders candidates. Until trials of this run guide its proposals, it knows those
-  /// of the database alone; then it is that of the latest proposal.
+  std::vector<Finalist> finalists_;  ///< the fastest few, fastest first
+  std::string unusable_;  ///< schedule of the database's best record, if it failed in the finals
+  std::vector<Finalist> disturbed_;            ///< timed, but never without a disturbance; unsorted
+  std::map<std::string, db::Record> by_code_;  ///< the first trial of each machine code
+  std::vector<cost_model::Sample> fresh_samples_;  ///< not yet handed to the model
+  std::vector<Tried> fresh_points_;                ///< not yet handed to the search
+  /// The model that orders candidates. At first it has learned from the trials of the database
+  /// alone. Once trials of this run guide proposals, it is the model of the latest proposal.
   cost_model::WorkloadModel model_;
-  std::optional<size_t> model_samples_;  ///< Learner::samples() when that was made
+  std::optional<size_t> model_samples_;  ///< Learner::samples() when the model was made
   GainCurve gain_;
   TrialCounts counts_;
   Progress progress_;
   double spent_s_ = 0;
   double first_batch_s_ = std::numeric_limits<double>::infinity();
-  int64_t broken_builds_ = 0;  ///< builds in a row that failed for no fault of the candidates
-  int64_t lost_in_a_row_ = 0;  ///< candidates that left no record since the last one that did
+  /// Consecutive builds that failed through no fault of the candidates.
+  int64_t broken_builds_ = 0;
+  int64_t lost_in_a_row_ = 0;  ///< consecutive candidates that were lost and left no record
 };
 
 }  // namespace tw::tuner

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decides which of the tasks of a run gets the next batch, and when each has ended. Private to
+// Decides which task of a run gets the next batch, and when each task has ended. Private to
 // tune.cpp; not thread-safe.
 
 #include <cstdint>
@@ -15,34 +15,38 @@ namespace tw::tuner {
 
 class TaskScheduler {
  public:
-  /// The specs and the run must outlive it.
+  /// The specs and the run must outlive the scheduler.
   static Result<TaskScheduler> open(const std::vector<TaskSpec>& specs, TuningRun& run);
 
-  /// The task that gets the next batch: first the reference and two batches of each task, tasks
-  /// with the fewest batches first and among these those without a kernel in the database; then the
-  /// task that saves most. Null when the budget is spent or all tasks have ended.
+  /// The task that gets the next batch. First each task gets its reference kernel and two batches:
+  /// the task with the fewest batches comes first, and among equals one without a kernel in the
+  /// database. After that it is the task that is expected to save the most time. Null if the budget
+  /// is spent or all tasks have ended.
   Task* next();
-  /// Says that the task has nothing more to propose.
+  /// Notes that the task has nothing more to propose.
   void exhaust(const Task& task);
-  /// Hands the batch to the builder; false where nobody wants it any more, or it cannot be.
+  /// Hands the batch to the builder. Returns false if the batch is no longer wanted or its build
+  /// cannot be started.
   bool begin_build(const Batch& batch);
-  /// Does some work of the task, unless it has failed before. An error ends the task.
+  /// Calls `work` for the task, unless the task has failed before. An error of `work` ends the
+  /// task.
   void attempt(const Task& task, const std::function<Status()>& work);
-  /// Charges the time since the last charge to the tasks of these batches, by their numbers of
-  /// candidates. The part of a reference, which counts as one, is charged to nobody.
+  /// Charges the time since the last charge() to the tasks of these batches, in proportion to their
+  /// numbers of candidates. A reference kernel counts as one candidate, and its part is charged to
+  /// no task.
   void charge(const std::vector<Share>& shares);
-  /// The finals of all tasks, in the order of the specs.
+  /// Runs the finals of all tasks, and returns their results in the order of the specs.
   std::vector<Result<Tuned>> finish();
-  /// True if the task of this spec was not begun because the run ended before its turn, as when the
-  /// budget was spent; false if an interrupt ended the run.
+  /// True if the task of this spec was never begun because the run ended before its turn, for
+  /// instance with the budget. False if an interrupt ended the run.
   bool never_began(size_t spec) const;
 
  private:
-  /// A spec and how far its task is.
+  /// A spec and the state of its task.
   struct Entry {
     const TaskSpec* spec;
     bool is_known = false;            ///< the database has a kernel for it
-    std::unique_ptr<Task> task = {};  ///< null before its turn
+    std::unique_ptr<Task> task = {};  ///< null until its first turn
     std::optional<Ended> ended = {};
     std::optional<Error> failure = {};
   };

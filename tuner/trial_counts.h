@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Statistics of the outcomes of a task's trials, to be shown to users: the number of trials by
-// status, and the reasons why some failed. Not thread-safe.
+// Counts the outcomes of a task's trials, to be shown to users: the number of trials by status, and
+// the reasons of failures. Not thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -14,27 +14,28 @@ namespace tw::tuner {
 class TrialCounts {
  public:
   void add(const db::Record& trial);
-  /// Counts a candidate that leaves no record as lost. It is no trial.
+  /// Counts a candidate that left no record under the status "lost". The candidate is no trial.
   void add_lost(const std::string& reason);
-  /// Reasons that differ in numbers only count as the first of them.
+  /// Counts a failure. Reasons that differ only in their numbers are counted together, under the
+  /// text of the first.
   void add_failure(const std::string& reason);
 
   /// Number of trials.
   int64_t total() const { return total_; }
-  /// True if there were trials or candidates, all of which were disturbed or lost, so that none
-  /// says anything about its schedule.
+  /// True if there were trials or candidates and every one of them was disturbed or lost, so that
+  /// none says anything about its schedule.
   bool prove_nothing() const;
-  /// Number of trials, and of lost candidates, by the text of their status.
+  /// Number of trials and of lost candidates, by the text of their status.
   const std::map<std::string, int64_t>& by_status() const { return by_status_; }
   /// Number of failures by reason.
   const std::map<std::string, int64_t>& failures() const { return failures_; }
-  /// The three most frequent reasons: "21 x wrong: it differs; 1 x timeout: ...".
+  /// The three most frequent reasons with their counts: "21 x wrong: it differs; 1 x timeout: ...".
   std::string most_frequent_failures() const;
 
  private:
   int64_t total_ = 0;
   std::map<std::string, int64_t> by_status_, failures_;
-  std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
+  std::map<std::string, std::string> first_reasons_;  ///< by their text with the numbers removed
 };
 
 }  // namespace tw::tuner

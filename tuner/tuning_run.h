@@ -21,15 +21,15 @@ namespace tw::tuner {
 
 class Task;
 
-/// The time of a run. A part of it is reserved for the finals of all tasks, and a part of that for
-/// the batches that are under way when the search ends.
+/// The time of a run. A part of it is reserved for the finals of all tasks. A part of that reserve
+/// is for the batches that are under way when the search ends.
 class Budget {
  public:
   Budget(double total_s, Clock clock);
   void reserve(double finals_s, double drain_s);
   double total_s() const { return total_s_; }
-  /// The time on the clock in ns at which so many seconds of the search budget are left; negative
-  /// seconds give a time after its end.
+  /// The time on the clock, in ns, at which `seconds` of the search budget are left. Negative
+  /// seconds give a time after the end of the search budget.
   int64_t when_left_ns(double seconds) const;
   double drain_s() const { return drain_s_; }
   double finals_s() const { return finals_s_; }
@@ -49,54 +49,56 @@ class Budget {
 };
 
 struct TuningRun {
-  /// The store must outlive the run. Environment where the device does not answer.
+  /// Starts the run with these workers. The store must outlive the run. Environment if the device
+  /// does not answer.
   static Result<std::unique_ptr<TuningRun>> start(const TuneOptions& options, db::Store& store,
                                                   const Environment& environment,
                                                   const OnProgress& on_progress, Workers workers);
 
   bool interrupted() const;
-  /// A token that stops when the user interrupts, or at the end that the budget sets for the
-  /// present phase. Waits for work that the result needs end later than this token
-  /// (Needed::ForResult).
+  /// A token that stops when the user interrupts, or when the budget ends the present phase. A wait
+  /// for work that the result needs (Needed::ForResult) ends later than this token.
   StopToken stop() const { return any_of(environment.stop(), waits().token(Needed::No)); }
-  /// True for an error of work that was stopped, which is no fault of the work.
+  /// True if the error is that of work which was stopped, and no fault of the work itself.
   bool is_of_stop(const Error& error) const {
     return (error.code == ErrorCode::Interrupted || error.code == ErrorCode::TryLater) &&
            stop().is_stopped();
   }
 
-  /// The phases after the first valid kernel, in order, and when waits end in them. Until then they
-  /// end 1 s after the budget.
+  /// The phases after the first valid kernel, in order. Each comment says when waits in the phase
+  /// end; before the first valid kernel they end 1 s after the budget.
   enum class Phase {
-    SearchingWithResult,  ///< at the end of the part of the budget that is for the search
+    SearchingWithResult,  ///< at the end of the search budget
     Comparing,            ///< the finals: 1 s after the budget
-    BuildingWinner,       ///< 1.6 s after the budget, or `least_s` after it where that is later
+    BuildingWinner,       ///< 1.6 s after the budget, or `least_s` after it if that is later
   };
   void enter(Phase phase, double least_s = 0) const;
   const Cancellation& waits() const { return *workers.cancellation; }
 
-  /// Reports progress. Waits report it again with the time that has passed.
+  /// Reports progress. While the run waits, the same report is repeated with the elapsed time
+  /// updated.
   void report(const Progress& progress);
   ~TuningRun();
-  /// The error of a task for which the budget ended before anything was built.
+  /// The error of a task whose budget ended before anything was built.
   Error no_candidate_in_time() const;
-  /// Stores a sealed record, perhaps with a later batch. Where records can be stored nowhere, the
+  /// Stores a sealed record, perhaps together with a later batch. If no records can be stored, the
   /// run keeps them in memory, and `unstored` has the reason.
   void store_record(const db::Record& record);
   /// Stores the records that are in memory, and sets or clears `unstored`.
   void store_all();
-  /// Notes the records that the database has kept aside since the last time.
+  /// Notes the records that the database has quarantined since the last call.
   void tell_refused();
-  /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
-  /// tasks that have begun.
+  /// The share by which another `seconds` of search are expected to shorten the weighted sum of the
+  /// latencies of all tasks that have begun.
   double expected_gain(double seconds) const;
-  /// As tuner::best_known(); none while the database is on a server that cannot be reached.
+  /// As tuner::best_known(); nullopt while the database is on a server that cannot be reached.
   Result<std::optional<db::Record>> best_known(const TaskSpec& task) const;
 
-  /// The fastest claim of another host for this device that is to be confirmed (db::Doubt).
+  /// The fastest record of another host for this device that still has to be confirmed here
+  /// (db::Doubt); nullopt if there is none.
   Result<std::optional<db::Record>> unconfirmed(const dsl::Workload& workload) const;
 
-  Target target;  ///< as the measuring machine is one, tuned for what is known of it
+  Target target;  ///< target of the measuring machine, with its machine description
   TuneOptions options;
   db::Store* store;
   Environment environment;
@@ -107,7 +109,7 @@ struct TuningRun {
   Learner learner = {};
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
-  std::optional<Error> unstored = {};   ///< reason for which the latest records are in memory only
+  std::optional<Error> unstored = {};   ///< reason why the latest records are in memory only
   int64_t refused = 0;                  ///< quarantined records that a note has reported
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
   Progress shown = {};                  ///< the latest report

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses the candidates of a batch that are worth a trial together. The errors of a cost model are
-// similar for similar kernels: if a kernel is slower than predicted, so are kernels much like it.
-// So only one of them is tried first.
+// Chooses the candidates of a batch so that they differ. The errors of a cost model are similar for
+// similar kernels: if a kernel is slower than predicted, similar kernels are slower than predicted
+// too. So only one of several similar kernels is tried first.
 //
 // The errors are modelled by a Gaussian process over the features (cost_model/similarity.h). Each
-// pick is the candidate with the highest upper confidence bound of its score, given that the errors
-// of the picks before it will be known (GP-BUCB; Desautels, Krause and Burdick, JMLR 2014,
+// pick is the candidate with the highest upper confidence bound of its score, assuming that the
+// errors of the picks before it will be known (GP-BUCB; Desautels, Krause and Burdick, JMLR 2014,
 // "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit Optimization").
 // Pure; thread-safe.
 
@@ -18,16 +18,17 @@
 
 namespace tw::tuner {
 
-/// A candidate for a place in a batch.
+/// A candidate that may be chosen for a batch.
 struct BatchCandidate {
-  double score = 0;  ///< as of WorkloadModel::predict: log2 of the throughput
+  double score = 0;  ///< log2 of the predicted throughput, as WorkloadModel::predict() returns it
   cost_model::ScaledFeatures features;
 };
 
-/// The indices of up to `count` candidates, in the order in which they are worth a trial.
-/// `proposed` has the kernels whose errors are known, or will be before: candidates that are
-/// similar to these come later. Without any, the candidate with the highest score is the first.
-/// Time grows with `count` times the square of the number of candidates and proposed kernels.
+/// The indices of up to `count` candidates, the most worthwhile trial first. `proposed` has the
+/// kernels whose errors are known or will be known before these trials; candidates similar to them
+/// come later. If `proposed` is empty, the first index is that of the candidate with the highest
+/// score. Time grows with `count` times the square of the number of candidates and proposed
+/// kernels.
 std::vector<size_t> choose_diverse(std::span<const BatchCandidate> candidates,
                                    std::span<const cost_model::ScaledFeatures> proposed,
                                    size_t count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Picks the schedule that a tuning run would measure first, without such a run.
+// Picks the schedule that a tuning run would measure first, without running one.
 
 #include <string>
 
@@ -13,11 +13,11 @@
 
 namespace tw::tuner {
 
-/// The schedule that a search begins with, as tw1 text: by what the database and its layers know of
-/// the workload elsewhere and of workloads like it, else by the cost model alone
-/// (predicted_schedule()). Nothing is built. Deterministic. `notes`, which may be null, gets a note
-/// for records that could not be read or learned from. Errors as schedules::Space::derive(), and as
-/// check_not_stopped() where the token stopped.
+/// The schedule with which a search begins, as tw1 text. It comes from what the database and its
+/// layers know of the workload on other devices and of similar workloads; without such knowledge
+/// the cost model alone decides (predicted_schedule()). Nothing is built. Deterministic. `notes`
+/// gets a note if records could not be read or learned from; it may be null. Errors as
+/// schedules::Space::derive(), and as check_not_stopped() if the token has stopped.
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
                                const Target& target, int threads, const StopToken& stop,
                                Notes* notes = nullptr);

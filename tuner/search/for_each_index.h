@@ -10,8 +10,8 @@
 
 namespace tw::tuner {
 
-/// Calls f(0), ..., f(count - 1), at most `workers` at once, the calling thread among them; returns
-/// when all are done. Requires: f throws nothing.
+/// Calls f(0), ..., f(count - 1) on at most `workers` threads, of which the calling thread is one.
+/// Returns when all calls are done. Requires: f does not throw.
 template <typename F>
 void for_each_index(size_t count, int workers, const F& f) {
   std::atomic<size_t> next = 0;

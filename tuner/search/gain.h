@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The improvement to be expected of more trials, told from the trials so far.
+// Estimates how much more trials will improve the best latency, from the trials so far.
 //
-// The best of n trials improves by steps that become rarer and smaller. On recorded searches,
-// guided and random ones, what a doubling of the trials brings falls to a quarter with each
-// doubling, down to a tail of about 0.08 % a doubling that lasts. So the logarithm of the latency
-// falls in k trials after n by
+// The best of n trials improves by steps that become rarer and smaller. In recorded searches, both
+// guided and random, the gain of a doubling of the trials falls to a quarter from one doubling to
+// the next, until a steady tail of about 0.08 % a doubling is left. So k trials after the first n
+// lower the logarithm of the latency by
 //
 //   tail * log2((n + k) / n) + rate * (1 - (n / (n + k))^2) / ln 4
 //
-// where the rate, per doubling at n, is the mean over the doublings so far, each step scaled down
-// by what has passed since.
+// where `rate` is the gain per doubling at n: the mean of the gains of the doublings so far, each
+// scaled down by the doublings that followed it.
 //
 //   GainCurve curve;
 //   for (...) curve.add(latency_ns);
@@ -27,13 +27,13 @@ namespace tw::tuner {
 
 class GainCurve {
  public:
-  /// One more trial; 0: it is not valid.
+  /// Adds a trial. A latency of 0 is that of a trial without a valid kernel.
   void add(double latency_ns);
-  /// So many more trials, none of which is faster than the best one so far.
+  /// Adds so many trials, none of which is faster than the best one so far.
   void add_in_vain(int64_t trials);
   int64_t trials() const { return trials_; }
-  /// By what share `more` trials are expected to shorten the best latency, 0 to 1. Before the first
-  /// valid trial, as if every doubling halved it.
+  /// The share by which `more` trials are expected to shorten the best latency, from 0 to 1. Before
+  /// the first valid trial, every doubling is expected to halve the latency.
   double next(double more) const;
 
  private:
@@ -43,20 +43,20 @@ class GainCurve {
       0.02;  ///< log-improvements, each scaled down since; first what is expected of one
 };
 
-/// One of several searches that share their time.
+/// The state of one of several searches that share their time.
 struct SharedSearch {
   GainCurve curve;
-  double total_ns = 0;      ///< its best latency, times how often that counts
-  double trials_per_s = 0;  ///< trials that a second of its time makes
+  double total_ns = 0;      ///< the best latency of the search, times its weight
+  double trials_per_s = 0;  ///< trials made in each second that is spent on the search
   double committed = 0;     ///< trials under way
 };
 
-/// The search in which the next `seconds` save most of the sum of total_ns; nothing where all save
-/// nothing.
+/// Index of the search in which the next `seconds` save the most of the sum of total_ns; nullopt if
+/// no search is expected to save anything.
 std::optional<size_t> most_promising(const std::vector<SharedSearch>& searches, double seconds);
 
-/// Expected improvement: the share by which so many seconds, each spent where it saves most,
-/// shorten the sum of total_ns.
+/// The share by which so many seconds are expected to shorten the sum of total_ns, if each of them
+/// is spent on the search in which it saves the most.
 double expected_improvement(std::vector<SharedSearch> searches, double seconds);
 
 }  // namespace tw::tuner

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost model of a run, with notes on what it cannot learn. Not thread-safe.
+// The cost model of a run. It notes the samples from which it cannot learn. Not thread-safe.
 
 #include <cstdint>
 #include <set>
@@ -14,8 +14,9 @@ namespace tw::tuner {
 
 class Learner {
  public:
-  /// Adds samples, and learns which candidates fail when that is due. Samples that the model
-  /// refuses become a note, and so do failures that it cannot learn from; `notes` may be null.
+  /// Adds samples, and retrains the prediction of failures when that is due. A note is made of
+  /// samples that the model refuses, and of failures from which it cannot learn; `notes` may be
+  /// null.
   void learn(const std::vector<cost_model::Sample>& samples, Notes* notes);
 
   /// As CostModel::for_group().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From what is known of a task to candidates: a search proposes points of its space, the cost model
-// predicts how fast they are, and those that are legal and new are chosen. Not thread-safe.
+// Proposes candidates for a task: a search chooses points of the space, the cost model predicts
+// their speed, and the points that are legal and new become candidates. Not thread-safe.
 //
 //   proposer.begin(stop);
 //   const auto points = proposer.propose(
@@ -33,33 +33,34 @@ class Proposer {
            uint64_t seed);
 
   const schedules::Space& space() const { return space_; }
-  /// Takes over what a database knows: what was tried, parents, and points to begin with.
+  /// Takes over what a database knows: schedules tried before, parents, and points to begin with.
   void learn(Experience known);
-  /// Puts a candidate in front of the first ones that are chosen, and adds the point nearest to it
-  /// to those that the search begins with.
+  /// Makes `first` the first candidate that choose() returns. `nearest` is the point of the space
+  /// nearest to it, which the search then begins with.
   void begin_with(Candidate first, std::optional<schedules::Point> nearest);
-  /// True if begin_with() gave a candidate that has yet to be chosen.
+  /// True if the candidate of begin_with() has yet to be chosen.
   bool has_first() const { return first_.has_value(); }
-  /// Notes how fast a point of this space is, and the features of its kernel.
+  /// Notes the measured speed of a point of this space, and the features of its kernel.
   void learn(const schedules::Point& point, double throughput, std::vector<float> features = {});
   bool has_seen(const std::string& schedule) const { return seen_.has(schedule); }
-  /// Notes that another run has tried a schedule: it is not chosen here.
+  /// Notes that another run has tried a schedule, so that choose() leaves it out.
   void note_tried(const std::string& schedule) { seen_.tried.insert(db::schedule_key(schedule)); }
-  /// Draws other random points from now on than a run with the same seed.
+  /// Makes the proposals differ from those of another run with the same seed. `salt` differs
+  /// between the runs.
   void draw_otherwise(uint64_t salt) {
     random_ = Random(mix(static_cast<size_t>(random_.below(INT64_MAX)), salt));
   }
 
-  /// Begins a proposal that the token may end, and that looks at `most_points` points at most.
+  /// Begins a proposal. The token can end it early, and it scores at most `most_points` points.
   void begin(StopToken stop, size_t most_points = SIZE_MAX);
-  /// Up to `count` points that the search thinks worth a trial, best first; none where it was
+  /// Up to `count` points that the search proposes for trials, best first; empty if the token
   /// stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
-  /// Predicts how fast the points are. The features of the predictions are valid until begin().
+  /// Predicts the speed of the points. The features in the predictions stay valid until begin().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
                                   const cost_model::WorkloadModel& model);
-  /// The candidates of these points, less those whose text or program was chosen before. Requires
-  /// that they were predicted since begin().
+  /// The candidates of these points, without those whose text or program was chosen before.
+  /// Requires: the points were predicted since begin().
   std::vector<Candidate> choose(const std::vector<schedules::Point>& points);
 
  private:
@@ -69,12 +70,13 @@ class Proposer {
   Random random_;
   StopToken stop_;
   size_t most_points_ = SIZE_MAX;
-  std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
+  std::vector<Tried> history_;           ///< the best stored trials, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
-  std::optional<Candidate> first_;       ///< to be chosen before any other
-  std::optional<schedules::Point> nearest_;          ///< to a first candidate without a point
+  std::optional<Candidate> first_;       ///< chosen before any other candidate
+  /// Point nearest to a first candidate that has no point.
+  std::optional<schedules::Point> nearest_;
   std::map<schedules::Point, Candidate> predicted_;  ///< candidates of the current proposal
-  Seen seen_;                                        ///< texts chosen or known, programs chosen
+  Seen seen_;  ///< schedules chosen or known, and programs chosen
 };
 
 }  // namespace tw::tuner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Points with their predictions, and the algorithms of a space that a search leaves alone: what
-// search strategies share. Private to tuner/search. Free functions; thread-safe.
+// Functions that search strategies share: rating points by their predictions, and finding the
+// algorithms from which no points are proposed. Private to tuner/search. Thread-safe.
 
 #include <cstddef>
 #include <vector>
@@ -13,9 +13,9 @@
 
 namespace tw::tuner {
 
-/// Points that a search looks at for each pick. Scoring a point costs about 0.1 ms, building and
-/// measuring one about fifty, and half of the points or more are found too large while they are
-/// lowered.
+/// Number of points that a search scores for each point that it proposes. Scoring a point takes
+/// about 0.1 ms, building and measuring one about 50 ms. At least half of the points turn out to be
+/// too large when they are lowered.
 inline constexpr size_t pool_per_pick = 32;
 
 struct Rated {
@@ -23,33 +23,35 @@ struct Rated {
   Prediction prediction;
 };
 
-/// Those of the points that are legal and new.
+/// Scores the points, and returns those that are legal and new.
 std::vector<Rated> rate(std::vector<schedules::Point> points, const Score& score);
-/// Best first; stable.
+/// Sorts the points by score, the best first. Points with equal scores keep their order.
 void sort_by_score(std::vector<Rated>& points);
 std::vector<schedules::Point> points_of(const std::vector<Rated>& rated);
 
 std::vector<schedules::Point> random_pool(const schedules::Space& space, Random& random,
                                           size_t count);
 
-/// The points, or none where the token stopped: a search that was cut short makes another choice.
+/// Returns the points, or nothing if the token has stopped: a search that was cut short would
+/// choose other points from run to run.
 std::vector<schedules::Point> whole(std::vector<schedules::Point> points, const StopToken& stop);
 
-/// Verdicts of the trials so far on each algorithm of a space.
+/// The verdict of the trials so far on each algorithm of a space.
 struct Algorithms {
-  /// No point of it is proposed: several were tried, and all of them failed. Before anything was
-  /// tried also one whose expected error is near the limit.
+  /// True if no point of the algorithm is proposed, because several were tried and all of them
+  /// failed. Before the first trial, also true if the expected error of the algorithm is near the
+  /// limit.
   std::vector<bool> left_alone;
-  /// A proposal has one point of it at most: its expected error is near the limit, and no trial of
-  /// it has worked yet.
+  /// True if a proposal has at most one point of the algorithm, because its expected error is near
+  /// the limit and none of its trials has succeeded yet.
   std::vector<bool> in_doubt;
 };
 
-/// The direct algorithm is neither left alone nor in doubt.
+/// Judges the algorithms. The direct algorithm is never left alone and never in doubt.
 Algorithms judge_algorithms(const schedules::Space& space, const std::vector<Tried>& history);
 
-/// The score, which calls all points of algorithms that are left alone illegal. The space and the
-/// score must outlive it.
+/// A score that calls points of the algorithms in `left_alone` illegal, and rates all others as
+/// `score` does. The space and the score must outlive it.
 Score without(const schedules::Space& space, std::vector<bool> left_alone, const Score& score);
 
 }  // namespace tw::tuner

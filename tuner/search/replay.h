@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Replays searches on recorded trials in place of a machine, to see how soon a search finds the
+// Replays searches on recorded trials instead of a machine, to see how soon a search finds the
 // schedules that are known to be fast.
 //
-// A replayed search picks among the recorded trials of a workload, eight at a time, so its outcome
-// needs no machine and no clock, and with one seed it is always the same. Free functions;
-// thread-safe.
+// A replayed search picks among the recorded trials of a workload, eight at a time. It needs no
+// machine and no clock, and its result depends on the seed only. Free functions; thread-safe.
 //
 //   TW_TRY(const std::vector<Recording> recordings, read_recordings(file));
 //   TW_TRY(const Replayed analytic, replay(recordings, Guide::Analytic, 64, {1, 2, 3}));
-//   analytic.shares[0][7];   // of the best of the first recording, after eight trials
+//   analytic.shares[0][7];   // speed of the best of eight trials over the first recording's best
 //
-// A recording is text: a line {"workload", "target", "machine", "threads", "name"}, then a line a
-// trial, {"ns": latency, "tw1": steps}. The machine is the name of a row of the table or a whole
-// description (base/machine.h); without it, it is the target's generic one. Failed trials are left
-// out.
+// A recording is text: a line {"workload", "target", "machine", "threads", "name"}, then a line for
+// each trial, {"ns": latency, "tw1": steps}. The machine is the name of a row of the table or a
+// whole description (base/machine.h); if it is missing, the target's generic machine is used.
+// Failed trials are not recorded.
 
 #include <cstdint>
 #include <iosfwd>
@@ -33,36 +32,38 @@
 namespace tw::tuner {
 
 struct Recording {
-  std::string name;      ///< of the workload, "conv_7"; empty where the recording has none
-  std::string workload;  ///< its text
-  Target target;         ///< with the machine that the trials were measured on
+  std::string name;      ///< name of the workload, "conv_7"; empty if the recording has none
+  std::string workload;  ///< text of the workload
+  Target target;         ///< with the machine on which the trials were measured
   std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns, with expected times
-  double best = 0;                         ///< the largest throughput
+  double best = 0;                         ///< largest throughput of a trial
 };
 
-/// Invalid, with the number of the line, for what is no recording or holds no trials.
+/// Reads recordings. Invalid, with the number of the line, for text that is no recording, and if no
+/// recording has a trial.
 Result<std::vector<Recording>> read_recordings(std::istream& in);
 
-/// Appends what `records` say of the workload's latency: measured ones, each schedule once.
+/// Appends a recording of the workload's measured records; each schedule is written once.
 void write_recording(std::ostream& out, const std::string& name, const dsl::Workload& workload,
                      const Target& target, int threads, std::span<const db::Record> records);
 
-/// Method by which a replayed search chooses its next trials.
-/// - Random: at random.
+/// Method by which a replayed search chooses the next trials:
+/// - Random: in random order.
 /// - Analytic: by the analytic model.
 /// - Learned: by the analytic model, corrected by the trials of this recording so far.
 /// - Pretrained: by the expected times that the trials carry (cost_model/expected.h).
-/// - Corrected: as Learned, but from these expected times on.
-/// - Taught: as Pretrained, corrected by the trials of all other recordings, and by none of this
-///   one.
+/// - Corrected: by the pretrained model's expected times, corrected by the trials of this recording
+///   so far.
+/// - Taught: as Pretrained, corrected by the trials of all other recordings and none of this one.
 enum class Guide { Random, Analytic, Learned, Pretrained, Corrected, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
-/// The best throughput after 1, 2, ... trials in random order, at most `count`.
+/// The best throughput after 1, 2, ... trials in random order. Has at most `count` values, and no
+/// more than the recording has trials.
 std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
 
-/// As replay_random(), but the model chooses the trials, eight at a time. It learns from each batch
-/// if `learns`. Ties of the score are broken at random.
+/// As replay_random(), but the model chooses the trials, eight at a time. If `learns` is true, the
+/// model learns from each batch. Ties between scores are broken at random.
 Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel model,
                                           bool learns, size_t count, Random& random);
 
@@ -70,9 +71,10 @@ Result<cost_model::CostModel> taught_by_others(const std::vector<Recording>& rec
                                                size_t left_out);
 
 struct Replayed {
-  /// By recording: the share of its best after 1, 2, ... trials, geometric mean over the seeds.
+  /// For each recording, the best throughput after 1, 2, ... trials as a share of the recording's
+  /// best: the geometric mean over the seeds.
   std::vector<std::vector<double>> shares;
-  /// Geometric mean over the recordings; trials count from 1.
+  /// Geometric mean of the shares after so many trials over all recordings. Requires: trials >= 1.
   double share(size_t trials) const;
 };
 

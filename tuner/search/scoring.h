@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From points of a space to candidates that the cost model can order: schedule, text, program,
-// features. The costly half of a search; nothing is built here. Thread-safe.
+// Turns points of a space into candidates that the cost model can order. For each point it makes
+// the schedule, its text, the program and its features. This is the costly half of a search;
+// nothing is built here. Thread-safe.
 
 #include <optional>
 #include <set>
@@ -17,21 +18,21 @@
 
 namespace tw::tuner {
 
-/// A candidate on its way through the funnel.
+/// A schedule that may be built and measured, with the features by which it is ordered.
 struct Candidate {
-  schedules::Point point;  ///< without choices where the schedule came from elsewhere
+  schedules::Point point;  ///< has no choices if the schedule comes from elsewhere
   std::string schedule;    ///< tw1 text
-  size_t program = 0;      ///< schedules::hash of what the schedule means
+  size_t program = 0;      ///< schedules::hash() of the program that the schedule means
   std::vector<float> features;
-  std::string configuration;  ///< text of the point; empty where the schedule came from elsewhere
+  std::string configuration;  ///< text of the point; empty if the schedule comes from elsewhere
 };
 
-/// Schedules and programs that need not be scored again.
+/// Schedules and programs that were seen before, and are not scored again.
 struct Seen {
-  std::set<std::string> schedules;  ///< tw1 texts
-  std::set<size_t> programs;        ///< hashes
-  std::set<std::string> tried;      ///< schedules in a database (db::schedule_key())
-  /// True if the schedule with this text was chosen, or tried before.
+  std::set<std::string> schedules;  ///< tw1 texts of chosen schedules
+  std::set<size_t> programs;        ///< hashes of chosen programs
+  std::set<std::string> tried;      ///< db::schedule_key() of schedules in a database
+  /// True if the schedule with this text was chosen or tried before.
   bool has(const std::string& schedule) const {
     return schedules.contains(schedule) ||
            (!tried.empty() && tried.contains(db::schedule_key(schedule)));
@@ -39,81 +40,85 @@ struct Seen {
 };
 
 /// The model that gives the expected times of candidates (cost_model/expected.h). Plans of networks
-/// ask for the analytic one: a plan takes the least of hundreds of times, and so those that are too
-/// low. With the trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
+/// use the analytic model. A plan takes the smallest of hundreds of times, and so favours times
+/// that are predicted too low; with the pretrained trees, plans of MobileNetV2 and MobileNetV3 were
+/// up to a tenth slower.
 enum class Prior {
   Pretrained,  ///< the trees that the program carries
   Analytic,    ///< the analytic model alone
 };
 
 struct ScoringOptions {
-  int kernel_threads = 1;  ///< that the candidates are to run on
-  int workers = 1;         ///< threads to use here
-  StopToken stop = {};     ///< asked before each point: once stopped, the rest are left out
+  int kernel_threads = 1;  ///< number of threads that the candidates run on
+  int workers = 1;         ///< number of threads that score points
+  /// Asked before each point; once it stops, the remaining points are left out.
+  StopToken stop = {};
   Prior prior = Prior::Pretrained;
 };
 
-/// A point as it stands before a trial, and its candidate where it is new.
+/// The standing of a point before a trial, and its candidate if it is new.
 struct JudgedPoint {
   Standing standing = Standing::Illegal;
   std::optional<Candidate> candidate = {};
 };
 
-/// One entry a point. A point is illegal where its schedule is, or is larger than is worth
-/// building. It is seen where its text or its program was seen, or is that of an earlier point (a
-/// factor beyond an extent is the extent; loops of one iteration are none, whether unrolled or
-/// not). The same for any number of workers. Points that the stop left out count as illegal.
+/// Returns one entry for each point. A point is illegal if it has no legal schedule, or one that is
+/// larger than is worth building. It is seen if its text or its program was seen or is that of an
+/// earlier point: for example, a factor above an extent means the extent, and loops of one
+/// iteration mean no loop, unrolled or not. The result does not depend on the number of workers.
+/// Points that were left out after a stop are illegal.
 std::vector<JudgedPoint> judge_points(const schedules::Space& space,
                                       const std::vector<schedules::Point>& points,
                                       const Target& target, const Seen& seen,
                                       const ScoringOptions& options);
-/// The candidates of judge_points(): nothing for a point that is not new.
+/// The candidates of judge_points(); nullopt for a point that is not new.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,
                                                     const ScoringOptions& options);
 
-/// The candidate of a schedule that was written by hand, which need not be of the space: then it
-/// has no point and no configuration. Invalid where it is illegal, or keeps tensors in other
-/// layouts than the problem asks for.
+/// The candidate of a schedule that was written by hand. If the schedule is no point of the space,
+/// the candidate has no point and no configuration. Invalid if the schedule is illegal, or keeps
+/// tensors in other layouts than the problem asks for.
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
-/// Scores of points by what is known before anything is measured. On GPUs a point whose registers
-/// are expected to spill counts as illegal. The space must outlive the score.
+/// A score of points by what is known before any trial. On GPUs, points whose registers are
+/// expected to spill are illegal. The space must outlive the score.
 Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
                           const StopToken& stop);
 
-/// The points that predicted_schedule() compares, and the model that rates them.
+/// Bounds on the points that predicted_schedule() compares, and the model that rates them.
 struct PredictionEffort {
-  Descent descent;         ///< on GPUs
-  size_t most_points = 0;  ///< of the first proposal of a search, on processors
-  bool descends = true;    ///< on processors, from the best of these points
+  Descent descent;         ///< the search on GPUs
+  size_t most_points = 0;  ///< on processors, the number of points in a search's first proposal
+  bool descends = true;  ///< on processors, true if a descent follows from the best of these points
   Prior prior = Prior::Pretrained;
 };
-/// For one kernel. On GPUs it takes seconds, and comes within 3 % of the best of 20,000 samples of
-/// products.
+/// For a single kernel. On GPUs it takes seconds; for products, its point comes within 3 % of the
+/// best of 20,000 random points.
 inline constexpr PredictionEffort effort_of_kernel{
     .descent = {.samples = 256, .starts = 8, .mutations = 64}, .most_points = SIZE_MAX};
-/// For each of the many kernels of a network: some tenths of a second on GPUs.
+/// For each of the many kernels of a network; takes some tenths of a second on GPUs.
 inline constexpr PredictionEffort effort_of_network{
     .descent = {.samples = 0, .starts = 1, .mutations = 0},
     .most_points = SIZE_MAX,
     .prior = Prior::Analytic};
-/// For schemes of which few are chosen. The points on processors are a part of those above.
+/// For schemes of operators, only few of which are chosen. On processors it compares a part of the
+/// points of effort_of_network.
 inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.descent,
                                                    .most_points = 16,
                                                    .descends = false,
                                                    .prior = Prior::Analytic};
 
 /// The schedule, as tw1 text, that a search prefers by the cost model before anything is measured
-/// or learned. It is the default schedule of the space if no point that the search considers is
-/// legal. On GPUs the search is a descent. Deterministic. Errors as Space::derive(), and as
-/// check_not_stopped() where the token stopped.
+/// or learned. If no point that the search considers is legal, it is the default schedule of the
+/// space. On GPUs the search is a descent. Deterministic. Errors as Space::derive(), and as
+/// check_not_stopped() if the token has stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const PredictionEffort& effort = effort_of_kernel);
-/// The same in the space of the problem.
+/// As predicted_schedule() above, for a problem whose space was derived before.
 Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
                                        const StopToken& stop, const PredictionEffort& effort);
 
