@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The clock by which the tuner measures and sets deadlines. It is passed in, so a test may stop it
-// or make it jump. Nothing in the tuner reads the wall clock: a day's jump of it changes no
-// duration.
+// The clock by which the tuner measures and sets deadlines. It is passed in, so that a test may
+// stop the clock or make it jump. Nothing in the tuner measures by the wall clock, so a jump of the
+// wall clock changes no duration.
 
 #include <chrono>
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace tw::tuner {
 
-/// Nanoseconds since an arbitrary start; never goes back. Called from one thread at a time.
+/// Returns nanoseconds since an arbitrary start, and never goes back. Called from one thread at a
+/// time.
 using Clock = std::function<int64_t()>;
 
-/// The machine's monotonic clock; what programs pass in.
+/// The machine's monotonic clock, which programs pass in.
 inline Clock monotonic_clock() {
   return [] {
     const auto since_start = std::chrono::steady_clock::now().time_since_epoch();

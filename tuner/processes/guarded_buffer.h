@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory in which a kernel cannot stray unnoticed: unmapped guard regions on both sides, canary
-// bytes in whatever lies between the data and the guards, poison to begin with, and write
-// protection for inputs. A step outside faults at once; region_of() tells the signal handler where
-// it went.
+// A buffer outside of which a kernel cannot read or write unnoticed. It has unmapped guard regions
+// on both sides, canary bytes between the data and the guards, data that begin as poison, and write
+// protection for inputs. An access to a guard faults at once; region_of() tells the signal handler
+// which region was accessed.
 //
 // A kernel is run once with its buffers at Align::Begin, which catches reads before the start, and
-// once at Align::End, which catches reads past the end. The data stay aligned for vectors: where
-// the size is no multiple of the alignment, up to alignment - 1 canary bytes lie before the guard,
-// in which writes are found by check() and reads are not found; `alignment` = the element size
-// leaves none.
+// once at Align::End, which catches reads past the end. The data stay aligned for vectors: if the
+// size is not a multiple of the alignment, up to alignment - 1 canary bytes lie between the data
+// and the guard. check() finds writes to these bytes; reads of them are not found. There are none
+// if `alignment` is the element size.
 //
 //   TW_TRY(auto out, GuardedBuffer::make(bytes, {.align = Align::End}));
 //   out.poison(Poison::First);
@@ -25,29 +25,30 @@
 
 namespace tw::tuner {
 
-/// Size of the pages that a GuardedBuffer asks for by BufferOptions::huge_pages.
+/// Size of the pages that BufferOptions::huge_pages asks for.
 inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 
-/// End of the data that touches a guard.
+/// The end of the data that touches a guard region.
 enum class Align { Begin, End };
 
 struct BufferOptions {
   Align align = Align::End;
-  size_t alignment = 64;    ///< of data(); a power of two, at most a page
-  bool huge_pages = false;  ///< asked for where the data fill one; advice only
+  size_t alignment = 64;    ///< alignment of data(); a power of two, at most a page
+  bool huge_pages = false;  ///< ask for huge pages if the data fill one; the system may decline
   friend bool operator==(const BufferOptions&, const BufferOptions&) = default;
 };
 
-/// Two different patterns, each a NaN as f16, bf16, f32 and f64: a result that depends on stale
-/// output differs between a run on the one and a run on the other. And two of large magnitude as
-/// bf16, f32, f64 and integers, since a maximum with a NaN may ignore it.
+/// Patterns of poison. First and Second are two different NaNs in f16, bf16, f32 and f64: a result
+/// that depends on stale output differs between a run on the one and a run on the other. Most and
+/// Least have large magnitudes in bf16, f32, f64 and integers, for operations such as a maximum,
+/// which may ignore a NaN.
 enum class Poison : uint16_t { First = 0x7ff1, Second = 0x7ff2, Most = 0x7f7f, Least = 0xff7f };
 
 enum class Slack { Intact, TouchedBefore, TouchedAfter };
 
 class GuardedBuffer {
  public:
-  /// An Environment error when the memory is not to be had. Zero bytes are allowed.
+  /// Environment if the memory cannot be had. A size of zero bytes is allowed.
   static Result<GuardedBuffer> make(size_t bytes, BufferOptions options = {});
 
   GuardedBuffer(GuardedBuffer&& other) noexcept;
@@ -59,15 +60,15 @@ class GuardedBuffer {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
 
-  /// Fills the data with the pattern. Requires that it is writable.
+  /// Fills the data with the pattern. Requires: the data are writable.
   void poison(Poison pattern);
-  /// Number of elements that still hold the whole pattern, and so were never written.
+  /// Number of elements that still hold the complete pattern, and so were never written.
   int64_t poisoned(size_t element_bytes, Poison pattern) const;
   /// State of the canaries between the data and the guards: intact, or changed before or after the
   /// data.
   Slack check() const;
 
-  /// From now on a write faults, and its report says that an input was written.
+  /// Makes every later write fault; the fault is reported as a write to an input.
   Status make_read_only();
   Status make_writable();
 
@@ -79,18 +80,18 @@ class GuardedBuffer {
   Status protect(bool read_only);
   void release();
 
-  std::byte* mapping_ = nullptr;  ///< of the lower guard
+  std::byte* mapping_ = nullptr;  ///< start of the lower guard region
   size_t mapping_bytes_ = 0;
-  std::byte* pages_ = nullptr;  ///< accessible memory: slack, data, slack
+  std::byte* pages_ = nullptr;  ///< accessible memory: canaries, data, canaries
   size_t page_bytes_ = 0;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  int slot_ = -1;  ///< in the table that region_of() reads
+  int slot_ = -1;  ///< index in the table that region_of() reads
 };
 
 enum class Region { Elsewhere, GuardBefore, GuardAfter, ReadOnly };
 
-/// Region of an address with respect to all live guarded buffers. Async-signal-safe.
+/// The region of any live guarded buffer in which the address lies. Async-signal-safe.
 Region region_of(const void* address);
 
 }  // namespace tw::tuner

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Worker processes: long-lived programs that run code which may crash, hang or misbehave, behind
-// deadlines that the parent keeps.
+// Worker processes: long-lived programs that run code which may crash, hang or misbehave. The
+// parent sets a deadline for each reply.
 //
-// A worker is started by posix_spawn, never by fork alone: XGBoost and OpenMP do not survive a
-// fork. It speaks frames (frame.h) on descriptor 3, its standard input is empty, and what it prints
-// goes to a pipe of which the parent keeps the tail. It has a process group of its own, so that
-// Ctrl-C reaches the parent only and killing it takes its children along.
+// A worker is started by posix_spawn, never by fork alone, because XGBoost and OpenMP do not
+// survive a fork. It exchanges frames (frame.h) on descriptor 3, its standard input is empty, and
+// its output goes to a pipe, the last part of which the parent keeps. A worker has its own process
+// group, so that Ctrl-C reaches only the parent, and killing the worker also kills its children.
 //
 //   TW_TRY(Process worker, Process::start({.argv = {program, "worker"}}, monotonic_clock()));
 //   TW_RETURN_IF_ERROR(worker.send(request));
@@ -31,13 +31,14 @@
 
 namespace tw::tuner {
 
-/// The worker's end of the connection.
+/// Descriptor of the worker's end of the connection.
 inline constexpr int worker_fd = 3;
 
 struct ProcessOptions {
-  std::vector<std::string> argv = {};         ///< argv[0] is a path; PATH is not searched
-  std::vector<std::string> environment = {};  ///< "NAME=value"; empty: the parent's
-  size_t tail_bytes = 8192;                   ///< how much of its latest output is kept
+  std::vector<std::string> argv = {};  ///< argv[0] is a path; PATH is not searched
+  /// "NAME=value" each; empty: the parent's environment.
+  std::vector<std::string> environment = {};
+  size_t tail_bytes = 8192;  ///< number of bytes of the worker's latest output that are kept
 };
 
 struct Reply {
@@ -51,13 +52,14 @@ struct TimedOut {
 struct Cancelled {
   std::string tail;
 };
-/// It ended by itself or was killed by somebody else. classify() in sandbox.h reads it.
+/// The worker ended by itself or was killed by another process. classify() in sandbox.h interprets
+/// it.
 struct Died {
-  int exit_code = -1;     ///< -1: ended by a signal, or unknown
-  int signal = 0;         ///< 0: exited, or unknown
-  std::string tail = {};  ///< the end of what it printed
+  int exit_code = -1;     ///< -1: a signal ended the worker, or unknown
+  int signal = 0;         ///< 0: the worker exited, or unknown
+  std::string tail = {};  ///< the last part of the worker's output
 };
-/// It closed or corrupted its connection; it was killed.
+/// The worker closed the connection or sent bytes that are no frame, and was killed.
 struct Garbled {
   std::string message;
   std::string tail;
@@ -66,34 +68,35 @@ using Outcome = std::variant<Reply, TimedOut, Cancelled, Died, Garbled>;
 
 class Process {
  public:
-  /// An Environment error when the program cannot be started.
+  /// Starts the program. Environment if it cannot be started.
   static Result<Process> start(ProcessOptions options, Clock clock);
 
   Process(Process&& other) noexcept;
   Process& operator=(Process&& other) noexcept;
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  /// Kills the worker and its group, and leaves no zombie.
+  /// Kills the worker and its process group, and reaps the worker.
   ~Process();
 
   bool running() const { return pid_ > 0; }
   pid_t pid() const { return pid_; }
-  /// The latest output, at most tail_bytes of it.
+  /// The worker's latest output, at most tail_bytes of it.
   const std::string& tail() const { return tail_; }
 
-  /// Queues a message and returns at once; receive() writes what the connection could not take yet.
-  /// An error: the message is too large, or the worker is not running.
+  /// Queues a message and returns at once; receive() writes what does not fit into the connection
+  /// yet. Fails if the message is too large or the worker is not running.
   Status send(std::string_view message);
 
-  /// Waits until a reply, the worker's end, or the deadline on the clock given to start(), which is
-  /// looked at several times a second. After anything but a Reply the worker is gone: restart() it.
-  /// Requires running().
+  /// Waits until a reply arrives, the worker ends, or the deadline passes. The deadline is a time
+  /// on the clock given to start(), which is read several times a second. After any outcome but a
+  /// Reply the worker is gone; restart() starts it again. Requires running().
   Outcome receive(const Deadline& deadline);
 
-  /// Kills what runs and starts the same program anew.
+  /// Kills the worker if it runs, and starts the same program again.
   Status restart();
 
-  /// SIGKILL to the whole group, then reaps. Does nothing if not running.
+  /// Sends SIGKILL to the whole process group and reaps the worker. Does nothing if it is not
+  /// running.
   void kill();
 
  private:
@@ -120,8 +123,8 @@ class Process {
   std::string tail_;
 };
 
-/// First thing in a worker's main(): it dies with its parent, at once if the parent is already
-/// gone. An Environment error when the program was not started by a Process.
+/// To be called first in a worker's main(). Makes the worker end when its parent ends, and at once
+/// if the parent has ended already. Environment if the program was not started by a Process.
 Status enter_worker();
 
 }  // namespace tw::tuner

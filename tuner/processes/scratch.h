@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The private directory of one run, for artifacts and what compilers write. It goes with the value;
-// what a killed run left behind goes when the next one makes its own.
+// The private directory of a run, for artifacts and for files of compilers. It is removed when the
+// value is destroyed. A directory that a killed run left is removed when the next run makes its
+// own.
 //
-// A run holds a lock on its directory. The system drops the lock when the process ends, however it
-// ends: an unlocked directory has no owner, in whatever container that owner ran.
-// Not thread-safe.
+// A run holds a lock on its directory. The system releases the lock however the process ends, so an
+// unlocked directory has no owner, even if its owner ran in another container. Not thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -16,18 +16,19 @@
 
 namespace tw::tuner {
 
-/// Names of such directories begin with it.
+/// Prefix of the names of these directories.
 inline constexpr std::string_view scratch_prefix = "tilewright-run-";
 
 struct ScratchOptions {
-  std::vector<std::string> parents;             ///< the first that serves is used
-  int64_t least_free_bytes = int64_t{4} << 20;  ///< a parent with less does not serve
+  std::vector<std::string> parents;             ///< the first suitable one is used
+  int64_t least_free_bytes = int64_t{4} << 20;  ///< a parent with less free space is unsuitable
 };
 
 class Scratch {
  public:
-  /// Removes what killed runs of this user left in that parent, too. Environment when none of the
-  /// parents serves, with what is wrong with each.
+  /// Makes a directory in the first suitable parent, and removes those that killed runs of this
+  /// user left there. Environment if no parent is suitable; the message says what is wrong with
+  /// each.
   static Result<Scratch> make(const ScratchOptions& options);
 
   Scratch(Scratch&& other) noexcept;
@@ -45,11 +46,11 @@ class Scratch {
   int lock_ = -1;
 };
 
-/// The system's directory for temporary files ($TMPDIR, else /tmp), then /var/tmp.
+/// The parents of temporary files: $TMPDIR or else /tmp, then /var/tmp.
 ScratchOptions temporary_places();
 
-/// Directories of runs in `parent` that belong to this user, are no links and have no owner any
-/// more are removed. Returns how many.
+/// Removes the directories of runs in `parent` that belong to this user, are no links and have no
+/// owner any more. Returns how many were removed.
 int remove_abandoned(const std::string& parent);
 
 }  // namespace tw::tuner

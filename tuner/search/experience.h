@@ -70,7 +70,7 @@ struct TrialOfOthers {
   std::optional<schedules::Point> point;
   std::optional<cost_model::Sample> sample;
 };
-/// What can be learned from a trial of another run. Requires: the trial proves something.
+/// Turns a trial of another run into a point and a sample. Requires: the trial proves something.
 TrialOfOthers trial_of_others(const Question& question, const db::Record& trial);
 
 /// The number that warm_start() returns as Experience::known. Errors of reading the database.

@@ -39,8 +39,9 @@ class GainCurve {
  private:
   int64_t trials_ = 0;
   double best_ns_ = 0;
-  double steps_ =
-      0.02;  ///< log-improvements, each scaled down since; first what is expected of one
+  /// Sum of the improvements of the logarithm so far, each scaled down by the doublings since. It
+  /// begins with the improvement that is expected of an unknown search.
+  double steps_ = 0.02;
 };
 
 /// The state of one of several searches that share their time.

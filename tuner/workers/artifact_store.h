@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The compiled kernels of a run as bytes, each under the SHA-256 of its bytes. Builders put kernels
-// there, jobs name them, and runners get them by name, so that neither needs to know where the
-// other works: whoever moves bytes to another machine can check them by their name.
+// The compiled kernels of a run as bytes, each named by the SHA-256 of its bytes. Builders store
+// kernels, jobs name them, and runners load them by name, so that neither needs to know where the
+// other works. A process that moves kernels to another machine can check the bytes against the
+// name.
 //
 //   TW_TRY(const std::string name, artifacts.put(bytes));
 //   TW_TRY(const runtime::Artifact artifact, artifacts.load(name, host_target()));
 //
-// This one keeps files in a directory that the processes of a machine share. A value; thread-safe.
+// The store keeps files in a directory that the processes of one machine share. A value;
+// thread-safe.
 
 #include <string>
 #include <string_view>
@@ -25,13 +27,14 @@ class ArtifactStore {
 
   const std::string& directory() const { return directory_; }
 
-  /// Keeps the bytes and returns their name. Equal bytes are stored once.
+  /// Stores the bytes and returns their name. Equal bytes are stored once.
   Result<std::string> put(std::string_view bytes) const;
   Result<std::string> put(const runtime::Artifact& artifact) const;
-  /// Invalid for a name that is no hash, and for bytes that do not match it; NotCompiled where
-  /// there are none of that name.
+  /// The bytes of that name. Invalid if the name is no hash, or the stored bytes do not match it;
+  /// NotCompiled if no kernel has that name.
   Result<std::string> get(const std::string& name) const;
-  /// The kernel of that name, if it is one that `machine` can run.
+  /// The kernel of that name. Errors as get(), and those of loading a kernel that `machine` cannot
+  /// run.
   Result<runtime::Artifact> load(const std::string& name, const Target& machine) const;
 
  private:

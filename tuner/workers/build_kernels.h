@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Many kernels built at once, on all cores: those of a network. Not thread-safe.
+// Builds many kernels at once, on all cores, such as those of a network. Not thread-safe.
 
 #include <map>
 #include <span>
@@ -21,24 +21,24 @@ namespace tw::tuner {
 struct KernelRequest {
   dsl::Workload workload;
   std::string schedule;
-  /// The cost model chose it, which only estimates registers: where ptxas spills some, the default
-  /// schedule is built in its place.
+  /// True if the cost model chose the schedule. The model only estimates registers, so if ptxas
+  /// spills some of the kernel's, the workload's default schedule is built instead.
   bool is_predicted = false;
 };
 
-/// Kernels that were built for one target: plans of one network share most of theirs.
+/// The kernels built so far for one target. The plans of a network share most of their kernels.
 using BuiltKernels = std::map<KernelSource, runtime::Artifact>;
 
-/// The kernels of these schedules, in order, without packing kernels where they are not part of
-/// what is called. They are not verified. Invalid for a schedule that does not apply, naming the
-/// workload, or a default schedule whose registers spill; Environment where the compiler is missing
-/// or fails; Interrupted where the user stops it. Those in `built` are taken from there, and those
-/// that are built are added to it, also if others fail.
+/// Builds the kernels of these schedules and returns them in order. Packing kernels are built only
+/// if calls of the kernel include them. The kernels are not verified. Kernels in `built` are taken
+/// from there; new ones are added to it, even if other kernels fail. Errors: Invalid, naming the
+/// workload, for a schedule that does not apply or a default schedule whose registers spill;
+/// Environment if the compiler is missing or fails; Interrupted if the user stops the call.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,
                                                      BuiltKernels& built);
-/// The same with builders of the caller's.
+/// As build_kernels() above, with builders that the caller has started.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One user of a device at a time: two tuners on one machine that measured at once would measure
-// each other, whoever started them. A lock is two files in a directory that all users share; Linux
-// releases what a killed process held.
+// Gives a device to one user at a time: if two tuners measured on it at once, each would slow the
+// other, whoever started them. A lock is two files in a directory that all users share. Linux
+// releases the lock of a process that is killed.
 //
 //   TW_TRY(DeviceLock lock, DeviceLock::open(places_of_all, "cuda"));
 //   TW_TRY(const DeviceTurn turn, lock.take(clock, {clock() + patience_ns}));
 //   ... measure; the turn ends with its value
 //
-// Who waits is next: a tuner that gives the device back and wants it again queues behind. Not
-// thread-safe; each process, or part of one, has a lock of its own.
+// A tuner that waits is next: a tuner that gives the device back and asks for it again queues
+// behind. Not thread-safe; each process, or part of a process, opens its own lock.
+// lock.
 
 #include <memory>
 #include <string>
@@ -34,12 +35,12 @@ std::string device_lock_name(const codegen::Backend& backend, int index);
 
 class DeviceLock {
  public:
-  /// Makes the files where they are not there yet. Environment when it cannot, or when there is
-  /// something else in their place.
+  /// Opens the lock files, and creates those that are missing. Environment if this fails or if
+  /// something else has their names.
   static Result<DeviceLock> open(const std::string& directory, std::string_view device);
 
-  /// TryLater, saying who to look for, when the deadline passes first; Interrupted when it is
-  /// cancelled.
+  /// Waits for the device. TryLater, naming the file by which to find the process that holds the
+  /// device, if the deadline passes first; Interrupted if the wait is cancelled.
   Result<DeviceTurn> take(const Clock& clock, const Deadline& deadline);
 
  private:
@@ -47,8 +48,8 @@ class DeviceLock {
   std::shared_ptr<const int> device_, queue_;  ///< open files
 };
 
-/// The turn of this process on a device, where one program measures at a time; it ends with the
-/// value. TryLater: another program has had the device for a minute.
+/// The turn of this process on a device on which one program measures at a time; it ends when the
+/// value is destroyed. TryLater if another program holds the device for a minute.
 Result<DeviceTurn> turn_on(const runtime::Device& device, const Clock& clock);
 
 }  // namespace tw::tuner

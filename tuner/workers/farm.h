@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tuning on the machines of a farm: a Runner whose kernels are measured by members, and a Builder
-// that hands schedules to those members that build. docs/farm.md says what crosses.
+// Tunes on the machines of a farm. Members of the farm measure the kernels of the Runner, and those
+// members that build compile the schedules of the Builder. docs/farm.md says what is sent between
+// the machines.
 //
 //   TW_TRY(const Farm farm, open_farm({.client = client, .label = "gpu:sm_90"}, environment, 10));
 //   TW_TRY(Workers workers, start_workers(farm, threads, environment, 10));
 //   tune_all(tasks, farm.target, options, store, environment, on_progress, workers);
 //
-// All measurements of a run are made on devices that records call the same. Where there are several
-// of them, the kernels of a batch are measured side by side, one at a time on each. Not
-// thread-safe.
+// All measurements of a run are made on devices that have the same name in records. If several
+// members have such devices, the kernels of a batch are measured side by side, one at a time on
+// each device. Not thread-safe.
 
 #include <cstdint>
 #include <deque>
@@ -30,27 +31,31 @@ namespace tw::tuner {
 /// Options of open_farm().
 struct FarmOptions {
   std::vector<std::string> client;  ///< command line of the client (farm_link.h)
-  std::string label = {};   ///< that members must have; empty: any, if all have the same device
-  std::string target = {};  ///< text; empty: that of the members' device
+  /// Label that members must have; empty: any member, if all have the same device.
+  std::string label = {};
+  std::string target = {};  ///< text of a target; empty: the target of the members' device
 };
 
-/// A farm, and the device that a run measures on.
+/// A farm, and the kind of device on which a run measures.
 struct Farm {
   std::shared_ptr<FarmLink> link;
-  std::string device;  ///< resource of the members that measure on such a device
-  Target target;       ///< as the device is one
-  Target processor;    ///< of the machine that has the device: references are built for it
-  size_t devices = 0, builders = 0;  ///< numbers of members that measure on such a device, or build
+  std::string device;  ///< resource that all members with such a device offer
+  Target target;       ///< target with the numbers of the device
+  Target processor;  ///< processor of the machine that has the device; references are built for it
+  /// Numbers of members that measure on such a device, and that build.
+  size_t devices = 0, builders = 0;
 };
 
-/// Errors: Environment where the client cannot be started, or the members' device cannot run
-/// kernels for the target; TryLater where the farm cannot be reached or no member has the label;
-/// Usage where members have different devices and no label chooses.
+/// Connects to a farm and chooses a device. Errors: Environment if the client cannot be started, or
+/// if the members' device cannot run kernels for the target; TryLater if the farm cannot be reached
+/// or no member has the label; Usage if members have different devices and there is no label to
+/// choose by.
 Result<Farm> open_farm(const FarmOptions& options, const Environment& environment,
                        double timeout_s);
 
-/// Workers of a run. The members measure, and build if any of them does; else builders of this
-/// machine build. A candidate may take `timeout_s` to be verified and measured.
+/// The workers of a run. Members of the farm measure. Members also build if any of them does;
+/// otherwise builders of this machine build. Verifying and measuring one candidate may take
+/// `timeout_s`.
 Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
                               double timeout_s);
 
@@ -65,12 +70,13 @@ struct FarmRun {
   std::shared_ptr<const ArtifactStore> artifacts;
 
   FarmJob job_of(Job job) const;
-  /// Waits for the reply to a job that was sent at that time.
+  /// Waits for the reply to the job `number`, which was sent at `started_ns` and may take
+  /// `limit_s`.
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, double limit_s,
                                                   int64_t started_ns, Needed needed) const;
 };
 
-/// Schedules are shared out among the members that build.
+/// Distributes schedules over the members that build.
 class FarmBuilder : public Builder {
  public:
   explicit FarmBuilder(FarmRun run) : run_(std::move(run)) {}
@@ -80,13 +86,13 @@ class FarmBuilder : public Builder {
   std::string toolchain() const override { return toolchain_; }
 
  private:
-  /// Schedules of a request, which one member builds.
+  /// The part of a request that one member builds.
   struct Share {
     uint64_t number = 0;
     size_t kernels = 0;
     FarmJob job = {};
   };
-  /// A request that was begun.
+  /// A request that was begun and is not finished.
   struct Begun {
     Needed needed = Needed::No;
     int64_t started_ns = 0;
@@ -118,7 +124,7 @@ class FarmRunner : public Runner {
   std::optional<Error> lost() const override { return run_.farm.link->lost(); }
 
  private:
-  /// A job that was sent.
+  /// A job that was sent and not answered yet.
   struct Sent {
     uint64_t number = 0;
     double limit_s = 0;
@@ -126,8 +132,8 @@ class FarmRunner : public Runner {
   };
   Result<Sent> send(Job job, double seconds, const std::vector<std::string>& kernels);
   Result<tl::expected<FarmReply, FarmFault>> receive(const Sent& sent, Needed needed);
-  /// Sends the job and decodes the reply, and repeats that once where the reply does not decode.
-  /// TryLater where the second reply does not decode; a fault of the job is an Environment error.
+  /// Sends the job and decodes the reply. If the reply does not decode, sends the job once more.
+  /// TryLater if the second reply does not decode either; Environment for a fault of the job.
   template <typename Answer>
   Result<Answer> ask(const Job& job, double seconds, const std::vector<std::string>& kernels,
                      Needed needed);
@@ -139,11 +145,12 @@ class FarmRunner : public Runner {
   Result<MeasureReply> measured(const Sent& sent);
 
   FarmRun run_;
-  PrepareJob prepared_;  ///< what the runner is ready for; a workload without text: nothing
+  PrepareJob prepared_;  ///< state of the runner; nothing is prepared if the workload is empty
   double reference_ns_ = 0;
-  std::map<std::string, Sent> begun_;  ///< measurements under way, by the name of their kernel
+  std::map<std::string, Sent> begun_;  ///< measurements under way, by the name of the kernel
   double peak_gflops_ = 0;
-  int64_t measured_ = 0, peak_due_ = 0;  ///< kernels so far, and at which the peak is due
+  /// Number of kernels measured, and the number at which to measure the peak again.
+  int64_t measured_ = 0, peak_due_ = 0;
 };
 
 }  // namespace tw::tuner

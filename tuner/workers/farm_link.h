@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The connection of a run to a farm: one process, the client, which hands jobs to the farm's
-// members and their replies back. It is python/tilewright/farm.py, over Dask.distributed; tests
-// have one of their own. Jobs may be queued: replies come in any order.
+// Connects a run to a farm by a client process, which hands jobs to the members of the farm and
+// returns their replies. The client is python/tilewright/farm.py, over Dask.distributed; tests use
+// a client of their own. Several jobs may be under way at once, and their replies come in any
+// order.
 //
 //   TW_TRY(const auto link, FarmLink::open(client, environment));
 //   TW_TRY(const uint64_t number, link->send({.resources = {"device"}, .limit_s = 30}, job));
 //   TW_TRY(const FarmReply reply, link->wait(number, deadline));
 //
-// A message is a frame (processes/frame.h) of 4 bytes, least significant first, which give the
-// length of a header in JSON, the header, and bytes that only the two ends read. The client says
-// first who the members are, {"members": [{"address": "tcp://...", "resources": ["device", ...]}]}.
-// A request is
-// {"id": 7, "kind": "measure", "resources": [...], "limit_s": 30}, and {"cancel": 7} takes it back;
-// a reply is {"id": 7, "member": "tcp://..."} with the member's bytes, or, where a member was lost
-// with the job more often than is borne, or was stopped at the limit, has the reason as "fault".
-// Where there is no farm any more, the client says {"lost": "why"} and ends.
+// A message is a frame (processes/frame.h). It has 4 bytes, least significant first, with the
+// length of a JSON header; then the header; then bytes that the client forwards unread. The first
+// message of the client lists the members: {"members": [{"address": "tcp://...", "resources":
+// ["device", ...]}]}. A request has the header {"id": 7, "kind": "measure", "resources": [...],
+// "limit_s": 30}, and {"cancel": 7} cancels it. A reply has the header {"id": 7, "member":
+// "tcp://..."} and the member's bytes. Its header has a reason as "fault" instead if the job was
+// stopped at its limit, or if too many members were lost while they did it. If the farm is lost,
+// the client sends {"lost": "why"} and exits.
 //
 // Belongs to one thread.
 
@@ -44,35 +45,36 @@ struct FarmMember {
 
 /// Requirements and time limit of a job.
 struct FarmTicket {
-  std::string kind = "measure";             ///< or "build": a member has a station of each kind
-  std::vector<std::string> resources = {};  ///< of a member that the job takes one each
-  double limit_s = 60;                      ///< after which the member's station is stopped
+  std::string kind = "measure";  ///< "measure" or "build"; a member has a station for each kind
+  /// One unit of each is taken from the member while the job runs.
+  std::vector<std::string> resources = {};
+  double limit_s = 60;  ///< after this time the member's station is stopped
 };
 
-/// The failure of one job, after which the farm can do others.
+/// The failure of one job. The farm can still do others.
 struct FarmFault {
   std::string reason;
-  /// The reply does not decode, which says nothing about the candidates of the job.
+  /// True if the reply does not decode, which says nothing about the candidates of the job.
   bool is_garbled = false;
 };
 
 class FarmLink {
  public:
-  /// `client` is the command line of the client. Environment where it cannot be started, TryLater
-  /// where the farm cannot be reached.
+  /// Starts the client by its command line and connects to the farm. Environment if the client
+  /// cannot be started; TryLater if the farm cannot be reached.
   static Result<std::unique_ptr<FarmLink>> open(std::vector<std::string> client,
                                                 const Environment& environment);
 
-  /// The members at the time when the client was last started.
+  /// The members of the farm when the client was last started.
   const std::vector<FarmMember>& members() const { return members_; }
 
-  /// Hands a job over and returns its number at once. TryLater where the farm is lost; Invalid for
-  /// a job that is larger than a frame.
+  /// Sends a job and returns its number at once, without waiting for the reply. TryLater if the
+  /// farm is lost; Invalid if the job is larger than a frame.
   Result<uint64_t> send(const FarmTicket& ticket, const FarmJob& job);
-  /// Waits for the reply to a job. TryLater where the farm is lost, and ever after; Interrupted
-  /// where the deadline is cancelled, which loses all jobs under way.
+  /// Waits for the reply to a job. TryLater if the farm is lost, as in all later calls; Interrupted
+  /// if the deadline is cancelled, which loses all jobs under way.
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, const Deadline& deadline);
-  /// Takes a job back: its reply is not waited for.
+  /// Cancels a job. Its reply must not be waited for.
   void cancel(uint64_t number);
   /// The reason why the farm was lost; nullopt if it was not.
   const std::optional<Error>& lost() const { return lost_; }
@@ -88,7 +90,7 @@ class FarmLink {
   tl::unexpected<Error> end(const Died& died);
 
   Process process_;
-  Cancellation user_;  ///< of the user's interrupts alone, for waits until the client greets
+  Cancellation user_;  ///< stops for user interrupts only; for the wait until the client is ready
   bool has_greeted_ = false;
   std::vector<FarmMember> members_;
   uint64_t next_ = 1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Notes on things that a run gave up, left out or replaced, and went on without. They end no run,
-// and none is silent: the first note of a kind is told as one line, all are counted, and the
-// program prints the counts with its result.
+// Notes on things that a run gave up, left out or replaced in order to go on. Notes end no run, but
+// none is silent: the first note of each kind is printed as one line, all notes are counted, and
+// the program prints the counts with its result.
 //
-//   Notes notes([](const std::string& line) { note(line); });      // the program's
-//   environment.notes = &notes;                                    // passed in
+//   Notes notes([](const std::string& line) { note(line); });      // the program has one
+//   environment.notes = &notes;                                    // and passes it in
 //   note(environment.notes, NoteKind::LostTrial, "the builder: SIGTERM");
 //   for (const Note& n : notes.all()) ...                          // {"lost_trial", text, 3}
 //
@@ -20,7 +20,7 @@
 
 namespace tw::tuner {
 
-// enumerator, name in JSON, what the line begins with
+// enumerator, name in JSON, beginning of the line that is printed
 #define TW_NOTE_KINDS(X)                                                                          \
   X(KnownUnusable, "known_unusable", "the best known kernel is of no use here")                   \
   X(WarmStartUnread, "warm_start_unread", "a part of what the database knows could not be read")  \
@@ -47,22 +47,22 @@ enum class NoteKind : uint8_t {
 #undef X
 };
 
-/// The name in JSON: "lost_trial".
+/// The name of the kind in JSON: "lost_trial".
 std::string_view to_string(NoteKind kind);
 
-/// The notes of a kind.
+/// All notes of one kind.
 struct Note {
   NoteKind kind = NoteKind::KnownUnusable;
-  std::string text;  ///< the reason in the first note
+  std::string text;  ///< reason that the first note gave
   int64_t count = 0;
 };
-/// The note as a line: "[tune] a candidate was lost with its worker, and is not counted as tried:
-/// SIGTERM".
+/// The text of a note as a line: "[tune] a candidate was lost with its worker, and is not counted
+/// as tried: SIGTERM".
 std::string line_of(const Note& note);
 
 class Notes {
  public:
-  /// Called with line_of() the first note of each kind, on the thread that adds it.
+  /// Called with the line_of() of the first note of each kind, on the thread that adds it.
   using Tell = std::function<void(const std::string& line)>;
 
   explicit Notes(Tell tell = nullptr) : tell_(std::move(tell)) {}

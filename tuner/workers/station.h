@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A process that a member of a farm starts to do its jobs. A station measures on one device, or
-// builds, by the workers of its machine (worker_pool.h), with their limits, deadlines and locks. It
-// trusts the farm, because it runs kernels that other members build, but it trusts a kernel as
-// little as any tuning run does. Not thread-safe.
+// The process that a member of a farm starts to do jobs. A station either measures on one device or
+// builds. It uses the workers of its machine (worker_pool.h), with their limits, deadlines and
+// locks. It trusts the farm, since it runs kernels that other members build; a kernel is trusted as
+// little as in any tuning run. Not thread-safe.
 //
 //   Station station(device, environment);
 //   const FarmReply reply = station.answer(job);
@@ -24,8 +24,8 @@ namespace tw::tuner {
 
 class Station {
  public:
-  /// `own` is the target of the device that the station measures on, and environment.device its
-  /// index.
+  /// `own` is the target of the device on which the station measures, and environment.device is the
+  /// index of that device.
   Station(Target own, Environment environment);
 
   FarmReply answer(const FarmJob& job);
@@ -35,15 +35,14 @@ class Station {
   Result<Target> target_of(const std::string& text);
 
  private:
-  /// Parameters with which workers were started. A job with other parameters needs workers of its
-  /// own.
+  /// Parameters with which workers were started. A job with other parameters needs other workers.
   struct Key {
     std::string target, processor;
     int64_t threads = 1;
     double timeout_s = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
-  /// Workers, and the bytes of kernels in their store.
+  /// Workers that were started, and the number of bytes of kernels in their store.
   struct Started {
     Key key;
     Workers workers;
@@ -61,12 +60,12 @@ class Station {
   Target own_;
   Environment environment_;
   std::optional<Started> building_, measuring_;
-  std::optional<DeviceLock> lock_;  ///< of the processor
+  std::optional<DeviceLock> lock_;  ///< the processor's lock
 };
 
-/// The body of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA DIRECTORY
-/// ...]`: answers FarmJobs with FarmReplies, a frame each, until its parent closes the connection.
-/// Its workers limit themselves as `confined` says.
+/// The main function of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA
+/// DIRECTORY ...]`. Answers each FarmJob with a FarmReply, one frame each, until its parent closes
+/// the connection. Workers limit themselves if `confined` is Yes.
 int station_main(const std::vector<std::string>& arguments, Confined confined = Confined::Yes);
 
 }  // namespace tw::tuner

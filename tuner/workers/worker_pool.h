@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The workers of a run as processes of this machine: some build, one measures, all sandboxed. Each
-// job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
-// with a status. A worker is lost where a signal from outside or want of memory ends it, or its
-// reply does not decode; its job is then done once more, and a second loss is the status Lost. On a
-// device they measure while no other tuner does (device_lock.h). Kernels are files in a private
-// directory that only builders may write.
+// The workers of a run as processes of this machine, all sandboxed: several build and one measures.
+// Each job has a deadline. If a worker dies, hangs or sends an invalid reply, it is replaced and
+// its job is answered with a status. A worker is lost if a signal from outside or lack of memory
+// ends it, or if its reply does not decode. Its job is then done once more, and after a second loss
+// has the status Lost. Workers measure on a device only while no other tuner does (device_lock.h).
+// Kernels are files in a private directory to which only builders may write.
 
 #include <cstdint>
 #include <deque>
@@ -24,34 +24,36 @@
 
 namespace tw::tuner {
 
-/// Scheduling of builders. BesideTiming: kernels are timed while builders work, and builders have a
-/// tenth of the usual scheduling weight. Alone: no kernels are timed meanwhile, and builders have
-/// all of that weight.
+/// The scheduling weight of builders. BesideTiming: kernels are timed while builders work, so
+/// builders have a tenth of the usual weight. Alone: nothing is timed meanwhile, so builders have
+/// the usual weight.
 enum class Building { BesideTiming, Alone };
 
-/// Starts the runner, for the processor or for a device. Builders, at most four, start with their
-/// first jobs, on the cores that the kernel leaves free or else on all of them. A candidate may
-/// take `timeout_s` to be verified and measured. Environment when the runner cannot be started.
+/// Starts the workers of a run on this machine. The runner, for the processor or a device, starts
+/// at once. At most four builders start with their first jobs, on the cores that the kernel leaves
+/// free, or on all cores if it leaves none. Verifying and measuring one candidate may take
+/// `timeout_s`. Environment if the runner cannot be started.
 Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
                               double timeout_s, Building building = Building::BesideTiming);
 
-/// Builders that work at the same time, each with a request of its own, and the store that they
-/// leave kernels in.
+/// Builders that work at the same time, each on requests of its own, and the store that has the
+/// kernels that they build.
 struct Builders {
   std::shared_ptr<const ArtifactStore> artifacts;
   std::vector<std::unique_ptr<Builder>> each;
 };
-/// One builder a core, at most four; none of them is started before its first job. Nothing is
-/// measured beside them. A kernel may take six times `timeout_s` to be built.
+/// Makes a builder for each core, but at most four; a builder starts with its first job. Requires
+/// that nothing is measured meanwhile. Building one kernel may take six times `timeout_s`.
 Result<Builders> start_builders(const Target& target, const Environment& environment,
                                 double timeout_s);
 
-/// Builders of this machine, on all of its cores, for kernels that another machine measures: with
-/// the processor of that target, which references are built for. Without a runner.
+/// The workers of a run whose kernels another machine measures: builders on all cores of this
+/// machine, and no runner. `processor` is the target of the measuring machine's processor, for
+/// which references are built.
 Result<Workers> start_builders_for(const Target& target, const Target& processor,
                                    const Environment& environment, double timeout_s);
 
-/// Parameters and resources that the processes of a run share.
+/// Parameters and resources that the worker processes of a run share.
 struct PoolContext {
   Target target;
   int threads = 1;
@@ -59,16 +61,17 @@ struct PoolContext {
   Clock clock;
   Cancellation cancellation;
   std::shared_ptr<BusyTime> busy;
-  std::shared_ptr<const ArtifactStore> artifacts;  ///< its directory goes with the last owner
-  /// Text of the target of the measuring machine's processor, which references are built for.
+  std::shared_ptr<const ArtifactStore> artifacts;  ///< its directory is removed with the last owner
+  /// Text of the target of the measuring machine's processor, for which references are built.
   std::string processor = host_target().to_string();
 };
 
-/// Compiles in up to four processes, each of which gets a share of a request, and works off its
-/// shares in order. References that were built are not built again.
+/// Compiles in up to four processes. Each process gets a share of every request, and builds its
+/// shares in order. A reference that was built before is not built again.
 class BuilderPool : public Builder {
  public:
-  /// `program` is the command line of a builder; so many are started when there is work.
+  /// `program` is the command line of a builder. Up to `builders` of them are started when there is
+  /// work.
   BuilderPool(PoolContext context, ProcessOptions program, size_t builders);
 
   Status begin(const BuildRequest& request) override;
@@ -76,23 +79,23 @@ class BuilderPool : public Builder {
   std::string toolchain() const override { return toolchain_; }
 
  private:
-  /// The kernels of a request for references.
+  /// The kernels of a request for a reference.
   using ReferenceKey = std::vector<KernelSource>;
   struct Member {
     std::optional<Process> process = {};
-    std::deque<BuildJob> jobs = {};  ///< not finished, oldest first
-    size_t sent = 0;                 ///< number of jobs that the present process has
-    int64_t idle_since_ns = 0;       ///< when the job before these was finished
+    std::deque<BuildJob> jobs = {};  ///< unfinished jobs, oldest first
+    size_t sent = 0;                 ///< number of these jobs that the present process has
+    int64_t idle_since_ns = 0;       ///< time when the last job before these was finished
   };
-  /// A request that was begun.
+  /// A request that was begun and is not finished.
   struct Begun {
     Needed needed = Needed::No;
     int64_t started_ns = 0;
     std::optional<ReferenceKey> reference = {};  ///< nullopt: the request is for candidates
-    std::vector<size_t> members = {};            ///< one a share, in the order of kernels
+    std::vector<size_t> members = {};  ///< the member that has each share, in the order of kernels
   };
-  /// The outcomes of a job. `repeats`: those without a kernel are to be built once more, one by
-  /// one.
+  /// The outcomes of a job. If `repeats` is true, the kernels that were not built are to be built
+  /// once more, one by one.
   struct Attempt {
     std::vector<BuildOutcome> outcomes;
     bool repeats = false;
@@ -112,15 +115,17 @@ class BuilderPool : public Builder {
   PoolContext context_;
   ProcessOptions program_;
   std::vector<Member> members_;
-  std::deque<Begun> begun_;                                       ///< oldest first
-  std::map<ReferenceKey, std::vector<BuildOutcome>> references_;  ///< those that were built
+  std::deque<Begun> begun_;  ///< oldest first
+  /// Outcomes of the references that were built.
+  std::map<ReferenceKey, std::vector<BuildOutcome>> references_;
   std::string toolchain_;
 };
 
-/// Verifies and measures in one process.
+/// The runner as a single process that verifies and measures.
 class RunnerProcess : public Runner {
  public:
-  /// The device's lock and the directory for its driver are absent for the processor.
+  /// Starts the process. For a processor, `device_lock` and `driver_scratch` (the directory of the
+  /// device's driver) are nullopt.
   static Result<std::unique_ptr<RunnerProcess>> start(PoolContext context, ProcessOptions program,
                                                       std::optional<DeviceLock> device_lock,
                                                       std::optional<Scratch> driver_scratch);
@@ -134,19 +139,20 @@ class RunnerProcess : public Runner {
   Result<double> peak_gflops() override;
 
  private:
-  /// The worker's reply, or the fault with which it ended.
+  /// The worker's reply, or a MeasureReply with the fault that ended the worker.
   template <typename Reply>
   using Answer = tl::expected<Reply, MeasureReply>;
 
   RunnerProcess(PoolContext context, Process process, std::optional<DeviceLock> device_lock,
                 std::optional<Scratch> driver_scratch);
-  /// Asks the worker, and repeats a job whose worker was lost with a new worker.
+  /// Sends the job and waits for the reply. If the worker is lost, the job is repeated once with a
+  /// new worker.
   template <typename Reply>
   Result<Answer<Reply>> ask(const Job& job, double timeout_s, Needed needed);
   template <typename Reply>
   Result<Answer<Reply>> ask_once(const Job& job, double timeout_s, Needed needed);
   Result<DeviceTurn> wait_for_device(Needed needed);
-  /// Starts the process anew where it has ended, and readies it for the present workload.
+  /// Restarts the process if it has ended, and prepares it for the present workload.
   Status ensure_running();
   Status load_reference(Needed needed);
   Result<double> measure_peak();
@@ -155,11 +161,12 @@ class RunnerProcess : public Runner {
   Process process_;
   std::optional<DeviceLock> device_lock_;
   std::optional<Scratch> driver_scratch_;
-  std::string workload_;       ///< the workload that the runner is ready for; empty: none
-  ReferenceKernel reference_;  ///< its reference
+  std::string workload_;       ///< workload for which the runner is prepared; empty: none
+  ReferenceKernel reference_;  ///< reference of that workload
   double reference_ns_ = 0;
   double peak_gflops_ = 0;
-  int64_t measured_ = 0, peak_due_ = 0;  ///< kernels so far, and at which the peak is due
+  /// Number of kernels measured, and the number at which to measure the peak again.
+  int64_t measured_ = 0, peak_due_ = 0;
 };
 
 }  // namespace tw::tuner
