@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Moves arrays between the levels of the caches, so that a kernel that is timed by itself finds its
-// data where it would find them within a network. Thread-safe.
+// Moves arrays between the levels of the caches, so that a kernel that is timed alone finds its
+// data where it would find them in a network. Thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -16,29 +16,30 @@ namespace tw::tuner {
 
 using Bytes = std::span<std::byte>;
 
-/// Writes the bytes back and evicts them from the caches of all cores. They may be read-only.
+/// Writes the bytes back to memory and evicts them from the caches of all cores. The memory may be
+/// read-only.
 void evict(Bytes bytes);
 
-/// Writes the bytes again as they are, line by line and from first to last, so that this core's
-/// caches own them. Requires: nobody else uses them.
+/// Writes the bytes again with the values that they have, line by line from first to last, so that
+/// the caches of this core own them. Requires: no other thread uses the bytes.
 void rewrite(Bytes bytes);
 
-/// The arrays of a kernel by their role in a network.
+/// The arrays of a kernel by their roles in a network.
 struct Roles {
   std::vector<Bytes> activations, constants;
 };
 
-/// Empties the caches of what a kernel left there, on all of its threads.
+/// Removes the data of a kernel from the caches of all of its threads' cores.
 class CacheSweep {
  public:
-  /// For a machine with these caches. The clock bounds the wait for threads.
+  /// `machine` has the sizes of the caches. The clock limits the wait for threads.
   CacheSweep(const Machine& machine, Clock clock);
 
-  /// Brings the caches into a state other than Hot: each of the threads reads other data until what
-  /// its L1 and L2 held has moved on to L3, evicts its share of the constants if they are to come
-  /// from memory, and writes its share of the activations again, as a kernel before would have. All
-  /// threads are gathered before and after (meeting.h), and are awake as between the steps of a
-  /// network.
+  /// Brings the caches into a state other than Hot. Each thread reads other data until its L1 and
+  /// L2 hold nothing of the kernel's, evicts its share of the constants if the state has them in
+  /// memory, and writes its share of the activations again, as the kernel before would have done.
+  /// All threads are gathered before and after (meeting.h), and stay awake as between the steps of
+  /// a network.
   void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
 
  private:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Says whether something else ran on the machine meanwhile, from readings of the operating system's
-// counters and of the machine's speed before and after. For stretches of a tenth of a second and
-// more; watch.h judges single timings.
+// Tells if something else ran on the machine during a stretch of time, from the operating system's
+// counters and the machine's speed before and after it. The stretch should be a tenth of a second
+// or longer; watch.h judges single timings.
 //
 //   const Counters before = read_counters({});
 //   ...
 //   const auto suspect = contention(before, read_counters({}), elapsed_ns);
 //
-// Stateless and thread-safe. A counter that the system lacks is not judged.
+// Stateless and thread-safe. A counter that the system lacks is ignored.
 
 #include <cstdint>
 #include <optional>
@@ -22,36 +22,37 @@ struct CounterSources {
   std::string pressure = "/proc/pressure/cpu";
 };
 
-/// Counters of the operating system, since boot or since the process began; nullopt where the
-/// system does not report one.
+/// Counters of the operating system, since boot or since the process began; nullopt for a counter
+/// that the system does not report.
 struct Counters {
   std::optional<int64_t> involuntary_switches = {};
-  std::optional<int64_t> steal_ns = {};     ///< taken by the hypervisor, all processors together
-  std::optional<int64_t> pressure_ns = {};  ///< in which some task waited for a processor
+  /// Time taken by the hypervisor, of all processors together.
+  std::optional<int64_t> steal_ns = {};
+  std::optional<int64_t> pressure_ns = {};  ///< time in which some task waited for a processor
 };
 
 Counters read_counters(const CounterSources& sources);
 
-/// Number of involuntary context switches of all threads of this process since it began; nullopt
-/// where the system does not report it.
+/// Number of involuntary context switches of all threads of this process since it began; nullopt if
+/// the system does not report it.
 std::optional<int64_t> involuntary_switches();
 
 struct Tolerance {
-  /// A timing thread loses its processor a few times a second on a quiet machine: timer, kernel
-  /// threads.
+  /// Even on a quiet machine, timer interrupts and kernel threads take the processor from a timing
+  /// thread a few times a second.
   double switches_per_second = 50;
   int64_t least_switches = 5;
   double steal_share = 0.02;  ///< a quiet virtual machine has 0.1 %
   double pressure_share = 0.10;
-  double drift = 0.03;  ///< of the peak; a steady one repeats to 1-2 %
+  double drift = 0.03;  ///< relative change of the peak; a steady one repeats to 1-2 %
 };
 
-/// The reason, in words, why the time between the two readings was disturbed; nullopt if it was
-/// not.
+/// The reason, in words, why the time between the two readings counts as disturbed; nullopt if it
+/// does not.
 std::optional<std::string> contention(const Counters& before, const Counters& after,
                                       int64_t elapsed_ns, const Tolerance& tolerance = {});
 
-/// The same from the machine's speed (any unit) before and after.
+/// As contention(), but compares the machine's speed before and after, in any unit.
 std::optional<std::string> drift(double speed_before, double speed_after,
                                  const Tolerance& tolerance = {});
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures the rate of multiply-adds that a device reaches at this moment, by a small kernel of
-// fixed text and the device's clock.
+// Measures the rate of multiply-adds that a device reaches at this moment, by a small fixed kernel
+// and the device's clock.
 
 #include "base/result.h"
 #include "runtime/device.h"
 
 namespace tw::tuner {
 
-/// GFLOP/s of f32, two operations a multiply-add, all multiprocessors together.
+/// GFLOP/s of f32 on all multiprocessors together; a multiply-add counts as two operations.
 Result<double> measure_f32_peak(runtime::Device& device);
 
 }  // namespace tw::tuner

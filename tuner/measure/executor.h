@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An Executor loads and times kernels for a runner, on this processor or on a device. Executors and
-// loaded kernels belong to a worker, which is single-threaded.
+// Loads and times kernels for a runner. There is an Executor for this processor and one for
+// devices. Executors and loaded kernels belong to a worker, which is single-threaded.
 
 #include <functional>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace tw::tuner {
 
-/// A workload with what its kernels are verified against.
+/// A workload and the reference results with which its kernels are verified.
 struct ReferencedWorkload {
   dsl::Workload workload;
   Reference reference;
@@ -29,37 +29,39 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   virtual Verdict verify() = 0;
-  /// Times calls on the normal fill, with the caches in the state that the workload asks for;
-  /// serves as long as the kernel lives.
+  /// A timer of calls on the normal fill, with the caches in the state that the workload asks for.
+  /// It is valid as long as the kernel lives.
   virtual Result<Timer> timer() = 0;
-  /// Verifies the outputs that the timed calls left, which shows faults that are rare or late.
+  /// Verifies the outputs that the timed calls left. This finds faults that are rare or occur late.
   virtual Verdict check_after_timing() = 0;
 };
 
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// The workload must outlive the kernel. Invalid for an artifact of another machine.
+  /// Loads a kernel of the workload, which must outlive the kernel. Invalid for an artifact of
+  /// another machine.
   virtual Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
                                                      const ReferencedWorkload& workload) = 0;
-  /// Calls of an artifact for this machine, on logical arrays.
+  /// A function that calls an artifact of this machine on arrays in logical layout.
   virtual Result<PlainCall> plain_call(runtime::Artifact artifact,
                                        const dsl::Workload& workload) = 0;
-  /// The target whose artifacts it runs.
+  /// The target whose artifacts this executor runs.
   virtual Target target() const = 0;
   /// Drops all cached inputs, which refer to the arrays of workloads. Call it when a workload is
   /// destroyed, before the next kernel is loaded.
   virtual void forget_inputs() = 0;
   virtual Sampling fitted(Sampling options) const = 0;
-  /// Decides which timings count. The result is valid while the number of threads stays.
+  /// The watch that decides which timings count. It is valid while the number of threads stays the
+  /// same.
   virtual Watch& watch() = 0;
   virtual Result<double> f32_peak_gflops() = 0;
-  /// The highest speed that the watch has read lately, in GFLOP/s; 0 where it reads none.
+  /// The highest speed that the watch has read lately, in GFLOP/s; 0 if the watch reads none.
   virtual double fastest_gflops() const { return 0; }
   virtual Result<runtime::DeviceFacts> facts() = 0;
 };
 
-/// The threads that kernels of the processor run on, started when they are first asked for.
+/// The threads on which kernels of the processor run. They are started when pool() is first called.
 struct Threads {
   int count = 1;
   std::unique_ptr<runtime::ThreadPool> started = nullptr;
@@ -74,11 +76,11 @@ struct Threads {
   }
 };
 
-/// Borrows the threads.
+/// An executor on this processor. It borrows the threads, which must outlive it.
 std::unique_ptr<Executor> processor(Threads& threads, const Clock& clock);
 
-/// The device of that index among those that the target's back end lists, opened when it is first
-/// needed and kept.
+/// An executor on the device with this index in the list of the target's back end. The device is
+/// opened when it is first needed, and stays open.
 std::unique_ptr<Executor> accelerator(const Target& target, int index, const Clock& clock);
 
 }  // namespace tw::tuner

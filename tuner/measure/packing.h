@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays to the layouts that kernels ask for and back, by the layout's definition and nothing that
-// kernels use for it. Free functions; thread-safe.
+// Converts arrays to the layouts that kernels ask for and back. The conversion follows the
+// definition of a layout and shares no code with kernels. Free functions; thread-safe.
 
 #include <cstddef>
 
@@ -13,16 +13,16 @@
 
 namespace tw::tuner {
 
-/// The layout of an argument's storage.
+/// The layout of an argument in memory.
 Result<dsl::Layout> layout_of(const runtime::ArgumentInfo& argument, const dsl::Workload& workload);
 
-/// Bytes of the array in that layout.
+/// Size of the array in that layout, in bytes.
 size_t packed_bytes(const dsl::Layout& layout, const dsl::Array& logical);
 
-/// Writes all of the storage: its padding is zero.
+/// Packs the array into `storage`. Padding is set to zero.
 void pack(const dsl::Layout& layout, const dsl::Array& logical, std::byte* storage);
 
-/// Writes all of the array, which has its type and shape.
+/// Unpacks `storage` into the array, whose type and shape are already set.
 void unpack(const dsl::Layout& layout, const std::byte* storage, dsl::Array& logical);
 
 }  // namespace tw::tuner

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The peak rate of multiply-adds at this moment. It is measured beside every session, so that
-// records from different moments compare, and by a Gauge before and after every timing, so that a
-// change of the clock frequency or a busy neighbour is noticed (watch.h).
+// The peak rate of multiply-adds at this moment. It is measured in every session, so that records
+// from different moments can be compared. A Gauge measures it before and after every timing, so
+// that a change of the clock rate or a busy neighbour is noticed (watch.h).
 //
-// The loops use the widest vectors of the target, whatever this program was compiled for: a kernel
-// is compared with what its own instruction set can do. Thread-safe, but two measurements at once
-// disturb each other.
+// The loops use the widest vectors of the target, even if this program was compiled for narrower
+// ones, because a kernel is compared with what its own instruction set can do. Thread-safe, but two
+// measurements at the same time disturb each other.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,38 +22,38 @@
 namespace tw::tuner {
 
 struct Peak {
-  double gflops = 0;  ///< f32, two operations a multiply-add, all threads together
+  double gflops = 0;  ///< f32, all threads together; a multiply-add counts as two operations
   int threads = 1;
   std::string isa;  ///< "avx512", "avx2", "avx" or "baseline"
 };
 
-/// Measures on `threads` threads, the calling one among them, for budget_ns after a short start.
-/// Fails with Environment when the system refuses a thread. Requires: threads >= 1, and a target
-/// that this machine can run.
+/// Measures the peak on `threads` threads, including the calling one, for budget_ns after a short
+/// start. Environment if the system refuses a thread. Requires: threads >= 1, and a target that
+/// this machine can run.
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns = 10'000'000,
                               const Target& target = host_target());
 
-/// Reads the speed of the machine within some 50 us, by the loop that measures the peak: a
-/// reference of known speed beside which timings are taken. Another process on the core's sibling
-/// thread, which the system shows neither as load nor as switches, slows the loop as it slows a
-/// kernel.
+/// Reads the speed of the machine within about 50 us by the loop that measures the peak. The loop
+/// is a reference of known speed beside which timings are taken: another process on the core's
+/// sibling thread slows it as it slows a kernel, though the system shows such a process neither as
+/// load nor as context switches.
 class Gauge {
  public:
-  /// Reads on `threads` threads of the pool, which must outlive the gauge. Requires a target that
-  /// this machine can run.
+  /// A gauge on `threads` threads of the pool, which must outlive it. Requires: this machine can
+  /// run the target.
   Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target = host_target());
   int threads() const { return threads_; }
 
-  /// Gathers the threads of the gauge (meeting.h). Without that, readings and timings are of fewer
+  /// Gathers the threads of the gauge (meeting.h). Otherwise readings and timings may run on fewer
   /// threads.
   void assemble(int64_t patience_ns);
 
-  /// GFLOP/s of f32 multiply-adds on all threads together: the fastest of a few short windows, one
-  /// of which a timer's interrupt may disturb.
+  /// GFLOP/s of f32 multiply-adds on all threads together. It is the fastest of a few short
+  /// windows, since a timer interrupt may disturb one of them.
   double read();
-  /// The speed that the machine has when nothing disturbs it: of the readings of the latest
-  /// `memory_ns`, in groups of `group`, the fastest group's upper quartile; 0 before the first.
-  /// Single readings scatter by 5 %. A machine whose clock stays lower for longer is a slower
+  /// The speed of the machine when nothing disturbs it: the fastest upper quartile of the groups of
+  /// `group` readings from the latest `memory_ns`; 0 before the first reading. Single readings
+  /// scatter by 5 %. A clock rate that stays lower for longer than `memory_ns` counts as a slower
   /// machine.
   double undisturbed() const;
 
@@ -66,15 +66,16 @@ class Gauge {
     double speed;
   };
   runtime::ThreadPool& pool_;
-  runtime::ThreadPool::Awake awake_;  ///< threads that slept would make readings and timings slow
+  /// Keeps threads awake, as waking would slow readings and timings.
+  runtime::ThreadPool::Awake awake_;
   int threads_;
   Clock clock_;
   void (*fma_)(volatile float* seed);
-  double flops_;  ///< operations of one call of fma_
-  /// The groups of the latest `memory_ns` that are faster than all later groups. The oldest, which
-  /// is the fastest, comes first.
+  double flops_;  ///< number of operations in a call of fma_
+  /// The groups of the latest `memory_ns` that are faster than all groups after them. The oldest
+  /// group comes first and is the fastest.
   std::deque<Group> groups_;
-  std::vector<double> readings_;  ///< of the group that is not complete yet
+  std::vector<double> readings_;  ///< readings of the incomplete group
 };
 
 }  // namespace tw::tuner

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The distance of two cores. Threads that work on one kernel read what the other one wrote.
-// Virtual processors may lie on cores with a cache in common at one moment, and on others at the
-// next. On a Zen 3 that was seen to change within minutes: round trips of 100 ns became 490, and a
-// network on two threads took 46 ms instead of 39, while each core by itself was as fast as before.
+// Measures the distance of two cores, which matters because threads of a kernel read what others
+// wrote. Virtual processors may share a cache at one moment and not at the next. On a Zen 3 this
+// was seen to change within minutes: round trips of 100 ns became 490 ns, and a network on two
+// threads took 46 ms instead of 39 ms, while each core by itself was as fast as before.
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@
 
 namespace tw::tuner {
 
-/// Time in ns in which a cache line goes from one core to another and back, on two threads where
-/// the system puts them. Takes twice budget_ns at most. Environment when the system refuses a
-/// thread, TryLater where the two never ran at the same time. Requires two usable cores.
+/// Time in ns for a cache line to move from one core to another and back. The two threads run where
+/// the system puts them. Takes at most twice budget_ns. Environment if the system refuses a thread;
+/// TryLater if the two threads never ran at the same time. Requires: two usable cores.
 Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns = 20'000'000);
 
 }  // namespace tw::tuner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Verification of one kernel, before it is timed. Runs in a worker (processes/sandbox.h): a kernel
-// that strays into a guard or writes to an input ends the worker, and the parent reads the fault.
+// Verifies a kernel before it is timed. Runs in a worker (processes/sandbox.h): a kernel that
+// accesses a guard region or writes to an input ends the worker, and the parent reads the fault.
 
 #include <list>
 #include <memory>
@@ -20,12 +20,13 @@
 
 namespace tw::tuner {
 
-/// Inputs in the layouts that kernels asked for, kept for the next ones that do: packing and the
-/// page faults of new memory cost more than a call. They are read-only for good, so no kernel can
-/// change what another one is given. What was not asked for longest goes first.
+/// Cache of inputs in the layouts that kernels asked for, because packing and the page faults of
+/// new memory take longer than a call. The inputs stay read-only, so that no kernel can change the
+/// inputs of another. The least recently used inputs are dropped first.
 class PackedInputs {
  public:
-  /// The array must outlive its entries: clear() before it goes.
+  /// The array in that layout, from the cache or packed now. The array must outlive its entries:
+  /// call clear() before the array is destroyed.
   Result<std::shared_ptr<const GuardedBuffer>> get(const dsl::Array& array,
                                                    const dsl::Layout& layout,
                                                    const std::string& layout_text,
@@ -39,35 +40,37 @@ class PackedInputs {
     BufferOptions options;
     std::shared_ptr<const GuardedBuffer> buffer;
   };
-  std::list<Entry> entries_;  ///< the latest first
+  std::list<Entry> entries_;  ///< most recently used first
 };
 
-/// Inputs that a kernel's buffers take from PackedInputs: all, or those whose values are constant.
+/// The inputs that a kernel's buffers share by PackedInputs: all of them, or only the constants.
 enum class SharedInputs { All, Constants };
 
-/// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and
-/// unpacked here, by the layout's definition. Those of a preparation are computed by prepare().
+/// Guarded buffers of a kernel in the layouts of its arguments, with the inputs of one fill. Inputs
+/// are packed and outputs unpacked here, by the definition of the layout. prepare() computes the
+/// buffers of a preparation.
 class KernelBuffers {
  public:
-  /// With inputs of its own where `packed` is none: only these can be made writable.
+  /// Allocates the buffers. If `packed` is null, they have inputs of their own; only such inputs
+  /// can be made writable.
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                     const dsl::Arrays& inputs, BufferOptions options,
                                     PackedInputs* packed, SharedInputs shared = SharedInputs::All);
-  /// Fills the buffers of the kernel's preparation with the pattern, computes them by its own code,
-  /// and makes them read-only. Backwards: on one thread, tasks in reverse order. Invalid if the
-  /// code writes outside of them.
+  /// Fills the buffers of the kernel's preparation with the pattern, runs the preparation, and
+  /// makes the buffers read-only. With `backwards`, it runs on one thread with the tasks in reverse
+  /// order. Invalid if the preparation writes outside of its buffers.
   Status prepare(const runtime::Kernel& kernel, Poison poison, runtime::ThreadPool& pool,
                  int threads, bool backwards = false);
-  /// One for each of runtime::call_buffers().
+  /// A pointer for each of runtime::call_buffers().
   std::vector<void*> pointers() const;
   Bytes bytes(size_t argument) const {
     return {buffers_[argument]->data(), buffers_[argument]->size()};
   }
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
   Status make_writable(size_t argument) { return own_[argument]->make_writable(); }
-  /// Unpacks every output; an error names one whose canaries were touched.
+  /// Unpacks every output. The error names an output whose canaries were overwritten.
   Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
-  /// The memory of the prepared buffers.
+  /// The memory of the buffers that the preparation computed.
   std::vector<Bytes> prepared() const;
 
  private:
@@ -77,30 +80,32 @@ class KernelBuffers {
   std::vector<std::shared_ptr<GuardedBuffer>> prepared_;
 };
 
-/// The inputs of a kernel by their roles in a network; makes the activations writable.
+/// The inputs of a kernel by their roles in a network. Makes the activations writable.
 Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                        KernelBuffers& buffers);
 
-/// The conversions that each call of a kernel makes if dsl::keeps_arrays() is true of its workload.
-/// There are none for other workloads, and none of arrays that the user keeps in layouts of his own
-/// (Workload::layouts). Inputs are borrowed.
+/// The conversions between layouts that each call of a kernel makes if dsl::keeps_arrays() is true
+/// of its workload; other workloads have none. Arrays that the user keeps in layouts of his own
+/// (Workload::layouts) are not converted. Inputs are borrowed.
 class Conversions {
  public:
-  /// Makes the inputs that a call packs writable in `buffers`.
+  /// Makes those inputs in `buffers` writable that a call packs.
   static Result<Conversions> of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                 const dsl::Arrays& inputs, KernelBuffers& buffers);
-  /// One call as its user makes it: packs, runs, unpacks.
+  /// Makes one call as a user makes it: packs the inputs, runs the kernel, and unpacks the outputs.
   Status call(const runtime::Kernel& kernel, std::span<void* const> storage,
               runtime::ThreadPool& pool, int threads);
 
  private:
-  std::vector<std::pair<int, const dsl::Array*>> inputs_;  ///< argument and the user's array
+  /// Index of the argument, and the user's array.
+  std::vector<std::pair<int, const dsl::Array*>> inputs_;
   std::vector<std::pair<int, dsl::Array>> outputs_;
 };
 
-/// Three runs: integers on one thread, guards before the data; N(0, 1) on all threads, guards
-/// behind them; and that again, bit by bit the same, with the tasks in reverse on one thread.
-/// Outputs, scratch memory and the stack hold other poison before each.
+/// Verifies a kernel by three runs: on integers on one thread with guards before the data; on N(0,
+/// 1) on all threads with guards behind the data; and on N(0, 1) on one thread with the tasks in
+/// reverse order, which must give the same bits. Before each run, the outputs, the scratch memory
+/// and the stack are filled with a different poison.
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
                const Reference& reference, PackedInputs& packed, runtime::ThreadPool& pool,
                int threads);

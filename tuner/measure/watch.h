@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decides which timings count, by evidence of the moment in which they were taken.
+// Decides which timings count, by readings taken right before and after each of them.
 //
-// Two things slow a kernel on a machine that others use too. A process that shares the core takes
-// it away for milliseconds; the system counts that as an involuntary switch. A neighbour on the
-// core's sibling thread, often another guest of the same host, shows as neither load nor switches:
-// kernels were seen to take 1.43 times as long for 0.1 to 0.5 s at a time. It does slow a loop of
-// known speed (peak.h), which is therefore read right before and right after each timing.
+// Two things slow a kernel on a shared machine. A process on the same core takes the core away for
+// milliseconds; the system counts an involuntary context switch. A neighbour on the core's sibling
+// thread, often another guest of the same host, shows neither as load nor as switches; kernels were
+// seen to take 1.43 times as long for 0.1 to 0.5 s at a time. Such a neighbour also slows a loop of
+// known speed (peak.h), so the loop is timed right before and right after each timing.
 //
 //   watch.begin();
 //   const int64_t elapsed_ns = timer(calls);
 //   const Moment moment = watch.end();
 //   if (watch.objection(moment)) { watch.rest(); ... }   // time it again
 //
-// Ask for objections when the latency is needed, not when it is taken: once the machine has turned
-// out to be faster than it was known to be, there is an objection to earlier timings. Used by one
+// Ask for objections when the latency is needed, not when the timing is taken: if the machine later
+// turns out to be faster than was known, there are objections to earlier timings. Used by one
 // thread at a time.
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace tw::tuner {
 
-/// Evidence of the time between a begin() and its end().
+/// Readings for the time between a begin() and its end().
 struct Moment {
   double speed = 0;      ///< the lower of the readings before and after, in the gauge's unit
   int64_t switches = 0;  ///< involuntary context switches of this process
@@ -38,14 +38,14 @@ class Watch {
   virtual ~Watch() = default;
   virtual void begin() = 0;
   virtual Moment end() = 0;
-  /// The reason why a timing of that moment does not count, by what is known now; nullopt: it
-  /// counts.
+  /// The reason why a timing of that moment does not count, as far as is known now; nullopt if the
+  /// timing counts.
   virtual std::optional<std::string> objection(const Moment& moment) const = 0;
-  /// Sleeps for a few milliseconds; a thread that has slept also begins with a whole time slice.
+  /// Sleeps for a few milliseconds. A thread that has slept also starts with a full time slice.
   virtual void rest() = 0;
 };
 
-/// Objects to nothing; for devices whose own clock counts only the time of our kernels.
+/// A watch that never objects, for devices whose own clock counts only the time of our kernels.
 class NoWatch : public Watch {
  public:
   void begin() override {}
@@ -54,8 +54,8 @@ class NoWatch : public Watch {
   void rest() override {}
 };
 
-/// A watch for kernels that run on the threads of the gauge, which must outlive it. Warms the cores
-/// once.
+/// A watch for kernels that run on the threads of the gauge. The gauge must outlive the watch.
+/// Warms up the cores once.
 std::unique_ptr<Watch> watch_processor(Gauge& gauge, Clock clock);
 
 }  // namespace tw::tuner
