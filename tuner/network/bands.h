@@ -7,11 +7,11 @@
 //      ├─ b1 ──────┤
 //      └─ c1 ──────┘
 //
-// A window of consecutive calls falls apart into chains, which share no data but what they all only
-// read. Side by side on t threads the chains of a window take at least the time of the longest
-// chain, and 1/t of the sum of all. The bands are the windows, apart from each other, that save the
-// most time by this bound. Whether a band is really faster is measured later (step_threads.h): a
-// kernel of a chain runs on one thread, while in order it may use all of them.
+// A window of consecutive calls is split into chains, which share only data that all of them read
+// and none writes. Side by side on t threads, a window takes at least the time of its longest
+// chain, and at least 1/t of the sum of its times. The bands are those non-overlapping windows that
+// save the most time by this bound. Whole calls later show if a band is really faster
+// (step_threads.h): a kernel of a chain runs on one thread, while in order it may use all of them.
 //
 // Pure; thread-safe.
 
@@ -19,9 +19,9 @@
 
 namespace tw::tuner {
 
-/// The script with Script::bands, whose calls it brings into the order of their chains, the longest
-/// chain first. The times are ScriptCall::cost_ns. Other calls keep their places. A loop is in one
-/// chain as a whole. Requires: threads >= 2, a script without bands.
+/// Adds bands to the script. The calls of a band are put into the order of their chains, the
+/// longest chain first; all other calls keep their places. Times are ScriptCall::cost_ns. A loop
+/// belongs to one chain as a whole. Requires: threads >= 2, and a script without bands.
 Script with_bands(Script script, int threads);
 
 }  // namespace tw::tuner

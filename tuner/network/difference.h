@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The difference of what two networks compute. A pure function; thread-safe.
+// Compares the outputs of two networks. A pure function; thread-safe.
 
 #include <vector>
 
@@ -8,9 +8,9 @@
 
 namespace tw::tuner {
 
-/// The largest difference of an element, relative to the largest finite element of its output.
-/// Infinite where an element is NaN or infinite and the other one is not the same, and where an
-/// element differs from an output of zeros. Requires: arrays of the same shapes.
+/// The largest difference between an element and its expected value, relative to the largest finite
+/// element of the output. Infinite if an element is NaN or infinite and the other is not the same,
+/// or if an element differs from an expected output of zeros. Requires: arrays of the same shapes.
 double largest_difference(const std::vector<dsl::Array>& outputs,
                           const std::vector<dsl::Array>& expected);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One model from several that are the same network for inputs of other shapes, such as batches of 1
-// and of 8. Pure; thread-safe.
+// Joins several models into one. The models are the same network for inputs of different shapes,
+// such as batches of 1 and of 8. Pure; thread-safe.
 
 #include <span>
 
@@ -9,9 +9,9 @@
 
 namespace tw::tuner {
 
-/// A model with the variants of all of these, in their order. Equal kernels are kept once, and so
-/// are constants that are equal byte for byte as they are packed. Requires: at least one model; all
-/// have the same name, target, ABI and number of threads, and pass check_model().
+/// A model that has the variants of all given models, in their order. Equal kernels are stored
+/// once, and so are packed constants that are equal byte for byte. Requires: at least one model;
+/// all models have the same name, target, ABI and number of threads, and pass check_model().
 runtime::ModelFile join_models(std::span<const runtime::ModelFile* const> models);
 
 }  // namespace tw::tuner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // tune_network(): chooses layouts and kernels for a whole network together, and tunes the kernels
-// on which that choice or its time depends.
+// on which this choice or the network's time depends.
 //
 //   TW_TRY(TunedNetwork tuned, tune_network(graph, target, options, store, environment, progress));
 //   BuiltKernels kernels;
@@ -9,14 +9,15 @@
 //          build_model(graph, tuned, 0, name, target, 1, environment, kernels));
 //   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
 //
-// First the times of all schemes of all operators are predicted; with Effort::None only those that
-// a plan may need, and the plan is the cheapest one among these. Then each round of tuning finds
-// the cheapest plan, tunes its kernels, and replaces predictions by measurements. Once all kernels
-// of the plan are measured, rounds also tune contenders: schemes outside of the plan that would
-// change it if they turned out as fast as the luckiest kernel of their operator, against its
-// prediction. Finally the kernels of the last plan that were never measured are tuned, so that the
-// whole plan can be run. Every trial is stored, so a second run continues where an interrupted one
-// ended. Not thread-safe; one run at a time in a process.
+// First, the times of all schemes of all operators are predicted. With Effort::None only the
+// schemes that a plan may need are predicted, and the result is the cheapest plan among them.
+// Otherwise each round of tuning finds the cheapest plan, tunes its kernels, and replaces
+// predictions by measurements. Once all kernels of the plan are measured, rounds also tune
+// contenders. A contender is a scheme outside of the plan that would change the plan if its time
+// were as far below its prediction as that of the operator's luckiest kernel. Finally, kernels of
+// the last plan that were never measured are tuned, so that the whole plan can run. Every trial is
+// stored, so a second run continues where an interrupted one ended. Not thread-safe; one run at a
+// time in a process.
 
 #include <cstdint>
 #include <functional>
@@ -39,47 +40,49 @@
 namespace tw::tuner {
 
 struct NetworkOptions {
-  /// Options and budget of all rounds together. With Effort::None nothing is measured, and records
-  /// and predictions decide.
+  /// Options and budget of all rounds together. With Effort::None nothing is measured, and plans
+  /// are chosen by records and predictions.
   TuneOptions tuning = {};
-  /// Most rounds of tuning. They share evenly the budget that closing_share leaves.
+  /// Most rounds of tuning. The part of the budget outside of closing_share is split evenly among
+  /// them.
   int rounds = 3;
   size_t plans = 3;  ///< number of plans to return, cheapest first
-  /// A private file that keeps predictions for the next run (prediction_cache.h); empty: none.
+  /// A private file that keeps predictions for the next run (prediction_cache.h); empty:
+  /// predictions are not kept.
   std::string predictions = {};
   graph::PlanOptions plan = {};
-  /// Ways of choosing layouts that the caller compares. The rounds also tune the kernels of their
-  /// plans. Requires: none with Effort::None.
+  /// Ways of choosing layouts that the caller wants to compare. The rounds also tune the kernels of
+  /// their plans. Requires: empty with Effort::None.
   std::vector<graph::Choice> choices = {};
-  /// Starts the workers of all rounds; empty: those of this machine.
+  /// Starts the workers of all rounds. If empty, the workers of this machine are used.
   std::function<Result<Workers>(const TuneOptions& tuning)> start_workers = {};
 };
 
-/// Share of the budget that the rounds leave for kernels that the last plan turns out to need, and
-/// that one more round uses where it needs none; twice as much if ways of choosing are compared,
-/// because their plans have more such kernels.
+/// Share of the budget that is reserved for unmeasured kernels of the last plan. If the last plan
+/// has none, one more round uses the time. The share is doubled if ways of choosing layouts are
+/// compared, because their plans have more such kernels.
 inline constexpr double closing_share = 0.1;
 
-/// Seconds that a round has for each of its tasks at the least, if the budget has them: a shorter
-/// round would end before the turn of the last task.
+/// Least seconds of a round for each of its tasks, if the budget allows: a shorter round would end
+/// before the turn of the last task.
 inline constexpr double least_task_s = 0.5;
 
 /// A round of tuning and its result.
 struct NetworkRound {
   size_t tasks = 0;         ///< number of kernels and transforms of plans that were tuned
-  size_t contenders = 0;    ///< number of schemes outside of the plan that were tuned too
+  size_t contenders = 0;    ///< number of contenders that were tuned
   double seconds = 0;       ///< duration
-  double predicted_ns = 0;  ///< time to be expected of the cheapest plan after the round
+  double predicted_ns = 0;  ///< expected time of the cheapest plan after the round
 };
 
 struct TunedNetwork {
-  /// The cheapest plans by the measurements and predictions of the end; at least one. Their times
-  /// are those to be expected (Stance::Expected), which need not have the same order. So are those
-  /// of `schemes` and `choices`.
+  /// The cheapest plans by the final measurements and predictions; at least one. The times in
+  /// `plans`, `schemes` and `choices` are expected times (Stance::Expected), whose order may differ
+  /// from that of the plans.
   std::vector<PlannedNetwork> plans;
-  /// For each operator, the schemes that the plans chose from.
+  /// For each operator, the schemes from which the plans were chosen.
   std::vector<std::vector<graph::Scheme>> schemes;
-  /// For each of NetworkOptions::choices its plan, or the reason why there is none. Measured
+  /// For each of NetworkOptions::choices, its plan, or the reason why there is none. Measured
   /// schemes are preferred, so a plan has unmeasured kernels only if the budget ended before they
   /// were tuned.
   std::vector<Result<PlannedNetwork>> choices;
@@ -91,31 +94,33 @@ struct TunedNetwork {
   size_t measured = 0;  ///< number of schemes that were measured on this device
   double predicting_s = 0, planning_s = 0;
   Ended ended = Ended::FromDatabase;
-  /// The kernels that the last round could not measure: texts of workloads by the reason.
+  /// Texts of the workloads that the last round could not measure, by reason.
   std::map<std::string, std::vector<std::string>> failures;
-  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel
-  /// TaskSpec::most_error of the kernels.
+  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel: records could not be stored
+  /// TaskSpec::most_error for all kernels.
   double most_error = std::numeric_limits<double>::infinity();
-  /// The fastest kernels of tuned tasks, as trials built them; build_model() takes them from here.
+  /// The fastest kernels of tuned tasks, as their trials built them. build_model() need not build
+  /// them again.
   BuiltKernels built = {};
 };
 
-/// The prediction and the tuning of kernels, as functions, so that tests can answer from tables.
+/// Prediction and tuning of kernels as functions, which tests can replace.
 struct NetworkServices {
   Predict predict;
   TuneAll tune_all;
-  /// TaskSpec::most_error of all kernels (search/network_error.h).
+  /// TaskSpec::most_error for all kernels (search/network_error.h).
   double most_error = std::numeric_limits<double>::infinity();
 };
 
 /// Plans and tunes the network. Errors: Unsupported if an operator cannot be scheduled; Interrupted
-/// before there was a plan; as tune_all() if workers cannot be started; Runner::lost() once they
-/// are lost, with what was measured in the store. A later interrupt ends the run with the plans of
-/// what is known by then (Ended::Interrupted). The graph must outlive the result.
+/// if the user stopped the run before it had a plan; as tune_all() if workers cannot be started;
+/// Runner::lost() if the workers are lost, though measurements are stored by then. An interrupt
+/// after the first plan ends the run with plans from what is known by then (Ended::Interrupted).
+/// The graph must outlive the result.
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress);
-/// The same with services of the caller's.
+/// As tune_network() above, with services that the caller provides.
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress,
@@ -124,22 +129,22 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
 /// A model whose kernels are built.
 struct BuiltModel {
   runtime::ModelFile file;
-  /// Number of kernels that were chosen by prediction and were neither run nor verified on this
+  /// Number of kernels that were chosen by prediction, and were neither run nor verified on this
   /// device.
   size_t unverified = 0;
-  size_t bands = 0;  ///< number of bands that steps may run in (tuner/network/bands.h)
+  size_t bands = 0;  ///< number of bands in which steps may run (tuner/network/bands.h)
 };
-/// Builds the kernels of tuned.plans[plan], except those in `kernels` and tuned.built, and
-/// assembles the model. The new ones are added to `kernels`. Errors as build_kernels().
+/// Builds the kernels of tuned.plans[plan] and assembles the model. Kernels in `kernels` and
+/// tuned.built are not built again; new ones are added to `kernels`. Errors as build_kernels().
 ///
-/// On processors with several threads the steps stand in the order of their bands. The file has the
-/// bands for which `side_by_side` is true; a band without a value there is left out, and its steps
-/// run in the same order one after another.
+/// On processors with several threads, the steps are in the order of their bands. The file has only
+/// the bands whose element of `side_by_side` is true; missing elements are false. The steps of
+/// other bands run one after another, in the same order.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
                                const Environment& environment, BuiltKernels& kernels,
                                const std::vector<bool>& side_by_side = {});
-/// The same for a plan that was chosen from tuned.schemes.
+/// As build_model() above, for a plan that was chosen from tuned.schemes.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const std::string& name,
                                const Target& target, int threads, const Environment& environment,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The demand that a network leaves (db/demand.h): the kernels of its plan, also those that were
-// measured, since others may find better ones. A pure function; thread-safe.
+// Makes the demand that a network leaves (db/demand.h). It has all kernels of the network's plan,
+// even those that were measured, since other runs may find better ones. A pure function;
+// thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace tw::tuner {
 
-/// `source` names the network (db::Demand::source), `name` is for people. Without kernels where
-/// `planned.uses` has none.
+/// The demand of a planned network. `source` identifies the network (db::Demand::source), and
+/// `name` is for people. It has no kernels if `planned.uses` is empty.
 db::Demand demand_of(const PlannedNetwork& planned, const std::string& source,
                      const std::string& name, const Target& target, int threads, double most_error,
                      int64_t now_ms);

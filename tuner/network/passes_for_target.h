@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The passes over a network's graph (graph/passes.h), with what they ask of the target: the types
-// of which it has dot products, and kernels that compute with constants. Thread-safe.
+// Applies the passes over a network's graph (graph/passes.h) for a target. The target provides the
+// types of which it has dot products, and kernels that compute with constants. Thread-safe.
 
 #include <optional>
 #include <set>
@@ -19,11 +19,12 @@ namespace tw::tuner {
 
 struct RewriteOptions {
   std::set<std::string> left_out = {};           ///< names of the passes to leave out
-  dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< of the kernel of each operator
+  dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< accuracy class of each operator's kernel
   std::optional<DType> precision = {};           ///< graph::PassOptions::precision
 };
 
-/// Applies the passes. Errors as graph::apply_passes(); an interrupt of the environment ends them.
+/// Applies the passes to the graph. Errors as graph::apply_passes(); Interrupted if the user stops
+/// it.
 Result<graph::Passed> apply_passes_for(const Target& target, graph::Graph graph,
                                        const RewriteOptions& options,
                                        const Environment& environment);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A cache of predictions (predictor.h) in a file, so that the next run need not repeat them. A
-// prediction depends on the workload, the target and its machine, the number of threads and the
-// code that predicts. The file is keyed by the workload and names all others; it is replaced if one
+// Keeps predictions (predictor.h) in a file, so that the next run need not repeat them. A
+// prediction depends on the workload, the target and its machine, the number of threads, and the
+// code that predicts. Entries of the file are keyed by the workload. All other values are in the
+// file's version; the file is replaced if one of them differs.
 // of them differs.
 //
 //   PredictionCache cache = PredictionCache::open(path, predictor_version(target, threads));
@@ -24,17 +25,17 @@ namespace tw::tuner {
 
 class PredictionCache {
  public:
-  /// Empty where the file is absent, damaged, of another version or not private to the user. A file
-  /// is not written where `path` is empty.
+  /// Reads the file. The cache is empty if the file is missing, damaged, of another version, or not
+  /// private to the user. If `path` is empty, no file is read or written.
   static PredictionCache open(std::string path, std::string version);
 
-  /// Answers from the cache, else asks `predict` and remembers its answer, unless it is an error.
-  /// The result may outlive the cache. Predictions under different `most_error` (predict_for()) are
-  /// kept apart.
+  /// A Predict that answers from the cache. For other workloads it calls `predict` and remembers
+  /// the answer, unless it is an error. The result may outlive the cache. Predictions with
+  /// different values of `most_error` (predict_for()) are kept apart.
   Predict remembering(Predict predict,
                       double most_error = std::numeric_limits<double>::infinity()) const;
 
-  /// Replaces the file, where something was added since it was read. Environment where it cannot be
+  /// Writes the file if predictions were added since it was read. Environment if it cannot be
   /// written.
   Status write() const;
 
@@ -45,11 +46,11 @@ class PredictionCache {
   std::shared_ptr<State> state_;
 };
 
-/// The version of predictions: a text of everything but the workload that they depend on. Two
-/// builds of the code differ.
+/// The version of predictions: a text of everything but the workload on which they depend. It
+/// differs between two builds of the code.
 std::string predictor_version(const Target& target, int threads);
 
-/// The file in a cache directory for predictions of a target and a number of threads.
+/// Path of the file, in the directory `cache`, for predictions of a target and a number of threads.
 std::string predictions_file(const std::string& cache, const Target& target, int threads);
 
 }  // namespace tw::tuner

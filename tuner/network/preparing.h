@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs the preparation of a kernel (runtime/artifact.h) on this machine, for the constants of a
-// network: by the kernel's own code where this machine can run it, else by the same loops compiled
-// for this processor. Not thread-safe.
+// Runs the preparation of a kernel (runtime/artifact.h) on this machine, on the constants of a
+// network. If this machine can run the kernel's own code, that is used; otherwise the same loops
+// are compiled for this processor. Not thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -24,8 +24,8 @@ class Preparer {
   /// for kernels of other machines.
   static Result<Preparer> make(const runtime::Artifact& artifact, const dsl::Workload& workload);
 
-  /// The bytes of each buffer of the preparation, in its layout, with zeros where that rounds up.
-  /// Takes one logical array for each of PreparationInfo::inputs.
+  /// Runs the preparation and returns the bytes of each of its buffers in the buffer's layout, with
+  /// zeros as padding. `inputs` has a logical array for each of PreparationInfo::inputs.
   Result<std::vector<std::vector<std::byte>>> run(std::span<const dsl::Array* const> inputs,
                                                   runtime::ThreadPool& pool) const;
 
@@ -34,9 +34,9 @@ class Preparer {
       : kernel_(std::move(kernel)), of_(std::move(of)), is_own_(is_own) {}
 
   runtime::Kernel kernel_;
-  runtime::KernelInfo of_;            ///< of the kernel that is prepared for
-  bool is_own_ = true;                ///< kernel_ is that kernel; else its preparation, as a kernel
-  std::vector<dsl::Layout> layouts_;  ///< of the inputs
+  runtime::KernelInfo of_;  ///< the kernel whose preparation this is
+  bool is_own_ = true;  ///< true if kernel_ is that kernel; false if it is its preparation alone
+  std::vector<dsl::Layout> layouts_;  ///< layouts of the inputs
 };
 
 }  // namespace tw::tuner

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whole models timed by turns. Plans are chosen by the sum of the times of their kernels, each
-// timed by itself; how kernels affect each other through the caches shows only when the network
-// runs as a whole.
+// Times whole models by turns. Plans are chosen by the sum of the times of their kernels, each
+// timed alone; the effects of kernels on each other through the caches show only when the whole
+// network runs.
 //
-// The models are called in this process and not behind a worker's limits: a worker would hold a
-// second copy of all weights, and its limits of memory are those of one kernel. The caller writes
-// the model of the cheapest plan first, so that a kernel that crashes takes no result with it.
-// Belongs to one thread.
+// The models are called in this process, without a worker's limits: a worker would hold a second
+// copy of all weights, and its memory limit is for a single kernel. The caller first writes the
+// model of the cheapest plan to its file, so that this result is kept if a kernel crashes the
+// process. Belongs to one thread.
 
 #include <functional>
 #include <span>
@@ -23,29 +23,29 @@ namespace tw::tuner {
 
 struct RaceOptions {
   int threads = 1;
-  double budget_s = 5;  ///< time for all models together, the first call of each not counted
+  double budget_s = 5;  ///< time for all models together, without the first call of each
   int most_rounds = 200;
   StopToken stop = {};  ///< asked between calls
 };
 
-/// One call, until it is done.
+/// Makes one call of a model and waits until it is done.
 using ModelCall = std::function<Status()>;
 
-/// The call of a model that timings repeat. On a device, the arrays are copied to its memory once,
-/// as for kernels that are timed by themselves. The pool and, on the processor, the arrays behind
-/// `buffers` must outlive the call.
+/// Returns the call of a model that timings repeat. On a device, the arrays are copied to its
+/// memory only once, as when kernels are timed alone. The pool and, on the processor, the arrays
+/// behind `buffers` must outlive the result.
 Result<ModelCall> repeated_call(const runtime::Model& model,
                                 const std::vector<runtime::Buffer>& buffers,
                                 runtime::ThreadPool& pool);
 
-/// Median time of a call of each model in ns, on inputs from N(0, 1): each round calls every model
-/// once, and every other round in the opposite order. The models compute the same network. At least
-/// one round; Interrupted where options.stop stopped it before that.
+/// Median time of a call of each model in ns, on inputs from N(0, 1). Each round calls every model
+/// once; every second round calls them in reverse order. At least one round is run; Interrupted if
+/// options.stop stopped it before that. Requires: the models compute the same network.
 Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
                                  const RaceOptions& options);
 
-/// Arrays for the inputs and outputs of a variant of a model. Inputs are N(0, 1), or integers from
-/// 0 to 4, which index any table that has so many rows.
+/// Arrays for the inputs and outputs of a variant of a model. Inputs are from N(0, 1). Integer
+/// inputs are from 0 to 4, so that they are valid indices of tables with five rows or more.
 struct ModelArrays {
   std::vector<dsl::Array> arrays;
   std::vector<runtime::Buffer> buffers();

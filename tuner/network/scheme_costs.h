@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost of every scheme of a network. If the operator was measured on this device under the
-// layouts of the scheme, the cost is the time of the fastest kernel. Otherwise it is the analytic
-// model's time of the schedule that it prefers, times the ratio of measured to predicted time of
-// the operator's other schemes. Times are for the state of the caches that the network has
-// (working_set.h). A record with hot caches, where the network's are not, gives the schedule and
-// the ratio of measured to predicted time, but does not count as a measurement. By these costs
-// plans are chosen. The times that people are told of a plan (Stance::Expected) are made in the
-// same way from the times to be expected (cost_model/expected.h).
+// The cost of every scheme of a network, by which plans are chosen. If the operator was measured on
+// this device with the layouts of the scheme, the cost is the time of the fastest kernel. Otherwise
+// it is the analytic model's time for the schedule that the model prefers, times the ratio of
+// measured to predicted time of the operator's other schemes. Times are for the network's state of
+// the caches (working_set.h). If that state is not hot, a record with hot caches provides the
+// schedule and the ratio of measured to predicted time, but does not count as a measurement. The
+// times of a plan that are shown to people (Stance::Expected) are computed in the same way from
+// expected times (cost_model/expected.h).
 //
-// Schemes that convert between layouts can be estimated at first. They then cost as much as the
-// fastest kernel that was predicted for their operator, which their own predictions hardly ever
-// undercut.
+// Schemes that convert between layouts can be estimated at first. An estimated scheme costs as much
+// as the fastest kernel that was predicted for its operator; predictions of converting schemes are
+// hardly ever lower.
 //
 //   TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph, context, predict));
 //   TW_RETURN_IF_ERROR(costs.refresh(store));
@@ -41,98 +41,101 @@
 
 namespace tw::tuner {
 
-/// A kernel of a network: what it computes under which layouts, how, and how long it takes.
+/// A kernel of a network: its workload with layouts, its schedule, and its times.
 struct KernelChoice {
-  dsl::Workload workload;  ///< with the layouts that are asked for
-  /// The tw1 text. It is empty where the operator is a view, so that no kernel runs, and while the
+  dsl::Workload workload;  ///< with the layouts that the scheme asks for
+  /// tw1 text of the schedule. Empty if the operator is a view and no kernel runs, and while the
   /// kernel is estimated.
   std::string schedule = {};
   double predicted_ns = 0;  ///< time by the analytic model; 0: not predicted
-  /// Time to be expected of the predicted schedule; 0: not predicted. A record may have given the
-  /// kernel another schedule since.
+  /// Expected time of the predicted schedule; 0: not predicted. A record may have replaced the
+  /// schedule since.
   double expected_ns = 0;
   double measured_ns = 0;  ///< time on this device; 0: not measured
-  /// The same two times with hot caches, if those of the network are not hot; 0: unknown.
+  /// Predicted and measured time with hot caches, if the network's caches are not hot; 0: unknown.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
-  /// schedules::rewriting_text() of the schedule that was predicted; nullopt: none was.
+  /// schedules::rewriting_text() of the predicted schedule; nullopt: no schedule was predicted.
   std::optional<std::string> predicted_algorithm = {};
-  /// The error of the schedule where it was verified, relative to the largest element of the
-  /// result.
+  /// Error of the schedule, relative to the largest element of the result; nullopt if it was not
+  /// verified.
   std::optional<double> error = {};
-  bool is_predicted = false;  ///< the cost model chose the schedule, which nobody has measured
-  bool is_rough = false;      ///< Precision::Rough is that of the prediction
-  /// The kernel is not predicted yet: `predicted_ns` is that of the fastest kernel predicted for
-  /// its operator.
+  bool is_predicted = false;  ///< the schedule is the cost model's and was never measured
+  bool is_rough = false;      ///< the prediction was made with Precision::Rough
+  /// True if the kernel is not predicted yet, and `predicted_ns` is the time of the fastest kernel
+  /// that was predicted for its operator.
   bool is_estimated = false;
 };
 
-/// Cost assumed for schemes and copies that were not measured.
+/// The cost that is assumed for schemes and copies without measurements.
 enum class Stance {
-  Likely,    ///< the corrected prediction, while kernels will still be measured
-  Cautious,  ///< one standard deviation above it, for the last choice, which nothing corrects
-  Measured,  ///< a thousand times Cautious, so that only measured ones are chosen if possible
-  /// The time that is to be expected, which people are told of a plan that is chosen. Plans are not
-  /// chosen by it: the least of many times would be one that is too low.
+  Likely,    ///< corrected prediction; for choices after which kernels are still measured
+  Cautious,  ///< one standard deviation above Likely; for the last choice, which nothing corrects
+  Measured,  ///< a thousand times Cautious, so that measured schemes are chosen if possible
+  /// The expected time, which is shown to people for a chosen plan. Plans are not chosen by it,
+  /// since the smallest of many expected times tends to be too low.
   Expected,
 };
 
 struct CostContext {
-  Target target;  ///< as with_known_machine() makes it
+  Target target;  ///< target with the machine of with_known_machine()
   int threads = 1;
   StopToken stop = {};
-  /// Called with the number of predictions made and to be made, on the thread that asked for them;
-  /// may be empty.
+  /// Called with the number of predictions that are made and that are to be made, on the thread
+  /// that asked for them. May be empty.
   std::function<void(size_t done, size_t count)> tell = {};
-  double most_error = std::numeric_limits<double>::infinity();  ///< of records that are used
-  /// Schemes that convert (LayoutChoice::converts) are estimated if they are in no record, and
-  /// their operator has other schemes.
+  /// Largest error of records that are used.
+  double most_error = std::numeric_limits<double>::infinity();
+  /// True if schemes that convert (LayoutChoice::converts) are only estimated at first, if no
+  /// record has them and their operator has other schemes.
   bool estimates = false;
 };
 
-/// A group, and the index of one of its schemes.
+/// Index of a group, and index of one of its schemes.
 using SchemeIndex = std::pair<size_t, size_t>;
 using SchemeSet = std::set<SchemeIndex>;
 
 class SchemeCosts {
  public:
-  /// Predicts all offered schemes (schemes.h) roughly, on all cores, but for those that are
+  /// Predicts all offered schemes (schemes.h) roughly, on all cores, except those that are
   /// estimated. Interrupted if context.stop stopped it; Unsupported, naming the operator, if none
-  /// of its schemes can be scheduled. The graph must outlive the costs.
+  /// of the operator's schemes can be scheduled. The graph must outlive the result.
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,
                                      db::Store& store, Predict predict);
 
-  /// Predicts those of these schemes roughly that are estimated, and drops those of them that
-  /// cannot be scheduled. Returns whether there were any: then costs and the indices of schemes
+  /// Predicts roughly those of these schemes that are estimated, and drops those of them that
+  /// cannot be scheduled. Returns true if any was estimated; then costs and the indices of schemes
   /// have changed. Interrupted if context.stop stopped it; then nothing has changed.
   Result<bool> predict_estimated(const SchemeSet& schemes);
   SchemeSet estimated() const;
-  /// Drops the schemes that are estimated. The indices of the others change.
+  /// Drops all estimated schemes. The indices of the others change.
   void drop_estimated();
 
   /// Predicts in full those of these schemes that were predicted roughly and not measured. Returns
-  /// whether there were any: then their costs have changed. Interrupted if context.stop stopped it.
+  /// true if there were any; then their costs have changed. Interrupted if context.stop stopped it.
   Result<bool> refine(const SchemeSet& schemes);
 
-  /// Takes the measurements that the database has by now. Fails as Store::best() does.
+  /// Takes over the measurements that the database has now. Errors as Store::best().
   Status refresh(db::Store& store);
 
-  /// For each operator of the graph, the schemes of its group, with the times of all its runs.
+  /// For each operator of the graph, the schemes of its group, with the time of all runs of the
+  /// operator.
   std::vector<std::vector<graph::Scheme>> schemes(Stance stance = Stance::Likely) const;
-  /// The time of a copy between layouts that schemes ask of a tensor: measured if possible, else
-  /// predicted; infinite if the copy cannot be scheduled. The costs must outlive the function.
+  /// A function for the time of a copy of a tensor between layouts that schemes ask for. The time
+  /// is measured if possible, else predicted, and infinite if the copy cannot be scheduled. The
+  /// costs must outlive the function.
   graph::TransformCost transform_cost(Stance stance = Stance::Likely) const;
 
   const std::vector<OperatorGroup>& groups() const { return groups_; }
   size_t group_of(size_t op) const { return group_of_[op]; }
-  /// Number of times that an operator runs in one call of the network: once in each trip of its
-  /// loop, and once outside of loops.
+  /// Number of runs of an operator in one call of the network: one for each trip of its loop, and 1
+  /// outside of loops.
   double runs_of(size_t op) const;
-  /// The state of the caches that all kernels are asked for.
+  /// The state of the caches that all workloads ask for.
   dsl::CacheState state() const { return state_; }
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
-  /// The time of one run of the kernel, as Stance::Expected has it.
+  /// Time of one run of the kernel by Stance::Expected.
   double expected_ns(size_t op, size_t scheme) const {
     return cost_ns(group_of_[op], at(op, scheme), Stance::Expected);
   }
@@ -140,15 +143,15 @@ class SchemeCosts {
   const std::vector<LayoutCopy>& copies(size_t op, size_t scheme) const {
     return choices_[group_of_[op]][scheme].copies;
   }
-  /// The kernel of a copy, with its expected time corrected as Stance::Expected has it. Errors as
-  /// Predict.
+  /// The kernel of a copy, with its expected time corrected by Stance::Expected. Errors as Predict.
   Result<KernelChoice> transform(const graph::TensorType& type, const dsl::Layout& from,
                                  const dsl::Layout& to) const;
-  /// An optimistic estimate of the time of one run of a scheme: the least of its cost, of the
-  /// fastest kernel measured for its group under any layouts, and of its prediction times the
-  /// smallest ratio of measured to predicted time among all kernels of the same operator.
+  /// An optimistic estimate of the time of one run of a scheme. It is the least of three times: the
+  /// cost of the scheme; the fastest kernel measured for its group with any layouts; and its
+  /// prediction times the smallest ratio of measured to predicted time among all kernels of the
+  /// same operator.
   double optimistic_ns(size_t group, size_t scheme) const;
-  /// The number of schemes of all groups.
+  /// The number of schemes of all groups together.
   size_t count() const;
   /// The number of schemes that were measured on this device.
   size_t count_measured() const;
@@ -184,15 +187,15 @@ class SchemeCosts {
   Predict predict_;
   dsl::CacheState state_;
   std::vector<OperatorGroup> groups_;
-  std::vector<size_t> group_of_;                    ///< of each operator
-  std::vector<std::vector<LayoutChoice>> choices_;  ///< of each group
-  std::vector<std::vector<KernelChoice>> kernels_;  ///< of each group, one for each choice
-  std::vector<double> ratios_;                      ///< measured / predicted time of each group
-  std::vector<double> expected_ratios_;             ///< measured / expected time of each group
-  std::map<std::string, double> least_ratios_;  ///< smallest such ratio of each operator's groups
+  std::vector<size_t> group_of_;                    ///< for each operator
+  std::vector<std::vector<LayoutChoice>> choices_;  ///< for each group
+  std::vector<std::vector<KernelChoice>> kernels_;  ///< for each group and each choice of layouts
+  std::vector<double> ratios_;                      ///< measured / predicted time for each group
+  std::vector<double> expected_ratios_;             ///< measured / expected time for each group
+  std::map<std::string, double> least_ratios_;  ///< smallest measured / predicted ratio by operator
   std::map<std::string, KernelChoice> copies_;  ///< by the text of the copy's workload
   double doubt_ = 1;  ///< exp of the standard deviation of log(measured / predicted)
-  double copy_ratio_ = 1, expected_copy_ratio_ = 1;  ///< the same of copies
+  double copy_ratio_ = 1, expected_copy_ratio_ = 1;  ///< ratios_ and expected_ratios_ for copies
 };
 
 }  // namespace tw::tuner

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses how the steps of a model use threads, by timing whole calls. A short step can be slower
-// on several threads than on one, because waking threads and moving data between the caches of
-// cores costs microseconds. Then steps that do not depend on each other can be faster side by side,
-// each on one thread.
+// Chooses the use of threads by the steps of a model, by timing whole calls. A short step can be
+// slower on several threads than on one, because waking threads and moving data between the caches
+// of cores takes microseconds. In such cases independent steps may be faster side by side, each on
+// one thread.
 //
 //   TW_TRY(const ThreadUse use, step_threads(model, clock, {.threads = 2}));
 //   for (size_t i = 0; i < steps.size(); ++i)
 //     if (use.limits[i] > 0) steps[i].threads = use.limits[i];
 //
-// A kernel that was compiled for several threads runs on one by doing its tasks in turn. Belongs to
-// one thread.
+// A kernel that was compiled for several threads can run on one thread, which does its tasks in
+// turn. Belongs to one thread.
 
 #include <span>
 #include <vector>
@@ -22,16 +22,16 @@
 
 namespace tw::tuner {
 
-/// Times of the same work done in two ways, one after the other.
+/// Times of the same work done in two ways, one right after the other.
 struct TimePair {
   double a_ns = 0, b_ns = 0;
 };
 
-/// True if the first way is faster: the 99 % interval of the median of a_ns / b_ns lies below 0.99,
-/// and there are at least least_rounds pairs.
+/// True if the way of a_ns is faster: the 99 % interval of the median of a_ns / b_ns lies below
+/// 0.99, and there are at least least_rounds pairs.
 bool is_first_faster(std::span<const TimePair> pairs);
 
-/// The fastest use of threads by the first variant of a model.
+/// The fastest use of threads for the first variant of a model.
 struct ThreadUse {
   /// For each step, 1 if it is faster on one thread than on options.threads, else 0.
   std::vector<int> limits;
@@ -40,9 +40,9 @@ struct ThreadUse {
   std::vector<bool> side_by_side;
 };
 
-/// Profiles calls on one and on all threads, and side by side where the model has bands, by turns,
-/// until the budget or the rounds are used up; calls that something else on the machine disturbed
-/// do not count. Interrupted where options.stop stopped it. Requires: options.threads > 1.
+/// Profiles calls on one thread, on all threads and, if the model has bands, with the bands side by
+/// side, by turns, until the budget or the rounds are used up. Calls that were disturbed do not
+/// count. Interrupted if options.stop stopped it. Requires: options.threads > 1.
 Result<ThreadUse> step_threads(const runtime::Model& model, const Clock& clock,
                                const RaceOptions& options);
 

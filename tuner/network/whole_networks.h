@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decisions that need runs of whole networks: which plan, how many threads for each step, and which
-// steps run side by side. Private to tune_model(). Not thread-safe.
+// Makes the decisions that need runs of whole networks: the plan, the number of threads of each
+// step, and the steps that run side by side. Private to tune_model(). Not thread-safe.
 
 #include <cstdint>
 #include <vector>
@@ -17,27 +17,27 @@
 
 namespace tw::tuner {
 
-/// Models that are loaded; on a GPU with the turn on it.
+/// Loaded models and, on a GPU, the turn on the device.
 struct PlacedModels {
   DeviceTurn turn;
   std::vector<runtime::Model> models;
 };
-/// Errors as runtime::Model::load(); on a GPU also those of opening it, and TryLater where another
-/// program has had it for a minute.
+/// Loads the models. Errors as runtime::Model::load(). On a GPU also the errors of opening the
+/// device, and TryLater if another program holds the device for a minute.
 Result<PlacedModels> load_all(const std::vector<runtime::ModelFile>& files,
                               const ModelContext& context);
 
-/// Options of a race that ends with the budget at the latest.
+/// Options of a race that ends no later than the budget.
 RaceOptions race_options(const ModelContext& context);
 
-/// The outputs of a model on random inputs.
+/// The outputs of the model on random inputs.
 Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint64_t seed,
                                                runtime::ThreadPool& pool);
 
-/// Times the best plans of the run as wholes and keeps the fastest in run.model; then limits steps
-/// that are faster on one thread to one, and runs bands side by side that are faster so. An
-/// interrupt and the end of the budget leave the rest of these decisions out. Requires: the
-/// cheapest plan is in run.model.
+/// Times the best plans of the run as whole networks, and stores the model of the fastest in
+/// run.model. Then limits each step that is faster on one thread to one thread, and runs bands side
+/// by side if that is faster. After an interrupt or the end of the budget the remaining decisions
+/// are not made. Requires: run.model has the cheapest plan.
 Status choose_by_runs(ModelRun& run, ModelContext& context);
 
 }  // namespace tw::tuner

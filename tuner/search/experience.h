@@ -66,7 +66,7 @@ Experience warm_start(db::Store& store, const Question& question);
 
 /// A trial that another run of the same workload, on a device of the same class, has made.
 struct TrialOfOthers {
-  /// Nullopt if the schedule is no point of the question's space.
+  /// nullopt if the schedule is no point of the question's space.
   std::optional<schedules::Point> point;
   std::optional<cost_model::Sample> sample;
 };
