@@ -20,10 +20,10 @@ namespace {
 
 // Trials that a minute makes on one core, building included.
 constexpr double trials_of_a_minute = 256;
-// The course of the trials of a kernel is not known here. They count as if the second of them had
-// been faster than the first by this factor: the curve of gains then expects that a kernel which
-// was only predicted is some 8 % slower than the best of a search, as first picks were on the
-// standing workloads (docs/tuning.md).
+// Factor by which the second trial of a kernel is assumed to have been faster than the first, as
+// the course of the kernel's trials is not known here. With this factor the curve of gains expects
+// a kernel that was only predicted to be about 8 % slower than the best of a search, as first picks
+// were on the standing workloads (docs/tuning.md).
 constexpr double first_step = 1.25;
 // Seconds that a kernel of a wave has at the least: its reference is built, and a batch or two.
 constexpr double least_seconds_each = 4;
@@ -41,8 +41,8 @@ double present_ns(const db::WantedKernel& kernel) {
   return kernel.best_ns > 0 ? kernel.best_ns : kernel.latency_ns;
 }
 
-/// The latency that the kernel had when the demand was left. What was timed of it by one session
-/// alone may be faster than the best record, which the trials of all sessions say.
+/// The latency of the kernel when the demand was left. A time measured by one session alone may be
+/// lower than that of the best record, which takes the trials of all sessions into account.
 double used_ns(const db::WantedKernel& kernel) {
   return kernel.used_ns > 0 ? std::max(kernel.used_ns, kernel.best_ns) : kernel.latency_ns;
 }
@@ -152,8 +152,8 @@ class DemandWork {
     return last;
   }
 
-  /// The kernels of the next wave, which run on as many threads as the one that saves most; none
-  /// where the run has come to its end.
+  /// The kernels of the next wave. All of them run on as many threads as the kernel that saves the
+  /// most. Empty if the run has ended.
   std::vector<WantedTask> next_wave(const std::vector<db::Demand>& now) {
     std::vector<WantedTask> tasks = tasks_of(now);
     std::erase_if(tasks, [&](const WantedTask& task) { return finished_.contains(name_of(task)); });

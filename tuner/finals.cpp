@@ -21,8 +21,8 @@ using db::TrialStatus;
 
 // Time reserved to measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
-// Most seconds for building and verifying the winner, as a multiple of what the reference took:
-// packing and checking large weights takes seconds, for the winner as for the reference.
+// Most seconds for building and verifying the winner, as a multiple of the reference's seconds:
+// packing and checking large weights takes equally long for both.
 constexpr double most_winner_per_reference = 3;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
@@ -31,13 +31,13 @@ constexpr double confirming_pause_s = 0.05;
 constexpr std::chrono::milliseconds between_looks_at_finals(200);
 // Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
-// Calls of a kernel of which one call takes longer than a batch: in a confirmation (verifying,
-// warming up and the samples), and in the fewest rounds of a comparison, with both kernels.
+// Number of calls for a kernel whose call takes longer than a batch: in a confirmation (verifying,
+// warming up and the samples), and in a comparison of two kernels with the fewest rounds.
 constexpr int calls_of_confirmation = 30, calls_of_comparison = 4 * (least_rounds + 3);
 
-/// Rounds of each comparison when `comparisons` have to fit into the time. A round is four batches
-/// of a millisecond or one call; loading both kernels and filling their buffers takes as long as a
-/// few rounds.
+/// Rounds of each comparison if `comparisons` have to fit into the time. A round has four batches,
+/// each of a millisecond or one call. Loading both kernels and filling their buffers takes as long
+/// as a few rounds.
 int rounds_within(double seconds, size_t comparisons, double latency_ns) {
   const double round_s = 4 * std::max(1e-3, latency_ns * 1e-9);
   const double rounds = seconds / (static_cast<double>(comparisons) * round_s) - 3;
@@ -49,8 +49,8 @@ int rounds_within(double seconds, size_t comparisons, double latency_ns) {
 
 Result<Tuned> Task::finish(Ended ended, double seconds) {
   auto tuned = result(ended, seconds);
-  // Any error after an interrupt is reported as Interrupted: its cause may be the short time that
-  // the interrupt leaves.
+  // After an interrupt any error is reported as Interrupted, because its cause may be the short
+  // time that the interrupt leaves.
   if (!tuned && run_.interrupted())
     return finalists_.empty()
                ? interrupted_at_start()
@@ -114,9 +114,9 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
-/// Waits for another run that compares the fastest kernels of the workload at the moment, as long
-/// as there is time. Makes what the database then calls the best of this device the first finalist,
-/// if it is right here, and returns whether it did; false if this run is to compare them itself.
+/// While another run compares the fastest kernels of the workload, waits for it, as long as there
+/// is time. Then makes the database's best kernel of this device the first finalist, if the kernel
+/// is correct here, and returns true. Returns false if this run has to compare the kernels itself.
 Result<bool> Task::take_winner_of_others(double seconds) {
   if (others_.claim_finals()) return false;
   const double until_s = run_.budget.elapsed_s() + seconds;
@@ -154,15 +154,15 @@ Result<bool> Task::has_something_to_compare() const {
   return known.has_value();
 }
 
-/// True where so many calls of a kernel with that latency end before the end of comparisons, at
-/// which the worker and everything that it has prepared would be lost.
+/// True if so many calls of a kernel with that latency end before the time for comparisons does. At
+/// that time the worker is stopped, and everything that it has prepared is lost.
 bool Task::fits(double latency_ns, int calls) const {
   const double left_s = run_.budget.total_s() + comparing_grace_s - run_.budget.elapsed_s();
   return latency_ns * 1e-9 * calls < left_s;
 }
 
-/// Measures what is still postponed, as no later batch will: up to most_attempts each, and once
-/// when the time is up. What no time is left for is stored as it is, disturbed.
+/// Measures the postponed trials, because no later batch will: each until it has had most_attempts,
+/// or only once if the time is up. Trials for which there is no time are stored as disturbed.
 Status Task::measure_postponed(double seconds) {
   const double until_s = run_.budget.elapsed_s() + seconds;
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
@@ -189,8 +189,8 @@ void Task::store_postponed() {
     if (trial.attempts > 0) add_trial(trial.candidate, trial.latest, trial.built.artifact);
 }
 
-/// Makes the kernels that were timed under disturbance finalists, if there are no others: they are
-/// compared by turns, as disturbances then affect all of them alike.
+/// Makes the kernels that were timed under disturbance finalists, if there are no others. They are
+/// compared by turns, so that disturbances affect all of them alike.
 void Task::admit_disturbed() {
   if (!finalists_.empty()) return;
   finalists_ = std::exchange(disturbed_, {});
@@ -204,8 +204,8 @@ Retrial Task::unusable(const db::Record& known, const std::string& why) {
   return {.is_unusable = true};
 }
 
-/// Builds and verifies a schedule that the database knows, and times it as a trial like any other
-/// unless this host did so before.
+/// Builds and verifies a schedule that the database knows. Times it as a trial, unless this host
+/// has timed it before.
 Result<Retrial> Task::try_again(const db::Record& known) {
   const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
   if (!is_own && used_its_trials()) return Retrial{};
@@ -237,16 +237,16 @@ bool Task::is_finalist(const std::string& schedule) const {
       finalists_, [&](const Finalist& finalist) { return finalist.record.schedule == schedule; });
 }
 
-/// Tries the best schedule of another device, unless it was a trial already: its latency there says
-/// nothing about this device.
+/// Tries the best schedule of another device, unless it was a trial already. Its latency on that
+/// device says nothing about this device.
 Status Task::try_from_elsewhere() {
   if (!elsewhere_ || proposer_.has_seen(elsewhere_->schedule)) return {};
   TW_RETURN_IF_ERROR(try_again(*elsewhere_));
   return {};
 }
 
-/// Tries a schedule that one host alone claims to be far faster than all others. The claim is
-/// believed once another host has confirmed it.
+/// Tries a schedule of which one host alone claims that it is far faster than all others. The claim
+/// is trusted once a second host has confirmed it.
 Status Task::try_unconfirmed() {
   TW_TRY(const auto claim, run_.unconfirmed(workload()));
   if (claim && !is_finalist(claim->schedule)) TW_RETURN_IF_ERROR(try_again(*claim));
@@ -254,8 +254,8 @@ Status Task::try_unconfirmed() {
 }
 
 /// Makes the best kernel of earlier runs on this device the first finalist, if it can still be
-/// built and is correct; returns whether it did. Other hosts with such a device may have another
-/// clock, or be wrong: the database then has what this one says of it, too.
+/// built and is correct, and returns true; otherwise returns false. Other hosts with such a device
+/// may have another clock rate, or be wrong, so this run's measurement of the kernel is stored too.
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(spec_));
   const bool is_new = known && is_of_device(*known, run_.target) &&
@@ -283,8 +283,8 @@ Status Task::choose_finalist(double seconds) {
     TW_TRY(defends, defend_known());
   }
   for (size_t i = 1; i < finalists_.size() && !run_.stop().is_stopped(); ++i) {
-    // The first comparison is made within what is kept back for the finals; later ones, of less
-    // promise, as time allows.
+    // The first comparison uses the time that is reserved for the finals. Later comparisons are
+    // less promising, and are made if time is left.
     const double now_s = run_.budget.elapsed_s();
     if (now_s >= (i > 1 ? until_s : run_.budget.total_s())) break;
     if (!fits(finalists_[i].record.latency_ns, calls_of_comparison)) break;
@@ -294,18 +294,19 @@ Status Task::choose_finalist(double seconds) {
     if (!compared && run_.is_of_stop(compared.error())) break;
     TW_TRY(const CompareReply c, compared);
     if (!c.error.empty()) continue;
-    // Within one run a tie may go either way; the best of earlier runs must be beaten
-    // significantly.
+    // Between two kernels of this run a tie is decided by the ratio. The best kernel of earlier
+    // runs is replaced only by a significantly faster one.
     const bool is_beaten = defends ? c.winner == Winner::B : c.ratio < 1;
     if (is_beaten) std::swap(finalists_[0], finalists_[i]);
   }
   return {};
 }
 
-/// The winner of the finals is measured once more, alone, and stored, where the budget is not used
-/// up, nor the trials that it may make. What the database then calls the best of this device is the
-/// result, so that every later question has the same answer; but nothing that failed here, and
-/// nothing much slower: the database may wait for another host to confirm the winner.
+/// Measures the winner of the finals once more, alone, and stores the record, unless the budget or
+/// the number of trials is used up. The result is the record that the database then calls the best
+/// of this device, so that every later query has the same answer. The exceptions are a kernel that
+/// failed here and a much slower one: the database may be waiting for another host to confirm the
+/// winner.
 Result<db::Record> Task::confirm_winner() {
   const Finalist winner = finalists_[0];
   double winner_ns = winner.record.latency_ns;
@@ -338,8 +339,9 @@ std::string Task::artifact_of(const db::Record& record) const {
   return same == finalists_.end() ? "" : same->artifact;
 }
 
-/// The winner as an artifact with its packing kernels, which trials lack: it is built once more and
-/// verified. A kernel that is called on its user's arrays needs no packing and is taken as it is.
+/// The winner as an artifact with its packing kernels. Trials are built without them, so the winner
+/// is built once more and verified. A kernel that is called on its user's arrays needs no packing,
+/// and its artifact is used as it is.
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   if (const std::string name = artifact_of(winner); keeps_arrays(workload()) && !name.empty())
     return run_.workers.artifacts->load(name, run_.target);

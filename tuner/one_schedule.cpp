@@ -14,13 +14,13 @@
 namespace tw::tuner {
 namespace {
 
-// A kernel measured alone has time for stretches that span more than a busy neighbour's episode of
-// half a second.
+// A kernel that is measured alone has time for several stretches, which together last longer than a
+// disturbance of half a second by a busy neighbour.
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 
-/// The code of an error for a reply that is not Ok: a kernel whose runner was lost may be fine
-/// later.
+/// The error code for a reply that is not Ok. It is TryLater if the runner was lost, since the
+/// kernel may succeed later.
 ErrorCode code_of(const MeasureReply& reply) {
   return reply.status == db::TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Invalid;
 }

@@ -8,8 +8,8 @@ namespace {
 
 // A slowdown that lasts longer is taken to be the machine's own speed. As long as Gauge::memory_ns.
 constexpr double lasting_s = 30;
-// Timings of one kernel in other buffers differ by 2-4 %; an incumbent that is faster by more than
-// this shows a faster machine.
+// Timings of one kernel in different buffers differ by 2-4 %. If an incumbent is faster by more
+// than this, the machine is faster.
 constexpr double clearly_faster = 1 / 1.08;
 
 }  // namespace

@@ -19,9 +19,9 @@ namespace {
 
 using runtime::DeviceFacts;
 
-/// The target of a device: its architecture-specific variant ("sm_90a") if it has one, so that
-/// kernels may use the instructions of this architecture alone. An unknown architecture is an
-/// error, although kernels for older architectures run on it.
+/// The target of a device. If its architecture has an architecture-specific variant ("sm_90a"), it
+/// is that one, so that kernels may use instructions of this architecture alone. An unknown
+/// architecture is an error, although kernels for older architectures run on it.
 Result<Target> target_of(const DeviceFacts& facts) {
   const std::vector<Target> targets = runtime::targets_of(facts);
   if (!targets.empty() && targets.front().gpu.starts_with(facts.architecture))
@@ -38,8 +38,8 @@ std::optional<int> device_index(std::string_view text) {
   return static_cast<int>(*index);
 }
 
-/// True if opening failed for a reason that does not depend on the target: the driver lists no such
-/// device, or the device is in use.
+/// True if opening the device failed for a reason that does not depend on the target: the driver
+/// lists no such device, or the device is in use.
 template <typename Device>
 bool is_final(const Result<Device>& device) {
   return !device &&

@@ -27,32 +27,34 @@ using schedules::Point;
 
 // Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
 constexpr size_t most_finalists = 4;
-// Share of the budget that one proposal may take on an ordinary machine, and its least seconds.
-// Proposals take milliseconds, except for the largest kernels of GPUs.
+// Share of the budget that a proposal may take on an ordinary machine, and the least seconds for
+// it. Proposals take milliseconds, except for the largest kernels of GPUs.
 constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
-// Work of an ordinary machine in a second: points of weight 1 that it scores, and stored schedules
-// of weight 1 that it lowers. They give counts, which are the same on every machine.
+// Work that an ordinary machine does in a second: points of weight 1 that it scores, and stored
+// schedules of weight 1 that it lowers. Limits on proposals follow from these rates and not from a
+// clock, so that they are equal on all machines.
 constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
-// Number of points that a run with one task proposes without its own measurements, so that they
-// depend on its options and the database alone: every run with a seed begins with the same points.
-// Two batches that differ say more of a space than children of a single one.
+// Number of points that a run with one task proposes before it uses its own measurements. These
+// points depend only on the run's options and the database, so that every run with a seed begins
+// with the same ones. Two different batches reveal more of a space than the children of one batch.
 constexpr int64_t points_before_feedback = 16;
 // Rate assumed before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
-// A plain nest runs at about 1 GFLOP/s. Where that takes more than this share of the task's part of
+// A plain nest runs at about 1 GFLOP/s. If it would take more than this share of the task's part of
 // the budget, or more than a second, the reference is the default schedule instead.
 constexpr double plain_flops_per_s = 1e9, most_plain_share = 0.05, most_plain_s = 1;
 // After this many trials without a valid one, the next would fail too.
 constexpr int64_t most_invalid_trials = 96;
-// A neighbour's episode of half a second passes while the first candidate that it disturbs waits;
-// where it lasts, the following ones wait less, and come again with later batches.
+// A neighbour's disturbance of half a second passes while the first disturbed candidate waits. If
+// the disturbance lasts, the following candidates wait for a shorter time and are measured again
+// with later batches.
 constexpr double patience_s = 0.6, short_patience_s = 0.1;
-// After this many builds in a row that fail for no fault of the candidates, the compiler or linker
-// is broken.
+// After this many consecutive builds that failed through no fault of the candidates, the compiler
+// or linker is taken to be broken.
 constexpr int64_t most_broken_builds = 24;
-// After this many candidates in a row that were lost with their workers, the machine or the farm is
-// at fault, and the run ends.
+// After this many consecutive candidates that were lost with their workers, the machine or the farm
+// is taken to be at fault, and the run ends.
 constexpr int64_t most_lost_in_a_row = 8;
 
 /// The latency of a trial as it would be at another peak of the machine, where both are known.
@@ -63,8 +65,8 @@ double at_peak(const db::Record& trial, double peak_gflops) {
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
-/// The reply for a candidate whose machine code was measured for another schedule: what was found
-/// for that one holds.
+/// The reply for a candidate whose machine code was measured for another schedule. The result of
+/// that schedule holds for it.
 MeasureReply duplicate_of(const db::Record& original) {
   MeasureReply reply{TrialStatus::Duplicate, "the machine code of record " + original.hash};
   if (!db::is_timed(original)) {
@@ -229,8 +231,8 @@ Question Task::question(const StopToken& stop) const {
           spec_.most_error};
 }
 
-/// Takes over the trials that other runs of this workload have stored meanwhile. Their latencies
-/// count at this machine's peak.
+/// Takes over the trials that other runs of this workload have stored since the last call. Their
+/// latencies are converted to this machine's peak.
 void Task::learn_from_others(const StopToken& stop) {
   const Question here = question(stop);
   for (const db::Record& trial : others_.new_trials()) {
@@ -252,8 +254,8 @@ void Task::learn_from_others(const StopToken& stop) {
   }
 }
 
-/// The number of points or schedules that one proposal may handle, where an ordinary machine
-/// handles `per_second` of weight 1.
+/// The number of points or schedules that a proposal may handle, given that an ordinary machine
+/// handles `per_second` of weight 1 in a second.
 size_t Task::most_in_a_proposal(double per_second) const {
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const double seconds = std::max(least_proposing_s, proposing_share * share_s);
@@ -298,8 +300,8 @@ std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
   return proposer_.predict(points, model_);
 }
 
-/// The number of candidates that fit into the time that is left. A builder answers once all its
-/// candidates are built, so with more of them nothing would be measured in time.
+/// The number of candidates that fit into the time that is left. A builder answers only when all
+/// its candidates are built, so if there were more candidates, none would be measured in time.
 int64_t Task::fitting() const {
   const auto trials = static_cast<double>(counts_.total());
   const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
@@ -431,8 +433,8 @@ Status Task::record(const MeasureReply& reply) {
   return {};
 }
 
-/// Drops a candidate that was lost by no fault of its own: it leaves no record, and another
-/// candidate may be proposed in its place.
+/// Drops a candidate that was lost through no fault of its own. It leaves no record, and may be
+/// replaced by another candidate.
 Status Task::drop_lost(const std::string& reason) {
   due_.pop_front();
   --proposed_;
@@ -449,8 +451,8 @@ Status Task::drop_lost(const std::string& reason) {
                   lost_in_a_row_, reason));
 }
 
-/// A kernel that was measured and now cannot be loaded, as when memory is short, is no measure for
-/// others.
+/// Drops an incumbent that cannot be loaded any more, for instance because memory is short.
+/// Candidates cannot be compared with it.
 void Task::drop_incumbent(const std::string& fault) {
   if (finalists_.empty()) return;
   counts_.add_failure("the fastest kernel so far: " + fault);
@@ -531,8 +533,8 @@ void Task::learn() {
 
 // ---- stop? ----------------------------------------------------------------------------------
 
-/// The number of trials that the search may make. It leaves some for records of other hosts, which
-/// the finals time.
+/// The number of trials that the search may make. The remaining trials are for records of other
+/// hosts, which the finals time.
 int64_t Task::most_search_trials() const {
   return std::max<int64_t>(run_.options.trials - finals_trials_, 1);
 }

@@ -7,13 +7,13 @@
 namespace tw::tuner {
 namespace {
 
-// Every task gets two batches before any gets more: one batch says where it stands, a second what
-// it gains.
+// Every task gets two batches before any task gets more. The first batch shows the latency that the
+// task reaches, and the second how much it gains.
 constexpr int64_t first_batches = 2;
 // Time over which the gains of tasks are compared: about what one batch takes.
 constexpr double slice_s = 0.5;
-// Time reserved for the finals of each task: they take 2.5 s of slow kernels, half a second of fast
-// ones at the least, and are to have no more than a fourth of the time.
+// Time reserved for the finals of each task. They take 2.5 s for slow kernels and at least half a
+// second for fast ones, and should not take more than a fourth of the time.
 constexpr double most_finals_s = 2.5, least_finals_s = 0.6;
 // Time reserved for the batches under way when the search ends.
 constexpr double most_drain_s = 0.5;
@@ -135,8 +135,8 @@ bool TaskScheduler::begin_build(const Batch& batch) {
   return has_begun;
 }
 
-/// Notes a failure of the task, but not an error by which an interrupt or the end of the budget
-/// ends a wait: the finals then give what there is.
+/// Notes a failure of the task. An error because an interrupt or the end of the budget ended a wait
+/// is no failure: the finals then give the results so far.
 void TaskScheduler::note_failure(Entry& entry, const Error& error) {
   if (run_->interrupted()) return;
   if (!run_->is_of_stop(error))

@@ -13,7 +13,7 @@
 namespace tw::tuner {
 namespace {
 
-/// GB/s that the loads and stores of the threads' cores can move, of a GPU its L2; 0 where the
+/// GB/s that the loads and stores of the threads' cores can move, or on a GPU its L2. 0 if the
 /// machine's numbers are only assumed.
 double most_gb_per_s(const Machine& machine, int threads) {
   if (machine.origin == MachineOrigin::Assumed) return 0;
@@ -23,8 +23,8 @@ double most_gb_per_s(const Machine& machine, int threads) {
          (core.loads_per_cycle + core.stores_per_cycle);
 }
 
-/// Multiply-adds of the target's tensor cores a cycle against those of its f32 lanes, if a
-/// stage sums products of a type that they multiply; else 1.
+/// Rate of the target's tensor cores divided by the rate of its f32 lanes, in multiply-adds per
+/// cycle, if a stage sums products of a type that tensor cores multiply; else 1.
 double tensor_speed(const dsl::Workload& workload, const Target& target) {
   if (!target.machine.gpu) return 1;
   const Gpu& gpu = *target.machine.gpu;

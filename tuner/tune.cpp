@@ -18,9 +18,9 @@ namespace tw::tuner {
 
 namespace {
 
-// Limits of the batches that are built or wait (BuildQueue). More batches of one task would be
-// proposed without the measurements that are made meanwhile. The first batch of a task comes with
-// one that has the task's reference.
+// Most batches that are built or wait (BuildQueue). If one task had more, they would be proposed
+// without the measurements that are made meanwhile. The first batch of a task follows another
+// batch, which has the task's reference.
 constexpr size_t batches_of_one_task = 2, batches_of_many_tasks = 4;
 
 /// True if candidates can be built while others are measured, without disturbing the measurements.
@@ -30,7 +30,7 @@ bool builds_beside_measuring(const Target& target, int threads) {
 }
 
 /// The loop: propose -> predict -> choose -> build -> verify -> measure -> record -> learn -> stop?
-/// The queue overlaps building with the other stages, and the scheduler says whose turn it is.
+/// The queue overlaps building with the other stages, and the scheduler chooses the task.
 void search(TaskScheduler& scheduler, BuildQueue& queue) {
   for (;;) {
     while (queue.has_room()) {

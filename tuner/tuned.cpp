@@ -32,9 +32,9 @@ size_t count_differences(const Target& a, const Target& b) {
   return different.size();
 }
 
-/// Other targets of this architecture with vectors of this length for which there is an answer, at
-/// most most_elsewhere, the most similar one first. GPUs of another architecture have other
-/// instructions altogether.
+/// Other targets for which the database has an answer, most similar first, at most most_elsewhere.
+/// They are of this architecture and have vectors of this length. GPUs of other architectures are
+/// excluded, as their instructions differ.
 Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& key,
                                               const Target& target) {
   std::vector<std::string> like;

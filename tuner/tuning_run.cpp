@@ -25,8 +25,8 @@ Result<std::optional<T>> unless_away(Result<std::optional<T>> known) {
   return known;
 }
 
-// Most seconds by which a run goes beyond its budget before it ends: for the first kernel and for
-// comparing kernels, and for building and verifying the winner.
+// Most seconds by which a run exceeds its budget: for the first kernel and for comparing kernels,
+// and for building and verifying the winner.
 constexpr double first_kernel_grace_s = 1, winner_grace_s = 1.6;
 // Seconds between two reports of progress during a wait.
 constexpr double between_reports_s = 0.5;

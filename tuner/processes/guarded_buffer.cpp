@@ -15,8 +15,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Wider than a page, so that a step of a whole image row too far is caught as well. Unmapped
-/// memory costs address space only.
+/// Wider than a page, so that an access one whole image row too far is caught as well. Unmapped
+/// memory costs only address space.
 constexpr size_t guard_bytes = 256 << 10;
 /// Far above any machine; keeps the sizes below from wrapping.
 constexpr size_t largest_bytes = size_t{1} << 46;

@@ -22,8 +22,8 @@ namespace tw::tuner {
 namespace {
 
 constexpr int64_t second_ns = 1'000'000'000;
-/// A worker that closed its connection is normally dying: its descriptors go a moment before it
-/// does.
+/// Time to wait for the exit of a worker that closed its connection. Such a worker is normally
+/// exiting: the system closes its descriptors a moment before it ends.
 constexpr int64_t dying_ns = second_ns;
 /// SIGKILL works within a millisecond unless the kernel itself is stuck, for instance in a driver.
 constexpr int64_t unkillable_ns = 5 * second_ns;
@@ -205,8 +205,8 @@ Outcome Process::receive(const Deadline& deadline) {
   TW_CHECK(running());
   for (;;) {
     flush();
-    // The end is looked for before the last words are read: a reply sent just before it still
-    // counts.
+    // First check if the worker has ended, then read: a reply that it sent just before its end
+    // still counts.
     const bool exited = exited_within(0);
     read_channel();
     drain_output();
@@ -335,8 +335,9 @@ void Process::forget() {
 }
 
 Status enter_worker() {
-  // The order matters: a parent that dies after the first call kills us, one that died before is no
-  // longer our parent. The other end of the connection knows who that was.
+  // The order of the calls matters. If the parent dies after the first call, this process is
+  // killed; if it died before, it is no longer our parent. The other end of the connection tells
+  // which process the parent was.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ucred peer = {};
   socklen_t size = sizeof(peer);

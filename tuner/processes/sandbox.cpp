@@ -97,8 +97,8 @@ void report_once() {
 
 // --- Faults, seen from inside the worker ---
 
-/// System calls that no candidate needs. Each ends the worker; where a driver runs, some are
-/// refused instead.
+/// System calls that no candidate needs. Each ends the worker; in a process that runs a driver,
+/// some of them fail instead.
 struct Forbidden {
   int number;
   const char* name;
@@ -137,8 +137,8 @@ constexpr std::array forbidden_unless_building = {TW_CALL(fork),
                                                   TW_CALL(fchmod),
                                                   TW_CALL(fchmodat)};
 
-/// With no scratch directory there is nothing to write: Landlock would refuse, this ends the
-/// worker.
+/// System calls that write files. Without a scratch directory there is nothing to write: Landlock
+/// would refuse these calls, and this list makes them end the worker.
 constexpr std::array forbidden_without_scratch = {
     TW_CALL(creat),   TW_CALL(truncate),  TW_CALL(unlink),    TW_CALL(unlinkat),
     TW_CALL(rename),  TW_CALL(renameat),  TW_CALL(renameat2), TW_CALL(mkdir),
@@ -178,8 +178,9 @@ uintptr_t stack_pointer(const void* context) {
 #endif
 }
 
-/// Memory near the stack pointer faults only where the stack has no room left: one frame below it
-/// (a large one, 1 MiB) or a little above, where a call has just moved it past the end.
+/// True if the address is near the stack pointer. Such memory faults only if the stack has no room
+/// left: an access at most one large frame (1 MiB) below the pointer, or a little above it after a
+/// call has moved the pointer beyond the end.
 bool near_stack_pointer(uintptr_t address, uintptr_t pointer) {
   constexpr uintptr_t below = 1 << 20, above = 64 << 10;
   return pointer != 0 && address + below >= pointer && address < pointer + above;
@@ -306,9 +307,8 @@ std::vector<std::string> gpu_devices() {
   return paths;
 }
 
-/// Lets the process name its threads. A driver for CUDA 12.8 or newer writes the names of the
-/// threads that it starts to /proc/self/task/<number>/comm, and does not start where that is
-/// refused.
+/// Allows the process to name its threads. A driver for CUDA 12.8 or newer writes the names of its
+/// threads to /proc/self/task/<number>/comm, and does not start if this is refused.
 Status allow_thread_names(int ruleset, uint64_t rights) {
   constexpr const char* threads = "/proc/self/task";
   // A rule is about an inode, and procfs makes a new one where nobody holds the directory.
@@ -398,8 +398,8 @@ void forbid_opening_for_writing(Rules* rules) {
 
 void forbid_processes(Rules* rules) {
   for (const Forbidden& call : forbidden_unless_building) rules->refuse(call.number);
-  // A thread is a clone with CLONE_THREAD. clone3 hides its flags in memory, so the C library is
-  // told that there is none and falls back to clone.
+  // A thread is made by clone with CLONE_THREAD. The flags of clone3 are in memory, where a filter
+  // cannot read them. So clone3 is reported as missing, and the C library uses clone.
   rules->refuse_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
   rules->deny_as(ENOSYS, SCMP_SYS(clone3));
   const auto self = static_cast<scmp_datum_t>(::getpid());

@@ -16,8 +16,8 @@ using cost_model::time_deviation;
 
 namespace {
 
-// Deviations that the upper confidence bound is above the score. `bench --pretrain` prints what the
-// best of four picks is with it.
+// Number of standard deviations by which the upper confidence bound is above the score. `bench
+// --pretrain` prints the best of four picks for this value.
 constexpr double confidence = 1;
 
 /// The covariance of the errors of kernels, in natural logarithms.

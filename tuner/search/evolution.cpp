@@ -62,9 +62,10 @@ namespace {
 // Points for GPUs are nearly all legal, and cost one to three milliseconds.
 constexpr size_t gpu_pool_per_pick = 16;
 constexpr size_t parents = 12;
-// A sample of a space of several stages is good only where each of its stages is, and one of a
-// GPU's space where all of some twenty decisions fit each other. Half of the first pool of these
-// are descendants of the samples that are rated best, in so many generations of so many points.
+// In a space of several stages a sample is good only if all of its stages are, and in a GPU's space
+// only if about twenty decisions fit each other. In such spaces, half of the first pool are
+// descendants of the samples with the best ratings, made in up to so many generations of at least
+// so many points.
 constexpr size_t most_generations = 8, least_generation = 48;
 // Points, those that are rated best, from which each pick is chosen.
 constexpr size_t shortlist_per_pick = 4;
@@ -72,8 +73,9 @@ constexpr size_t shortlist_per_pick = 4;
 constexpr double random_share = 0.125;
 // Kernels that a batch is to differ from: the latest that were proposed.
 constexpr size_t most_proposed = 128;
-// If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
-// model is wrong about it: half of the next batch is drawn at random.
+// If most of the latest batch was far slower than the best trial, the neighbourhood of the best
+// points is exhausted, or the model is wrong about it. In this case half of the next batch is
+// random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
 
 /// True if most of the latest `count` trials were far slower than the best trial of all; false if
@@ -106,7 +108,7 @@ std::vector<Rated> first_of(std::vector<Rated> points, size_t count) {
 using Proposed = std::vector<cost_model::ScaledFeatures>;
 
 /// Up to `count` of the points, in the order in which they are worth a trial after the proposed
-/// kernels (diversity.h); the first ones where features are not known.
+/// kernels (diversity.h). Without features, the first `count` points.
 std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed, size_t count) {
   std::vector<BatchCandidate> candidates;
   for (const auto& [point, prediction] : points)
@@ -119,8 +121,8 @@ std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed
   return chosen;
 }
 
-/// The first pool is larger: nothing has been measured yet that could stand in for it. Each stage
-/// of a chain has decisions of its own.
+/// Multiple by which the first pool is larger, because there are no measurements yet from which to
+/// start. It is larger again for a chain, since each stage of it has decisions of its own.
 size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
 
 /// True if good points of the algorithm are rare among samples.
@@ -128,8 +130,8 @@ bool has_rare_points(const Space& space, size_t algorithm) {
   return space.target().is_gpu() || space.stages(algorithm) > 1;
 }
 
-/// A changed point, or a changed mixture of two. Better parents, which come first, have more: the
-/// smaller of two draws.
+/// A mutation of a parent, or of a mixture of two parents. Better parents, which come first in
+/// `ranked`, have more children, because the parent is the smaller of two random indices.
 Point child_of(const Space& space, const std::vector<Point>& ranked, Random& random) {
   const auto draw = [&] {
     const auto n = static_cast<int64_t>(ranked.size());
@@ -139,8 +141,8 @@ Point child_of(const Space& space, const std::vector<Point>& ranked, Random& ran
   return space.mutate(child, random);
 }
 
-/// A child of the ranked points, or a sample of their algorithm where good ones are not rare or
-/// nothing descends; any sample where no point is ranked.
+/// A child of the ranked points. If good points are not rare or `descends` is false, it may instead
+/// be a sample of the algorithm of these points. If no point is ranked, it is any sample.
 Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
                  Random& random) {
   if (ranked.empty()) return space.sample(random);
@@ -148,10 +150,10 @@ Point next_point(const Space& space, const std::vector<Point>& ranked, bool desc
   return has_children ? child_of(space, ranked, random) : space.sample_like(ranked.front(), random);
 }
 
-/// The first points of the best one's algorithm; none if no point is legal. If `only_fused`, the
-/// first direct ones that are fused, where there are any. The fusion of a chain is a gain only
-/// where all of its stages are scheduled for it, so that its first points lose to others that are
-/// a dead end.
+/// The best points, all of the algorithm of the very best one; empty if no point is legal. With
+/// `only_fused`, the best fused points of the direct algorithm, if there are any. Fusing a chain
+/// gains only if all of its stages are scheduled for it, so the first fused points are rated lower
+/// than other points which cannot be improved.
 std::vector<Point> parents_of_generation(const Space& space, const std::vector<Rated>& rated,
                                          bool only_fused) {
   std::vector<Point> best, fused;
@@ -165,9 +167,10 @@ std::vector<Point> parents_of_generation(const Space& space, const std::vector<R
   return only_fused && algorithm == 0 && !fused.empty() ? fused : best;
 }
 
-/// The default point and samples. Of several algorithms the one that is rated best after half of
-/// the pool has the other half. Where good points are rare, and the pool is large enough to have
-/// good parents, that half descends from the points that are rated best.
+/// The default point and samples. If there are several algorithms, half of the pool is from all of
+/// them, and the other half from the one that is then rated best. If good points are rare, and the
+/// pool is large enough to have good parents, the second half descends from the points with the
+/// best ratings.
 std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                               size_t size, Random& random) {
   const Result<Point> first = space.default_point(known.stop);

@@ -24,19 +24,19 @@ namespace {
 constexpr size_t most_parents = 24;
 // A point that takes longer to find is not worth the start of a run.
 constexpr int most_constructions = 300;
-// Limits for other workloads: lowering a record's schedule takes half a millisecond, so their
-// samples take a quarter of a second.
+// Limits for other workloads. Lowering a record's schedule takes half a millisecond, so the samples
+// of all neighbours take a quarter of a second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
-// Trials that are read of the run's own place, and of another one; of larger places a part, so that
-// what a run begins with takes as long in a large database as in a small one.
+// Most trials that are read of the run's own place, and of another place. Only a part of larger
+// places is read, so that a run starts as quickly with a large database as with a small one.
 constexpr int64_t most_own_trials = 1024, most_trials_of_another = 256;
 // Places among which the nearest are looked for, on either side of the workload's operations.
 constexpr int64_t most_places = 256;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
-// Trials of another device, or for another instruction set, teach as much as those of a shape with
-// an extent of twice the size. What those under other layouts teach was not measured: they are
-// taken to be as far. A kernel that is fast in one state of the caches is mostly among the fast
-// ones in another.
+// Distances that are added between trials. Trials of another device, or for another instruction
+// set, teach the model as much as those of a shape with one extent of twice the size. The value of
+// trials with other layouts was not measured; it is assumed to be equal. A kernel that is fast in
+// one state of the caches is mostly among the fast ones in another.
 constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_states = 0.5;
 
 /// True where no more schedules may be turned into points or samples.
@@ -50,9 +50,9 @@ double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
 }
 
-/// The point of the run's space with the schedule of a record. It is the record's configuration if
-/// that means the same steps in this space, or if the record is for other layouts or another
-/// target; else it is found by the steps. nullopt if there is none.
+/// The point of the run's space that has the schedule of a record. The record's configuration is
+/// used if it means the same steps in this space, or if the record is for other layouts or another
+/// target. Otherwise the point is found from the steps. nullopt if there is none.
 std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
   const bool differs =
       record.layouts != q.workload->asked() || record.target != q.target.to_string();
@@ -64,8 +64,8 @@ std::optional<schedules::Point> point_of(const Question& q, const db::Record& re
   return schedule ? schedules::point_of(*q.space, *schedule, most_constructions) : std::nullopt;
 }
 
-/// Adds the sample of a record, and returns its features; none where it has no sample or gave it
-/// before. `target` has the machine that measured it.
+/// Adds the sample of a record, and returns its features. Empty if the record has no sample, or the
+/// model has learned from it before. `target` has the machine that measured it.
 std::vector<float> add_sample(const dsl::Workload& workload, const db::RecalledTrial& known,
                               const Target& target, const Question& q, Experience& out) {
   if (db::is_listed(known.doubt)) return {};
@@ -98,8 +98,8 @@ bool is_result(const Question& q, const db::RecalledTrial& trial) {
   return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
 }
 
-/// Adds the latencies of the trials. Those that were not read stand before the others: none of them
-/// is the best, and a curve of many trials depends on the last ones.
+/// Adds the latencies of the trials. Trials that were not read are put before the others: none of
+/// them is the best, and the curve of gains depends mostly on the last trials.
 void add_latencies(const Question& q, db::RecalledTrials recalled, Experience& out) {
   std::ranges::stable_sort(recalled.trials, {}, [](const db::RecalledTrial& trial) {
     return std::pair(trial.record.created_ms, trial.record.trial);
@@ -133,8 +133,8 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   add_latencies(q, std::move(*recalled), out);
 }
 
-/// The trials of a place other than that of the run, or those that layers have of the place of the
-/// run.
+/// The trials of another place than the run's, or those trials of the run's place that come from
+/// database layers.
 struct Neighbour {
   dsl::Workload workload;
   double distance;
@@ -142,8 +142,8 @@ struct Neighbour {
   std::vector<db::RecalledTrial> trials;  ///< sorted by latency
 };
 
-/// Distance between what a record's kernels were asked for (`other`: layouts and state of the
-/// caches, as text) and what the workload asks for; infinite if the text does not parse.
+/// Distance between `other`, the layouts and state of the caches that a record's kernels were asked
+/// for, as text, and those that the workload asks for. Infinite if the text does not parse.
 double distance_of_asked(const dsl::Workload& workload, const std::string& other) {
   const auto asked = dsl::parse_asked(other);
   if (!asked) return std::numeric_limits<double>::infinity();
@@ -151,8 +151,8 @@ double distance_of_asked(const dsl::Workload& workload, const std::string& other
          (asked->state == workload.state ? 0 : distance_of_states);
 }
 
-/// Distance between the trials of a place, whose workload is `workload`, and those of the run;
-/// infinite if they teach the run nothing.
+/// Distance between the trials of a place, whose workload is `workload`, and those of the run.
+/// Infinite if the run cannot learn from them.
 double distance_of(const db::Place& place, const dsl::Workload& workload, const Question& q) {
   const auto target = parse_target(place.target);
   if (!target || target->architecture != q.target.architecture)
@@ -163,9 +163,9 @@ double distance_of(const db::Place& place, const dsl::Workload& workload, const 
          (is_here ? 0 : distance_of_devices) + distance_of_asked(*q.workload, place.layouts);
 }
 
-/// Trials of a place in the database and its layers, sorted by latency. For the place of the run,
-/// only those of the layers: they were measured on other machines, even if on a device like this
-/// one.
+/// Trials of a place in the database and its layers, sorted by latency. If it is the run's own
+/// place, only the trials of the layers, which were measured on other machines, even if their
+/// device is like this one.
 std::vector<db::RecalledTrial> trials_at(db::Store& store, const db::Place& place,
                                          const Question& q) {
   const db::Key key = {place.workload, place.target,         place.device,

@@ -7,8 +7,8 @@
 namespace tw::tuner {
 namespace {
 
-// Both from 23 guided searches of ResNet-50 layers and 40 random ones: with them the sum of what
-// is predicted from 8, 16, 32... trials for as many more is within a fifth of what came.
+// Both constants are from 23 guided searches of ResNet-50 layers and 40 random ones. With them, the
+// predicted gains of doubling 8, 16, 32... trials sum to within a fifth of the measured gains.
 constexpr double tail_per_doubling = 0.0008;
 constexpr double left_after_doubling = 0.25;
 

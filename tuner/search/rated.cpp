@@ -14,8 +14,8 @@ using schedules::Space;
 
 namespace {
 
-// Trials of an algorithm, without one that works, after which it is given up: one that rounds too
-// much does so with every schedule.
+// Number of failed trials after which an algorithm without a successful trial is given up: an
+// algorithm that rounds too much does so with every schedule.
 constexpr int enough_failures = 2;
 // Errors that are measured are up to a quarter larger than those that are expected.
 constexpr double share_of_expected_error = 0.8;

@@ -35,8 +35,8 @@ struct Heading {
   int threads = 1;
 };
 
-/// The name of the machine where the row of the table says all of it, else its whole text: the
-/// caches and the cores that a system reports may be others than those of the row.
+/// The name of the machine if the table's row for it describes it completely. Otherwise its whole
+/// text, because the caches and cores that a system reports may differ from the row.
 std::string machine_text(const Target& target) {
   if (!target.is_gpu()) {
     const auto row = machine_by_name(target.machine.name, vector_sizes(target));

@@ -11,8 +11,8 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
-/// Half of a proposal is the first half of evolution's, the rest has points of all predicted
-/// speeds. A model that learns from such trials knows slow points too, and where it ranks points
+/// Half of a proposal is the first half of evolution's; the rest are points of all predicted
+/// speeds. From such trials a model also learns about slow points, and about points that it ranks
 /// too high.
 class Spread : public Search {
  public:

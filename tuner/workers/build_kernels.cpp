@@ -17,8 +17,8 @@ namespace tw::tuner {
 namespace {
 
 constexpr double build_timeout_s = 60;
-// Kernels of a job, which a builder compiles as one module: a module takes some 40 ms besides its
-// kernels, as long as the smallest of them.
+// Number of kernels in a job, which a builder compiles as one module. A module takes about 40 ms in
+// addition to its kernels, which is as long as the smallest kernel.
 constexpr size_t most_together = 8;
 // Jobs that a builder has at a time: one that it works on, and one that follows.
 constexpr size_t most_begun = 2;
@@ -38,7 +38,7 @@ struct Assigned {
 };
 
 /// Gives each builder an even share of the work. Kernels with long schedules take the longest, so
-/// that the length of the schedule stands for the work; short ones come last.
+/// the length of the schedule is the measure of work; short ones come last.
 std::vector<Assigned> assign(std::span<const KernelRequest> requests, size_t builders) {
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -53,8 +53,8 @@ std::vector<Assigned> assign(std::span<const KernelRequest> requests, size_t bui
   return all;
 }
 
-/// All builders build at the same time. A builder has the next job before it is done with one, so
-/// that none waits for another.
+/// Builds on all builders at the same time. A builder gets its next job before it has finished the
+/// present one, so that no builder is idle.
 class SideBySide {
  public:
   SideBySide(std::span<const KernelRequest> requests, const Target& target,

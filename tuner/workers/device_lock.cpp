@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::chrono::milliseconds between_looks{1};
 
-// To read, which is enough to lock, and what a file of another user may be opened for. A link that
-// somebody left in a shared directory must not lead us elsewhere.
+// Opened for reading, which suffices for a lock and is allowed for another user's file. Links are
+// not followed: somebody may have put one into the shared directory.
 constexpr int how_opened = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
 
 Result<std::shared_ptr<const int>> open_file(const std::string& path) {

@@ -13,8 +13,8 @@ void point_drivers_to(const std::string& directory) {
   ::setenv("CUDA_CACHE_DISABLE", "1", 1);
 }
 
-/// Opens the device and loads a module, so that the driver has started its threads. Null where the
-/// device does not open; a module that does not load shows when the runner loads its kernels.
+/// Opens the device and loads a module, so that the driver starts its threads. Null if the device
+/// does not open. If the module does not load, the runner fails later with its own kernels.
 std::shared_ptr<runtime::Device> warmed_up(const codegen::Backend& backend, int index) {
   const auto device = backend.open({.index = index});
   if (!device) return nullptr;

@@ -19,15 +19,15 @@ constexpr const char* device_token = "device";
 constexpr const char* build_token = "build";
 constexpr std::string_view device_prefix = "device:", version_prefix = "version:";
 
-// Seconds that the time limit of a job allows in addition to the job itself: for starting the
-// member's workers, and for waiting until the device is free.
+// Seconds that a job may take in addition to its own limit: for starting the member's workers, and
+// for waiting until the device is free.
 constexpr double start_s = 30, turn_s = 60;
 // The same limits as in worker_pool.cpp.
 constexpr double least_prepare_s = 30, timeouts_per_prepare = 10, timeouts_per_farm_build = 6;
 constexpr int64_t kernels_per_peak = 32;
 
-// Seconds that a reply may take beyond the limit of its job, as the job waits for jobs of other
-// runs on the same device. The farm is lost if a reply takes longer.
+// Seconds that a reply may take beyond the limit of its job, because the job may wait for jobs of
+// other runs on the same device. If a reply takes longer, the farm is lost.
 constexpr double queue_patience_s = 600;
 
 double prepare_s(double timeout_s) { return least_prepare_s + timeouts_per_prepare * timeout_s; }
@@ -42,8 +42,8 @@ std::string labels_of(const std::vector<FarmMember>& members) {
   return labels.empty() ? "no labels" : join({labels.begin(), labels.end()}, ", ");
 }
 
-/// The members of this program's version. Members of other versions are left out with a note;
-/// Environment where no member is left.
+/// The members of this program's version. Members of other versions are left out with a note.
+/// Environment if no member is left.
 Result<std::vector<FarmMember>> members_of_version(const std::vector<FarmMember>& members,
                                                    Notes* notes) {
   std::vector<FarmMember> same;
@@ -218,8 +218,8 @@ Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
   return Share{number, count, std::move(job)};
 }
 
-/// Builds a share that was lost with its member once more, on another member. No kernel of a lost
-/// share is to blame.
+/// The outcomes of a share. If the share was lost with its member, another member builds it once
+/// more. The loss is not blamed on any kernel.
 std::vector<BuildOutcome> FarmBuilder::finish(const Share& share, const Begun& begun) {
   auto outcomes = outcomes_of(share, begun);
   const bool is_stopped = run_.cancellation.token(begun.needed).is_stopped();
@@ -240,8 +240,8 @@ Result<std::vector<BuildOutcome>> FarmBuilder::outcomes_of(const Share& share, c
   return built(*reply, share.kernels);
 }
 
-/// Puts the kernels of a reply into the store. Outcomes name kernels by the hash of their bytes, so
-/// that a kernel that did not come, or came as another, is missed when it is measured.
+/// Stores the kernels of a reply. Outcomes name kernels by the hash of their bytes, so a kernel
+/// that is missing or has other bytes is not found when it is to be measured.
 Result<std::vector<BuildOutcome>> FarmBuilder::built(const FarmReply& reply, size_t kernels) {
   if (reply.error) return tl::unexpected<Error>(*reply.error);
   BuildReply built;
@@ -346,8 +346,8 @@ Result<MeasureReply> FarmRunner::measure(const MeasureJob& job) {
   return measured(sent);
 }
 
-/// The reply to a measurement. A lost member proves nothing about a kernel, which its runner keeps
-/// in a sandbox, and neither does a reply that does not decode.
+/// The reply to a measurement. The loss of a member is not blamed on the kernel, since its runner
+/// keeps the kernel in a sandbox. Neither is a reply that does not decode.
 Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   TW_TRY(const auto reply, receive(sent, Needed::ForResult));
   if (!reply)

@@ -114,8 +114,9 @@ Status Station::start_measuring(const FarmJob& job) {
   return {};
 }
 
-/// Runners wait for their turn at a device by themselves; the processor's turn is for stations, so
-/// that two on one machine do not measure each other.
+/// The turn on the device of a job. Runners wait for a turn on a GPU by themselves. The processor's
+/// turn is taken by stations, so that two stations on one machine do not disturb each other's
+/// measurements.
 Result<DeviceTurn> Station::turn(const FarmJob& job) {
   if (own_.is_gpu()) return DeviceTurn();
   if (!lock_) {
@@ -190,8 +191,8 @@ Result<Station> station_of(const std::vector<std::string>& arguments, Confined c
   return Station(std::move(own), std::move(environment));
 }
 
-/// The error for a job that does not decode: TryLater, as the farm is at fault and the sender may
-/// repeat the job.
+/// The error for a job that does not decode. It is TryLater, because the farm is at fault and the
+/// sender may repeat the job.
 Error unread(const Error& error) {
   return error.code == ErrorCode::Invalid ? Error{ErrorCode::TryLater, error.message} : error;
 }

@@ -62,8 +62,8 @@ int serve(const Answer& answer) {
 
 // ---- building -------------------------------------------------------------------------------
 
-/// The outcome of a schedule that could not be built. A tool that was ended from outside says
-/// nothing about the schedule.
+/// The outcome of a schedule that could not be built. If a tool was ended from outside, the outcome
+/// says nothing about the schedule.
 BuildOutcome rejected(db::TrialStatus status, const Error& error) {
   if (error.code != ErrorCode::TryLater)
     return {"", status, error.message, error.code == ErrorCode::Environment};
@@ -216,8 +216,8 @@ class RunnerWorker {
     PrepareJob job;
     ReferencedWorkload workload;
   };
-  /// The reference is a kernel of the processor where there can be one, whatever the others are
-  /// for.
+  /// Prepares the worker for a workload. The reference is a kernel of the processor if one could be
+  /// built, even if the candidates run on a device.
   Result<Prepared> prepared(const PrepareJob& job) {
     TW_TRY(dsl::Workload workload, dsl::parse_workload(job.workload));
     const std::unique_ptr<Executor> host = processor(threads_, clock_);
@@ -252,8 +252,8 @@ class RunnerWorker {
 
   Sampling sampling() const {
     Sampling options;
-    // A kernel that takes longer than a batch is timed call by call: seven calls give as good an
-    // estimate as seven pairs, as a disturbance lasts longer than a call.
+    // A kernel whose call takes longer than a batch is timed call by call. Seven calls then give as
+    // good an estimate as seven pairs, since a disturbance lasts longer than a call.
     options.min_batch_ns = 500'000;
     options.min_samples = 7;
     options.max_samples = 24;
@@ -451,9 +451,8 @@ void wait_for_request() {
   }
 }
 
-/// Puts the limits of the role on this process, and starts the driver of its device. The driver
-/// starts with the first request, as the parent holds the lock of the device from then on
-/// (device_lock.h).
+/// Limits this process as its role requires, and starts the driver of its device. The driver starts
+/// with the first request, since from then on the parent holds the device's lock (device_lock.h).
 Result<std::shared_ptr<runtime::Device>> prepare_process(const Role& role, Confined confined) {
   std::shared_ptr<runtime::Device> none;
   if (role.device) {

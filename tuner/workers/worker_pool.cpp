@@ -15,8 +15,8 @@
 namespace tw::tuner {
 namespace {
 
-// A batch takes a quarter of a second; one that takes as long as six candidates may take to be
-// measured has gone astray.
+// Limit for building a batch, as a multiple of the limit for measuring a candidate. A batch takes a
+// quarter of a second, so one that reaches this limit hangs.
 constexpr double timeouts_per_build = 6;
 
 // More builders would have less than two candidates of a batch each.
@@ -25,8 +25,8 @@ constexpr int most_builders = 4;
 // Another tuner's turn at the device is one job of its own.
 constexpr double device_patience_s = 60;
 
-// Repetitions of a job whose worker was lost. A candidate may be the cause of the loss; jobs
-// without a candidate are repeated more often, so that a run survives losses of its workers at any
+// Most repetitions of a job whose worker was lost. A candidate may be the cause of the loss. Jobs
+// without a candidate are repeated more often, so that a run survives the loss of workers at any
 // moment.
 constexpr int repetitions_of_candidates = 1, repetitions_of_others = 3;
 
@@ -45,7 +45,7 @@ size_t builders_for(const Target& target, int threads) {
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
 /// The fault of a candidate whose job got no reply: the job timed out or was cancelled, or the
-/// worker died or sent bytes that do not decode. Requires: no Reply.
+/// worker died or sent bytes that do not decode. Requires: the outcome is no Reply.
 MeasureReply fault_of(const Outcome& outcome) {
   if (std::holds_alternative<TimedOut>(outcome))
     return {db::TrialStatus::Timeout, "no answer before the deadline"};
@@ -57,8 +57,8 @@ MeasureReply fault_of(const Outcome& outcome) {
   return {status_of(fault.kind), fault.detail};
 }
 
-/// The outcome of a schedule whose builder ended with that fault: CompileError where the compiler
-/// died of the schedule.
+/// The outcome of a schedule whose builder ended with that fault. CompileError if the schedule made
+/// the compiler crash.
 BuildOutcome outcome_of(const MeasureReply& fault) {
   BuildOutcome outcome;
   outcome.reason = "the builder: " + fault.reason;
@@ -74,8 +74,8 @@ bool has_candidate(const Job& job) {
   return std::holds_alternative<MeasureJob>(job) || std::holds_alternative<CompareJob>(job);
 }
 
-/// True where a job is repeated, with a new worker, after such a fault. Where no candidate runs,
-/// the end of the worker is no fault of the job.
+/// True if a job is repeated with a new worker after such a fault. If no candidate runs in the job,
+/// the end of the worker is not the job's fault.
 bool is_repeated(const Job& job, const MeasureReply& fault) {
   if (fault.status == db::TrialStatus::Lost) return true;
   return !has_candidate(job) && !std::holds_alternative<PrepareJob>(job) &&
@@ -296,9 +296,9 @@ std::vector<BuildOutcome> BuilderPool::finish_members(const Begun& begun) {
   return outcomes;
 }
 
-/// The outcomes of a member's oldest job. Where the builder died, as when memory runs out, it
-/// builds the kernels once more, one by one, so that the culprit alone is blamed. Jobs that wait
-/// are sent to the new process, unless the run was stopped.
+/// The outcomes of a member's oldest job. If the builder died, for instance because memory ran out,
+/// a new process builds the kernels one by one, so that only the kernel at fault is blamed. Waiting
+/// jobs are sent to the new process, unless the run was stopped.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun) {
   const auto is_stopped = [&] { return context_.cancellation.token(begun.needed).is_stopped(); };
   // A process that could not be started before is tried again. Where it cannot, the job is lost.
@@ -536,8 +536,8 @@ Result<Machine> RunnerProcess::calibrate(double budget_s) {
 
 Result<double> RunnerProcess::peak_gflops() {
   if (measured_ < peak_due_) return peak_gflops_;
-  // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core,
-  // and against so low a peak every trial would look impossible.
+  // The peak is the fastest of several windows of 10 ms. On a busy machine a single window may lose
+  // its core, and every trial would look impossibly fast beside so low a peak.
   double fastest = 0;
   for (int window = 0; window < peak_windows; ++window) {
     TW_TRY(const double gflops, measure_peak());
