@@ -76,8 +76,9 @@ class Accelerator final : public Executor {
 
   Sampling fitted(Sampling options) const override { return fit_to_device(options); }
 
-  /// A GPU's clock counts what it ran of ours, whatever the processor does meanwhile. The threads
-  /// of a device that is the processor are its driver's: nothing tells which of them was disturbed.
+  /// A GPU's clock counts only the time of our work, whatever the processor does meanwhile. If the
+  /// device is the processor, its threads are the driver's, and nothing shows which of them was
+  /// disturbed.
   Watch& watch() override { return watch_; }
 
   Result<double> f32_peak_gflops() override {

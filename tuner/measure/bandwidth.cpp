@@ -21,9 +21,9 @@ namespace {
 
 // ---- arrays ----
 
-// A core reaches only the last-level cache of its own group of cores, 32 to 96 MiB on the
-// processors that we know: arrays of this size show the speed of memory, and are touched in some 10
-// ms.
+// Most bytes of the arrays. A core reaches only the last-level cache of its own group of cores,
+// which is 32 to 96 MiB on known processors. So arrays of this size show the speed of memory.
+// Touching them takes about 10 ms.
 constexpr int64_t most_bytes = int64_t{128} << 20;
 
 class Arrays {
@@ -66,8 +66,8 @@ struct alignas(64) Part {
   uint64_t sink = 0;
 };
 
-/// Moves on by at most `most` bytes and at most to the end of the part; returns the bytes that were
-/// read and written.
+/// A step of a thread: goes on by at most `most` bytes, and at most to the end of the part. Returns
+/// the number of bytes that were read and written.
 using Step = std::function<size_t(Part& part, size_t most)>;
 
 Step reading(const Loops& loops) {

@@ -17,8 +17,9 @@ namespace {
 
 constexpr size_t line_bytes = 64;
 
-// A cache whose replacement is not strictly by age keeps some lines while as many others as it has
-// are read once; while twice as many are, hardly any.
+// Multiple of the L2's size that is read in order to empty it. A cache whose replacement is not
+// strictly by age keeps some lines if as many other lines as it has are read once; if twice as many
+// are read, it keeps hardly any.
 constexpr int64_t sweeps_of_l2 = 2;
 
 void evict_line(const std::byte* address) {

@@ -29,8 +29,8 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 /// Undisturbed timings of each quantity.
 constexpr size_t wanted_samples = 7;
 
-/// A timing that a timer's interrupt hits is too long, one whose cycle was timed beside an
-/// interrupt is too short; the lower quartile is neither.
+/// The value that stands for the timings. A timing that a timer interrupt hits is too long, and a
+/// timing whose cycle was measured during an interrupt is too short; the lower quartile is neither.
 double lower_quartile(std::vector<double> values) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::nth_element(values.begin(), at, values.end());
@@ -72,8 +72,8 @@ class Calibrator {
   Result<double> cycles(const Timing& timing) {
     std::vector<ProbeSample> samples;
     while (true) {
-      // The watch learns more about the machine's undisturbed speed from every sample, so it judges
-      // all samples again.
+      // The watch learns more about the machine's undisturbed speed from every sample, so all
+      // samples are judged again.
       std::vector<double> undisturbed;
       std::optional<std::string> objection;
       for (const ProbeSample& sample : samples) {
@@ -121,8 +121,9 @@ class Calibrator {
 
 double rounded(double value) { return std::round(100 * value) / 100; }
 
-/// Ports start, and latencies last, a whole number of cycles, or ports share every other one: what
-/// lies within 6 % of a multiple of one half is that multiple.
+/// Rounds a number of cycles. Latencies are whole numbers of cycles; ports start a whole number of
+/// operations per cycle, or one every other cycle if they are shared. So a value within 6 % of a
+/// multiple of one half is taken for that multiple.
 double settled(double value) {
   const double half = std::round(2 * value) / 2;
   return std::abs(value - half) <= 0.06 * half ? half : rounded(value);
@@ -172,10 +173,10 @@ Status measure_core(Calibrator& calibrator, Core& core) {
 
 // ---- memory ----
 
-// A core reaches only the last-level cache of its own group of cores, 32 to 105 MiB on the
-// processors that we know, whatever a virtual machine reports: arrays of this size show the speed
-// of memory, and are touched in some 10 ms, or 0.5 s where a hypervisor still has to find the
-// memory.
+// Size of the arrays that measure memory. A core reaches only the last-level cache of its own group
+// of cores, which is 32 to 105 MiB on known processors, whatever a virtual machine reports. So
+// arrays of this size show the speed of memory. Touching them takes about 10 ms, or 0.5 s if a
+// hypervisor still has to provide the memory.
 constexpr int64_t memory_footprint = 128 * MiB;
 
 /// The same for all threads of a large machine together.
@@ -226,8 +227,9 @@ constexpr int64_t least_footprint = 16 * KiB;
 // Levels whose speeds differ by less cannot be told apart.
 constexpr double least_step = 1.15;
 
-/// Sizes around `bytes`, smallest first, that are well beyond the level below and within the one
-/// above: down to the smallest, as virtual machines report caches that others share.
+/// Array sizes around `bytes`, smallest first, that are well beyond the level below and within the
+/// level above. They go down to the smallest such size, because virtual machines report caches that
+/// others share.
 std::vector<int64_t> footprints(int64_t bytes, int64_t below, int64_t above) {
   std::vector<int64_t> sizes;
   const int64_t least = std::max(2 * below, least_footprint);
@@ -238,9 +240,9 @@ std::vector<int64_t> footprints(int64_t bytes, int64_t below, int64_t above) {
   return sizes;
 }
 
-/// The size up to which arrays are read faster than halfway, by ratio, between the first point and
-/// `beyond`, the speed of the next level; `reported` where that says the same within a factor of
-/// two, or where the speeds are too close to tell.
+/// The size of a cache: arrays up to it are read faster than the geometric mean of two speeds, that
+/// of the first point and `beyond`, the speed of the next level. Returns `reported` if the two
+/// sizes agree within a factor of two, or if the speeds are too close to tell.
 int64_t size_seen(const std::vector<LevelPoint>& points, double beyond, int64_t reported) {
   const double within = points.front().bytes_per_cycle;
   if (within < least_step * beyond) return reported;
@@ -270,8 +272,8 @@ Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
     beyond = points.front().bytes_per_cycle;
     cache.bytes_per_cycle = rounded(beyond);
   }
-  // Loops over arrays that fit into L1 are too short to be timed: the bandwidth of L1 follows from
-  // the core's rate of loads.
+  // Loops over arrays that fit into L1 are too short to be timed, so the bandwidth of L1 is
+  // computed from the core's rate of loads.
   machine.caches[0].bytes_per_cycle = machine.core.loads_per_cycle * machine.core.vector_bytes;
   return {};
 }

@@ -16,8 +16,8 @@ namespace tw::tuner {
 namespace {
 
 constexpr int64_t word_bytes = sizeof(uint32_t), result_bytes = sizeof(uint64_t);
-// Enough to hide the latency of memory; and each thread has some elements to look at, as its result
-// is twice as long as one.
+// The blocks are enough to hide the latency of memory. Each thread compares at least this many
+// elements, because its result is twice as long as an element.
 constexpr int64_t blocks_per_multiprocessor = 4, least_elements_of_thread = 16;
 
 /// The bytes as one word; missing bytes are zeros. Requires at most 4 bytes.

@@ -12,8 +12,8 @@ constexpr int iterations = 1024;
 constexpr int dot_chains = 12;
 constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
 
-/// Independent chains hide the latency: 4 cycles times 2 ports need 8; more than the registers
-/// spill. The multiplier keeps the values near 1, away from denormals and infinity.
+/// Independent chains hide the latency: 4 cycles times 2 ports need 8 chains, and more of them
+/// would spill registers. The multiplier keeps the values near 1, away from denormals and infinity.
 #define TW_FMA_LOOP(name, target, vector_bytes, chains)                                            \
   target void name(volatile float* seed) {                                                         \
     typedef float Vector __attribute__((vector_size(vector_bytes)));                               \
@@ -73,8 +73,8 @@ constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
     }                                                                          \
   }
 
-/// Twelve chains hide the latency of 5 or 6 cycles of two ports. The empty statements hide what a
-/// register holds, so that the compiler computes nothing ahead.
+/// Twelve chains hide a latency of 5 or 6 cycles on two ports. The empty statements hide the
+/// contents of registers from the compiler, so that it computes nothing at compile time.
 #define TW_DOT_LOOP(name, target, Vector, Factor, dot)                                      \
   target void name() {                                                                      \
     Vector sums[dot_chains] = {};                                                           \

@@ -33,8 +33,8 @@ class Meeting {
   bool shares_core() const {
     return std::find(cores_.begin() + 1, cores_.end(), cores_[0]) != cores_.end();
   }
-  /// Moves the caller to a core that none of the others has, if it may use one. The system is free
-  /// to move it again.
+  /// Moves the calling thread to a core that no other thread has, if the caller may use such a
+  /// core. The system may move it again.
   bool leave_core() const {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;

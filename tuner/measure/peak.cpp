@@ -18,8 +18,8 @@ double flops_of(const Loops& loops) {
   return 2 * loops.fmas * loops.vector_bytes / static_cast<int>(sizeof(float));
 }
 
-/// The rate that stands for a measurement: above most disturbed windows, below the ones that are
-/// too good because the clock was read late at their start.
+/// The rate that stands for a measurement. It is above most disturbed windows, and below windows
+/// that are too fast because the clock was read late at their start.
 double upper_quartile(std::vector<double> rates) {
   if (rates.empty()) return 0;
   const auto at = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() * 3 / 4);

@@ -65,8 +65,8 @@ int64_t worker_memory_bytes(const Target& target) {
   return target.is_gpu() ? physical : std::min(physical, ProcessLimits().address_space_bytes);
 }
 
-/// The float type with the fewest digits of those that the stages compute in; nullopt where they
-/// compute in integers only.
+/// The float type with the fewest digits among the types in which the stages compute; nullopt if
+/// they compute only in integers.
 std::optional<DType> coarsest_float(const dsl::Compute& compute) {
   std::optional<DType> coarsest;
   for (const dsl::Stage& stage : compute.stages)
@@ -86,8 +86,8 @@ bool uses(const dsl::Compute& compute, DType type) {
   return used;
 }
 
-/// N(0, 1) for floats. Integers of up to 16 bits take every value: products of small ones fit where
-/// those of large ones overflow or saturate.
+/// Fills floats from N(0, 1). Integers of up to 16 bits take every value, because products of small
+/// values fit where those of large values overflow or saturate.
 void fill_real(dsl::Array& array, Random& random) {
   const DType type = array.type;
   if (is_float(type) || type == Bool || size_bytes(type) > 2) return fill_normal(array, random);
@@ -202,8 +202,8 @@ std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, 
   const bool all = array.size() <= most;
   // Errors grow with the element in most outputs, and the largest one sets the scale.
   if (!all) samples.push_back(indices_of(position_of_largest(array), array.shape));
-  // A value that is not finite can be correct. Only the definition shows if it is, so the first one
-  // is sampled.
+  // A value that is not finite can be correct, which only the definition shows. So the first such
+  // value is one of the samples.
   if (const auto position = position_of_overflow(array); position && !all)
     samples.push_back(indices_of(*position, array.shape));
   while (static_cast<int64_t>(samples.size()) < std::min<int64_t>(most, array.size()))

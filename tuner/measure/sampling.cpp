@@ -16,29 +16,29 @@
 namespace tw::tuner {
 namespace {
 
-/// The quantile that stands for a kernel. The minimum repeats best in a comparison of equally many
-/// samples, but goes down with their number; the median moves by 1-2.4 % between sessions. A
-/// quarter is near the undisturbed time and stays there until three quarters of the samples are
+/// The quantile that stands for a kernel. The minimum repeats best in comparisons of equal numbers
+/// of samples, but it decreases with their number. The median moves by 1-2.4 % between sessions. A
+/// quarter is near the undisturbed time, and stays there until three quarters of the samples are
 /// disturbed.
 constexpr double estimate_quantile = 0.25;
 
 /// A batch this many timer steps long is known to 1 %.
 constexpr int64_t resolutions_per_batch = 100;
 
-/// A first call may pay for page faults and cold caches, which cost a kernel up to a few times its
-/// own time; beyond ten times the candidate is dropped. In a call of at least warms_itself_ns these
-/// costs are negligible.
+/// A first call may include page faults and cold caches, which cost a few times the kernel's own
+/// time; if it takes more than ten times the limit, the candidate is dropped. In a call of at least
+/// warms_itself_ns these costs are negligible.
 constexpr double drop_first_call = 10;
 constexpr double warms_itself_ns = 0.25e9;
 /// Undisturbed timings stay within a factor of 1.1, so a factor of 1.5 is clearly slower.
 constexpr double drop_probe = 1.5;
-/// A hypervisor that takes the processor costs a time slice or two, whatever the kernel takes, and
-/// no watch sees it: calls of 0.2 ms were seen to last 20 ms. A timing that such a pause could
-/// explain is repeated, up to most_probes in all.
+/// Time of a pause that no watch sees. A hypervisor that takes the processor costs a time slice or
+/// two, however long the kernel takes: calls of 0.2 ms were seen to last 20 ms. A timing that such
+/// a pause could explain is repeated, up to most_probes timings in all.
 constexpr double preemption_ns = 50e6;
 constexpr size_t least_probes = 2, most_probes = 4;
 /// The minimum of minimum_counts_from samples is disturbed with a probability below 1e-4 on a quiet
-/// machine, and of 0.5 % where every third sample is disturbed.
+/// machine, and with one of 0.5 % if every third sample is disturbed.
 constexpr double drop_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
 /// A candidate this much slower will not win the finals; the cost model needs no better estimate.
@@ -54,8 +54,9 @@ constexpr double agrees = 1.03;
 /// Differences below 1 % are never claimed: ratios of minima repeat to 0.3-0.9 % (one sigma).
 constexpr double least_noise_floor = 0.01;
 
-/// Distribution-free interval for a quantile: how many samples lie below it is binomial. With too
-/// few samples for the tails, an end is the minimum or maximum.
+/// Distribution-free interval for a quantile: the number of samples below the quantile has a
+/// binomial distribution. With too few samples for the tails, an end of the interval is the minimum
+/// or maximum.
 Interval quantile_interval(const std::vector<double>& sorted, double quantile, double tail) {
   const auto n = static_cast<double>(sorted.size());
   size_t low = 0, high = sorted.size() - 1;
@@ -103,8 +104,8 @@ TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
     batch.elapsed_ns = timer(batch.calls);
     if (batch.elapsed_ns >= wanted_ns) return batch;
     if (batch.calls >= options.max_batch_calls) break;
-    // A fifth more than seems needed, for the next batch may be faster; at most ten times, for the
-    // measured one may have been shorter than the timer can see.
+    // A fifth more calls than seems needed, because the next batch may be faster. At most ten times
+    // as many, because the measured batch may have been shorter than the timer's resolution.
     const double growth = batch.elapsed_ns > 0 ? 1.2 * static_cast<double>(wanted_ns) /
                                                      static_cast<double>(batch.elapsed_ns)
                                                : 10;
@@ -139,8 +140,8 @@ class Sampler {
     return bursts_.back().ns;
   }
 
-  /// Chooses how many calls make a batch, and makes the first batch that was long enough the only
-  /// sample. False where no batch is long enough to be timed.
+  /// Chooses the number of calls in a batch. The first batch that is long enough becomes the only
+  /// sample. Returns false if no batch is long enough to be timed.
   bool fit() {
     const TimedBatch batch = fit_batch([this](int64_t calls) { return watched(calls); }, options_);
     calls_ = batch.calls;
@@ -228,7 +229,7 @@ double least(const std::vector<double>& values) {
 }
 
 /// True if there are at least least_probes samples, all of them are above the limit, and no pause
-/// of preemption_ns explains it. With most_probes samples a pause is ruled out.
+/// of preemption_ns explains this. With most_probes samples a pause is ruled out.
 bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t calls) {
   if (samples_ns.size() < least_probes || least(samples_ns) <= limit_ns) return false;
   const double pause_ns = preemption_ns / static_cast<double>(calls);
@@ -245,9 +246,9 @@ std::optional<SampleState> judged(const std::vector<double>& samples_ns, double 
   return std::nullopt;
 }
 
-/// Times the incumbent now and returns its time relative to the latency that it is expected to
-/// have; above keeps_pace, timings taken beside it do not count. Infinite where no timing of it
-/// counts; nullopt where there is no incumbent.
+/// Times the incumbent now. Returns its time divided by its expected latency; if that is above
+/// keeps_pace, timings taken at this moment do not count. Infinite if no timing of the incumbent
+/// counts; nullopt if there is no incumbent.
 std::optional<double> pace_of(const Incumbent& incumbent, const Sampling& options, Watch& watch) {
   if (!incumbent.timer) return std::nullopt;
   const auto calls = static_cast<int64_t>(
@@ -303,8 +304,8 @@ Winner verdict(const Comparison& c) {
   return Winner::Tie;
 }
 
-/// The time that two reads of the clock are apart with nothing in between; the least of some, as
-/// any may be interrupted.
+/// The time between two consecutive reads of the clock. It is the least of several times, because
+/// an interrupt may lie between any two reads.
 int64_t time_of_reading_ns(const Clock& clock) {
   constexpr int reads = 32;
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -342,8 +343,8 @@ int64_t timer_resolution_ns(const Clock& clock) {
   int64_t smallest = 0;
   int steps = 0;
   int64_t last = clock();
-  // Enough steps to meet a pair of reads without anything between them; enough reads for a timer
-  // that moves once in 10 ms.
+  // The steps are enough to include consecutive reads with nothing between them; the reads are
+  // enough for a timer that moves once in 10 ms.
   for (int reads = 0; reads < 1'000'000 && steps < 50; ++reads) {
     const int64_t now = clock();
     if (now <= last) continue;

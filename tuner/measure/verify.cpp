@@ -20,8 +20,8 @@ struct Conditions {
   bool backwards = false;  ///< the tasks, on one thread
 };
 
-// More than a task may have on its stack, so that what it does not initialise is never zero by
-// luck.
+// More bytes than a task may have on its stack, so that a variable that a kernel does not
+// initialise is never zero by chance.
 constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
 
 [[gnu::noinline]] void scribble_stack(Poison pattern) {
@@ -29,9 +29,9 @@ constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
   for (volatile uint16_t& word : frame) word = static_cast<uint16_t>(pattern);
 }
 
-// Limits of the packed inputs that are kept. The bytes are twice what the layouts of one batch of
-// the largest layers of ResNet-50 need. The buffers are few enough that those of kernels find room
-// beside them in the table of live buffers (processes/guarded_buffer.cpp).
+// Limits of the packed inputs that are kept. The bytes are twice the need of a batch of layouts for
+// the largest layers of ResNet-50. The number of buffers leaves room for those of kernels in the
+// table of live buffers (processes/guarded_buffer.cpp).
 constexpr size_t most_packed_bytes = size_t{256} << 20, most_packed_buffers = 256;
 
 Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload& workload,
@@ -70,9 +70,9 @@ Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
   return buffer;
 }
 
-/// True if a call on logical arrays runs code that run() does not: packs or a preparation. Kernels
-/// that are measured are compiled without packs. Such a kernel cannot be called on logical arrays
-/// if one of its arguments has a layout.
+/// True if a call on logical arrays runs code that run() does not run: packing kernels or a
+/// preparation. Measured kernels are compiled without packing kernels, and cannot be called on
+/// logical arrays if one of their arguments has a layout.
 bool has_calls(const runtime::Kernel& kernel) {
   const auto& arguments = kernel.info().arguments;
   const bool lacks_packs = std::ranges::any_of(arguments, [](const runtime::ArgumentInfo& a) {

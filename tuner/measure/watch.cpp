@@ -14,16 +14,17 @@
 namespace tw::tuner {
 namespace {
 
-/// Least reading, relative to the undisturbed speed, that counts as undisturbed. Of 30,000 readings
-/// of an undisturbed core fewer than one in a hundred are lower. Another process on the core's
-/// sibling thread costs the loop 30 % or more.
+/// A reading below this share of the undisturbed speed is disturbed. On an undisturbed core fewer
+/// than one in a hundred of 30,000 readings were lower. Another process on the core's sibling
+/// thread slows the loop by 30 % or more.
 constexpr double least_speed = 0.90;
 
 /// A reading at most this old serves as the one before the next timing.
 constexpr int64_t fresh_ns = 200'000;
 
-/// A core that has idled for some ms has a clock that is 18 to 30 % lower for the next 1 to 2 ms of
-/// work. A reading takes 20 to 70 us, so that this many take longer than that.
+/// Number of readings that warm up a core. After some ms of idling the clock of a core is 18 to
+/// 30 % lower for the first 1 to 2 ms of work. A reading takes 20 to 70 us, so so many readings
+/// take longer than that.
 constexpr int most_warming_readings = 100;
 
 constexpr auto rest_time = std::chrono::milliseconds(4);

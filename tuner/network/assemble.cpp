@@ -55,8 +55,8 @@ class Assembler {
   }
 
  private:
-  /// The moment at which each call runs, for the lifetimes of arrays. The calls of a band run at
-  /// one moment: {0, 1, 2, 2, 2, 3} where the band has calls 2 to 4.
+  /// The moment at which each call runs, from which the lifetimes of arrays follow. All calls of a
+  /// band run at the same moment: {0, 1, 2, 2, 2, 3} if the band has calls 2 to 4.
   static std::vector<int> moments_of(const Script& script) {
     std::vector<int> moments(script.calls.size());
     auto band = script.bands.begin();
@@ -153,8 +153,8 @@ class Assembler {
         argument.storage);
   }
 
-  /// Index of the model's tensor with this type and layout in this storage. place_storages() sets
-  /// its place in memory later.
+  /// Index of the model's tensor that has this type and layout and lies in this storage.
+  /// place_storages() sets its place in memory later.
   int tensor_in(runtime::ModelTensor tensor, size_t storage) {
     lifetimes_[storage].bytes = std::max(lifetimes_[storage].bytes, tensor.bytes);
     const auto [place, is_new] = tensors_.emplace(
@@ -217,8 +217,8 @@ class Assembler {
     return {};
   }
 
-  /// A tensor in the constants of the model, whose storage `write` fills. Contents with the same
-  /// hash, shape and layout are kept once.
+  /// Index of a constant tensor, whose bytes `write` provides. Constants with the same hash, shape
+  /// and layout are stored once.
   template <typename Write>
   int kept_once(const std::string& hash, const std::string& name, const runtime::ArgumentInfo& info,
                 const Write& write) {
@@ -250,8 +250,8 @@ class Assembler {
     return {};
   }
 
-  /// The array that contains a storage, and the position of the storage in it. A storage that is no
-  /// part is its own array. A part of a storage that moves in a loop moves with it.
+  /// The array that contains a storage, and the position of the storage in that array. A storage
+  /// that is no part is its own array. If a storage moves in a loop, its parts move with it.
   ScriptPart place_in_array(size_t storage) const {
     ScriptPart place{storage, 0};
     while (const auto& part = script_.storages[place.whole].part) {
@@ -299,8 +299,8 @@ class Assembler {
       runtime::ModelTensor& tensor = variant_.tensors[i];
       tensor.place = whole.place;
       tensor.at = is_in_arena ? at[part.whole] : whole.number;
-      // In the arena, a part with a fixed and aligned offset, such as a piece of a concatenation,
-      // needs no slide.
+      // A part with a fixed and aligned offset in the arena, such as a piece of a concatenation,
+      // does not move.
       const bool is_fixed = part.advance == 0 && part.at % runtime::arena_alignment == 0;
       if (is_in_arena && is_fixed)
         tensor.at += part.at;

@@ -10,7 +10,7 @@
 namespace tw::tuner {
 namespace {
 
-/// The time that it takes to wake the threads of a band and to wait for them, in ns
+/// The time for waking the threads of a band and for waiting until they are done, in ns
 /// (runtime/thread_pool.h).
 constexpr double fork_ns = 500;
 /// Most calls and loops of a window, which bounds the time of the search.
@@ -36,8 +36,8 @@ std::vector<Unit> units_of(const Script& script) {
   return units;
 }
 
-/// Dependences between units. Two units depend on each other if one of them writes what the other
-/// reads or writes; they then have to run in order.
+/// Dependences between units. Two units depend on each other if one of them writes data that the
+/// other reads or writes. Dependent units have to run in order.
 class Dependences {
  public:
   Dependences(const Script& script, const std::vector<Unit>& units) : script_(script) {
@@ -90,8 +90,8 @@ class Dependences {
     return false;
   }
 
-  /// Two parts of an array lie apart, as in a concatenation, unless one is a part of the other or
-  /// moves.
+  /// True if two storages of an array may overlap. Parts of an array do not overlap, as in a
+  /// concatenation, unless one of them is a part of the other or moves.
   bool may_overlap(size_t a, size_t b) const {
     return places_[a].array == places_[b].array &&
            (places_[a].moves || places_[b].moves || is_within(a, b) || is_within(b, a));
@@ -146,8 +146,8 @@ class Chains {
 
   size_t count() const { return chains_.size(); }
 
-  /// The units of each chain in order; the longest chain first, so that the others fill the time
-  /// that it takes.
+  /// The units of each chain in order. The longest chain is first, so that the others run while it
+  /// does.
   std::vector<std::vector<size_t>> sorted() && {
     for (Chain& chain : chains_) std::ranges::sort(chain.units);
     std::ranges::sort(chains_, [](const Chain& a, const Chain& b) {
@@ -168,12 +168,12 @@ class Chains {
   std::vector<Chain> chains_;
 };
 
-/// The windows, apart from each other, that save the most time together. Of equal choices it takes
-/// windows with fewer units.
+/// The windows that do not overlap and together save the most time. Among equal choices, windows
+/// with fewer units are preferred.
 std::vector<Window> best_windows(const std::vector<Unit>& units, const Dependences& dependences,
                                  int threads) {
-  // The most time that windows save among the units before each one, and the begin of the window
-  // that ends there, or the number of the unit itself.
+  // For the units before each index, the most time that windows save. For each index, the begin of
+  // the window that ends there, or the index of the unit itself if there is none.
   std::vector<double> saved(units.size() + 1, 0);
   std::vector<size_t> begins(units.size() + 1);
   std::iota(begins.begin(), begins.end(), size_t{0});

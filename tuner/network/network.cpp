@@ -27,20 +27,22 @@ namespace {
 
 // A shorter round would measure nothing: workers have to start, and references have to be built.
 constexpr double least_round_s = 1;
-// Plans that are made to find estimated schemes worth a prediction. Without a limit four networks
-// made 9 to 11, for a last plan that was at most 0.3 % faster.
+// Number of times that plans are made to find estimated schemes that are worth a prediction.
+// Without this limit four networks needed 9 to 11 times, for a last plan that was at most 0.3 %
+// faster.
 constexpr int most_estimated_rounds = 4;
-// Full predictions of small kernels would make plans of DenseNet-121, GoogLeNet, HRNet-W18 and
-// GhostNetV2 faster by 0.2 to 0.8 %, and take a quarter to a half of the time of all full ones.
+// Share of a plan's time that belongs to kernels too small for full predictions. Full predictions
+// of them would make plans of DenseNet-121, GoogLeNet, HRNet-W18 and GhostNetV2 faster by 0.2 to
+// 0.8 %, and take a quarter to a half of the time of all full predictions.
 constexpr double share_of_small = 0.05;
 // A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
-// The schemes of one operator mostly gain alike, so the best two of each group represent the
-// others.
+// The schemes of an operator mostly gain by similar amounts, so the best two of each group
+// represent the others.
 constexpr size_t most_contenders_of_group = 2;
 
-// Measuring the unmeasured kernels of the last plan can make another plan the cheapest, which may
-// have unmeasured kernels too.
+// After the unmeasured kernels of the last plan are measured, another plan may be the cheapest, and
+// it may have unmeasured kernels too.
 constexpr int most_closing_rounds = 3;
 // Multiple of closing_share that is kept if ways of choosing are compared.
 constexpr double closing_factor_of_choices = 2;
@@ -52,8 +54,8 @@ struct RoundTasks {
 };
 
 /// Tasks with distinct workloads. Adding a workload again increases its weight. A task whose kernel
-/// was predicted and not measured begins with that kernel: a short run would replace it by a slower
-/// one.
+/// was predicted and not measured begins with that kernel, since a short run would otherwise end
+/// with a slower one.
 class TaskList {
  public:
   TaskList() = default;
@@ -67,8 +69,8 @@ class TaskList {
     spec.weight += weight;
     if (kernel.is_predicted && kernel.measured_ns <= 0) spec.schedule = kernel.schedule;
   }
-  /// Adds the tasks of several lists: the first task of each list, then the second of each, and so
-  /// on. A task of several lists gets the largest of its weights, because the lists belong to
+  /// Merges several lists: first the first task of each list, then the second of each, and so on.
+  /// If several lists have a task, it gets the largest of its weights, because the lists belong to
   /// alternative plans.
   void merge(const std::vector<TaskList>& lists) {
     for (size_t i = 0, rest = lists.size(); rest > 0; ++i) {
@@ -129,8 +131,8 @@ class NetworkRun {
         .stop = environment_.stop(),
         .tell = [this](size_t done, size_t count) { tell_of_predictions(done, count); },
         .most_error = services_.most_error,
-        // Measuring could make any scheme the best one. On GPUs no estimate was compared with
-        // predictions.
+        // Schemes are estimated only if nothing is measured, since measuring could make any scheme
+        // the best one. On GPUs estimates were never compared with predictions.
         .estimates = options_.tuning.effort == Effort::None && !target_.is_gpu()};
     TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
     costs_ = std::make_shared<SchemeCosts>(std::move(costs));
@@ -139,9 +141,9 @@ class NetworkRun {
     return predict_estimated();
   }
 
-  /// Predicts the estimated schemes of the cheapest plans, makes the plans again, up to
-  /// `most_estimated_rounds` times, and drops what is estimated then. After an interrupt the
-  /// schemes that are predicted have to do.
+  /// Predicts the estimated schemes of the cheapest plans and makes the plans again, up to
+  /// `most_estimated_rounds` times. Then drops the schemes that are still estimated. After an
+  /// interrupt, plans use the schemes that are predicted by then.
   Status predict_estimated() {
     if (costs_->estimated().empty()) return {};
     for (int round = 0; round < most_estimated_rounds && !interrupted(); ++round) {
@@ -188,8 +190,9 @@ class NetworkRun {
     return plans;
   }
 
-  /// The cheapest plans, whose kernels were measured or predicted in full if they are worth it. A
-  /// full prediction is at most the rough one, so that a plan gets cheaper by it and others do not.
+  /// The cheapest plans. Their kernels are measured, or predicted in full unless they are too
+  /// small. A full prediction is never slower than the rough one, so that it makes a plan cheaper,
+  /// and leaves plans without the kernel as they are.
   Result<std::vector<graph::Plan>> cheapest_plans(Stance stance, size_t count) {
     for (;;) {
       TW_TRY(std::vector<graph::Plan> plans, plans_of_costs(stance, count));
@@ -210,8 +213,8 @@ class NetworkRun {
       schemes.emplace(costs_->group_of(op), plan.schemes[op]);
   }
 
-  /// The schemes of a plan but for the smallest ones, which take `share_of_small` of its time
-  /// together.
+  /// Adds the schemes of a plan, except the smallest ones, which together take `share_of_small` of
+  /// the plan's time.
   void add_larger_schemes(const graph::Plan& plan, SchemeSet& schemes) const {
     std::map<SchemeIndex, double> times;
     for (size_t op = 0; op < plan.schemes.size(); ++op)
@@ -226,8 +229,8 @@ class NetworkRun {
     }
   }
 
-  /// Predicts the schemes in full (SchemeCosts::refine()). Returns false after an interrupt, when
-  /// the rough predictions have to do.
+  /// Predicts the schemes in full (SchemeCosts::refine()). Returns false after an interrupt; plans
+  /// then use rough predictions.
   Result<bool> refine(const SchemeSet& schemes) {
     if (interrupted()) return false;
     const double before = elapsed_s();
@@ -236,8 +239,8 @@ class NetworkRun {
     return interrupted() ? false : refined;
   }
 
-  /// Makes the plans of the ways of choosing that are compared. Their kernels are measured or
-  /// predicted in full.
+  /// Makes a plan for each of NetworkOptions::choices. The plans' kernels are measured or predicted
+  /// in full.
   Status choose(Stance stance) {
     for (bool is_refined = !options_.choices.empty(); is_refined;) {
       chosen_.clear();
@@ -291,8 +294,8 @@ class NetworkRun {
     return Ended::Budget;
   }
 
-  /// Measures kernels that the plans to be built need and no round has measured, a batch of each,
-  /// and spends what is left of the time once there are none.
+  /// Measures kernels that the final plans need and no round has measured, a batch of each. If
+  /// there are none, uses the remaining time for one more round.
   Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};
@@ -336,8 +339,8 @@ class NetworkRun {
     return RoundTasks{tasks.take(), of_plans};
   }
 
-  /// True if the number of trials is limited and a round has tuned the workload, which then gets no
-  /// further trials.
+  /// True if a round has tuned the workload and the number of trials is limited. The workload then
+  /// gets no further trials.
   bool is_finished(const dsl::Workload& workload) const {
     return options_.tuning.trials > 0 && finished_.contains(workload.text());
   }
@@ -352,8 +355,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The kernels that a plan runs, those of the group of operators that takes the most time first,
-  /// then copies between layouts.
+  /// The kernels that a plan runs. Kernels of the group of operators that takes the most time come
+  /// first, and copies between layouts last.
   Result<std::vector<KernelUse>> uses_of(const graph::Plan& plan) const {
     std::vector<KernelUse> uses;
     for (const size_t op : operators_by_cost(plan)) {
@@ -415,8 +418,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The operators of the graph, those of the group that takes the most time first: if the budget
-  /// is short, only the first tasks are tuned.
+  /// The operators of the graph. Operators of the group that takes the most time come first,
+  /// because only the first tasks are tuned if the budget is short.
   std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
@@ -427,7 +430,7 @@ class NetworkRun {
     return operators;
   }
 
-  /// True if all kernels of the plan, except transforms, were measured on this device. Until then,
+  /// True if all kernels of the plan, except transforms, were measured on this device. Before that,
   /// measuring them gives more information than measuring contenders.
   bool is_plan_measured() const {
     for (size_t op = 0; op < graph_.operators.size(); ++op) {
@@ -447,8 +450,8 @@ class NetworkRun {
     return find_contenders(*costs_, *cheapest, plan_.predicted_ns, least * plan_.predicted_ns);
   }
 
-  /// Tunes the tasks and plans again. Returns whether another round could help: a task has not
-  /// converged, or the plan has changed.
+  /// Tunes the tasks and plans again. Returns true if another round could help, because a task has
+  /// not converged or the plan has changed.
   Result<bool> tune_round(const RoundTasks& tasks, int64_t trials, double budget_s) {
     const double before_s = elapsed_s();
     TuneOptions options = options_.tuning;
@@ -519,8 +522,8 @@ class NetworkRun {
     return std::move(tuned_);
   }
 
-  /// The kernels of a plan that was chosen by the costs of a stance, with the times that are to be
-  /// expected of them. The bound is as far below the time of the plan as it was.
+  /// The kernels of a plan that was chosen by the costs of a stance, with their expected times. The
+  /// lower bound of the plan is scaled by the same factor as its time.
   PlannedNetwork planned(graph::Plan plan, Stance stance) const {
     PlannedNetwork network;
     const std::vector<std::vector<graph::Scheme>> schemes = costs_->schemes(Stance::Expected);

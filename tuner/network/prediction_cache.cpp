@@ -56,8 +56,8 @@ std::optional<Predictions> decoded(const std::string& bytes, const std::string& 
   return predictions;
 }
 
-/// Search state of dl_iterate_phdr(): an address in this code, and the SHA-256 of the build ID of
-/// the program or library that contains it.
+/// State of a search by dl_iterate_phdr(): an address in this code, and the SHA-256 of the build ID
+/// of the program or library that contains the address.
 struct OwnObject {
   uintptr_t address;
   std::string build_id = {};

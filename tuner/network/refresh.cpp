@@ -17,8 +17,9 @@
 namespace tw::tuner {
 namespace {
 
-// The largest difference of two networks that compute the same, of the largest element of an
-// output: far above what rounding in another order makes in f32, far below a wrong kernel.
+// The largest difference between two networks that compute the same function, relative to the
+// largest element of an output. It is far above the effect of another order of rounding in f32, and
+// far below that of a wrong kernel.
 constexpr double most_refresh_difference = 1e-2;
 
 /// Times one variant, and adds the times to `refresh`.

@@ -19,9 +19,10 @@
 namespace tw::tuner {
 namespace {
 
-// Kernels that convert are predicted at 0.97 and more, mostly at 1.00 to 1.10, of the time of the
-// fastest kernel that does not. The estimate is a little above that time, so that the plan without
-// estimated kernels is the cheaper one of two that are equal otherwise.
+// Share of the fastest kernel's predicted time that an estimated kernel costs. Kernels that convert
+// are predicted at 0.97 or more, mostly at 1.00 to 1.10, of the time of the fastest kernel that
+// does not convert. The estimate is a little above 1, so that of two otherwise equal plans the one
+// without estimated kernels is cheaper.
 constexpr double estimated_share = 1.001;
 
 double geometric_mean(const std::vector<double>& values) {
@@ -37,8 +38,8 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
-/// True if the predicted time of the kernel applies to the schedule: the prediction is of the same
-/// algorithm, or there is none.
+/// True if the predicted time of the kernel applies to the schedule: the prediction has the same
+/// algorithm, or there is no prediction.
 bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
   return !kernel.predicted_algorithm ||
          schedules::rewriting_text(schedule) == kernel.predicted_algorithm;
@@ -50,9 +51,10 @@ void take_schedule(KernelChoice& kernel, const db::Record& record) {
   kernel.is_predicted = false;
 }
 
-/// Takes the schedule of a record, and its time if it was measured on this device. A record of
-/// another device never replaces a measurement of this one, and a slower one never a faster one. It
-/// replaces a prediction of the same algorithm: of another one nobody knows the time here.
+/// Takes over the schedule of a record, and its time if it was measured on this device. A record of
+/// another device never replaces a measurement of this one, and a slower record never a faster one.
+/// A record of another device replaces a prediction only if both have the same algorithm, because
+/// the time of another algorithm is not known here.
 void take_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
@@ -61,8 +63,8 @@ void take_record(KernelChoice& kernel, const db::Record& record, const Target& t
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
-/// The same for a record with hot caches, in a network whose caches are not hot. Its time is not
-/// the one that counts, so that the prediction's algorithm stays.
+/// As take_record(), for a record with hot caches in a network whose caches are not hot. Its time
+/// does not count as the kernel's, so the algorithm of the prediction is kept.
 void take_hot_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   if (kernel.measured_ns > 0) return;
   const bool is_here = is_of_device(record, target);
@@ -91,8 +93,8 @@ std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
   return {state, dsl::CacheState::Hot};
 }
 
-/// Readies the store for the thousands of questions that a network asks. While a server is away
-/// there is nothing to ready.
+/// Prepares the store for the thousands of queries that a network makes. Does nothing while the
+/// server cannot be reached.
 Result<std::optional<db::Store::Reading>> read_thousands(db::Store& store) {
   auto reading = store.read_together();
   if (reading) return std::optional(std::move(*reading));
@@ -148,9 +150,9 @@ MeasuredRatios measured_ratios(const std::vector<OperatorGroup>& groups,
   return ratios;
 }
 
-/// The ratio of measured to modelled time of each group: the geometric mean over the measured
-/// schemes of the group, else over those measured with hot caches, else over those of groups with
-/// the same operator, else over all.
+/// The ratio of measured to modelled time for each group. It is the geometric mean over the
+/// measured schemes of the group. If there are none, it is the mean over its schemes measured with
+/// hot caches, or else over groups with the same operator, or else over all groups.
 std::vector<double> ratios_of(const std::vector<OperatorGroup>& groups,
                               const MeasuredRatios& measured) {
   std::vector<double> ratios;
@@ -285,8 +287,7 @@ void SchemeCosts::drop(const SchemeSet& schemes) {
 
 Error SchemeCosts::failure_of(size_t group, const Error& why) const {
   const graph::Operator& op = graph_->operators[groups_[group].operators.front()];
-  // Messages of legality show indices that the import made, which nobody who reads this has
-  // written.
+  // Messages of legality contain indices that the import made, which the user has never seen.
   const bool is_illegal = why.message.starts_with("[legality]");
   return {why.code, fmt::format("[network] operator '{}' ({}): {}", op.name(), op.workload.op,
                                 is_illegal ? "its kernel is not proved to read inside of its "
@@ -303,8 +304,8 @@ Result<bool> SchemeCosts::is_recorded(db::Store& store, const dsl::Workload& wor
   return false;
 }
 
-/// Sets the times of the estimated kernels, or predicts them where no other kernel of their
-/// operator is predicted.
+/// Sets the times of the estimated kernels. If no other kernel of their operator is predicted,
+/// predicts them instead.
 Status SchemeCosts::estimate() {
   std::vector<SchemeIndex> alone;
   for (size_t group = 0; group < groups_.size(); ++group) {
@@ -384,8 +385,8 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
     TW_TRY(const auto record, known(store, kernel.workload, state));
     if (record) take(kernel, *record, context_.target);
   }
-  // The time of an operator by name is that of its kernel on packed arrays, so one that was free to
-  // choose its layouts is as good. An expression's time has the conversions in it.
+  // The time of a named operator is that of its kernel on packed arrays, so a kernel that was free
+  // to choose its layouts counts as well. The time of an expression includes the conversions.
   const dsl::Workload& workload = groups_[group].workload;
   if (workload.op == "expr") return {};
   TW_TRY(const auto free, known(store, workload, state));
@@ -419,9 +420,9 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// The copies of each tensor between any two layouts that schemes ask for, those that are part of a
-/// scheme, and those of states into the arrays of loops; inputs and outputs of the graph are
-/// row-major outside of it.
+/// The copies that plans may need: of each tensor between any two layouts that schemes ask for,
+/// those that are part of a scheme, and those of states into the arrays of loops. Inputs and
+/// outputs of the graph are row-major outside of it.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
   const auto types = graph::tensor_types(*graph_);
   std::map<std::string, std::vector<dsl::Layout>> layouts;

@@ -27,8 +27,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// Bounds on the choices of an operator, each of which is a kernel to predict. Few layouts of a
-// tensor are such that neighbours could agree on them.
+// Most choices for an operator, each of which is a kernel to predict. Neighbouring operators could
+// agree only on few layouts of a tensor.
 constexpr size_t most_choices = 36, most_known_choices = 4;
 constexpr int64_t most_records = 32;
 constexpr int64_t least_block = 4;
@@ -38,9 +38,9 @@ constexpr int64_t least_block = 4;
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// A tensor, and the shape (batch, channels, height, width, or with a depth before the height) to
-/// which orders apply: that of the tensor, or that of a reshape of it. `image` is empty if there is
-/// neither.
+/// A tensor and its image: the shape (batch, channels, height, width, perhaps with a depth before
+/// the height) to which orders apply. It is the tensor's own shape or that of a reshape of it, and
+/// empty if neither is an image.
 struct Imaged {
   Shape shape, image;
   int lane_bytes = 4;  ///< of a vector that computes the elements: narrower types are computed in 4
@@ -57,8 +57,8 @@ dsl::Layout image_layout(Order order, const Shape& image) {
   return dsl::Layout::parse(text, letters).value();
 }
 
-/// The orders besides row-major that may make kernels of the machine faster. GPU kernels read
-/// contiguous channels and do not profit from blocks.
+/// The orders besides row-major that may make kernels faster on the machine. GPU kernels read
+/// contiguous channels and gain nothing from blocks.
 std::vector<Order> candidate_orders(int64_t channels, int lane_bytes, const Machine& machine) {
   if (machine.gpu) return {channels_last};
   const Order lanes = std::max(machine.core.vector_bytes / lane_bytes, 1);
@@ -107,8 +107,8 @@ std::set<std::string> feeding_reductions(const dsl::Compute& compute) {
   return feeding;
 }
 
-/// True if shape `a` broadcasts to shape `b` of the same rank: each extent of `a` is 1 or that of
-/// `b`.
+/// True if shape `a` broadcasts to shape `b` of the same rank: each extent of `a` equals that of
+/// `b` or is 1.
 bool is_broadcast_of(const Shape& a, const Shape& b) {
   return std::ranges::equal(a, b, [](int64_t x, int64_t y) { return x == y || x == 1; });
 }
@@ -129,8 +129,8 @@ Imaged output_imaged(const OperatorGroup& group, size_t index) {
                 group.images.empty() ? Shape() : group.images[compute.inputs.size() + index]);
 }
 
-/// Enumerates the layouts of an operator: one order for each independent input, and one order that
-/// the outputs and all other inputs share.
+/// Enumerates the layouts of an operator. Each independent input has an order of its own; the
+/// outputs and all other inputs share one order.
 class Offers {
  public:
   Offers(const OperatorGroup& group, const Machine& machine)
@@ -193,8 +193,8 @@ class Offers {
     return layouts;
   }
 
-  /// True if no order has both the layout that the leader has in `order` and that which the only
-  /// independent input has in `own`.
+  /// True if no single order gives both the leader the layout that it has in `order`, and the only
+  /// independent input the layout that it has in `own`.
   bool are_different(Order order, Order own) const {
     const auto place_alike = [&](const Imaged& tensor) {
       return graph::is_same_storage(tensor.shape, layout_in(order, tensor), layout_in(own, tensor));
@@ -215,8 +215,9 @@ class Offers {
   bool reduces_independent_ = false;  ///< a reduction reads one of them
 };
 
-/// The inputs that both factors of a sum of products of two inputs, q[i, d] * k[j, d], read along
-/// the summed axis in their last dimension: no vector of results has neighbours in either.
+/// The inputs of a sum of products of two inputs, such as q[i, d] * k[j, d], if both read the
+/// summed axis in their last dimension. Neighbouring results then read no neighbouring elements of
+/// either input.
 std::set<std::string> factors_summed_along_rows(const dsl::Compute& compute) {
   std::set<std::string> found;
   for (const dsl::Stage& stage : compute.stages) {
@@ -264,8 +265,8 @@ void add_new(const OperatorGroup& group, const LayoutChoice& choice,
   if (std::ranges::none_of(choices, is_same)) choices.push_back(choice);
 }
 
-/// Adds, for each factor that is summed along its rows and not packed ahead, the row-major choice
-/// with its last two dimensions exchanged.
+/// Adds choices that are row-major, but with the last two dimensions of a factor exchanged: one
+/// choice for each factor that is summed along its rows and not packed ahead.
 void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
   const dsl::Compute& compute = group.workload.compute;
   const std::set<std::string> factors = factors_summed_along_rows(compute);
@@ -276,8 +277,8 @@ void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice
   }
 }
 
-/// True where data are the indices of elements in rows of the input, as in products of sparse
-/// weights.
+/// True if the input is read at positions within its rows that are data of another tensor, as in
+/// products of sparse weights.
 bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
   bool found = false;
   for (const dsl::Stage& stage : compute.stages)
@@ -289,8 +290,8 @@ bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
   return found;
 }
 
-/// Adds the choice in which all matrices are transposed, where elements of rows are gathered: then
-/// vectors along the rows of the result read neighbours, whatever the indices.
+/// Adds the choice in which all matrices are transposed, if elements of rows are gathered. Vectors
+/// along the rows of the result then read neighbouring elements, whatever the indices are.
 void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
   const dsl::Compute& compute = group.workload.compute;
   bool gathers = false;
@@ -307,8 +308,8 @@ void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice
   add_new(group, choice, choices);
 }
 
-/// The layout of the output under which it is a view of the input's array; nullopt if there is
-/// none. Requires: a reshape or a transpose.
+/// The layout for which the output is a view of the input's array, whose layout is `layout`;
+/// nullopt if there is none. Requires: the operator is a reshape or a transpose.
 std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout& layout) {
   const dsl::Compute& compute = group.workload.compute;
   if (group.moves_nothing)
@@ -363,7 +364,7 @@ std::vector<Piece> pieces_of(const OperatorGroup& group) {
   return pieces;
 }
 
-/// True if an array with this home cannot be used in place under the layout, so that it has to be
+/// True if an array with this home cannot be used in place with the layout, so that it has to be
 /// copied.
 bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
   const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
@@ -371,8 +372,8 @@ bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
          (home == Home::Caller && graph::is_same_storage(shape, layout, row_major_one));
 }
 
-/// The choice without its kernel: the pieces are parts of the result's array, or copied there.
-/// nullopt where some piece is no array of its own within the result.
+/// The choice without a kernel: the pieces are parts of the result's array, or are copied there.
+/// nullopt if some piece is not contiguous in the result.
 std::optional<LayoutChoice> in_place(const OperatorGroup& group, LayoutChoice choice,
                                      int64_t alignment) {
   const dsl::Compute& compute = group.workload.compute;
@@ -433,8 +434,8 @@ class Homes {
         for (const std::string& tensor : names) callers_.insert(array_of(tensor));
   }
 
-  /// Returns the home of each piece, then that of the result. Call it for the operators in their
-  /// order, because an array becomes a part of the first concatenation that takes it.
+  /// Returns the home of each piece, then that of the result. Call it for operators in their order,
+  /// because an array becomes a part of the first concatenation that uses it.
   std::vector<Home> of(const graph::Operator& op, const graph::Concatenation& concatenation) {
     std::vector<Home> homes;
     for (const size_t input : concatenation.inputs) {
@@ -447,8 +448,8 @@ class Homes {
   }
 
  private:
-  /// The tensor by whose name the array is known: that of a reshape's result is known by the name
-  /// of the reshape's input.
+  /// The tensor that stands for the tensor's array. For the result of a reshape it is the input of
+  /// the reshape.
   const std::string& array_of(const std::string& tensor) const {
     const auto found = arrays_.find(tensor);
     return found == arrays_.end() ? tensor : found->second;
@@ -467,7 +468,7 @@ Shape with_row(Shape signal) {
   signal.insert(signal.begin() + 2, 1);
   return signal;
 }
-/// True if `other` is the signal [n, c, w] with one row, [n, c, 1, w], or that with its channels
+/// True if `other` is the signal [n, c, w] with one row, [n, c, 1, w], perhaps with its channels
 /// split into groups.
 bool has_row_of(const Shape& other, const Shape& signal) {
   return signal.size() == 3 && other.size() > 3 && other[other.size() - 2] == 1 &&
@@ -483,9 +484,9 @@ Shape image_by_reshape(const Shape& shape, const Shape& other) {
   return {};
 }
 
-/// True if the operator has the form of a convolution over depth, height and width: it has a sum,
-/// its inputs include a tensor of five dimensions and constant weights of at least four, and its
-/// output has five dimensions.
+/// True if the operator has the form of a convolution over depth, height and width. It has a sum,
+/// reads a tensor of five dimensions and constant weights of at least four, and its output has five
+/// dimensions.
 bool convolves_volumes(const graph::Graph& graph, const graph::Operator& op) {
   const dsl::Compute& compute = op.workload.compute;
   bool has_volume = false, has_weights = false;
@@ -514,8 +515,9 @@ std::map<std::string, Shape> volumes_of(const graph::Graph& graph, const graph::
   return volumes;
 }
 
-/// The images of tensors of other ranks than four: by reshapes, by convolutions over volumes, and
-/// by the poolings, sums and concatenations that join other tensors of five dimensions with those.
+/// The images of tensors whose rank is not four. They come from reshapes, from convolutions over
+/// volumes, and from operators such as poolings, sums and concatenations that connect other
+/// five-dimensional tensors with those.
 std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   std::map<std::string, Shape> images;
   const auto see = [&](const std::string& tensor, Shape image) {

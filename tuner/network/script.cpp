@@ -59,8 +59,8 @@ class ScriptWriter {
 
   // ---- loops ------------------------------------------------------------------------------
 
-  /// Positions of the values of a loop's state in the state's own array, in bytes from the begin of
-  /// the array.
+  /// Positions of the values of a loop's state in the state's own array, in bytes from its
+  /// beginning.
   struct StatePlaces {
     size_t array = 0;
     int64_t bytes = 0;  ///< of a value
@@ -246,16 +246,16 @@ class ScriptWriter {
     return {};
   }
 
-  /// True if the array can be a part of another one. In the body of a loop only arrays that the
-  /// body writes can.
+  /// True if the array can become a part of another array. In the body of a loop, this holds only
+  /// for arrays that the body writes.
   bool can_be_part(const ScriptArgument& array) const {
     if (array.is_constant || array.storage < body_begin_) return false;
     const ScriptStorage& storage = script_.storages[array.storage];
     return storage.place == runtime::Place::Arena && !storage.part;
   }
 
-  /// True if the array can be one of the caller's. Such an array is neither a part of another one
-  /// nor has parts.
+  /// True if the array can be one of the caller's. Such an array must not be a part of another
+  /// array, nor have parts.
   bool can_be_output(const ScriptArgument& array) const {
     return can_be_part(array) &&
            std::ranges::none_of(script_.storages, [&](const ScriptStorage& storage) {
@@ -290,8 +290,8 @@ class ScriptWriter {
     return copy(std::move(exchanged), layout);
   }
 
-  /// True if the plan makes copies of the tensor from its row-major copy, not from the layout that
-  /// its producer writes (graph::Choice::Blocked).
+  /// True if the plan copies the tensor to other layouts from its row-major copy, instead of from
+  /// the layout that its producer writes (graph::Choice::Blocked).
   bool is_exchanged_row_major(const std::string& tensor) const {
     return std::ranges::any_of(planned_.plan.transforms, [&](const graph::Transform& transform) {
       return transform.tensor == tensor && !(transform.from == planned_.plan.produced.at(tensor));

@@ -66,8 +66,8 @@ class StepTimer {
     return {};
   }
 
-  /// One round, which counts unless the watch objects. The next one goes through the ways in the
-  /// opposite order.
+  /// Times one round, which counts unless the watch objects. The next round goes through the ways
+  /// in reverse order.
   Status time_round() {
     watch_.begin();
     Round round;

@@ -23,8 +23,8 @@
 namespace tw::tuner {
 namespace {
 
-// Bound on the time in which a run plans and builds after an interrupt: networks of some hundred
-// distinct kernels are built in it on two cores.
+// Most seconds for planning and building after an interrupt. Networks of some hundred distinct
+// kernels are built within this time on two cores.
 constexpr double longest_closing_s = 20;
 // In less time, new kernels of a network without a fusion would not be measured.
 constexpr double least_fusion_s = 4;
@@ -74,9 +74,9 @@ const NetworkVariant& variant_of(const ModelRun& run, const ModelContext& contex
   return *std::ranges::find(context.source.variants, run.dimensions, &NetworkVariant::dimensions);
 }
 
-/// Reads the file that a refreshed network may replace. It may have been tuned without an optional
-/// pass that did not pay off; the pass is then left out again. Invalid where the file holds another
-/// network, or other weights: it is not lost.
+/// Reads the file that a refreshed network may replace. The former network may have been tuned
+/// without an optional pass that did not pay off; the pass is then left out again. Invalid if the
+/// file holds another network or other weights, so that they are not overwritten.
 Status find_former(TunedModel& tuned, const ModelContext& context) {
   TW_TRY(tuned.former, former_model(context.options.path));
   if (!tuned.former) return {};
@@ -130,8 +130,8 @@ Status tune_heard(ModelRun& run, const NetworkOptions& options, const ModelConte
   return {};
 }
 
-/// The passes that changed the graph and that the network may be faster without; none where no time
-/// is to be spent on that.
+/// The passes that changed the graph although the network may be faster without them; empty if no
+/// time is to be spent on trying.
 std::vector<std::string> passes_to_doubt(const ModelRun& run, const ModelContext& context) {
   if (!context.measures() || context.fusion_s() < least_fusion_s) return {};
   std::vector<std::string> doubted;
@@ -202,8 +202,8 @@ Status plan_unmeasured(ModelRun& run, const ModelContext& context, const Environ
   return {};
 }
 
-/// Tunes the variants one after the other. All of them have plans in the end: an interrupt leaves
-/// out measuring only.
+/// Tunes the variants one after the other. In the end every variant has plans: an interrupt only
+/// ends measuring.
 Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
   for (ModelRun& run : runs) {
     const bool is_skipped = context.measures() && context.environment.interrupted();
@@ -223,8 +223,8 @@ Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
 
 // ---- building -----------------------------------------------------------------
 
-/// The environment in which the plans that are written are built: the first interrupt of a run that
-/// measures ends measuring, not this.
+/// The environment for building the plans that are written. In a run that measures, the first
+/// interrupt ends measuring, but does not stop these builds.
 Environment building_environment(const ModelContext& context) {
   if (!context.measures()) return context.environment;
   if (context.environment.interrupted()) {
@@ -250,8 +250,8 @@ Status write_joined(TunedModel& tuned) {
   return tuned.path.empty() ? Status() : runtime::write_model(tuned.path, tuned.file);
 }
 
-/// Chooses among the best plans of each variant by timing them as wholes, and writes the network
-/// where it is faster than the one in the file.
+/// Chooses among the best plans of each variant by timing them as whole networks. Writes the
+/// network if it is faster than the one in the file.
 Status write_refreshed(TunedModel& tuned, ModelContext& context) {
   if (context.options.runs_here)
     for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(choose_by_runs(run, context));
@@ -265,9 +265,9 @@ Status write_refreshed(TunedModel& tuned, ModelContext& context) {
   return {};
 }
 
-/// Builds the cheapest plan of each variant and writes them; then measures the best plans as
-/// wholes. A kernel that crashes in this process takes no result with it. A network that replaces
-/// another one is written last.
+/// Builds the cheapest plan of each variant and writes the file; then times the best plans as whole
+/// networks. So a kernel that crashes this process loses no result. A network that replaces another
+/// one is written at the end.
 Status build_variants(TunedModel& tuned, ModelContext& context) {
   const Environment environment = building_environment(context);
   for (ModelRun& run : tuned.runs) {

@@ -10,9 +10,9 @@
 namespace tw::tuner {
 namespace {
 
-/// Measures the best plans as wholes, by turns, and keeps the fastest. Plans with kernels that were
-/// never run behind a worker's limits do not take part, nor do those that there is no time to
-/// build.
+/// Times the best plans as whole networks, by turns, and keeps the fastest. Plans with kernels that
+/// never ran behind a worker's limits are left out, and so are plans for which there is no time to
+/// build them.
 Status race_plans(ModelRun& run, ModelContext& context) {
   std::vector<runtime::ModelFile> files = {run.model};
   std::vector<size_t> plans = {0}, bands = {run.bands};
@@ -51,8 +51,8 @@ void limit_steps(runtime::ModelFile& model, const std::vector<int>& limits) {
     if (limits[step] > 0) steps[step].threads = limits[step];
 }
 
-/// Times three versions of the network as wholes: unchanged, with the limits, and with limits and
-/// bands. Keeps the fastest.
+/// Times three versions of the network: unchanged, with the thread limits of steps, and with limits
+/// and bands. Keeps the fastest.
 Status choose_threads(ModelRun& run, ModelContext& context) {
   if (context.threads() == 1 || context.left_s() <= 0) return {};
   const Clock& clock = context.environment.clock;

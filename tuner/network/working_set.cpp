@@ -9,12 +9,12 @@
 namespace tw::tuner {
 namespace {
 
-// An inference finds in a cache what the one before left there if the working set fills at most
-// half of it, because other processes use the cache meanwhile. Beyond that the data come from
-// memory, in part: MobileNetV2, whose working set is 19 MiB, reads the weights of its last layer at
-// 71 GB/s on a Zen 5 with 32 MiB of L3 that several virtual machines share. Memory gives 43 GB/s
-// there and L3 100 GB/s. With kernels timed from memory, the sum of the network's plan is 2 to 10 %
-// below the measured time.
+// If the working set fills at most half of a cache, an inference finds there what the one before
+// left; the other half is for other processes. Beyond that, a part of the data comes from memory.
+// For example, the working set of MobileNetV2 is 19 MiB. On a Zen 5 whose 32 MiB of L3 are shared
+// by several virtual machines, it reads the weights of its last layer at 71 GB/s, where memory
+// gives 43 GB/s and L3 100 GB/s. With kernels timed from memory, the sum of the network's plan is 2
+// to 10 % below its measured time.
 constexpr int64_t least_cache_per_byte = 2;
 
 int64_t bytes_of(const graph::TensorType& type) {
@@ -29,8 +29,8 @@ int64_t constant_bytes(const graph::Graph& graph) {
   return bytes;
 }
 
-/// The most bytes of activations that are alive at the same time. What enters or leaves the body of
-/// a loop is alive as long as the loop runs.
+/// The most bytes of activations that are alive at the same time. Tensors that enter or leave the
+/// body of a loop are alive as long as the loop runs.
 int64_t most_live_bytes(const graph::Graph& graph) {
   const auto types = graph::tensor_types(graph);
   std::map<std::string, size_t> last_read;

@@ -141,8 +141,8 @@ Point child_of(const Space& space, const std::vector<Point>& ranked, Random& ran
   return space.mutate(child, random);
 }
 
-/// A child of the ranked points. If good points are not rare or `descends` is false, it may instead
-/// be a sample of the algorithm of these points. If no point is ranked, it is any sample.
+/// A child of the ranked points if good points are rare and `descends` is true; otherwise a sample
+/// of the algorithm of these points. If no point is ranked, it is any sample of the space.
 Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
                  Random& random) {
   if (ranked.empty()) return space.sample(random);
