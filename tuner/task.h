@@ -25,7 +25,8 @@
 
 namespace tw::tuner {
 
-/// Most measurements of a candidate; after that many disturbed ones it is stored as disturbed.
+/// Most measurements of a candidate whose measurements are all disturbed. It is then stored as
+/// disturbed.
 inline constexpr int most_attempts = 4;
 inline constexpr double minute_s = 60;
 
@@ -96,8 +97,9 @@ class Task {
 
   /// Prepares the runner for a built batch and for the postponed trials.
   Status begin_measuring(const Batch& batch);
-  /// The trial to measure next; the same one until record() is called. Null if all are done, or if
-  /// the user or the end of the time stops measuring; kernels not measured by then are dropped.
+  /// The trial to measure next. Returns the same trial until record() is called. Null if all are
+  /// done, or if the user or the end of the time stops measuring; kernels not measured by then are
+  /// dropped.
   Trial* next_trial();
   /// Verifies a kernel and measures it. If equal machine code was measured before, returns that
   /// measurement instead.

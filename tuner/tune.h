@@ -162,11 +162,11 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
 using TuneAll = std::function<Result<std::vector<Result<Tuned>>>(
     const std::vector<TaskSpec>& tasks, const TuneOptions& options, const OnProgress& on_progress)>;
 
-/// The database's answer to database_key(), if it was measured on this device or another of its
-/// model. Otherwise it is a record for another model, for a target with vectors of this length: of
-/// the best schedules of such models, the one that the cost model expects to be the fastest here.
-/// Such a schedule is worth a trial. Records with larger errors than `most_error` are passed over.
-/// nullopt if no record is left.
+/// The best record that the database knows for the workload. A record of this device, or of another
+/// device of its model, comes first (database_key()). Otherwise the best records of other models
+/// are compared, for targets with vectors of this length, and the one that the cost model expects
+/// to be the fastest here is returned; its schedule is worth a trial. Records with larger errors
+/// than `most_error` are passed over. nullopt if no record is left.
 Result<std::optional<db::Record>> best_known(
     db::Store& store, const dsl::Workload& workload, const Target& target, int threads,
     double most_error = std::numeric_limits<double>::infinity());

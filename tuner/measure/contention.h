@@ -38,8 +38,8 @@ Counters read_counters(const CounterSources& sources);
 std::optional<int64_t> involuntary_switches();
 
 struct Tolerance {
-  /// Even on a quiet machine, timer interrupts and kernel threads take the processor from a timing
-  /// thread a few times a second.
+  /// Limit of involuntary switches. Even on a quiet machine, timer interrupts and kernel threads
+  /// take the processor from a timing thread a few times a second.
   double switches_per_second = 50;
   int64_t least_switches = 5;
   double steal_share = 0.02;  ///< a quiet virtual machine has 0.1 %

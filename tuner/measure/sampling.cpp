@@ -26,8 +26,8 @@ constexpr double estimate_quantile = 0.25;
 constexpr int64_t resolutions_per_batch = 100;
 
 /// A first call may include page faults and cold caches, which cost a few times the kernel's own
-/// time; if it takes more than ten times the limit, the candidate is dropped. In a call of at least
-/// warms_itself_ns these costs are negligible.
+/// time. If it takes more than ten times the incumbent's latency, the candidate is dropped. In a
+/// call of at least warms_itself_ns these costs are negligible.
 constexpr double drop_first_call = 10;
 constexpr double warms_itself_ns = 0.25e9;
 /// Undisturbed timings stay within a factor of 1.1, so a factor of 1.5 is clearly slower.

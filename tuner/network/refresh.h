@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decides if a network that was planned again replaces the one in its file, which it does only if
+// Decides if a network that was planned again replaces the network in its file. It does so only if
 // it is faster. Private to tune_model(). Not thread-safe.
 
 #include <cstddef>

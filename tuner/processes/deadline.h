@@ -32,10 +32,10 @@ struct Deadline {
 enum class Needed { No, ForResult };
 
 /// The stops of all waits of a run: a counter of the user's interrupts, and a time at which all
-/// waits end. The first interrupt stops work that the result does not need at once, and work that
-/// it needs after a grace of 1.3 s; the second interrupt stops everything. A run and its workers
-/// have copies of one Cancellation, so that a time set by the run holds for every wait of its
-/// workers.
+/// waits end. The first interrupt stops work at once if the result does not need it, and after a
+/// grace of 1.3 s if the result needs it. The second interrupt stops everything. A run and its
+/// workers have copies of one Cancellation, so that a time set by the run holds for every wait of
+/// its workers.
 class Cancellation {
  public:
   /// `interrupts` must outlive all copies and deadlines. If it is null, nobody interrupts.

@@ -38,10 +38,10 @@ struct BufferOptions {
   friend bool operator==(const BufferOptions&, const BufferOptions&) = default;
 };
 
-/// Patterns of poison. First and Second are two different NaNs in f16, bf16, f32 and f64: a result
-/// that depends on stale output differs between a run on the one and a run on the other. Most and
-/// Least have large magnitudes in bf16, f32, f64 and integers, for operations such as a maximum,
-/// which may ignore a NaN.
+/// Patterns of poison. First and Second are two different NaNs in f16, bf16, f32 and f64, so a
+/// result that depends on stale output differs between a run that begins with First and one that
+/// begins with Second. Most and Least have large magnitudes in bf16, f32, f64 and integers, for
+/// operations such as a maximum, which may ignore a NaN.
 enum class Poison : uint16_t { First = 0x7ff1, Second = 0x7ff2, Most = 0x7f7f, Least = 0xff7f };
 
 enum class Slack { Intact, TouchedBefore, TouchedAfter };

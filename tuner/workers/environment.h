@@ -48,8 +48,9 @@ struct Environment {
   std::string program_version;
   /// Number of interrupts. 1: stop and keep the results; 2: stop at once.
   const std::atomic<int>* interrupts = nullptr;
-  /// Stops work that only a second interrupt stops: twice the number of interrupts after the first
-  /// one, so that the second interrupt stops such work at once. nullptr: nothing stops it.
+  /// Interrupts for work that must outlast the first interrupt: twice the number of interrupts
+  /// after the first one. So the second interrupt counts as 2 and stops such work at once. nullptr:
+  /// nothing stops it.
   const std::atomic<int>* later_interrupts = nullptr;
   Notes* notes = nullptr;  ///< collects what the run went on without (notes.h); may be null
   /// From this time on the clock, the run behaves as if the user had interrupted it once.

@@ -4,7 +4,7 @@
 // none is silent: the first note of each kind is printed as one line, all notes are counted, and
 // the program prints the counts with its result.
 //
-//   Notes notes([](const std::string& line) { note(line); });      // the program has one
+//   Notes notes([](const std::string& line) { note(line); });      // the notes of the program
 //   environment.notes = &notes;                                    // and passes it in
 //   note(environment.notes, NoteKind::LostTrial, "the builder: SIGTERM");
 //   for (const Note& n : notes.all()) ...                          // {"lost_trial", text, 3}

@@ -79,8 +79,8 @@ class Runner {
   /// each of them.
   virtual Status begin(const std::vector<MeasureJob>& jobs);
   /// Verifies and times a kernel of the workload. A fault of the kernel is a reply with that
-  /// status, not an error. The same holds for Lost, if the worker was lost both in this job and in
-  /// its repetition. Interrupted if the user or the budget stops the call.
+  /// status, not an error. If the worker was lost both in this job and in its repetition, the reply
+  /// has the status Lost. Interrupted if the user or the budget stops the call.
   virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;
   virtual Result<CompareReply> compare(const CompareJob& job) = 0;
   /// The target with the measuring machine's numbers; for a device, as its driver reports them.
