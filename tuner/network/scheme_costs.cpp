@@ -246,8 +246,8 @@ Result<std::vector<Result<Predicted>>> SchemeCosts::predict_each(
 Status SchemeCosts::predict_offered() {
   size_t most = 0;
   for (const auto& kernels : kernels_) most = std::max(most, kernels.size());
-  // Ordered by scheme, then by group: the first prediction of a group finds points that its others
-  // wait for.
+  // The order is by scheme, then by group, because the first prediction of a group finds points for
+  // which the predictions of its other schemes wait.
   std::vector<SchemeIndex> schemes;
   for (size_t i = 0; i < most; ++i)
     for (size_t group = 0; group < groups_.size(); ++group)
