@@ -8,9 +8,10 @@
 
 namespace tw {
 
-/// Bytes of one instance of L1, L2 and L3, as a core sees them; 0 where the system does not tell.
-/// From sysfs, where each core has a folder of caches: sysconf() counts the L3 of all sockets on
-/// some virtual machines, and is asked only where there is no sysfs.
+/// Returns the bytes of one instance of the L1 data cache, L2 and L3 that core 0 uses; 0 for a
+/// level that the system does not report. The sizes come from sysfs, in which each core has a
+/// folder of caches. sysconf() is asked only if there is no sysfs, because on some virtual machines
+/// sysconf() counts the L3 of all sockets.
 std::array<int64_t, 3> cache_sizes(
     const std::string& folder = "/sys/devices/system/cpu/cpu0/cache");
 

@@ -19,9 +19,9 @@ struct CoreSources {
 /// system does not report the mask.
 std::vector<int> allowed_cores();
 
-/// Number of processors that this process may use at the same time, at least 1. The affinity mask
-/// limits it (and with it cpusets and processors that are offline), and so do the processor quotas
-/// of the control group and of all groups above it; a fraction of a processor counts as one.
+/// Number of processors that this process may use at the same time, at least 1. Two limits apply:
+/// the affinity mask (which cpusets and offline processors shrink), and the processor quotas of the
+/// control group and of all groups above it. A fraction of a processor counts as a whole processor.
 int usable_cores(const CoreSources& sources = {});
 
 }  // namespace tw

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Element types of tensors. A closed set: one row of TW_DTYPES has all names that a type goes by.
+// Element types of tensors. The set is closed: a row of TW_DTYPES lists all names of a type.
 
 #include <cstdint>
 #include <optional>
@@ -11,11 +11,11 @@
 
 namespace tw {
 
-/// The meaning of an element's bits, by the numbers that DLPack has for it.
+/// The meaning of an element's bits. The values are DLPack's type codes.
 enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
 
-// enumerator, name in text, kind, element in C, name in NumPy and PyTorch, name in ONNX
-// The C interface (runtime/tilewright.h) has the numbers of the rows: new ones come last.
+// The C interface (runtime/tilewright.h) uses the row numbers, so new types are appended at the
+// end.
 #define TW_DTYPES(X)                                            \
   X(Float32, "f32", Float, float, "float32", "float")           \
   X(Float16, "f16", Float, uint16_t, "float16", "float16")      \
@@ -61,10 +61,11 @@ constexpr const DTypeInfo& info_of(DType type) { return dtype_infos[static_cast<
 
 constexpr std::string_view to_string(DType type) { return info_of(type).name; }
 Result<DType> parse_dtype(std::string_view name);
-/// The names of all types, with commas: "f32, f16, ...".
+/// The names of all types, separated by commas: "f32, f16, ...".
 std::string known_dtypes();
 
-/// The type of a row by another of its names: find_dtype(&DTypeInfo::in_numpy, "int8").
+/// Finds a type by another of its names: find_dtype(&DTypeInfo::in_numpy, "int8"). Returns nullopt
+/// if no type has the name.
 constexpr std::optional<DType> find_dtype(std::string_view DTypeInfo::*in, std::string_view name) {
   for (const DType type : all_dtypes)
     if (info_of(type).*in == name) return type;
@@ -79,7 +80,7 @@ constexpr bool is_signed(DType type) {
   return is_float(type) || info_of(type).kind == NumberKind::Int;
 }
 
-/// The values of an integer type or of bool.
+/// The smallest and the largest value of an integer type or of bool.
 struct IntegerLimits {
   int64_t least, largest;
 };
@@ -91,12 +92,13 @@ constexpr IntegerLimits integer_limits(DType type) {
   return {-largest - 1, largest};
 }
 
-/// The nearest value of `type`: floats round to nearest even, integers wrap, bool is (value != 0).
+/// Convert a value to `type`. round_to() takes a float type and rounds to nearest, ties to even.
+/// wrap_to() takes any other type: integers wrap, and a bool becomes (value != 0).
 double round_to(DType type, double value);
 int64_t wrap_to(DType type, int64_t value);
 
-/// Reads or writes element `index` of an array of `type`, converting from or to double (floats) or
-/// int64 (the others).
+/// Read or write element `index` of an array of `type`. The float forms convert to or from double,
+/// and the integer forms to or from int64.
 double load_float(DType type, const void* data, int64_t index);
 void store_float(DType type, void* data, int64_t index, double value);
 int64_t load_int(DType type, const void* data, int64_t index);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Content hashes: SHA-256 in lower-case hex. The same bytes give the same text on every machine, so
-// a hash may be stored, compared and merged. What is not of text is for hashes within a process.
-// Thread-safe.
+// Hashes. Those of text are SHA-256 in lower-case hex: the same bytes give the same text on every
+// machine, so they may be stored, compared and merged. mix() and scrambled() are for hash tables
+// within one process. Thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace tw {
 
-/// 64 hex digits.
+/// The SHA-256 of the bytes as 64 hex digits.
 std::string sha256_hex(std::string_view bytes);
 
 /// The first 16 hex digits of sha256_hex: long enough to name an artifact, short enough to type.
 std::string short_hash(std::string_view bytes);
 
-/// The number whose hex digits short_hash() gives.
+/// The number whose 16 hex digits short_hash() returns.
 uint64_t short_hash_number(std::string_view bytes);
 
-/// Combines the hash `seed` of what came before with the hash `value`; the order matters.
+/// Combines the hash `seed` of the preceding values with the hash `value` of the next one. The
+/// order matters.
 inline size_t mix(size_t seed, size_t value) {
   size_t h = (seed + 0x9e3779b97f4a7c15ull) ^ (value * 0xd6e8feb86659fd93ull);
   h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93ull;

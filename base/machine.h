@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Machine: everything that is known about a device, as numbers with units. Search spaces, the
-// analytic model, features, explanations and the limits of GPUs read it, and no other code holds a
-// constant of a particular processor.
+// analytic model, features, explanations and the limits of GPUs read a Machine. No other code holds
+// a constant of a particular processor.
 //
-// The numbers come from a table of known microarchitectures (machine.cpp) where the device is in
-// it and its caches are as the table says, and from a calibration where it is not
+// The numbers come from a table of known microarchitectures (machine.cpp) if the table has the
+// device with the caches that the system reports, and otherwise from a calibration
 // (tuner/measure/calibration.h). A Target carries the Machine that its kernels are tuned for. Plain
 // values; thread-safe to share.
 
@@ -22,16 +22,16 @@ namespace tw {
 
 /// Threads of a warp, on every GPU that kernels are generated for.
 inline constexpr int warp_threads = 32;
-/// Registers of 32 bits of a multiprocessor, and those that one thread can have, of each CUDA
-/// architecture in the table.
+/// Number of 32-bit registers of a multiprocessor, and the most that one thread can have. Both hold
+/// for every CUDA architecture in the table.
 inline constexpr int64_t cuda_registers = 64 << 10;
 inline constexpr int cuda_registers_per_thread = 255;
 
 /// Origin of the numbers of a Machine.
 ///   Table: a known microarchitecture.
 ///   Calibrated: measured on the device.
-///   Assumed: nobody knows the device. The target names none, as "x86-64-v3" does; or the processor
-///   is in no row of the table; or its caches are not those of its row.
+///   Assumed: the device is unknown. Either the target names no device ("x86-64-v3"), or the table
+///     has no row for the processor, or the processor's caches differ from those of its row.
 enum class MachineOrigin { Table, Calibrated, Assumed };
 std::string_view to_string(MachineOrigin origin);
 
@@ -43,8 +43,8 @@ struct CacheLevel {
   int cores = 1;               ///< number of cores that share one instance
   double bytes_per_cycle = 0;  ///< sustained read bandwidth of one core from this level
 
-  /// Bytes of one way: addresses this far apart fall into the same set. The number of sets is a
-  /// power of two. 0 where the level is not there.
+  /// Bytes of one way, rounded down to a power of two. Addresses this far apart fall into the same
+  /// set. 0 if the machine has no such level.
   int64_t way_bytes() const;
   bool operator==(const CacheLevel&) const = default;
 };
@@ -56,21 +56,23 @@ struct Core {
   double clock_ghz = 3.5;     ///< under load
   double fma_per_cycle = 2;   ///< vector multiply-adds
   double fma_latency_cycles = 4;
-  /// Dot products of vectors (schedules/program/dot_products.h) by the factors: integers of 8 bits
-  /// that are multiplied as they are, integers of 16 bits, bf16. A core without such an instruction
-  /// has the rate of its multiply-adds here.
+  /// Dot products of vectors (schedules/program/dot_products.h) per cycle, by the type of the
+  /// factors: 8-bit integers that an instruction multiplies directly, 16-bit integers, bf16. A core
+  /// without such an instruction has the rate of its multiply-adds here.
   double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
-  /// Dot products that the core computes as parts of tiles (schedules/program/core_tiles.h), by the
-  /// factors. A core without tiles has the rate of its multiply-adds here.
+  /// Dot products per cycle that the core computes by tile instructions
+  /// (schedules/program/core_tiles.h), by the type of the factors. A core without tiles has the
+  /// rate of its multiply-adds here.
   double byte_tile_dots_per_cycle = 2, bf16_tile_dots_per_cycle = 2;
-  double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
+  double loads_per_cycle = 2;   ///< vector loads that hit L1, including broadcasts
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;
-  double store_forward_cycles = 8;  ///< latency from a vector store to the end of a load of it
-  /// True if a multiply-add can broadcast one element of memory to all its lanes (AVX-512).
+  /// latency from a vector store to the end of a load of the same data
+  double store_forward_cycles = 8;
+  /// True if a multiply-add can broadcast an element in memory to all its lanes (AVX-512).
   bool embedded_broadcast = false;
 
-  /// Independent sums that keep the multiply-add units busy.
+  /// Number of independent sums that keep the multiply-add units busy.
   double accumulators_needed() const { return fma_per_cycle * fma_latency_cycles; }
   bool operator==(const Core&) const = default;
 };
@@ -99,10 +101,10 @@ struct Gpu {
   int64_t block_shared_bytes = 0;
   int registers_per_thread = 0;
 
-  /// The first architecture whose copy engine (TMA) moves boxes of tensors to shared memory.
+  /// The first architecture with a copy engine (TMA) that moves boxes of tensors to shared memory.
   static constexpr int tma_architecture = 90;
   bool has_tma() const { return architecture >= tma_architecture; }
-  /// True if threads copy from global to shared memory without waiting (cp.async).
+  /// True if threads can copy from global to shared memory without waiting (cp.async).
   bool has_asynchronous_copies() const { return architecture >= 80; }
   bool operator==(const Gpu&) const = default;
 };
@@ -110,9 +112,10 @@ struct Gpu {
 struct Machine {
   std::string name = "generic";  ///< microarchitecture: "Zen 4", "sm_90"
   MachineOrigin origin = MachineOrigin::Assumed;
-  int cores = 1;  ///< usable by this process; a GPU's multiprocessors
-  Core core;      ///< for GPUs: the registers of one thread; its widest access is 16 bytes
-  /// L1, L2, L3 of a CPU; of a GPU, a multiprocessor's L1 together with its shared memory, and L2.
+  int cores = 1;  ///< number usable by this process; for GPUs, the number of multiprocessors
+  Core core;      ///< for GPUs, the registers of one thread, whose widest access is 16 bytes
+  /// L1, L2 and L3 of a CPU. A GPU has two levels: the L1 of a multiprocessor together with its
+  /// shared memory, and L2.
   std::array<CacheLevel, 3> caches = {
       {{32 << 10, 8, 64, 1, 64}, {512 << 10, 8, 64, 1, 48}, {8 << 20, 16, 64, 4, 12}}};
   double memory_bytes_per_cycle = 4.5;  ///< CPUs: read bandwidth of one core from main memory
@@ -125,34 +128,36 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-/// The vectors of an instruction set.
+/// The vector registers of an instruction set.
 struct VectorSizes {
-  int bytes = 16;      ///< width of a register
+  int bytes = 16;      ///< bytes of one register
   int registers = 16;  ///< number of registers
   bool embedded_broadcast = false;
 };
 
-/// The row of the table for a processor that the text of /proc/cpuinfo describes, executing vectors
-/// of these sizes; nullopt for a processor that is not in the table.
+/// The table's row for the processor that the text of /proc/cpuinfo describes, with the vectors of
+/// an instruction set; nullopt if the table has no such processor.
 std::optional<Machine> machine_of_cpuinfo(std::string_view cpuinfo, VectorSizes vectors);
 
-/// The row of a microarchitecture by its name, e.g. "Zen 4"; an unknown name is a Usage error that
-/// lists the names.
+/// The table's row for a microarchitecture by name, e.g. "Zen 4". An unknown name is a Usage error
+/// that lists the names.
 Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
 
-/// Middling machines, Assumed, for targets that name no device: "generic x86-64", "generic arm-64".
+/// Average machines for targets that name no device: "generic x86-64" and "generic arm-64". Their
+/// origin is Assumed.
 Machine generic_x86_64(VectorSizes vectors);
 Machine generic_arm_64(VectorSizes vectors);
 
-/// The machine with the cache sizes that the system reports, in bytes; 0: not reported. If L1 or L2
-/// differs from the table's row, the row describes another processor, and the machine is Assumed. A
-/// different L3 does not show that: virtual machines see part of a shared cache.
+/// Returns the machine with the cache sizes that the system reports, in bytes; 0 means not
+/// reported. If L1 or L2 differs from the table's row, the row describes another processor, and the
+/// result is Assumed. A different L3 is no sign of another processor, because virtual machines see
+/// part of a shared cache.
 Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
 
 /// Names of the CPUs in the table.
 std::vector<std::string> known_cpus();
 
-/// The row of a GPU architecture, "sm_90a" or "opencl"; nullopt for unknown names.
+/// The table's row for a GPU architecture, "sm_90a" or "opencl"; nullopt for unknown names.
 std::optional<Machine> gpu_machine(std::string_view name);
 /// Names of the CUDA architectures in the table, oldest first.
 std::vector<std::string> known_gpus();
@@ -161,19 +166,20 @@ std::vector<std::string> known_gpus();
 /// assumed. Requires: the machine describes the device at hand.
 bool needs_calibration(const Machine& machine);
 
-/// The name, and the origin where it is not the table: "Zen 4", "generic x86-64 (assumed)".
+/// The name, followed by the origin unless that is the table: "Zen 4", "generic x86-64 (assumed)".
 std::string describe(const Machine& machine);
 
 /// True if a real device could have these numbers: every rate is finite and lies, with a margin,
-/// between those of the slowest and the fastest processors. Machines that come from the database or
-/// from a calibration must pass.
+/// between the rates of the slowest and the fastest processors. Machines that come from the
+/// database or from a calibration must pass this check.
 bool is_plausible(const Machine& machine);
 
-/// One `name value` pair per line, the form that the database stores. parse_machine() gives back an
-/// equal value.
+/// Text with one `name value` pair per line, the form that the database stores. parse_machine()
+/// gives back an equal value.
 std::string to_string(const Machine& machine);
-/// Invalid for text that lacks a value, repeats one, has an unknown one, or is not plausible. The
-/// rates of dot products may be absent: then they are the rate of multiply-adds.
+/// Reads the text of to_string(). Invalid if a value is missing, repeated or unknown, or if the
+/// machine is not plausible. The rates of dot products may be missing: then they are the rate of
+/// multiply-adds.
 Result<Machine> parse_machine(std::string_view text);
 
 }  // namespace tw

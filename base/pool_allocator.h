@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An allocator for small nodes that come and go by the thousand: what is freed is kept for the next
-// of its size, which costs a tenth of malloc and free. Memory goes back to the process, not to the
-// system: a pool is as large as the most nodes that ever lived at once.
+// An allocator for small nodes that are made and freed by the thousand. A freed node is kept for
+// the next allocation of that size, which takes a tenth of the time of malloc and free. Freed
+// memory can be reused by the process, but does not return to the system: a pool is as large as the
+// largest number of nodes that existed at once.
 //
 //   auto node = std::allocate_shared<const Node>(PoolAllocator<Node>(), ...);
 //   std::vector<Term, PoolAllocator<Term>> terms;  // rarely more than four
 //
-// Thread-safe: each thread has lists of its own; nodes may be freed by another thread, which then
-// owns them, and a thread that ends leaves its nodes to the others.
+// Thread-safe: each thread has its own list of free nodes. A node may be freed by another thread
+// than the one that allocated it, and joins the list of the freeing thread. When a thread ends, its
+// free nodes become available to the other threads.
 
 #include <cstddef>
 #include <memory>
@@ -18,7 +20,7 @@
 
 namespace tw {
 
-/// Blocks of one size.
+/// A pool of memory blocks of `Size` bytes.
 template <size_t Size>
 class Pool {
  public:
@@ -100,11 +102,11 @@ struct PoolAllocator {
 
  private:
   static constexpr size_t unit = alignof(std::max_align_t);
-  static constexpr size_t few = 4;  // vectors of as many have blocks of one size
+  static constexpr size_t few = 4;  // allocations of 2 to `few` elements share one block size
   static constexpr size_t size_of(size_t count) {
     return (count * sizeof(T) + unit - 1) / unit * unit;
   }
-  // Sanitizers watch the memory of malloc.
+  // Sanitizers check memory from malloc only, so nothing is pooled under them.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   static constexpr bool pooled = false;
 #else

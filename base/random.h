@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A seeded source of random numbers that gives the same sequence with every standard library
-// (std::uniform_int_distribution does not). Not thread-safe: one Random a thread.
+// A seeded source of random numbers. The sequence is the same with every standard library (that of
+// std::uniform_int_distribution is not). Not thread-safe: use one Random per thread.
 
 #include <cstdint>
 #include <random>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A function that may fail returns Result<T>; conditions that only a bug can violate are
-// TW_CHECKed.
+// A function that may fail returns Result<T>. TW_CHECK checks conditions that only a bug can
+// violate.
 //
 // An Error's message reads `[operation] what was given, what was expected, what to do` and is shown
-// to a person as it stands. Its code is the exit code of the program, so a failure keeps its
+// to users unchanged. An Error's code is the exit code of the program, so a failure keeps its
 // meaning from the innermost function to the shell. Values of these types are immutable and safe to
 // share between threads.
 
@@ -24,7 +24,8 @@ enum class ErrorCode {
   Invalid = 5,      ///< a model, artifact or file whose content is wrong
   NoCandidate = 6,  ///< tuning found no valid candidate
   Environment = 7,  ///< driver, compiler or library missing
-  NotCompiled = 8,  ///< a record exists, its kernel does not: the message carries the compile line
+  /// a record exists, but its kernel was not compiled; the message has the compile command
+  NotCompiled = 8,
   TryLater = 75,
   Interrupted = 130,
 };
@@ -43,7 +44,8 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 
-/// Ends the process: an invariant of ours does not hold. Unreachable from user input.
+/// Prints the condition and ends the process, because an invariant of the program does not hold.
+/// User input cannot cause a call.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                std::string_view note);
 
@@ -57,7 +59,8 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
 #define TW_CONCAT_INNER(a, b) a##b
 #define TW_CONCAT(a, b) TW_CONCAT_INNER(a, b)
 
-/// TW_TRY(auto x, make_x()): binds the value, or returns the error from the calling function.
+/// TW_TRY(auto x, make_x()) declares `x` with the value of the result. If the result is an error,
+/// the calling function returns that error.
 #define TW_TRY(declaration, ...)                                                              \
   auto TW_CONCAT(tw_result_, __LINE__) = (__VA_ARGS__);                                       \
   if (!TW_CONCAT(tw_result_, __LINE__))                                                       \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// SHA-256 of what comes piece by piece, such as a file that is being fetched. For texts in memory:
-// sha256_hex() (hash.h). Not thread-safe.
+// SHA-256 of data that arrives in pieces, such as a file that is being downloaded. For text in
+// memory use sha256_hex() (hash.h). Not thread-safe.
 
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ class Sha256 {
   ~Sha256();
 
   void add(std::string_view bytes);
-  /// The hash of all bytes so far, 64 hex digits. No bytes may follow.
+  /// The hash of all bytes added, as 64 hex digits. Neither function may be called afterwards.
   std::string hex();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Signatures of texts by Ed25519 (RFC 8032), as OpenSSL makes them. Keys and signatures travel as
-// base64. Thread-safe.
+// Signatures of texts by Ed25519 (RFC 8032), made by OpenSSL. Keys and signatures are base64 text.
+// Thread-safe.
 
 #include <string>
 #include <string_view>
@@ -12,22 +12,23 @@ namespace tw {
 
 struct SigningKey {
   std::string pem;         ///< the private key (PKCS #8); whoever has it can sign
-  std::string public_key;  ///< 44 characters, by which signatures are checked
+  std::string public_key;  ///< base64, 44 characters; checks signatures of the private key
 };
 
-/// A new key from the system's random numbers. Environment where OpenSSL has none.
+/// Makes a key from the system's random numbers. Environment: OpenSSL has no Ed25519.
 Result<SigningKey> make_signing_key();
 
-/// The key in the text of a file as make_signing_key() gave it; Invalid for anything else.
+/// Reads the `pem` of a SigningKey. Invalid if the text is no private Ed25519 key.
 Result<SigningKey> parse_signing_key(std::string_view pem);
 
-/// True if the text is a public key.
+/// True if the text has the form of a public key.
 bool is_public_key(std::string_view text);
 
-/// The signature of a text. Requires: a key of the functions above.
+/// Signs a text. Requires: make_signing_key() or parse_signing_key() returned the key.
 std::string sign(const SigningKey& key, std::string_view text);
 
-/// True if the owner of the public key signed exactly this text. Any text may be asked for.
+/// True if the signature is that of exactly this text by the private key of `public_key`. False if
+/// any argument is malformed.
 bool is_signed(std::string_view text, std::string_view signature, std::string_view public_key);
 
 }  // namespace tw

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A vector whose first elements lie in the object itself, for values that are made and dropped by
-// the thousand and rarely have more. For trivially copyable types. Not thread-safe.
+// A vector that stores its first elements inside the object, for values that are made and dropped
+// by the thousand and rarely have more elements. Elements must be trivially copyable. Not
+// thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,11 +33,11 @@ class SmallVector {
   const T& operator[](size_t i) const { return data()[i]; }
 
   void push_back(const T& value) {
-    const T copy = value;  // it may be an element
+    const T copy = value;  // `value` may be an element of this vector
     if (size_ == capacity_) grow(2 * capacity_);
     data()[size_++] = copy;
   }
-  /// Later elements move up by one.
+  /// Removes element `i`; later elements move forward by one.
   void erase(size_t i) {
     std::copy(begin() + i + 1, end(), begin() + i);
     --size_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Stopping as a value. Work that may take long is handed a StopToken, asks it now and then, and
-// ends early with an error that has the reason. The result never depends on the moment of the stop:
-// it is whole or absent.
+// Cancellation of long work. A function that may take long receives a StopToken, checks it
+// regularly, and if it has stopped, returns an error with the reason. The result never depends on
+// the moment of the stop: the function returns its complete result or an error.
 //
 //   std::atomic<int> interrupts = 0;
 //   const StopToken stop =
@@ -12,8 +12,9 @@
 //     ...
 //   }
 //
-// A default token never stops. Tokens are cheap to copy, copies give the same answer, and any
-// thread may ask them. Nothing here reads a clock by itself.
+// A default-constructed token never stops. Tokens are cheap to copy, all copies give the same
+// answer, and any thread may ask them. No function here reads a clock by itself: stop_at() is given
+// one.
 
 #include <atomic>
 #include <cstdint>
@@ -34,13 +35,14 @@ std::string_view to_string(StopReason reason);
 
 class StopToken {
  public:
-  /// Thread-safe. Once it has given a reason, every later call gives a reason.
+  /// Returns the reason to stop, or nullopt to go on. Must be thread-safe. Once it has returned a
+  /// reason, every later call must return a reason.
   using Question = std::function<std::optional<StopReason>()>;
 
   StopToken() = default;
   explicit StopToken(Question question);
 
-  /// The reason for which the work has to end; nullopt while the work may go on.
+  /// The reason why the work has to end; nullopt while the work may go on.
   std::optional<StopReason> reason() const { return question_ ? (*question_)() : std::nullopt; }
   bool is_stopped() const { return reason().has_value(); }
 
@@ -48,18 +50,19 @@ class StopToken {
   std::shared_ptr<const Question> question_;  ///< null: never stops
 };
 
-/// Stops as soon as either token does. Where both have stopped, the reason is that of `a`.
+/// Stops as soon as either token does. If both have stopped, the reason is that of `a`.
 StopToken any_of(StopToken a, StopToken b);
-/// Stops with OutOfTime once the clock, in its own unit, shows `at` or later. As thread-safe as the
-/// clock.
+/// Stops with OutOfTime as soon as the clock returns `at` or more; both are in the clock's unit.
+/// The token is thread-safe if the clock is.
 StopToken stop_at(std::function<int64_t()> clock, int64_t at);
-/// Stops with Interrupted once the counter is above 0. The counter must outlive the token and its
-/// copies. For a null pointer the token never stops.
+/// Stops with Interrupted as soon as the counter is above 0. The counter must outlive the token and
+/// its copies. If the pointer is null, the token never stops.
 StopToken stop_on_interrupt(const std::atomic<int>* interrupts);
 
-/// The error of work that was stopped: Interrupted for StopReason::Interrupted, else TryLater.
+/// The error that stopped work returns: Interrupted for StopReason::Interrupted, TryLater for any
+/// other reason.
 tl::unexpected<Error> stopped(StopReason reason, std::string_view operation);
-/// Returns stopped() with the token's reason where the token has stopped, else success.
+/// Returns stopped() with the token's reason if the token has stopped, else success.
 Status check_not_stopped(const StopToken& stop, std::string_view operation);
 
 }  // namespace tw

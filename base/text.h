@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small text tools that the parsers and messages of the project share. Locale-independent: a
+// Small text functions that parsers and messages share. All are independent of the locale: a
 // decimal comma in the environment changes nothing.
 
 #include <cstdint>
@@ -11,28 +11,29 @@
 
 namespace tw {
 
-/// An ASCII digit, whatever the locale.
+/// True for an ASCII digit in every locale.
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
-/// The lower case of an ASCII letter, whatever the locale; any other character itself.
+/// The lower case of an ASCII letter in every locale; any other character unchanged.
 inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 std::string_view trim(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
-/// Words between white space.
+/// The words of the text, which white space separates.
 std::vector<std::string> words(std::string_view text);
 /// A number with its noun: "1 thread", "2 threads".
 std::string counted(int64_t count, std::string_view noun);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
-/// The first `count` lines that are not empty, trimmed, as one: "a; b; ...".
+/// The first `count` lines that are not empty, trimmed and joined on one line: "a; b; ...".
 std::string first_lines(std::string_view text, int count);
 
-/// The whole text as a number, or nullopt; no leading or trailing characters, no overflow.
+/// Parse the whole text as a number. Return nullopt if the text has any other characters, white
+/// space included, or if the number is out of range.
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 
-/// True if all characters are lower-case hex digits; also of an empty text.
+/// True if all characters are lower-case hex digits. An empty text counts as hex.
 bool is_hex(std::string_view text);
-/// Bytes in lower-case hex, and back. bytes_of_hex() takes upper case too. Requires: an even number
-/// of hex digits.
+/// Convert bytes to lower-case hex and back. bytes_of_hex() accepts upper case too. Requires: `hex`
+/// has an even number of hex digits and nothing else.
 std::string hex_of_bytes(std::string_view bytes);
 std::string bytes_of_hex(std::string_view hex);
 
@@ -41,10 +42,12 @@ std::string format_double(double value);
 /// Appends format_double(value).
 void append_double(std::string& text, double value);
 
-/// The text as a quoted string of Graphviz' dot language; newlines become line breaks of labels.
+/// The text as a quoted string of Graphviz's dot language. A newline becomes a line break of the
+/// label.
 std::string graphviz_quoted(std::string_view text);
 
-/// The candidate nearest to `word` by edit distance, case aside; none where no typo is likely.
+/// The candidate nearest to `word` by edit distance, ignoring case; nullopt if no candidate is near
+/// enough to suppose a typo.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Exhaustive visits of closed sets, which are variants: a visit has a handler for every alternative
-// by name, so a new alternative does not compile until each walker says what it means there.
+// Exhaustive visits of variants. A visit names a handler for every alternative of the variant. When
+// an alternative is added, each visit fails to compile until it handles the new alternative.
 //
 //   visit_each(stmt.value,
 //              [&](const Loop& loop) { gather(*loop.body); },
@@ -14,7 +14,7 @@
 
 namespace tw {
 
-/// A handler that does nothing for the alternatives that it names.
+/// A handler that does nothing for the alternatives `Named`.
 template <typename... Named>
 struct Ignore {
   template <typename T>
@@ -23,7 +23,7 @@ struct Ignore {
 template <typename... Named>
 inline constexpr Ignore<Named...> ignore;
 
-/// A handler that returns one value for the alternatives that it names.
+/// A handler that returns `value` for the alternatives `Named`.
 template <typename Value, typename... Named>
 struct Always {
   Value value;
@@ -35,7 +35,8 @@ Always<Value, Named...> always(Value value) {
   return {std::move(value)};
 }
 
-/// One handler of several; for a visit with handlers for any type, which visit_each() refuses:
+/// Combines handlers into one. For visits in which a handler takes any type, which visit_each()
+/// does not accept:
 ///
 ///   std::visit(Overloaded{[](bool) { ... }, [](const auto& value) { ... }}, variant);
 template <typename... Handlers>
@@ -57,13 +58,13 @@ inline constexpr bool handles_all<std::variant<Alternatives...>, Handler> =
 
 }  // namespace internal
 
-/// The handlers are for all alternatives of the variant, and none of them is for any type, as
-/// `[](const auto&)` is.
+/// True if the handlers cover all alternatives of the variant, and no handler takes any type, as
+/// `[](const auto&)` does.
 template <typename Variant, typename... Handlers>
 concept NamesAll = internal::handles_all<Variant, Overloaded<std::decay_t<Handlers>...>> &&
     (!std::is_invocable_v<Handlers&, const internal::NoAlternative&> && ...);
 
-/// Calls the handler of the variant's alternative and returns what it returns.
+/// Calls the handler of the alternative that the variant holds, and returns the handler's result.
 template <typename Variant, typename... Handlers>
 requires NamesAll<Variant, Handlers...>
 decltype(auto) visit_each(const Variant& variant, Handlers&&... handlers) {

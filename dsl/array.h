@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays: tensor values in ordinary memory, row-major in their logical shape, and the fills that
-// tests and verification use. An Array is a value; a const one may be read from several threads.
+// Arrays: tensor values in ordinary memory, row-major in their logical shape, and the random fills
+// that tests and verification use. An Array is a value; several threads may read a const Array.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,16 @@ struct Array {
   std::vector<int64_t> shape;
   std::vector<std::byte> data;
 
-  /// Zero-filled. Unsupported when its bytes leave 64 bits, Usage when an extent is negative.
+  /// Makes an array of zeros. Unsupported if the number of bytes overflows 64 bits, Usage if an
+  /// extent is negative.
   static Result<Array> make(DType type, std::vector<int64_t> shape);
 
   int64_t size() const { return static_cast<int64_t>(data.size()) / size_bytes(type); }
-  /// Requires: indices lie inside of the shape.
+  /// The linear position of an element. Requires: the indices lie inside of the shape.
   int64_t offset(const std::vector<int64_t>& indices) const;
 
-  /// Access by linear position. The float forms also read integers; the integer forms need an
-  /// integer type.
+  /// Access by linear position. The float forms also convert integers; the integer forms require an
+  /// integer type or bool.
   double get_float(int64_t position) const { return load_float(type, data.data(), position); }
   int64_t get_int(int64_t position) const { return load_int(type, data.data(), position); }
   void set_float(int64_t position, double value) {
@@ -39,13 +40,14 @@ struct Array {
   void set(const std::vector<int64_t>& indices, double value);
 };
 
-/// Small integers, -4 to 4 (0 to 4 where unsigned): products and sums of up to a million of them
-/// are exact in f32 in any order, so two correct kernels agree bit by bit.
+/// Fills with random integers from -4 to 4 (0 to 4 for unsigned types). Products and sums of up to
+/// a million of them are exact in f32 in any order, so two correct kernels agree bit by bit.
 void fill_integers(Array& array, Random& random);
-/// N(0, 1) rounded to the type; integer types as fill_integers.
+/// Fills with N(0, 1) values rounded to the type. Arrays of other types are filled by
+/// fill_integers().
 void fill_normal(Array& array, Random& random);
-/// N(0, 1) in which one element in eight is a NaN, an infinity, a denormal or -0; integer types mix
-/// in their least and largest values.
+/// Fills with N(0, 1) values of which one in eight is replaced by a NaN, an infinity, a denormal or
+/// -0. Integer arrays get the smallest and largest values of their type among small integers.
 void fill_special(Array& array, Random& random);
 
 }  // namespace tw::dsl

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Expressions: the immutable trees that tensor definitions, loop bounds and generated statements
-// share.
+// Expressions: the immutable trees of which tensor definitions, loop bounds and generated
+// statements are made.
 //
 // An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
-// to share between threads. Index arithmetic has type Int64; division and modulo of integers round
-// towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target, and give 0
-// where the divisor is 0. Shifts and operations on bits take integers in two's complement: `>>` of
-// a negative number keeps the sign, and counts are taken modulo the number of bits of the type, so
-// `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`.
+// to share between threads. Index arithmetic has type Int64. Division and modulo of integers round
+// towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target; if the
+// divisor is 0, both results are 0. Shifts and bitwise operations take integers in two's
+// complement. `>>` of a negative number keeps the sign. Shift counts are taken modulo the number of
+// bits of the type, so `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`.
 //
-// Both operands of an operation have one type; cast() converts. Numbers of C++ stand on either side
-// of an operator and as operands of eq(), ne(), min(), max(), pow(), clamp() and select():
+// Both operands of an operation must have one type; cast() converts. A C++ number may be either
+// operand of an operator, and an operand of eq(), ne(), min(), max(), pow(), clamp() and select():
 //
 //   number        beside an expression             alone, as in compute("c", {m}, 0.5)
 //   2, 2u, 'a'    takes the expression's type      i64
 //   0.5f, 0.5     takes a float expression's type  f32
 //
-// An integer that does not fit the type wraps, as in a conversion of C++; 0.1 beside an f64 is the
-// double, beside an f16 it is rounded once. A float beside an integer expression is an error of the
-// caller that ends the process, as two expressions of different types are: cast the expression.
+// An integer that does not fit the type wraps, as in a C++ conversion. 0.1 beside an f64 is the
+// double; beside an f16 it is rounded once. A floating-point number beside an integer expression
+// ends the process, as two operands of different types do, because both are errors of the caller:
+// cast the expression.
 //
 //   Expr x = var("x");
 //   Expr e = select(x >= 1 && x < 8, a(x - 1), 0);
@@ -96,16 +97,16 @@ enum class BinaryOp {
 #undef X
 };
 
-/// The types of numbers that operations take beside expressions.
+/// A C++ number, which may be an operand beside an expression.
 template <typename T>
 concept Arithmetic = std::is_arithmetic_v<T>;
-/// Int64 holds integers of C++, and double its other numbers.
+/// The type that holds any value of T: double for floating-point types, int64_t for all others.
 template <Arithmetic T>
 using Widest = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 
 class Expr {
  public:
-  Expr() = default;     ///< empty; only to be assigned to
+  Expr() = default;     ///< empty; may only be assigned to
   Expr(int64_t value);  ///< an Int64 literal
   Expr(double value);   ///< a Float32 literal
   Expr(int value) : Expr(int64_t{value}) {}
@@ -118,7 +119,8 @@ class Expr {
   inline DType type() const;
   inline size_t hash() const;
   bool same_node(const Expr& other) const { return node_ == other.node_; }
-  friend bool operator==(const Expr& a, const Expr& b) = delete;  // builds no Expr: use equal()
+  // deleted because == builds no Expr; use equal()
+  friend bool operator==(const Expr& a, const Expr& b) = delete;
 
   /// The node as T, or nullptr.
   template <typename T>
@@ -137,12 +139,13 @@ struct Const {
 struct Var {
   std::string name;
 };
-/// One element of a tensor or buffer, by name.
+/// An element of a tensor or buffer, which is given by name.
 struct Read {
   std::string tensor;
   std::vector<Expr> indices;
   DType type;
-  std::shared_ptr<const TensorNode> source;  ///< the declaration of the tensor; no part of equality
+  /// the declaration of the tensor; not compared by equal()
+  std::shared_ptr<const TensorNode> source;
 };
 struct Unary {
   UnaryOp op;
@@ -164,21 +167,23 @@ struct ExprNode {
   std::variant<Const, Var, Read, Unary, Binary, Select, Cast> value;
   DType type;
   size_t hash;
-  int height;  ///< nodes on the longest way down: what recursion over the tree costs
-  /// Nodes of the tree, a shared one counted wherever it stands: what a walk over it costs. Stops
-  /// counting at largest_count.
+  /// number of nodes on the longest path to a leaf, the depth of a recursion over the tree
+  int height;
+  /// Number of nodes that a walk over the tree visits: a node that several parents share counts
+  /// once for each of them. At most largest_count.
   int32_t size;
-  /// variable_bit() of each variable in the tree: where a bit is missing, so is the variable.
+  /// The variable_bit() of each variable in the tree, combined by or. If the bit of a variable is
+  /// 0, the tree does not have the variable.
   uint64_t variables;
 };
 
-/// Taller trees are refused by check_size(), validate() and the parser, so that recursion fits
-/// every stack. Functions that recurse over a tree, printing among them, require one of that
-/// height.
+/// The largest height of a tree that check_size(), validate() and the parser accept, so that
+/// recursion fits every stack. Functions that recurse over a tree, including to_string(), require a
+/// tree of at most this height.
 inline constexpr int tallest_expression = 500;
-/// Larger trees are refused by check_size(), validate() and the steps that could make them:
-/// expressions share nodes, so a few dozen operations on one another's results can be a tree of
-/// 2^30 nodes.
+/// The largest size of a tree that check_size(), validate() and the steps that enlarge trees
+/// accept. Expressions share nodes, so a few dozen operations on each other's results can make a
+/// tree of 2^30 nodes.
 inline constexpr int32_t largest_expression = 100'000;
 inline constexpr int32_t largest_count = 1 << 30;
 
@@ -190,8 +195,8 @@ const T* Expr::as() const {
   return std::get_if<T>(&node_->value);
 }
 
-/// Calls the handler of the node's kind, one of Const, Var, Read, Unary, Binary, Select and Cast.
-/// The handlers name all of them (base/visit.h).
+/// Calls the handler of the node's kind. The handlers must cover all kinds: Const, Var, Read,
+/// Unary, Binary, Select and Cast (base/visit.h).
 template <typename... Handlers>
 decltype(auto) visit(const Expr& expr, Handlers&&... handlers) {
   return visit_each(expr.node().value, std::forward<Handlers>(handlers)...);
@@ -203,10 +208,10 @@ Expr constant_int(DType type, int64_t value);
 Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
 Expr unary(UnaryOp op, Expr a);
-/// Folds constants and the neutral elements of integer arithmetic (x + 0, x * 1, x * 0). Makes
-/// pow(x, 2.0) and other frequent powers the operations that they are (x * x). Makes shifts and
-/// masks of Int64, the type of indices, by literals arithmetic: x >> 2 is x / 4, x << 2 is x * 4, x
-/// & 3 is x % 4.
+/// Makes a binary operation and simplifies it. Constants are folded, and so are x + 0, x * 1 and x
+/// * 0 of integers. pow(x, 2.0) and other frequent powers become cheaper operations (x * x). Shifts
+/// and masks of Int64, the type of indices, by literals become arithmetic: x >> 2 is x / 4, x << 2
+/// is x * 4, and x & 3 is x % 4.
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
 Expr cast(DType type, Expr a);
@@ -244,11 +249,11 @@ Expr floor(const Expr& a);
 Expr sin(const Expr& a);
 Expr cos(const Expr& a);
 Expr sigmoid(const Expr& a);  ///< 1 / (1 + exp(-a))
-Expr round(const Expr& a);    ///< to the nearest whole number, halves to the even one
+Expr round(const Expr& a);    ///< to the nearest whole number, ties to even
 Expr pow(const Expr& a, const Expr& exponent);
 
-/// The number as an operand beside an expression of this type: Float32 for a floating-point number
-/// beside integers, which no operation accepts.
+/// The number as a literal for use beside an expression of this type. A floating-point number
+/// beside integers becomes a Float32, which no operation accepts there.
 Expr number_beside(DType type, int64_t value);
 Expr number_beside(DType type, double value);
 template <Arithmetic T>
@@ -302,7 +307,7 @@ template <Arithmetic T>
 Expr select(const Expr& condition, T a, const Expr& b) {
   return select(condition, operand_beside(b, a), b);
 }
-/// Float32 if one of the numbers is floating-point, else Int64.
+/// Chooses between two numbers: Float32 if at least one is floating-point, else Int64.
 template <Arithmetic A, Arithmetic B>
 Expr select(const Expr& condition, A a, B b) {
   return select(condition, Expr(a), Expr(b));
@@ -314,7 +319,7 @@ inline bool equal(const Expr& a, const Expr& b) {
   return a.same_node(b) || (a.hash() == b.hash() && equal_nodes(a, b));
 }
 
-/// The value when the expression is an integer (or bool) literal.
+/// The value of an integer or bool literal; nullopt for any other expression.
 inline std::optional<int64_t> as_int(const Expr& expr) {
   const Const* c = expr.as<Const>();
   if (!c || is_float(c->type)) return std::nullopt;
@@ -325,21 +330,22 @@ inline bool is_int(const Expr& expr, int64_t value) {
   return c && !is_float(c->type) && c->int_value == value;
 }
 
-/// True for a literal whose bytes are all 0: an integer 0 or 0.0, but not -0.0.
+/// True for a literal whose bytes are all 0: an integer 0, false or 0.0, but not -0.0.
 bool is_zero_bytes(const Expr& expr);
 
-/// Prints with the fewest parentheses that keep the tree; parse_expr in dsl/parse.h reads it back.
+/// Prints the expression with the fewest parentheses that keep the tree. parse_expr() in
+/// dsl/parse.h reads the text back.
 std::string to_string(const Expr& expr);
 
 using Substitution = std::map<std::string, Expr>;
-/// Replaces variables by name, rebuilding (and so folding) what changes; the same node where
-/// nothing does.
+/// Replaces variables by name. The changed part of the tree is rebuilt, which also folds constants.
+/// If nothing changes, the result is the same node.
 Expr substitute(const Expr& expr, const Substitution& replacements);
 Expr substitute(const Expr& expr, const std::string& variable, const Expr& replacement);
 std::vector<Expr> substitute(const std::vector<Expr>& exprs, const Substitution& replacements);
 
-/// Rebuilds the tree bottom-up: `rewrite` sees each node with its children already rewritten and
-/// returns the replacement, or nullopt to keep it.
+/// Rebuilds the tree bottom-up. `rewrite` gets each node after its children were rewritten, and
+/// returns the replacement, or nullopt to keep the node.
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite);
 
 /// Calls `see` on each node, parents first.
@@ -365,21 +371,21 @@ void for_each(const Expr& expr, const See& see) {
 }
 
 bool uses_var(const Expr& expr, const std::string& name);
-/// True if any of the expressions does.
+/// True if any of the expressions uses the variable.
 bool uses_var(const std::vector<Expr>& exprs, const std::string& name);
-/// True if the value of the expression depends on elements of tensors.
+/// True if the expression reads an element of a tensor.
 bool reads_tensors(const Expr& expr);
 
-/// One of 64 bits by the name's hash, for ExprNode::variables.
+/// A bit that the hash of the name chooses among 64, for ExprNode::variables.
 uint64_t variable_bit(const std::string& name);
 
-/// True for shifts and operations on bits.
+/// True for shifts and bitwise operations.
 constexpr bool is_bitwise(BinaryOp op) {
   return op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::BitAnd ||
          op == BinaryOp::BitOr || op == BinaryOp::BitXor;
 }
-/// The result of a minimum, a maximum, a comparison, And or Or of two integers; nullopt for other
-/// operations.
+/// The result of a minimum, a maximum, a comparison, And or Or of two integers; nullopt for any
+/// other operation.
 constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
     case BinaryOp::Min:
@@ -402,16 +408,16 @@ constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b)
       return std::nullopt;
   }
 }
-/// The result of a shift or an operation on bits of two values of an integer type; shifts wrap to
-/// the type. Requires: is_bitwise(op).
+/// The result of a shift or bitwise operation on two values of an integer type. The result of a
+/// shift wraps to the type. Requires: is_bitwise(op).
 int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b);
 
 std::string_view to_string(UnaryOp op);
 std::string_view to_string(BinaryOp op);
 int precedence(BinaryOp op);
 
-/// Error text if the operation is not defined for operands of this type ("'exp' needs a float, not
-/// i32"); nullopt if it is.
+/// The error text if the operation is not defined for operands of this type ("'exp' needs a float,
+/// not i32"); nullopt if it is defined.
 std::optional<std::string> type_error(UnaryOp op, DType type);
 std::optional<std::string> type_error(BinaryOp op, DType type);
 

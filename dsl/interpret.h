@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The interpreter: what a Compute means, evaluated the slow obvious way. It is every test's oracle.
+// The interpreter defines the values of a Compute. It evaluates each expression directly and
+// slowly, and tests compare all other results with it.
 //
-// Floats are computed in double and rounded to a stage's type when stored, and at casts; sums of
-// f64 are compensated, so that they are as exact as those of f32 are. Integers wrap. `select`, `&&`
-// and `||` evaluate only what they need; an evaluated read outside of its tensor is an error. min
-// and max ignore a NaN operand. A float cast to an integer is truncated and saturates. Thread-safe.
+// Floats are computed in double, and rounded when a stage of a smaller type stores them and at
+// casts. Sums of f64 are compensated, so that they are as exact, relative to their type, as sums of
+// f32. Integers wrap. `select`, `&&` and `||` evaluate only the operands that they need; a read
+// outside of its tensor is an error if it is evaluated. min and max ignore a NaN operand. A float
+// cast to an integer is truncated and saturates. Thread-safe.
 
 #include <map>
 #include <string>
@@ -23,9 +25,10 @@ using Arrays = std::map<std::string, Array>;
 /// shape; other arrays are ignored.
 Result<Arrays> interpret(const Compute& compute, const Arrays& inputs);
 
-/// One element of the tensor `name`, an input or a stage, computing only what it depends on:
-/// samples of shapes that are too large to interpret. Elements of stages in between are computed
-/// once, but for some of those that are no reductions where there are more than a million.
+/// Evaluates one element of the input or stage `name`, and of other stages only the elements that
+/// it depends on. Used to sample shapes that are too large for interpret(). An element of an
+/// intermediate stage is computed once and kept, but of a stage without a reduction at most 2^20
+/// elements are kept.
 Result<double> evaluate_at(const Compute& compute, const Arrays& inputs, const std::string& name,
                            const std::vector<int64_t>& indices);
 

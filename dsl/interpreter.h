@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The evaluation of a Compute that interpret.cpp and rounding.cpp share: both walk over every
-// expression the slow obvious way, each with its own kind of numbers. Private to these two sources;
-// not thread-safe.
+// The evaluator that interpret.cpp and rounding.cpp share. Both visit every expression in the same
+// way and differ in the kind of number that they compute with. Private to these two sources; not
+// thread-safe.
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,8 @@
 
 namespace tw::dsl {
 
-/// Fails with Usage, naming the first input that is missing or has another type or shape.
+/// Checks that `inputs` has each input of the compute. Usage, naming the first input that is
+/// missing or has another type or shape.
 Status check_inputs(const Compute& compute, const Arrays& inputs);
 Error no_such_tensor(const std::string& name);
 /// The error of a read outside of its tensor.
@@ -33,7 +34,8 @@ inline Value rounded(DType type, Value a) {
   return is_float(type) ? Value{round_to(type, a.f), 0} : Value{0, wrap_to(type, a.i)};
 }
 
-/// An expression with its variables resolved to slots and its tensors to numbers.
+/// An expression in which `slot` is, for a variable, the position of its axis in the point, and for
+/// a read, the position of its tensor in tensors_.
 struct Node {
   const ExprNode* expr;
   size_t slot = 0;
@@ -46,7 +48,7 @@ inline std::vector<Axis> domain(const Stage& stage) {
   return axes;
 }
 
-/// for_each_point() where no axis is empty.
+/// for_each_point() for axes that are not empty.
 template <typename Visit>
 bool visit_points(const std::vector<Axis>& axes, size_t first, size_t last,
                   std::vector<int64_t>& point, const Visit& visit) {
@@ -58,9 +60,9 @@ bool visit_points(const std::vector<Axis>& axes, size_t first, size_t last,
   return true;
 }
 
-/// Calls `visit` with each point of the axes in [first, last), the last axis fastest, leaving the
-/// indices in `point`; stops when it returns false. A tensor of 2^40 rows without columns takes no
-/// time.
+/// Calls `visit` for each point of the axes in [first, last), the last axis fastest; the indices
+/// are in `point`. Stops when `visit` returns false, and then returns false. If an axis is empty it
+/// returns at once, even if another axis has 2^40 iterations.
 template <typename Visit>
 bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
                     std::vector<int64_t>& point, const Visit& visit) {
@@ -69,12 +71,12 @@ bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
   return visit_points(axes, first, last, point, visit);
 }
 
-/// Arithmetic: what a number is and what the operations do to it.
-///   Number                                  of(DType, Value) makes one of a constant or an element
-///   value(Number)                           its value by the definition, for indices, conditions
+/// Arithmetic: a kind of number and its operations.
+///   Number of(DType, Value)                 a constant or an element of an input as a number
+///   value(Number)                           the exact value, for indices and conditions
 ///   apply(op, types..., Numbers), convert   as in dsl/value.h
-///   rounded(DType, Number)                  when a stage stores it
-///   Total(const Stage&)                     a reduction: add(Number), result()
+///   rounded(DType, Number)                  the number after a stage of that type stores it
+///   Total(const Stage&)                     a running reduction: add(Number), result()
 template <typename Arithmetic>
 class Interpreter {
   using Number = typename Arithmetic::Number;
@@ -97,7 +99,8 @@ class Interpreter {
     kept_.resize(tensors_.size());
   }
 
-  /// Computes all outputs. May be called once, and not together with sample().
+  /// Computes all outputs. May be called once. An interpreter is used either for run() or for
+  /// sample().
   Result<Arrays> run() {
     Arrays computed;
     for (Tensor& tensor : tensors_) {
@@ -112,7 +115,7 @@ class Interpreter {
     return outputs;
   }
 
-  /// Evaluates one element. Elements of stages that it needs are kept for later samples.
+  /// Evaluates one element. Elements of other stages that this takes are kept for later samples.
   Result<Number> sample(const std::string& name, const std::vector<int64_t>& indices) {
     const auto found = numbers_.find(name);
     if (found == numbers_.end()) return tl::unexpected(no_such_tensor(name));
@@ -121,7 +124,7 @@ class Interpreter {
     return number;
   }
 
-  /// Cost so far: number of elements of stages and points of reductions evaluated.
+  /// Cost so far: the number of elements of stages and of terms of reductions that were evaluated.
   int64_t evaluations() const { return evaluations_; }
 
  private:
@@ -129,7 +132,7 @@ class Interpreter {
     std::string name;
     DType type;
     std::vector<int64_t> shape;
-    const Array* array;  ///< null: not stored, computed when read
+    const Array* array;  ///< null: elements are computed when they are read
     const Stage* stage;  ///< null for inputs
     std::vector<Axis> domain;
     Node body;
@@ -205,7 +208,8 @@ class Interpreter {
     });
   }
 
-  /// The stage at the axes given in `point`, whose reduction part is overwritten.
+  /// The element of a stage whose indices are the first ones of `point`. Overwrites the indices of
+  /// the reduction axes that follow.
   Number reduce(const Tensor& tensor, std::vector<int64_t>& point) {
     const Stage& stage = *tensor.stage;
     ++evaluations_;
@@ -236,10 +240,10 @@ class Interpreter {
     return Arithmetic::of(tensor.type, {0, tensor.array->get_int(position)});
   }
 
-  /// Keeps computed elements: each term of a softmax reads the maximum of its row, and the work of
-  /// a chain of stages would double with each stage that reads the previous one twice. Only
-  /// most_kept elements of stages without a reduction are kept, so that the terms of a long sum,
-  /// each read once, do not fill the memory.
+  /// Returns an element and keeps it. Each term of a softmax reads the maximum of its row, and in a
+  /// chain of stages that each read the previous one twice the work would double with each stage.
+  /// Of a stage without a reduction only most_kept elements are kept, so that the terms of a long
+  /// sum, each read once, do not fill the memory.
   Number computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
     auto& kept = kept_[static_cast<size_t>(&tensor - tensors_.data())];
     if (const auto found = kept.find(position); found != kept.end()) return found->second;
@@ -286,10 +290,10 @@ class Interpreter {
   const Compute& compute_;
   std::vector<Tensor> tensors_;
   std::map<std::string, size_t> numbers_;
-  /// Elements of stages that are not stored, of each tensor by their positions.
+  /// For each tensor the elements that were computed when they were read, by position.
   std::vector<std::unordered_map<int64_t, Number>> kept_;
   int64_t evaluations_ = 0;
-  std::optional<Error> error_;  ///< the first; everything stops at it
+  std::optional<Error> error_;  ///< the first error; the evaluation ends with it
 };
 
 }  // namespace tw::dsl

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Layouts: how a tensor's elements lie in memory, as splits and a permutation of its dimensions.
+// Layouts: the order of a tensor's elements in memory, as splits and a permutation of its
+// dimensions.
 //
-// Text is upper-case letters for the outer part of each dimension and `<factor><letter>` for inner
-// parts, outermost first: with the letters "NCHW", `NCHW16c` keeps blocks of 16 channels together
-// and `NHWC` moves them last; `OIHW4i16o4i` splits one dimension twice. A dimension whose extent is
-// no multiple of its factors is rounded up; the extra elements are zero. Immutable; thread-safe.
+// Layout text has an upper-case letter for the outer part of each dimension and `<factor><letter>`
+// for an inner part, outermost first. With the letters "NCHW", `NCHW16c` keeps blocks of 16
+// channels together, and `NHWC` moves the channels last; `OIHW4i16o4i` splits dimension I twice. A
+// dimension whose extent is no multiple of its factors is rounded up, and the additional elements
+// are zero. Immutable; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -20,7 +22,8 @@ namespace tw::dsl {
 
 class Layout {
  public:
-  /// One storage dimension: the outer part of logical dimension `dim` (factor 0) or a split of it.
+  /// One dimension of the storage: an inner part of `factor` elements of the logical dimension
+  /// `dim`, or, if `factor` is 0, the outer part of that dimension.
   struct Part {
     int dim;
     int64_t factor;
@@ -29,8 +32,8 @@ class Layout {
 
   /// The row-major layout of `rank` dimensions.
   static Layout row_major(int rank);
-  /// `letters` names the logical dimensions in order. Each must occur once in upper case, outside
-  /// of its splits; factors are at least 2.
+  /// Parses layout text. `letters` names the logical dimensions in order. Each letter must occur
+  /// once in upper case, before its inner parts; factors are at least 2.
   static Result<Layout> parse(std::string_view text, std::string_view letters);
 
   std::string to_string(std::string_view letters) const;
@@ -38,12 +41,14 @@ class Layout {
   int rank() const { return rank_; }
   bool is_row_major() const;
 
-  /// Extents in storage order, rounded up.
+  /// The extents of the storage dimensions, outermost first. They multiply to at least the number
+  /// of elements of `shape`, as extents are rounded up to multiples of factors.
   std::vector<int64_t> storage_shape(const std::vector<int64_t>& shape) const;
-  /// Storage indices (outermost first) of the element at the logical `indices`; exact divisions and
-  /// modulos of them, unsimplified.
+  /// The storage indices, outermost first, of the element at the logical `indices`. They are
+  /// divisions and remainders of `indices`, unsimplified.
   std::vector<Expr> storage_indices(const std::vector<Expr>& indices) const;
-  /// The same for constant indices: the linear offset in the storage of a tensor of `shape`.
+  /// The linear offset, in the storage of a tensor of `shape`, of the element at constant logical
+  /// `indices`.
   int64_t offset(const std::vector<int64_t>& shape, const std::vector<int64_t>& indices) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
@@ -53,15 +58,15 @@ class Layout {
   std::vector<Part> parts_;
 };
 
-/// Layouts of some tensors as text, by the tensor's name.
+/// Layouts as text, by the name of the tensor.
 using Layouts = std::map<std::string, std::string>;
-/// "in=NCHW16c out=NHWC", sorted by name; empty where there are none.
+/// Prints layouts as "in=NCHW16c out=NHWC", sorted by name; empty if there are none.
 std::string print_layouts(const Layouts& layouts);
-/// Reads such words in any order. Usage for other text, and for a tensor that is named twice;
-/// whether a layout is one of its tensor is not asked here.
+/// Reads the text of print_layouts(), with words in any order. Usage for other text, and for a
+/// tensor that is named twice. The layouts themselves are not checked.
 Result<Layouts> parse_layouts(std::string_view text);
 
-/// The letters that a tensor of `rank` without letters of its own goes by: "ABCD...".
+/// The letters of a tensor of `rank` dimensions that has no letters of its own: "ABCD...".
 std::string default_letters(int rank);
 
 }  // namespace tw::dsl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Splits the text of computes into tokens. Only dsl/parse.cpp needs it.
+// Splits the text of computes into tokens for dsl/parse.cpp.
 
 #include <string>
 #include <string_view>
@@ -18,11 +18,11 @@ struct Token {
   int column = 1;
 };
 
-/// Comments, blank declarations and a byte order mark at the start are left out; the last token is
-/// End. At most 2^20 bytes.
+/// Splits the text into tokens, of which the last is End. Comments, empty declarations and a byte
+/// order mark at the start give no tokens. Fails for more than 2^20 bytes.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
-/// `[parse] line 3, column 14: <what>`
+/// The error `[parse] line 3, column 14: <what>` for the position of a token.
 tl::unexpected<Error> parse_error(const Token& at, const std::string& what);
 
 /// The token as error messages quote it: "'+'", "the end of the line".

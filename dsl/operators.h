@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The operators that are known by name: one row each in a sorted table, with their attributes and
-// the function that declares them as a Compute. Everything that lists operators reads this table.
+// The operators that have a name: a sorted table with one row for each, with its attributes and the
+// function that declares it as a Compute. All code that lists operators reads this table.
 //
 //   TW_TRY(const Operator* conv, find_operator("conv2d"));
 //   const Attributes given = {{"c", 64}, {"h", 56}, {"w", 56}, {"k", 64}, {"r", 3}, {"s", 3}};
@@ -30,30 +30,30 @@ struct Attribute {
   std::string_view meaning;
   int64_t minimum = 0;
   std::optional<int64_t> value =
-      std::nullopt;  ///< the default; without one and without same_as it is required
+      std::nullopt;  ///< default value; without it and without `same_as` the attribute is required
   std::string_view same_as =
-      {};  ///< defaults to the value of this attribute; printed where it differs
-  std::string_view alias = {};  ///< a second name in parse_shape
-  bool is_flag = false;         ///< 0 or 1
-  bool always = false;          ///< printed even where it is the default
+      {};  ///< another attribute, whose value is the default; printed if the two values differ
+  std::string_view alias = {};  ///< a second name, which parse_shape() accepts
+  bool is_flag = false;         ///< true if the value is 0 or 1
+  bool always = false;          ///< true if the attribute is printed even if it has its default
 };
 
 struct Operator {
   std::string_view name;
   std::string_view summary;
-  std::vector<Attribute> attributes;  ///< their order is that of the canonical text
-  std::string_view example;           ///< attributes to tune when none are given
+  std::vector<Attribute> attributes;  ///< in the order of the canonical text
+  std::string_view example;           ///< attributes that are tuned if the user gives none
   Result<Compute> (*declare)(const Attributes& resolved, DType type);
 
   const Attribute* find(std::string_view attribute) const;
 };
 
-/// Sorted by name.
+/// All operators, sorted by name.
 const std::vector<Operator>& operators();
 
-/// Finds an operator by name; `matmul` is a second name of dense. If there is none it fails with
-/// Usage; the message lists the operators and, if other libraries use the name, says what the
-/// operator is called here.
+/// Finds an operator by name; `matmul` is a second name of dense. Usage if there is no such
+/// operator: the message lists the operators, and if other libraries use the name, it says the
+/// operator's name here.
 Result<const Operator*> find_operator(std::string_view name);
 
 /// Fills in defaults and brings the attributes into canonical form (conv2d's stride_h = stride_w =
@@ -67,7 +67,7 @@ Result<Attributes> resolve(const Operator& op, const Attributes& given);
 /// type or extents overflow.
 Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type);
 
-/// `n=1 c=64 h=56`: the canonical text of resolved attributes, without those at their defaults.
+/// The canonical text of resolved attributes, without those at their defaults: `n=1 c=64 h=56`.
 std::string print_attributes(const Operator& op, const Attributes& resolved);
 
 }  // namespace tw::dsl

@@ -8,8 +8,9 @@
 //   out: f32[m=16, n=8] = max(c[m, n], 0.0)
 //   output out                        # the last stage where it is left out
 //
-// Declarations end at a line end outside of brackets, or at ';'. docs/expressions.md is the
-// reference. Text of any origin is safe to parse: its size and nesting are bounded. Thread-safe.
+// A declaration ends at ';' or at the end of a line outside of brackets. docs/expressions.md is the
+// reference. Text from untrusted sources is safe to parse: its size and nesting are bounded.
+// Thread-safe.
 
 #include <map>
 #include <string>
@@ -20,18 +21,20 @@
 
 namespace tw::dsl {
 
-/// Errors are Invalid (Unsupported for extents that overflow) and name the line, the column, and
-/// what was expected. The result is validated.
+/// Parses and validates a compute. Errors are Invalid (Unsupported for extents that overflow) and
+/// name the line, the column, and the text that was expected there.
 Result<Compute> parse_compute(std::string_view text);
 
-/// One declaration a line.
+/// Prints the compute, one declaration on each line.
 std::string to_text(const Compute& compute);
-/// The compute on one line, which is its canonical form: two computes are equal if their lines are.
+/// Prints the compute on one line. This is the canonical form: two computes are equal if their
+/// lines are equal.
 std::string to_line(const Compute& compute);
-/// Names the compute: 16 hex digits.
+/// A hash of the compute as 16 hex digits.
 std::string hash(const Compute& compute);
 
-/// An expression that may read `tensors` and use any variable, loop variables ("m.0") included.
+/// Parses an expression. It may read the tensors of the given types, and use any variable,
+/// including loop variables ("m.0").
 Result<Expr> parse_expr(std::string_view text, const std::map<std::string, DType>& tensors = {});
 
 }  // namespace tw::dsl

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random inputs with which kernels are verified and timed. An integer input that is used as an
-// index, such as the ids of a gather, is uniform over the dimension that it indexes; small integers
-// would touch only the first rows, which stay in the cache. Free functions; thread-safe.
+// Random inputs for verifying and timing kernels. An integer input that is used as an index, such
+// as the ids of a gather, is uniform over the dimension that it indexes. The small integers of
+// other inputs would index only the first rows, which stay in the cache. Free functions;
+// thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -15,21 +16,22 @@
 
 namespace tw::dsl {
 
-/// Both ends included.
+/// The range of an index, including both ends.
 struct IndexRange {
   int64_t first = 0, last = 0;
 };
 
-/// For each integer input that is read in an index: the range of the indexed dimension, narrowed by
-/// literal multiples, `min` and `max` around the input. Sums do not narrow it: in `ids + n` the
-/// range is that of the whole sum.
+/// For each integer input that an index reads: the values for which the index lies within its
+/// dimension. Multiplication by literals, and `min` and `max`, around the input narrow the range. A
+/// sum does not: in `ids + n` the range is that of the whole sum.
 std::map<std::string, IndexRange> index_ranges(const Compute& compute);
 
-/// Uniform over the range, and over what the array's type can hold of it. Requires: an integer
-/// type.
+/// Fills the array with values that are uniform over the part of the range that the array's type
+/// can hold. Requires: an integer type.
 void fill_indices(Array& array, const IndexRange& range, Random& random);
 
-/// An array for each input: uniform indices, else as fill_normal(). Errors as Array::make().
+/// Makes an array for each input: fill_indices() fills inputs that are indices, and fill_normal()
+/// all others. Errors as Array::make().
 Result<Arrays> random_inputs(const Compute& compute, uint64_t seed);
 
 }  // namespace tw::dsl

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bounds the effect of rounding on an element of a Compute: the error that a kernel may have which
-// evaluates the loops as they are declared, in the declared types.
+// Bounds of the rounding error of an element of a Compute. The bound is the error that a kernel may
+// have if it evaluates the loops as they are declared, in the declared types.
 //
-// Each number carries the value of the definition, the value that the declared loops give in the
-// declared types, and a bound of the difference, propagated to first order through every operation
-// (running error analysis: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.3).
-// A sum of terms t_1 + ... + t_n with the partial sums S_k adds
+// Each number has three parts: its exact value by the definition, the value that the declared loops
+// compute in the declared types, and a bound of the difference, propagated to first order through
+// every operation (running error analysis: Higham, Accuracy and Stability of Numerical Algorithms,
+// 2nd ed., §3.3). A sum of terms t_1 + ... + t_n with the partial sums S_k adds
 //
 //   c u sqrt(S_2^2 + ... + S_n^2)      u: the unit roundoff of its type, c = 4
 //
-// in place of the worst case u (|S_2| + ... + |S_n|) of §4.2: roundings are at most u |S_k|, and
-// where they are independent with mean zero, their sum exceeds the bound with a probability of at
-// most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to Probabilistic Rounding
-// Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). Where they are not, as in sums so long that
-// each term loses digits, the error of the declared loop itself shows it, and twice that error is
-// added. An operation whose result needs no rounding adds nothing: small integers have a bound of
-// zero.
+// in place of the worst case u (|S_2| + ... + |S_n|) of §4.2. Each rounding error is at most u
+// |S_k|. If the errors are independent with mean zero, their sum exceeds the bound with a
+// probability of at most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to
+// Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). If they are not
+// independent, as in sums so long that each term loses digits, the declared loop itself has a large
+// error, and twice that error is added to the bound. An operation whose result needs no rounding
+// adds nothing, so small integers have a bound of zero.
 
 #include <cstdint>
 #include <memory>
@@ -28,16 +28,17 @@
 
 namespace tw::dsl {
 
-/// An element and the bound of its rounding error.
+/// The value of an element and the bound of its rounding error.
 struct Rounded {
   double value = 0;     ///< value by the definition
-  double rounding = 0;  ///< error that a kernel may have; 0: nothing is rounded
-  /// A value leaves the range of its type on the way, or by so little stays in it that rounding
-  /// decides: kernels may give infinity, NaN or a number.
+  double rounding = 0;  ///< error that a kernel may have; 0 if nothing is rounded
+  /// True if an intermediate value leaves the range of its type, or stays so narrowly within it
+  /// that rounding decides: kernels may then return infinity, NaN or a number.
   bool overflows = false;
 };
 
-/// Evaluates elements one by one. Borrows the compute and the inputs; not thread-safe.
+/// Evaluates single elements. Refers to the compute and the inputs, which must outlive it. Not
+/// thread-safe.
 class RoundingAnalysis {
  public:
   /// Fails as interpret() does.
@@ -46,7 +47,8 @@ class RoundingAnalysis {
   ~RoundingAnalysis();
 
   Result<Rounded> at(const std::string& tensor, const std::vector<int64_t>& indices);
-  /// Cost of at() so far: number of elements of stages and points of reductions evaluated.
+  /// Cost of at() so far: the number of elements of stages and of terms of reductions that were
+  /// evaluated.
   int64_t evaluations() const;
 
  private:

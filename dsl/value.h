@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One number of any element type, and what each operation does to it: the arithmetic that the
-// interpreters of computes and of programs share. Floats are computed in double, integers wrap, min
-// and max ignore a NaN, casts to integers truncate and saturate. Division of integers rounds
-// towards minus infinity and gives 0 where the divisor is 0, as its remainder does. Pure functions;
-// thread-safe.
+// A number of any element type, and the operations on it: the arithmetic that the interpreters of
+// computes and of programs share. Floats are computed in double, integers wrap, min and max ignore
+// a NaN, and casts to integers truncate and saturate. Integer division rounds towards minus
+// infinity; division and remainder by 0 are 0. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -15,19 +14,19 @@
 
 namespace tw::dsl {
 
-/// A float in `f` or an integer in `i`, by the type of its expression.
+/// A number: a float is in `f`, and an integer or bool in `i`. The type is that of its expression.
 struct Value {
   double f = 0;
   int64_t i = 0;
 };
 
-/// Floats are not rounded here, but for the operand of round(). Requires: an operation that both
-/// operands need (not And, Or).
+/// Apply an operation or a conversion. Float results are not rounded to their type; only the
+/// operand of round() is. Requires: an operation that needs both operands, so not And or Or.
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);
 
-/// A sum in double whose error does not grow with the number of terms (Neumaier,
+/// A sum in double with an error that does not grow with the number of terms (Neumaier,
 /// Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, ZAMM 54, 1974).
 class CompensatedSum {
  public:
@@ -42,8 +41,7 @@ class CompensatedSum {
 /// Requires: finite sums.
 double rounding_of_sum(double a, double b);
 
-/// Error text if the operation is a division or a remainder by a literal 0; nullopt for all other
-/// operands and operations.
+/// The error text if the operation is a division or a remainder by a literal 0; nullopt otherwise.
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);
 
 }  // namespace tw::dsl
