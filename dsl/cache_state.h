@@ -12,9 +12,8 @@ namespace tw::dsl {
 
 ///   Hot: the kernel is called again and again, so its arrays are in the caches as far as they fit.
 ///   NetworkL3, NetworkMemory: the other operators of a network run between two calls. Activations
-///   that
-///     the kernel reads were just written. The memory that the kernel writes has left L1 and L2 and
-///     lies in L3. Constants come from L3 (NetworkL3) or from main memory (NetworkMemory).
+///     that the kernel reads were just written. The memory that the kernel writes has left L1 and
+///     L2 and lies in L3. Constants come from L3 (NetworkL3) or main memory (NetworkMemory).
 enum class CacheState { Hot, NetworkL3, NetworkMemory };
 std::string_view to_string(CacheState state);  ///< "hot", "network:L3", "network:memory"
 /// Parses a state's name. Usage, listing the names, for any other text.

@@ -21,9 +21,9 @@ struct IndexRange {
   int64_t first = 0, last = 0;
 };
 
-/// For each integer input that an index reads: the values for which the index lies within its
-/// dimension. Multiplication by literals, and `min` and `max`, around the input narrow the range. A
-/// sum does not: in `ids + n` the range is that of the whole sum.
+/// For each integer input that an index reads: the range that keeps the index within its dimension.
+/// Literal factors, and `min` and `max`, around the input change the range. Sums do not: in `ids +
+/// n` the range of `ids` is that of the whole sum.
 std::map<std::string, IndexRange> index_ranges(const Compute& compute);
 
 /// Fills the array with values that are uniform over the part of the range that the array's type

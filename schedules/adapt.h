@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A schedule applied to another compute than it was written for, such as the same operator at
-// another shape. Factors beyond an extent become the extent, exact tails that do not divide become
-// guards, and steps that do not apply are left out, each with the reason. Free functions;
-// thread-safe.
+// Applies a schedule to another compute than the schedule was written for, such as the same
+// operator with another shape. A factor larger than its loop's extent becomes the extent. A split
+// with an `exact` tail whose factor does not divide the extent gets a guard. A step that does not
+// apply is left out, and the reason is recorded. Free functions; thread-safe.
 
 #include <string>
 #include <vector>
@@ -15,10 +15,12 @@
 namespace tw::schedules {
 
 struct AdaptedStep {
-  std::string given;    ///< the step as it was written
-  std::string applied;  ///< the step of the new schedule, canonical; empty: it was left out
+  std::string given;  ///< the step as it was written
+  /// the step in the new schedule, in canonical form; empty if it was left out
+  std::string applied;
   bool changed = false;
-  std::string note;  ///< why it changed or was left out, or what its tail leaves; may be empty
+  /// why the step changed or was left out, or the effect of its tail; may be empty
+  std::string note;
 };
 
 struct Adapted {
@@ -29,10 +31,11 @@ struct Adapted {
   bool is_unchanged() const;
 };
 
-/// Applies the steps one after the other. Whether the result is legal, its program() says.
+/// Applies the steps one after the other. The resulting schedule may be illegal: its program()
+/// returns the error.
 Adapted adapt(const std::vector<Step>& steps, const dsl::Compute& compute);
 
-/// A line for each step that has a note: "split out n 64 -> split out n 10: the extent is 10",
+/// One line for each step that has a note: "split out n 64 -> split out n 10: the extent is 10",
 /// "left out: vectorize out z: stage 'out' has no loop 'z'".
 std::vector<std::string> notes_of(const Adapted& adapted);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Prepared stages (the step prepare): they read constants only, so they are computed when constants
-// are loaded. lower() makes a program of its own of them, Program::preparation, and their results
-// are arguments of the kernel.
+// Prepared stages (the step prepare) read only constants, so they are computed once, when constants
+// are loaded. lower() makes a separate program of them, Program::preparation, whose results are
+// arguments of the kernel.
 
 #include <string>
 
@@ -11,12 +11,14 @@
 
 namespace tw::schedules {
 
-/// Invalid, naming the stage and what it reads, unless all prepared stages have a nest of their own
-/// and read only constant inputs, other prepared stages and stages that are placed inside of them.
-/// None may be an output. Steps after `prepare` may change the stage, so lower() checks again.
+/// Checks that every prepared stage has a nest of its own, is no output, and reads only constant
+/// inputs, other prepared stages and stages that are placed inside of them. Invalid, naming the
+/// stage and the tensor that it reads. lower() calls this again, because steps after `prepare` may
+/// change the stage.
 Status check_prepared(const Nest& nest);
 
-/// True if the stage may be prepared: if check_prepared() would hold with it.
+/// True if the stage may be prepared, i.e. if check_prepared() would succeed with the stage
+/// prepared.
 bool can_be_prepared(const Nest& nest, const StageNest& stage);
 
 /// True if the tensor is an argument of the kernel: an input, or the result of a prepared stage.

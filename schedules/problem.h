@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
-// inputs and outputs, and the state of the caches when it is called. Together with a Target it
-// decides a search space (space/space.h). The accuracy class is no part of it: no order of a sum is
-// known to be too inexact for a class before it is tried, and a candidate that is has the status
-// `wrong`. A plain value; thread-safe to share.
+// A Problem is the input of scheduling: a compute, the layouts in which the caller keeps inputs and
+// outputs, and the state of the caches when the kernel is called. A Problem and a Target determine
+// a search space (space/space.h). The accuracy class is not part of it: whether an order of
+// summation is accurate enough is known only after a kernel was run, and a kernel that is not gets
+// the status `wrong`. A plain value; thread-safe to share.
 
 #include <limits>
 
@@ -19,15 +19,15 @@ namespace tw::schedules {
 struct Problem {
   dsl::Compute compute;
   /// Layouts of inputs and outputs, as set_layout spells them ("NCHW16c"). The schedule is free to
-  /// choose the layout of a tensor that is not named here.
+  /// choose the layout of a tensor that is not listed.
   dsl::Layouts layouts = {};
   dsl::CacheState state = dsl::CacheState::Hot;
-  /// Other algorithms than the declared sums may be used (algorithms.h).
+  /// True if other algorithms than the declared sums may be used (algorithms.h).
   bool algorithms = false;
-  /// Algorithms of which a larger error is to be expected are left out (Rewritten::expected_error).
+  /// Algorithms with a larger Rewritten::expected_error are left out.
   double most_error = std::numeric_limits<double>::infinity();
-  /// Callers have row-major arrays, except for those in `layouts`: each call packs inputs that are
-  /// not constant and unpacks outputs (dsl::keeps_arrays()).
+  /// True if callers have row-major arrays, except for the tensors in `layouts`. Then each call
+  /// packs inputs that are not constant, and unpacks outputs (dsl::keeps_arrays()).
   bool converts = false;
 };
 
@@ -42,8 +42,8 @@ inline Problem problem_of(const dsl::Workload& workload,
 /// the schedule has no error.
 Status check_layouts(const Schedule& schedule, const Problem& problem);
 
-/// Invalid if the schedule computes by another algorithm than the declared one, and the problem
-/// allows none.
+/// Invalid if the schedule uses another algorithm than the declared one and the problem does not
+/// allow this.
 Status check_algorithms(const Schedule& schedule, const Problem& problem);
 
 }  // namespace tw::schedules

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Schedule is a Compute and the steps that say how to compute it. Immutable, printable,
-// replayable: the text is what the database stores, and it means the same wherever it is replayed.
+// A Schedule is a Compute and the steps that say how to compute it. Immutable and printable. The
+// database stores its text, which has the same meaning wherever it is parsed.
 //
 //   Schedule s = Schedule(gemm)
 //       .split("c", "m", 6).split("c", "n", 64).reorder("c", {"m.0", "n.0", "k", "m.1", "n.1"})
 //       .cache_write("c", "n.0").parallel("c", "m.0");
 //   Result<Program> program = s.program();
 //
-// The fluent calls forward the first error, which program() and error() report, so that the same
-// calls serve a person and a search. Thread-safe to share.
+// After an error further steps are ignored; program() and error() return the first error.
+// Thread-safe to share.
 
 #include <memory>
 #include <optional>
@@ -35,13 +35,15 @@ class Schedule {
  public:
   explicit Schedule(dsl::Compute compute);
 
-  /// The schedule with one more step; once a step failed, all further ones are ignored.
+  /// The schedule with one more step, or with several. If a step failed, all later steps are
+  /// ignored.
   Schedule then(Step step) const;
   Schedule then(const std::vector<Step>& steps) const;
-  /// Like `*this = then(step)`, but does not copy the nest if no other schedule shares it.
+  /// As `*this = then(step)`, but does not copy the nest if no other schedule shares it.
   void add(Step step);
 
-  // The fields of each step in order (step.h); docs/schedules.md shows what each step does.
+  // The parameters are the fields of each step in order (step.h). docs/schedules.md shows the
+  // effect of each step.
   Schedule split(std::string stage, std::string loop, int64_t factor, Tail tail = Tail::Guard,
                  OwnNames<2> names = {}) const {
     return then(Split{std::move(stage), std::move(loop), factor, tail, std::move(names)});
@@ -132,11 +134,10 @@ class Schedule {
   /// The loop nest that the steps have built so far. Requires: no error.
   const Nest& nest() const { return *nest_; }
 
-  /// Lowers and checks the schedule. Returns the program that it means, or the reason why it is
-  /// illegal.
+  /// Lowers and checks the schedule. Returns its program, or the reason why it is illegal.
   Result<Program> program(const Limits& limits = {}) const;
 
-  /// "tw1" and one step a line.
+  /// The text: "tw1", then each step on a line.
   std::string to_string() const;
   /// 16 hex digits of the text.
   std::string hash() const;
@@ -148,29 +149,30 @@ class Schedule {
   std::optional<Error> error_;
 };
 
-/// Steps on lines, or separated by `;`; the first word is the version, and `#` begins a comment.
+/// Parses schedule text. Its first word is the version. Steps are on lines or separated by `;`, and
+/// `#` begins a comment.
 Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view text);
 
-/// As parse_schedule(), for text that a person wrote: the error says where in it, on one line:
-/// "[split] gemm.tw1, line 3, column 9: stage 'c' has no loop 'z': ...".
+/// As parse_schedule(), for text that a person wrote. Errors give the position, after the name
+/// `source`: "[split] gemm.tw1, line 3, column 9: stage 'c' has no loop 'z': ...".
 Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view text,
                                std::string_view source);
-/// The steps of text that a person wrote, without applying them. Errors as read_schedule()'s.
+/// As read_schedule(), but returns the steps without applying them.
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source);
 
-/// The steps that compute by other operations than the compute declares, as text: "winograd out x
-/// 4, winograd out.m y 4"; empty where there are none. Such operations round even where the
-/// declared ones are exact: Winograd's transforms multiply by 1/6.
+/// The text of the steps that make the schedule use another algorithm than the declared operations:
+/// "winograd out x 4, winograd out.m y 4"; empty if there are none. Such algorithms round even if
+/// the declared operations are exact: Winograd's transforms multiply by 1/6.
 std::string algorithm_text(const std::vector<Step>& steps);
-/// The same for the text of a schedule; empty, too, for what is no schedule.
+/// As above, for the text of a schedule; empty if the text is no schedule.
 std::string algorithm_text(std::string_view schedule);
-/// The steps that rewrite the compute, as text: those of algorithm_text(), and those that pack its
-/// factors; empty where there are none. Spaces tell algorithms apart by it.
+/// The text of all steps that rewrite the compute: those of algorithm_text(), and those that pack
+/// factors. Empty if there are none. Search spaces identify algorithms by this text.
 std::string rewriting_text(const std::vector<Step>& steps);
-/// The same for the text of a schedule; empty, too, for what is no schedule.
+/// As above, for the text of a schedule; empty if the text is no schedule.
 std::string rewriting_text(std::string_view schedule);
-/// The algorithm of a schedule's text in few characters, for tables: "winograd 4 x 4", "packed",
-/// or "direct".
+/// A short name of the algorithm of a schedule's text, for tables: "winograd 4 x 4", "packed", or
+/// "direct".
 std::string algorithm_name(std::string_view schedule);
 
 }  // namespace tw::schedules

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Scheduling steps as plain data. Each struct names its fields once, in `fields()`; printing,
-// parsing, the usage line of the documentation and bindings of other languages follow from that
-// list, and TW_STEPS lists the structs. steps/<its name>.cpp defines the effect of a step on the
-// loops. Plain values; thread-safe.
+// Scheduling steps as plain data. Each struct lists its fields once, in `fields()`. Printing,
+// parsing, the usage line of the documentation and the bindings of other languages follow from that
+// list, and TW_STEPS lists the structs. steps/<name>.cpp defines the effect of a step on the loops.
+// Plain values; thread-safe.
 //
-// The words are Halide's; where TVM has another word the comment names it. A step names a stage of
-// the compute and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner); fusing
-// `y` and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
+// The names are Halide's; a comment gives TVM's name if it differs. A step names a stage of the
+// compute, and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner); fusing `y`
+// and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
 
 #include <cstdint>
 #include <string>
@@ -22,38 +22,38 @@
 namespace tw::schedules {
 
 /// Treatment of a split factor that does not divide the extent.
-///   Guard: iterations past the end are skipped; loops are trimmed where the guard allows.
+///   Guard: iterations past the end are skipped. Where the guard allows, loops are trimmed instead.
 ///   Exact: the step is illegal.
-///   Shift: the last tile starts earlier and overlaps its neighbour (Halide: ShiftInwards, TVM:
-///          none); only on serial loops of stages that are not reductions.
+///   Shift: the last tile starts earlier and overlaps the tile before (Halide: ShiftInwards, TVM:
+///          none). Legal only on serial loops of stages that are not reductions.
 enum class Tail { Guard, Exact, Shift };
 std::string_view to_string(Tail tail);
 
-/// The terms of a reduction that one partial result sums (rfactor).
-///   Interleaved: every factor-th term; neighbours go to different partial results.
+/// The terms of a reduction that are added to the same partial result (rfactor).
+///   Interleaved: every factor-th term, so neighbouring terms go to different partial results.
 ///   Blocks: a block of consecutive terms (for a matrix product: split-K).
 enum class Partition { Interleaved, Blocks };
 std::string_view to_string(Partition partition);
 
-/// Names that the author of a schedule gives to the N loops that a step makes ("as no ni" in
-/// schedule text), or none. Later steps may use them wherever derived names ("n.0") are valid. A
-/// Schedule keeps its steps without them and under derived names, so that neither its text nor its
-/// hash depends on them.
+/// The own names of the N loops that a step makes ("as no ni" in schedule text); empty if the
+/// author gave none. Later steps may use them wherever derived names ("n.0") are valid. A Schedule
+/// stores its steps with derived names only, so own names affect neither its text nor its hash.
 template <size_t N>
 struct OwnNames {
   std::vector<std::string> names = {};
   friend bool operator==(const OwnNames&, const OwnNames&) = default;
 };
 
-/// One field of a step: its name and the member that holds it. Schedule text may leave out the
-/// value of an optional field, which then has the default of the struct.
+/// A field of a step: its name and the member that holds it. Schedule text may leave out an
+/// optional field, which then has the default of the struct.
 template <typename S, typename T>
 struct Field {
   using Type = T;
   std::string_view name;
   T S::*member;
   bool is_optional = false;
-  bool names_loops = false;  ///< it names loops of the step's consumer, or else of its stage
+  /// true if it names loops: of the step's consumer if it has one, else of its stage
+  bool names_loops = false;
 };
 template <typename S, typename T>
 constexpr Field<S, T> field(std::string_view name, T S::*member) {
@@ -68,20 +68,21 @@ constexpr Field<S, T> loop_field(std::string_view name, T S::*member) {
   return {name, member, false, true};
 }
 
-/// loop -> loop.0 (outer, ceil(extent / factor)), loop.1 (inner, factor).
+/// Splits `loop` into loop.0 (outer, ceil(extent / factor) iterations) and loop.1 (inner, `factor`
+/// iterations).
 struct Split {
   static constexpr std::string_view name = "split";
   std::string stage, loop;
   int64_t factor = 1;
   Tail tail = Tail::Guard;
-  OwnNames<2> names = {};  ///< of the outer and the inner loop
+  OwnNames<2> names = {};  ///< names of the outer and the inner loop
   static constexpr auto fields() {
     return std::tuple(field("stage", &Split::stage), loop_field("loop", &Split::loop),
                       field("factor", &Split::factor), optional("tail", &Split::tail),
                       optional("names", &Split::names));
   }
 };
-/// Two adjacent loops become one, `outer*inner`.
+/// Fuses two adjacent loops into one, which is named `outer*inner`.
 struct Fuse {
   static constexpr std::string_view name = "fuse";
   std::string stage, outer, inner;
@@ -91,7 +92,8 @@ struct Fuse {
                       loop_field("inner", &Fuse::inner), optional("names", &Fuse::names));
   }
 };
-/// The named loops take the places that they occupy now, in the given order, outermost first.
+/// Reorders the named loops, which need not be adjacent: they take the places that they occupy now,
+/// in the given order, outermost first.
 struct Reorder {
   static constexpr std::string_view name = "reorder";
   std::string stage;
@@ -107,8 +109,8 @@ struct Unroll {
     return std::tuple(field("stage", &Unroll::stage), loop_field("loop", &Unroll::loop));
   }
 };
-/// The loop becomes one vector operation; it must be the innermost loop and over a pure axis. The
-/// innermost loop inside of a vector may reduce: each lane then sums a dot product
+/// Turns the loop into vector operations. It must be the innermost loop and over a spatial axis. As
+/// an exception, one reduction loop may be inside of it: each lane then sums a dot product
 /// (dot_products.h).
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
@@ -117,8 +119,8 @@ struct Vectorize {
     return std::tuple(field("stage", &Vectorize::stage), loop_field("loop", &Vectorize::loop));
   }
 };
-/// The loop's iterations become tasks. Parallel loops are the outermost loops of a stage of its
-/// own.
+/// Turns the loop's iterations into tasks. Parallel loops must be the outermost loops of a stage
+/// that is not computed inside of another one.
 struct Parallel {
   static constexpr std::string_view name = "parallel";
   std::string stage, loop;
@@ -126,10 +128,10 @@ struct Parallel {
     return std::tuple(field("stage", &Parallel::stage), loop_field("loop", &Parallel::loop));
   }
 };
-/// The loop's iterations become threads of a block (TVM: bind to threadIdx). Bound loops that
+/// Turns the loop's iterations into threads of a block (TVM: bind to threadIdx). Bound loops that
 /// directly contain each other number the threads together, row by row. A reduction loop can be
 /// bound if it is the innermost loop and the only reduction loop of its stage: the threads of a
-/// warp share its iterations and combine their partial results.
+/// warp then share its iterations and combine their partial results.
 struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;
@@ -147,9 +149,10 @@ struct ComputeAt {
                       loop_field("loop", &ComputeAt::loop));
   }
 };
-/// Keeps the buffer of a stage that is computed at a loop of `consumer` from one iteration of that
-/// loop to the next, within an iteration of `loop`, the loop directly around it: a sliding window.
-/// An iteration computes only the elements that the iterations before it did not.
+/// Makes the buffer of a stage that is computed at a loop of `consumer` a sliding window: the
+/// buffer is kept from one iteration of that loop to the next. `loop` is the loop directly around
+/// that loop; each of its iterations begins with a new window. An iteration computes only the
+/// elements that no earlier iteration computed.
 struct StoreAt {
   static constexpr std::string_view name = "store_at";
   std::string stage, consumer, loop;
@@ -158,14 +161,14 @@ struct StoreAt {
                       loop_field("loop", &StoreAt::loop));
   }
 };
-/// Replaces reads of a stage by its definition (not for reductions).
+/// Replaces reads of a stage by its definition. The stage must not be a reduction.
 struct Inline {
   static constexpr std::string_view name = "inline";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Inline::stage)); }
 };
-/// Computes an elementwise consumer where its reduction `into` writes its result (TVM:
-/// reverse_compute_inline). The reduction's own tensor no longer exists in memory.
+/// Computes the elementwise stage `stage` where the reduction `into`, which it reads, writes its
+/// result (TVM: reverse_compute_inline). The reduction's own tensor no longer exists in memory.
 struct Epilogue {
   static constexpr std::string_view name = "epilogue";
   std::string stage, into;
@@ -173,8 +176,8 @@ struct Epilogue {
     return std::tuple(field("stage", &Epilogue::stage), field("into", &Epilogue::into));
   }
 };
-/// Accumulates the results that the stage computes inside `loop` in a buffer of their own, and
-/// writes them at the end.
+/// Accumulates the results that the stage computes inside `loop` in a separate buffer, and writes
+/// them to the stage's tensor at the end of each iteration.
 struct CacheWrite {
   static constexpr std::string_view name = "cache_write";
   std::string stage, loop;
@@ -184,8 +187,8 @@ struct CacheWrite {
                       optional("scope", &CacheWrite::scope));
   }
 };
-/// Copies the region of `tensor` that an iteration of `loop` reads to a buffer first, by a new
-/// stage `tensor@stage`.
+/// Copies the region of `tensor` that an iteration of `loop` reads to a buffer, at the start of the
+/// iteration. The copy is a new stage `tensor@stage`.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
@@ -194,12 +197,13 @@ struct CacheRead {
                       loop_field("loop", &CacheRead::loop));
   }
 };
-/// Stages an operand of a reduction's term: a new stage `<tensor>@stage` first computes the values
-/// that one iteration of `loop` uses, into a buffer with a dimension for each of the `loops`, which
-/// are all the loops inside of `loop` that the operand depends on. A product has operands 1 and 2,
-/// any other term is operand 1. The buffer holds the neutral element where a tail or padding leaves
-/// nothing to read, so a reduction whose operands are all staged accumulates without guards. For
-/// results beyond the end it may hold other elements of a padded tensor.
+/// Stages an operand of a reduction's term in a buffer. A new stage `<tensor>@stage` computes the
+/// values of the operand that one iteration of `loop` uses. The buffer has a dimension for each of
+/// the `loops`, which must be all the loops inside of `loop` that the operand depends on. A product
+/// has operands 1 and 2; any other term is operand 1. Where a tail or padding leaves nothing to
+/// read, the buffer holds the neutral element, so a reduction whose operands are all staged
+/// accumulates without guards. For results beyond the end the buffer may hold other elements of a
+/// padded tensor.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;
@@ -212,11 +216,11 @@ struct CacheOperand {
         loop_field("loop", &CacheOperand::loop), loop_field("loops", &CacheOperand::loops));
   }
 };
-/// Stages the results that one iteration of the accumulator's loop (cache_write) computes: threads
-/// write them to a shared buffer, with a dimension for each of the `loops`, and a new stage
-/// `<result>@stage` copies them to the result's tensor, so that its threads write neighbours in
-/// memory (TVM: cache_write to shared memory; CUTLASS: a staged epilogue). The `loops` are all the
-/// loops inside of the accumulator's loop that do not reduce.
+/// Stages the results that one iteration of the accumulator's loop (cache_write) computes. Threads
+/// write them to a shared buffer with a dimension for each of the `loops`, and a new stage
+/// `<result>@stage` copies them to the result's tensor. The threads of the copy write neighbours in
+/// memory (TVM: cache_write to shared memory; CUTLASS: a staged epilogue). The `loops` must be all
+/// the loops inside of the accumulator's loop that do not reduce.
 struct CacheResult {
   static constexpr std::string_view name = "cache_result";
   std::string stage;
@@ -226,9 +230,10 @@ struct CacheResult {
                       loop_field("loops", &CacheResult::loops));
   }
 };
-/// `loop` and the two innermost loops inside of it become a tensor tile (tensor_tiles.h): they run
-/// over a lane's two rows, its two columns, and the terms of the sum. In a warpgroup's tile one
-/// loop more, over blocks of eight columns, stands outside of a lane's two columns.
+/// Turns `loop` and the two loops inside of it into a tensor tile (tensor_tiles.h). From the
+/// outermost to the innermost they run over a lane's two rows, its two columns, and the terms of
+/// the sum. In a warpgroup's tile there is a fourth loop around that over a lane's two columns; it
+/// runs over blocks of eight columns.
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
@@ -237,10 +242,10 @@ struct Tensorize {
                       field("tile", &Tensorize::tile));
   }
 };
-/// Starts the copies of a stage that cache_operand made `depth` - 1 iterations ahead of their use
-/// in the loop that the stage is computed at, so that they overlap with computation (TVM:
-/// software_pipeline). The buffer holds `depth` iterations. All stages that are computed at one
-/// loop have the same depth.
+/// Starts the copies of a stage that cache_operand made `depth` - 1 iterations before they are
+/// used, so that they overlap with computation (TVM: software_pipeline). The iterations are those
+/// of the loop that the stage is computed at. The buffer holds the data of `depth` iterations. All
+/// stages that are computed at one loop must have the same depth.
 struct Pipeline {
   static constexpr std::string_view name = "pipeline";
   std::string stage;
@@ -249,31 +254,32 @@ struct Pipeline {
     return std::tuple(field("stage", &Pipeline::stage), field("depth", &Pipeline::depth));
   }
 };
-/// The copies of a pipelined stage become TMA copies: one thread issues them, and the copy engine
-/// of the GPU moves a box, a tile of the source tensor, at a time (tma_copies.h). The box spans all
-/// loops of the stage.
+/// Turns the copies of a pipelined stage into TMA copies. One thread issues them, and the copy
+/// engine of the GPU moves a box at a time, i.e. a tile of the source tensor (tma_copies.h). The
+/// box spans all loops of the stage.
 struct Bulk {
   static constexpr std::string_view name = "bulk";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Bulk::stage)); }
 };
-/// Producer warps issue the TMA copies of the stage's pipeline, and the threads that compute do not
-/// wait for each other (CUTLASS: warp specialisation; specialised.h).
+/// Lets producer warps issue the TMA copies of the stage's pipeline, so that the threads that
+/// compute do not wait for each other (CUTLASS: warp specialisation; specialised.h).
 struct Specialise {
   static constexpr std::string_view name = "specialise";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Specialise::stage)); }
 };
-/// Blocks of threads compute several tasks of the stage one after another: as many blocks as the
-/// GPU runs at once (CUTLASS: persistent kernel). Producer warps start the copies of the next task
-/// while the threads that compute still store their results, so the stage has them (specialise).
+/// Lets each block of threads compute several tasks of the stage one after another; as many blocks
+/// are launched as the GPU runs at once (CUTLASS: persistent kernel). Producer warps start the
+/// copies of the next task while the threads that compute still store their results, so the stage
+/// must have producer warps (specialise).
 struct Persist {
   static constexpr std::string_view name = "persist";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Persist::stage)); }
 };
-/// Pads the buffer of a stage that cache_operand or cache_result made: the dimensions from `loop`
-/// inwards become one that is `elements` longer (TVM: storage_align), so that elements that are
+/// Pads the buffer of a stage that cache_operand or cache_result made. The buffer's dimensions from
+/// `loop` inwards become one dimension that is `elements` longer (TVM: storage_align), so that
 /// neighbours along the next outer dimension lie in different banks of shared memory.
 struct Pad {
   static constexpr std::string_view name = "pad";
@@ -285,9 +291,9 @@ struct Pad {
   }
 };
 /// Swizzles the shared buffer of a stage that cache_operand or cache_result made: chunks of 16
-/// bytes change places within 128 bytes, so that elements of successive rows lie in different
-/// banks. This is the swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B).
-/// It changes neither values nor indices: see Buffer::swizzle.
+/// bytes are permuted within 128 bytes, so that elements of successive rows lie in different banks.
+/// It is the swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B). Neither
+/// values nor indices change: see Buffer::swizzle.
 struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;
@@ -296,10 +302,10 @@ struct Swizzle {
     return std::tuple(field("stage", &Swizzle::stage), field("bytes", &Swizzle::bytes));
   }
 };
-/// Splits the reduction over `axis`: a new stage `stage.rf` reduces to `factor` partial results
-/// along a new axis `axis_rf`, and the stage reduces those. `axis_rf` is the last axis of
-/// `stage.rf` for interleaved partial results, and the first for blocks. Must precede any other
-/// step on the stage.
+/// Splits the reduction over `axis` in two. A new stage `stage.rf` computes `factor` partial
+/// results along a new axis `axis_rf`, and the stage reduces the partial results. `axis_rf` is the
+/// last axis of `stage.rf` for interleaved partial results, and the first for blocks. Must precede
+/// any other step on the stage.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
@@ -311,11 +317,12 @@ struct Rfactor {
                       optional("partition", &Rfactor::partition));
   }
 };
-/// Computes a convolution along `axis` by Winograd's algorithm, `tile` outputs at a time: F(tile,
-/// taps) of toom_cook.h. The stage becomes `stage.u`, transformed weights, `stage.v`, transformed
-/// data, `stage.m`, sums of their products, and itself, which transforms those; `stage.d` holds the
-/// data where they are more than a read (padding). A second step on `stage.m` along another axis
-/// makes the two-dimensional algorithm. Must precede any other step on the stage.
+/// Computes a convolution along `axis` by Winograd's algorithm F(tile, taps) of toom_cook.h, `tile`
+/// outputs at a time. The stage is replaced by `stage.u` (transformed weights), `stage.v`
+/// (transformed data), `stage.m` (sums of their products), and a stage of the same name, which
+/// transforms `stage.m`. If the data are padded, a stage `stage.d` holds them first. A second step
+/// on `stage.m` along another axis makes the two-dimensional algorithm. Must precede any other step
+/// on the stage.
 struct Winograd {
   static constexpr std::string_view name = "winograd";
   std::string stage, axis;
@@ -325,11 +332,12 @@ struct Winograd {
                       field("tile", &Winograd::tile));
   }
 };
-/// Packs the factors of a sum of products for an instruction that sums `multiple` of them: as
-/// copies `stage.tensor` with the dimension of a reduction axis last, rounded up to the multiple
-/// with zeros (TVM: pad_einsum), and with elements of `type`, if it is given. A factor that needs
-/// neither is not copied. The factors must be elements of two tensors, of each of which the axis is
-/// the index of a dimension as long as itself. Must precede any other step on the stage.
+/// Packs the factors of a sum of products for an instruction that sums `multiple` of the products.
+/// Each factor is copied to a stage `stage.tensor`, in which the dimension of the reduction axis is
+/// last and rounded up to the multiple with zeros (TVM: pad_einsum). The copy has elements of
+/// `type`, if it is given. A factor that already has this form is not copied. The factors must be
+/// elements of two tensors. In each of them the axis must be the index of one dimension, which is
+/// as long as the axis. Must precede any other step on the stage.
 struct PackFactors {
   static constexpr std::string_view name = "pack_factors";
   std::string stage, axis;
@@ -341,10 +349,11 @@ struct PackFactors {
                       optional("type", &PackFactors::type));
   }
 };
-/// Copies each factor of a sum of products that is 0 outside of a tensor: as `stage.tensor` with
-/// these zeros around the elements and the dimension of a reduction axis last, so that products
-/// need no condition (TVM: a stage `pad`). The factor must be an element of the tensor, and the
-/// condition no more than that its indices are within it. Must precede any other step on the stage.
+/// Copies each factor of a sum of products that is 0 outside of a tensor. The copy is a stage
+/// `stage.tensor` that has these zeros around the elements, and the dimension of the reduction axis
+/// last, so that products need no condition (TVM: a stage `pad`). The factor must be an element of
+/// the tensor, and the condition must only be that the factor's indices are within the tensor. Must
+/// precede any other step on the stage.
 struct PadFactors {
   static constexpr std::string_view name = "pad_factors";
   std::string stage, axis;
@@ -352,10 +361,10 @@ struct PadFactors {
     return std::tuple(field("stage", &PadFactors::stage), field("axis", &PadFactors::axis));
   }
 };
-/// Requests the cache lines of `tensor` that the next iteration of `loop` reads, while this one
-/// runs: each iteration of `at`, a loop inside of it, requests an equal share of them (Halide:
-/// prefetch, which requests all of them at once). One iteration of `loop` must read a contiguous
-/// part of the tensor's memory.
+/// While an iteration of `loop` runs, prefetches the cache lines of `tensor` that the next
+/// iteration reads. Each iteration of `at`, a loop inside of `loop`, requests an equal share of the
+/// lines (Halide: prefetch, which requests all lines at once). One iteration of `loop` must read a
+/// contiguous part of the tensor's memory.
 struct Prefetch {
   static constexpr std::string_view name = "prefetch";
   std::string stage, tensor, loop, at;
@@ -364,15 +373,15 @@ struct Prefetch {
                       loop_field("loop", &Prefetch::loop), loop_field("at", &Prefetch::at));
   }
 };
-/// Computes a stage when constants are loaded, and not in each call. The stage must read only
-/// constant inputs (dsl::Input::constant) and stages that are prepared too.
+/// Computes a stage once when constants are loaded, instead of in each call. The stage must read
+/// only constant inputs (dsl::Input::constant) and other prepared stages.
 struct Prepare {
   static constexpr std::string_view name = "prepare";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Prepare::stage)); }
 };
-/// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the
-/// call.
+/// Stores a tensor in another layout (dsl/layout.h). Inputs are packed before the call of the
+/// kernel, and outputs are unpacked after it.
 struct SetLayout {
   static constexpr std::string_view name = "set_layout";
   std::string tensor, layout;
@@ -419,13 +428,13 @@ using VariantOf = std::variant<Steps...>;
 using Step = VariantOf<void TW_STEPS(TW_STEP_TYPE)>;
 #undef TW_STEP_TYPE
 
-/// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
+/// Prints a step on one line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);
-/// Invalid for text that is no step; the message names the word that is wrong.
+/// Parses a step. Invalid if the text is no step; the message names the wrong word.
 Result<Step> parse_step(std::string_view line);
 
-/// The error of words that are not a step, and the index of the wrong word. The index is the number
-/// of words if a word is missing after the last one.
+/// The error of words that are not a step, and the index of the wrong word. If a word is missing at
+/// the end, the index is the number of words.
 struct BadStep {
   Error error;
   size_t word = 0;

@@ -27,30 +27,31 @@ Fraction operator+(const Fraction& a, const Fraction& b);
 Fraction operator*(const Fraction& a, const Fraction& b);
 inline Fraction operator-(const Fraction& a) { return {-a.numerator, a.denominator}; }
 
-/// Rows of equal length.
+/// A matrix as a list of rows of equal length.
 using FractionMatrix = std::vector<std::vector<Fraction>>;
 
 /// F(m, r) with p = m + r - 1 products.
 struct ToomCook {
   FractionMatrix filter;  ///< p x r; G of Lavin and Gray
-  FractionMatrix input;   ///< p x p; their B^T
-  FractionMatrix output;  ///< m x p; their A^T
+  FractionMatrix input;   ///< B^T of Lavin and Gray
+  FractionMatrix output;  ///< A^T of Lavin and Gray
 };
 
-/// The largest number of products. The rounding errors of more exceed every accuracy class by far.
+/// The largest number of products. With more products the rounding errors far exceed every accuracy
+/// class.
 inline constexpr int64_t most_products = 12;
 
-/// The algorithm that interpolates at 0, at pairs of fractions a and -a, and at infinity. The pairs
-/// depend on the number of products, and are those that round least: 2/3 and 3/2 for 6 products.
-/// Rows of `filter` and `input` of two points a and -a differ in the signs of their odd columns,
-/// and columns of `output` in those of their odd rows. Requires: outputs >= 1, taps >= 1, and
-/// outputs + taps - 1 <= most_products.
+/// Makes the algorithm that interpolates at 0, at pairs of fractions a and -a, and at infinity. The
+/// pairs depend on the number of products and are the ones with the smallest rounding errors: 2/3
+/// and 3/2 for 6 products. The rows of `filter` and `input` for a and for -a differ in the signs of
+/// odd columns; the columns of `output` for a and for -a differ in the signs of odd rows. Requires:
+/// outputs >= 1, taps >= 1, and outputs + taps - 1 <= most_products.
 ToomCook toom_cook(int64_t outputs, int64_t taps);
 
-/// The factor by which the rounding errors of the algorithm exceed those of the sum of products as
-/// it is declared, at the worst output, for data and weights that are independent and of mean 0:
+/// The factor by which the rounding errors of the algorithm exceed those of the declared sum of
+/// products, at the worst output j, for data and weights that are independent and of mean 0:
 /// sqrt(sum_i output_ji^2 |filter_i|^2 |input_i|^2 / taps), since each product rounds in proportion
-/// to its factors. Algorithms that are nested multiply their factors.
+/// to its factors. The amplification of nested algorithms is the product of their amplifications.
 double amplification(const ToomCook& algorithm);
 
 }  // namespace tw::schedules

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks of what steps promise about stages that are computed inside of others. Private to
-// lowering.
+// Checks of steps that place stages in the loops of other stages. Private to lowering.
 
 #include "base/result.h"
 #include "schedules/nest.h"
@@ -10,10 +9,10 @@
 namespace tw::schedules {
 
 /// Invalid if a window, a pipeline or a prefetch is placed at a loop that cannot have it, or if a
-/// stage is prepared that may not be.
+/// prepared stage must not be prepared.
 Status check_placements(const Nest& nest);
 
-/// Invalid where a buffer is swizzled that threads do not share.
+/// Invalid if a buffer is swizzled that is not in shared memory.
 Status check_swizzles(const Phase& phase);
 
 }  // namespace tw::schedules

@@ -10,21 +10,23 @@
 
 namespace tw::schedules {
 
-/// True where all conditions hold; none: true.
+/// The expression that is true if all conditions hold; the literal true if there are none.
 inline Expr conjunction(const std::vector<Expr>& conditions) {
   Expr all = dsl::constant_int(Bool, 1);
   for (const Expr& condition : conditions) all = all && condition;
   return all;
 }
 
-/// True where one of the conditions holds; none: false.
+/// The expression that is true if at least one condition holds; the literal false if there are
+/// none.
 inline Expr disjunction(const std::vector<Expr>& conditions) {
   Expr any = dsl::constant_int(Bool, 0);
   for (const Expr& condition : conditions) any = any || condition;
   return any;
 }
 
-/// True if an index chooses between parts of the expression.
+/// True if a comparison of an index chooses between two parts of the expression
+/// (dsl::choosing_comparison).
 inline bool has_choice(const Expr& body) {
   bool found = false;
   dsl::for_each(body, [&](const Expr& e) { found |= dsl::choosing_comparison(e) != nullptr; });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// emit(): the first pass of lower(). A stage becomes a phase of loops and statements: accumulators,
-// epilogues and placed producers, guards innermost, copies of operands ahead of what uses them.
-// Indices are logical ones, not yet those of layouts.
+// emit(): the first pass of lower(). It makes a phase of loops and statements from a stage, with
+// its accumulator, epilogue and the producers that are computed in its loops. Guards are around the
+// innermost statements, and copies of operands before the statements that read them. Indices are
+// logical: finish() makes those of layouts.
 
 #include "base/result.h"
 #include "schedules/nest.h"
@@ -10,8 +11,8 @@
 
 namespace tw::schedules {
 
-/// Requires: the stage is not computed inside of another. Invalid with the reason where its loops
-/// cannot be a phase. Pure and deterministic.
+/// Returns the phase of a stage, or Invalid with the reason why its loops cannot be a phase.
+/// Requires: the stage is not computed inside of another stage. Pure and deterministic.
 Result<Phase> emit(const Nest& nest, const StageNest& stage);
 
 }  // namespace tw::schedules

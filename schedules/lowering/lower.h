@@ -11,7 +11,7 @@
 //             conditions that are the same for all of them (schedules/program/threads.h)
 //   check     every access inside its buffer, sizes within limits (schedules/program/legality.h)
 //
-// The same passes make Program::preparation of the stages that are prepared (schedules/prepared.h).
+// The same passes lower the prepared stages (schedules/prepared.h) to Program::preparation.
 
 #include "base/result.h"
 #include "schedules/nest.h"
@@ -20,8 +20,8 @@
 
 namespace tw::schedules {
 
-/// Pure and deterministic. An illegal nest, or one beyond the limits, is ErrorCode::Invalid with
-/// the reason.
+/// Lowers a nest. Invalid, with the reason, if the nest is illegal or exceeds the limits. Pure and
+/// deterministic.
 Result<Program> lower(const Nest& nest, const Limits& limits = {});
 
 }  // namespace tw::schedules

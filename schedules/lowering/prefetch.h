@@ -10,7 +10,8 @@
 //       for k in 0..16
 //         prefetch b, 1 line from element min(n.0 + 1, 3) * 768 + (m.0 * 16 + k) * 16
 //
-// The last iteration requests lines of its own, which are in the caches. Thread-safe.
+// In the last iteration of the outer loop there is no next one, so it requests lines of its own
+// part again, which are in the caches. Thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -22,20 +23,23 @@
 
 namespace tw::schedules {
 
-/// A larger share of an iteration would fill the queues of misses at once.
+/// The most lines that an iteration may request. More would fill the processor's queues of cache
+/// misses at once.
 inline constexpr int64_t most_prefetched_lines = 64;
 
-/// The statement with which an iteration of the loop `ahead.at` of the stage begins. Invalid if the
-/// stage has no such loops, is computed inside of another stage, reads no contiguous part of the
-/// tensor in an iteration of `ahead.loop`, or the same part in each, or if the share of an
-/// iteration has more than most_prefetched_lines.
+/// The statement that each iteration of the loop `ahead.at` of the stage begins with. Invalid
+///   - if the stage has no such loops or is computed inside of another stage,
+///   - if an iteration of `ahead.loop` reads no contiguous part of the tensor,
+///   - if every iteration of `ahead.loop` reads the same part, or
+///   - if an iteration of `ahead.at` would request more than most_prefetched_lines.
 Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
                                      const StageNest::Ahead& ahead);
 
-/// The loop inside of `loop` whose iterations best request the part of the tensor: the outermost
-/// one that requests at most `few_lines` in an iteration. Loops inside of that one can have more
-/// iterations than there are lines, and then request lines again and again. The innermost possible
-/// loop if all request more; nullopt if the step is illegal in every loop.
+/// Chooses the loop inside of `loop` whose iterations request the lines: the outermost loop whose
+/// iterations request at most `few_lines` each, because loops further inside may have more
+/// iterations than there are lines, and would request lines repeatedly. If every loop requests
+/// more, the innermost loop in which the step is legal. nullopt if the step is illegal in every
+/// loop.
 std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stage,
                                          const std::string& tensor, const std::string& loop,
                                          int64_t few_lines);

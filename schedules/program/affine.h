@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Affine normal forms of index expressions, and of the conditions that compare them. Values.
+// Affine normal forms of index expressions and of conditions that compare index expressions. Plain
+// values.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +13,7 @@ namespace tw::schedules {
 
 using dsl::Expr;
 
-/// constant + sum of coefficient * atom. Atoms are variables, or subexpressions that are not
+/// constant + sum of coefficient * atom. An atom is a variable or a subexpression that is not
 /// affine.
 struct Affine {
   struct Term {
@@ -32,26 +33,28 @@ Affine to_affine(const Expr& expr);
 
 Expr to_expr(const Affine& affine);
 
-/// Replaces c * w * (f / w) + c * (f % w) by c * f: the digits of a fused loop together.
+/// Replaces c * w * (f / w) + c * (f % w) by c * f. The two terms are the digits of the fused loop
+/// f.
 void rejoin_digits(Affine& affine);
 
-/// The offset of an element in dense row-major memory, in elements. Requires: an extent for each
+/// The offset, in elements, of an element in dense row-major memory. Requires: an extent for each
 /// index.
 Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
 
-/// The parts of a clamped index such as min(max(e, 0), 9) or of a reflected index such as
-/// min(max(e, -e), 18 - max(e, -e)), nested in any order and depth: e, and the constraints `a >= 0`
-/// under which the index equals e. Any other index is e itself, without constraints.
+/// An index without its clamps. A clamped index is min(max(e, 0), 9) or the like, a reflected index
+/// min(max(e, -e), 18 - max(e, -e)) or the like; clamps may be nested in any order and depth.
+/// unclamp() returns e, and the constraints `a >= 0` under which the index equals e. Any other
+/// index is returned unchanged, without constraints.
 struct Unclamped {
   Expr index;
   std::vector<Affine> at_least_zero;
 };
 Unclamped unclamp(const Expr& index);
 
-/// The operands of a nested max (or min); `expr` itself if it is no max (or min).
+/// The operands of a nested max (or min); only `expr` itself if it is no max (or min).
 std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
-/// The terms of a conjunction: constraints `affine >= 0`, and terms that are not affine as
+/// The terms of a conjunction: affine terms as constraints `affine >= 0`, and all others as
 /// expressions.
 struct Constraints {
   std::vector<Affine> affine;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bounds holds the known facts about the variables in scope and derives bounds of index expressions
-// from them. Trimming of loops and the proof that accesses stay inside their buffers rest on it.
+// from them. The passes that trim loops and prove accesses to be inside of their buffers use it.
 //
-// The procedure is elimination, innermost variable first, by constant ranges and by facts `a >= 0`
-// (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. A claim that it
-// cannot prove is treated as false.
+// A bound is found by eliminating variables, innermost first, by their constant ranges and by facts
+// `a >= 0` (a Fourier-Motzkin step with one fact at a time). This is sound, fast, and incomplete: a
+// claim that cannot be proved is treated as false.
 //
-// If a proof is not found soon, a few witnesses, i.e. assignments of values to the variables, show
-// whether there can be one.
+// If a proof is not found soon, a few witnesses, i.e. assignments of values to the variables, are
+// tried. A witness that violates the claim shows that there is no proof.
 //
-// A search lowers thousands of schedules, and each asks hundreds of questions: atoms are numbered
-// when they are first seen, and the elimination works on numbers alone. A value; not thread-safe,
-// not even for const calls.
+// A search lowers thousands of schedules, each of which asks for hundreds of bounds. For speed,
+// atoms are numbered when they are first seen, and the elimination works on numbers alone. A value;
+// not thread-safe, not even for const calls.
 
 #include <cstdint>
 #include <deque>
@@ -28,31 +28,36 @@ namespace tw::schedules {
 
 class Bounds {
  public:
-  /// variable in [begin, end); begin may be a max(...) and end a min(...) of affine expressions.
+  /// Adds a variable in [begin, end). `begin` may be a max(...) and `end` a min(...) of affine
+  /// expressions.
   void push_loop(const std::string& variable, const Expr& begin, const Expr& end);
   void push_condition(const Expr& condition);
-  /// Marks and restores the state around a scope.
+  /// A position in the state. mark() at the beginning of a scope and restore() at its end remove
+  /// all that the scope added.
   struct Mark {
     size_t variables, facts;
   };
   Mark mark() const { return {variables_.size(), facts_.size()}; }
   void restore(Mark mark);
 
-  /// The best constant bound that can be proved; nullopt when there is none.
+  /// The best constant lower or upper bound that can be proved; nullopt if none can.
   std::optional<int64_t> lower(const Expr& expr) const;
   std::optional<int64_t> upper(const Expr& expr) const;
   std::optional<int64_t> lower(const Affine& affine) const;
   std::optional<int64_t> upper(const Affine& affine) const;
 
   bool proves_at_least_zero(const Affine& affine) const;
-  bool proves(const Expr& condition) const;   ///< it holds for all values in scope
-  bool refutes(const Expr& condition) const;  ///< it holds for none
+  /// true if it is proved to hold for all values in scope
+  bool proves(const Expr& condition) const;
+  /// true if it is proved to hold for no values in scope
+  bool refutes(const Expr& condition) const;
   bool proves_inside(const Expr& index, int64_t extent) const;  ///< 0 <= index < extent
-  /// floor(affine / divisor) if it is proved to be the same for all values in scope, else nullopt.
+  /// The value of floor(affine / divisor) if it is proved to be the same for all values in scope;
+  /// nullopt otherwise.
   std::optional<int64_t> quotient(const Affine& affine, int64_t divisor) const;
 
  private:
-  /// Like Affine, over numbered atoms.
+  /// As Affine, but with the numbers of atoms.
   struct Linear {
     struct Term {
       int atom;
@@ -69,7 +74,8 @@ class Bounds {
   };
 
   using Bound = std::optional<int64_t>;
-  /// A bound by the ranges of variables alone, and the state of the ranges for which it was found.
+  /// A bound that follows from the ranges of variables alone, and the value of `ranges_` for which
+  /// it was computed.
   struct KnownBound {
     size_t ranges = 0;
     Bound bound;
@@ -80,17 +86,18 @@ class Bounds {
     AtomKind kind = AtomKind::Other;
     Linear a, b;  ///< operands: the numerator of a division, both sides of a minimum or maximum
     Linear sum;   ///< a + b of a minimum or maximum
-    bool folds = false;   ///< a and b have opposite slopes, so that `sum` has fewer terms than they
-    int64_t divisor = 0;  ///< positive divisor of FloorDivision and Remainder
-    std::vector<int> inside;           ///< variables in it
-    int position = -1;                 ///< index of a variable in variables_; -1 out of scope
-    int facts = 0;                     ///< number of facts that mention it
-    std::optional<int64_t> low, high;  ///< range of the type of an Other
+    /// True if a and b have opposite slopes, so that `sum` has fewer terms than either.
+    bool folds = false;
+    int64_t divisor = 0;      ///< positive divisor of FloorDivision and Remainder
+    std::vector<int> inside;  ///< numbers of the variables in the atom
+    int position = -1;        ///< index of a variable in variables_; -1 if it is out of scope
+    int facts = 0;            ///< number of facts that have the atom
+    std::optional<int64_t> low, high;  ///< for Other: range of the expression's type
     KnownBound known_low, known_high;
   };
   struct Variable {
     int atom;
-    int shadowed;                      ///< position of the one of the same name outside, or -1
+    int shadowed;  ///< position of the outer variable of the same name; -1 if there is none
     std::optional<int64_t> low, high;  ///< inclusive
   };
   struct NumberedVariable {
@@ -101,13 +108,14 @@ class Bounds {
     Linear at_least_zero;
     int depth;  ///< depth of its innermost variable
   };
-  /// A form without the floor(e / k) of a term; all other terms are scaled by k.
+  /// A linear form in which the term floor(e / k) was replaced by e. All other terms are multiplied
+  /// by k, the divisor.
   struct Unfloored {
     Linear linear;
     int64_t divisor;
   };
-  /// Values of the variables in scope, by position; no bound is better than a value here, unless
-  /// a fact fails.
+  /// Values of the variables in scope, by position. If they satisfy all facts, no lower bound of an
+  /// expression exceeds the expression's value under them.
   struct Witness {
     std::vector<int64_t> values;
     std::optional<size_t> broken;  ///< index of the first fact that fails
@@ -119,7 +127,7 @@ class Bounds {
   Linear linear(const Expr& expr) const;
   Linear linear(const Affine& affine) const;
   void append(const Expr& expr, int64_t factor, Linear& out) const;
-  /// Appends the constraints `a >= 0` of a conjunction; false if a term of it has no such form.
+  /// Appends the constraints `a >= 0` of a conjunction. Returns false if a term has no such form.
   bool split(const Expr& condition, std::vector<Linear>& out) const;
   Linear difference(const Expr& a, const Expr& b) const;
 
@@ -132,7 +140,7 @@ class Bounds {
   void derive_without_digit(const Linear& at_least_zero);
   void derive_facts(const Linear& at_least_zero);
 
-  /// Searches for the best bound, or for one of at least `enough`.
+  /// Searches for the best lower bound; stops early at a bound of at least `enough`.
   Bound search_below(const Linear& linear, Bound enough) const;
   Bound bound_below(const Linear& linear, int rules, Bound enough = std::nullopt) const;
   Bound bound_above(const Linear& linear, int rules) const;
@@ -149,11 +157,11 @@ class Bounds {
   Bound atom_bound(int atom, bool below, int rules) const;
   Bound atom_bound_by_ranges(int atom, bool below) const;
 
-  /// The least value among the witnesses that satisfy all facts, or a value below `enough`; nullopt
-  /// if no witness satisfies them.
+  /// The least value among the witnesses that satisfy all facts, or the first value found below
+  /// `enough`; nullopt if no witness satisfies all facts.
   Bound least_witnessed(const Linear& linear, Bound enough) const;
-  /// Number of different values of floor(linear / divisor) among the witnesses: 0, 1, or 2 for
-  /// several.
+  /// Number of different values of floor(linear / divisor) among the witnesses: 0, 1, or 2 for two
+  /// or more.
   int witness_quotients(const Linear& linear, int64_t divisor) const;
   void update_witnesses() const;
   int64_t chosen_value(size_t witness, const Variable& variable, size_t position) const;
@@ -164,7 +172,7 @@ class Bounds {
   std::vector<Fact> facts_;
   mutable std::deque<Atom> atoms_;
   mutable std::vector<NumberedVariable> numbered_variables_;
-  mutable std::vector<int> slots_;  ///< numbers by the hash of their atoms, -1 where there is none
+  mutable std::vector<int> slots_;  ///< hash table of atom numbers; -1 marks a free slot
   mutable int steps_ = 0;           ///< steps left of the current search
   size_t ranges_ = 1;               ///< grows when the variables in scope change
   mutable std::vector<Witness> witnesses_;

@@ -3,8 +3,9 @@
 // The interpreter of Program: it runs a loop program and checks every access. Tests compare code
 // generators with it, and lowering with dsl/interpret.h.
 //
-// Values follow dsl/interpret.h: floats are computed in double and rounded where they are stored
-// and at casts, integers wrap, `select`, `&&` and `||` evaluate only what they need. Thread-safe.
+// Values follow dsl/interpret.h. Floats are computed in double, and rounded where they are stored
+// and at casts; integers wrap; `select`, `&&` and `||` evaluate only the operands that they need.
+// Thread-safe.
 
 #include <cstddef>
 #include <map>
@@ -16,12 +17,11 @@
 
 namespace tw::schedules {
 
-/// One array for each argument, by name, in storage layout.
+/// The bytes of each argument in its storage layout, by name.
 using Storage = std::map<std::string, std::vector<std::byte>>;
 
-/// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created.
-/// Prepared buffers are computed first, and are left in `storage` too.
-/// Invalid, naming the buffer, the indices and the statement, when
+/// Runs all phases, and the tasks of each phase in order. `storage` must have each input. Outputs
+/// are added to it, and so are prepared buffers, which are computed first.
 ///   - an access that is executed lies outside of its buffer,
 ///   - an element is read before it was written (anything but inputs),
 ///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The names that every statement of a phase sees: the program's buffers and the phase's axes.
-// Pure functions.
+// The buffers and variables that every statement of a phase can use: the program's buffers and the
+// phase's axes. Pure functions.
 
 #include <map>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace tw::schedules {
 
 using BuffersByName = std::map<std::string_view, const Buffer*>;
 
-/// Arguments and scratch. The program must outlive them.
+/// The arguments and scratch buffers of the program, by name. The program must outlive the result.
 inline BuffersByName global_buffers(const Program& program) {
   BuffersByName buffers;
   for (const Argument& argument : program.arguments)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Hoists and resolves guards. Tails of splits and positions of a kernel window in the padding start
-// as an `if` around the innermost statement and end, where possible, as loop bounds.
+// Hoists and resolves guards. The guards of split tails and of a kernel window in the padding are
+// at first an `if` around the innermost statement. Where possible they become loop bounds.
 //
 //   for y / for ky in 0..3 / for x:  if 1 <= y + ky: s        (guards innermost)
 //   for y / for ky in 0..3:  if 1 <= y + ky:  for x:  s       (hoisted)
 //   for y / for ky in max(0, 1 - y)..3:  for x:  s            (trimmed)
 //
-// A guard that would be left inside an unrolled or vector loop is resolved by peeling: the
-// iterations of an outer loop for which it always holds stay a loop, and the few others are written
-// out with their variable as a constant, which makes the inner bounds constant.
+// A guard that would remain inside an unrolled or vector loop is removed by peeling an outer loop.
+// The iterations for which the guard always holds stay a loop. The few other iterations are written
+// out with the loop variable as a constant, which makes the bounds of the inner loops constant.
 
 #include <optional>
 
@@ -17,12 +17,12 @@
 
 namespace tw::schedules {
 
-/// Moves conditions out of every loop whose variable they do not use.
+/// Moves each condition out of the loops whose variables the condition does not use.
 Block hoist_guards(const Block& body);
 
-/// Trims and peels loops without changing the program's meaning; `task_axes` are peeled by branches
-/// on their value. Returns nullopt as soon as it is clear that more than `most_statements` would be
-/// left after unrolling: peeling makes copies, and a body that is too large need not be completed.
+/// Trims and peels loops without changing the program's meaning. `task_axes` cannot be peeled as
+/// loops are; instead the body branches on their value. Peeling copies statements: returns nullopt
+/// as soon as it is clear that more than `most_statements` would remain after unrolling.
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements);
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Warp-specialised phases: producer warps issue the TMA copies of a pipeline ahead of the
-// consumers, i.e. the threads that compute, which then neither issue copies nor wait for each
-// other. The meaning of the phase is that of its body; specialised_body() divides it into two parts
-// for a target that has mbarriers:
+// Warp-specialised phases. Producer warps issue the TMA copies of a pipeline ahead of the
+// consumers, i.e. the threads that compute. The consumers then neither issue copies nor wait for
+// each other. The meaning of the phase is that of its body; specialised_body() divides the body
+// into two parts for a target that has mbarriers:
 //
 //   for k in 0..2:  bulk ...; commit
 //   for k in 0..9:  wait 1; barrier; if k + 2 < 9: bulk ...;  commit; compute
 //
-// becomes, where `barrier` waits until all consumers have come to their wait:
+// becomes the following, in which `barrier` waits until all consumers have reached their wait:
 //
 //   producer                                          consumer
 //   for k in 0..2:  bulk ...; commit                  for k in 0..2:  commit
 //   for k in 0..9:  barrier; if ...: bulk; commit     for k in 0..9:  wait 1; commit; compute
 //
-// In a persistent phase a block goes through several tasks. Between two of them the producer waits
-// until the consumers have left the last slot of the pipeline, not until they have stored their
-// results, and the consumers wait for each other before they compute the next one.
+// In a persistent phase a block of threads computes several tasks one after another. Between two
+// tasks the producer waits until the consumers have finished with the last slot of the pipeline,
+// but not until they have stored their results. The consumers wait for each other before they
+// compute the next task.
 //
 // Pure functions; thread-safe.
 
@@ -35,13 +36,14 @@ struct SpecialisedBody {
   Block consumer;
 };
 
-/// Divides the phase. The bodies of TMA copies are the phase's own blocks, not copies of them.
-/// Requires: check_specialised() succeeds.
+/// Divides the phase's body. The bodies of TMA copies are the blocks of the phase itself, not
+/// copies of them. Requires: check_specialised() succeeds.
 SpecialisedBody specialised_body(const Phase& phase);
 
-/// Checks a phase if it is specialised: it has one pipeline, outside of other loops, whose copies
-/// are all TMA copies; threads in the pipeline write only to their private buffers; and the threads
-/// are whole warps and leave room for the producers. Fails with ErrorCode::Invalid.
+/// Checks a specialised phase; any other phase passes. It must have one pipeline, outside of other
+/// loops, and all copies of the pipeline must be TMA copies. Threads in the pipeline may write only
+/// to their private buffers. The threads must be whole warps and leave room for the producer warps
+/// in the block. Fails with ErrorCode::Invalid.
 Status check_specialised(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

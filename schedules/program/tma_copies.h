@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// TMA copies (PTX: cp.async.bulk.tensor): one thread asks the copy engine of a GPU to move a box, a
-// tile of a tensor, into shared memory. In programs they are nests of bulk loops. Their meaning is
-// that of the loops, and targets without the engine run the loops in thread 0.
+// TMA copies (PTX: cp.async.bulk.tensor): one thread asks the copy engine of a GPU to move a box,
+// i.e. a tile of a tensor, into shared memory. In programs a TMA copy is a nest of bulk loops. Its
+// meaning is that of the loops, and on targets without the engine thread 0 runs the loops.
 //
 //   bulk i in 0..64
 //     bulk k in 0..32
 //       async s[k.0 % 3, i, k] = a[m.0 * 64 + i, k.0 * 32 + k] if k.0 * 32 + k < 100 else 0.0
 //
-// The engine is given the tensor's extents and strides once, and for each box the indices of its
-// first element. It fills the parts of a box that lie outside of the tensor with zeros:
+// The engine gets the tensor's extents and strides once, and for each box the indices of its first
+// element. It fills the parts of a box that lie outside of the tensor with zeros:
 //
 //   dimension    extent  stride  box  first
 //   k, innermost    100       1   32  k.0 * 32
@@ -29,9 +29,11 @@ namespace tw::schedules {
 
 struct Limits;
 
-inline constexpr int tma_architecture = Gpu::tma_architecture;  ///< sm_90 and newer
+/// the first architecture with TMA, sm_90
+inline constexpr int tma_architecture = Gpu::tma_architecture;
 inline constexpr size_t most_tma_dimensions = 5;
-inline constexpr int64_t most_tma_iterations = 256;  ///< elements of a box along one dimension
+/// largest number of elements of a box along one dimension
+inline constexpr int64_t most_tma_iterations = 256;
 /// Strides of the tensor and rows of a box are multiples of this number of bytes.
 inline constexpr int64_t engine_bytes = 16;
 /// Alignment in bytes of a box in shared memory.
@@ -39,10 +41,11 @@ inline constexpr int64_t tma_alignment = 128;
 
 struct TmaDimension {
   int64_t extent = 1;  ///< extent of the tensor
-  int64_t stride = 1;  ///< in elements
+  int64_t stride = 1;  ///< distance of neighbours in the tensor, in elements
   int64_t box = 1;     ///< extent of the box
   Expr first = 0;      ///< index of the box's first element, may be negative
-  /// No box extends past the end in this dimension: the extent covers all elements that are read.
+  /// True if no box extends past the end in this dimension, because the extent covers all elements
+  /// that are read.
   bool is_inside = true;
 };
 
@@ -55,20 +58,20 @@ struct TmaCopy {
   int64_t bytes = 0;
 };
 
-/// The TMA copies of the phase, in order. Copies of one tensor with equal strides and boxes get
-/// equal extents where possible, so that they share a tensor map. Invalid: a nest of bulk loops is
+/// The TMA copies of the phase, in order. Copies from one tensor with equal strides and boxes get
+/// equal extents if possible, so that they share a tensor map. Invalid if a nest of bulk loops is
 /// not a copy that TMA can make.
 Result<std::vector<TmaCopy>> tma_copies(const Program& program, const Phase& phase);
 
 bool has_tma_copies(const Block& body);
 
 inline constexpr int64_t mbarrier_bytes = 8;
-/// Number of mbarriers in shared memory, one for each commit group that may be in flight: a power
-/// of two, larger than the number of groups that a thread has begun and not yet waited for; 0
+/// Number of mbarriers in shared memory: one for each commit group that may be in flight. It is a
+/// power of two, larger than the number of groups that a thread has begun and not yet waited for; 0
 /// without TMA copies.
 int64_t tma_barriers(const Block& body);
 
-/// Checks that all bulk loops are TMA copies, and that the target has the engine. Fails with
+/// Checks that all bulk loops are valid TMA copies, and that the target has the engine. Fails with
 /// ErrorCode::Invalid.
 Status check_tma_copies(const Program& program, const Phase& phase, const Limits& limits);
 

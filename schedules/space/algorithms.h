@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An Algorithm rewrites a compute so that other operations give the same result up to rounding:
-// winograd_4 makes `winograd out x 4; winograd out.m y 4` of a convolution `out`. A schedule begins
-// with these steps, so that its text says which algorithm it uses. A search space is the union of
-// the spaces of the compute as it is declared, called `direct`, and of those that the algorithms
-// make of it (space.h). Measuring decides between them: a kernel whose error exceeds that of the
-// accuracy class has the status `wrong`.
+// An Algorithm rewrites a compute so that other operations give the same result up to rounding. For
+// example, winograd_4 applies `winograd out x 4; winograd out.m y 4` to a convolution `out`. A
+// schedule begins with these steps, so its text shows the algorithm. The search space of a compute
+// (space.h) is the union of the space of its declared operations, called `direct`, and of the
+// spaces of the rewritten computes. Measurements decide between them; a kernel whose error exceeds
+// that of the accuracy class gets the status `wrong`.
 //
-// A line of algorithms.def makes a function of algorithms/*.cpp part of every space whose problem
-// allows algorithms. Free functions; thread-safe.
+// Each line of algorithms.def adds a function of algorithms/*.cpp to all spaces whose problem
+// allows other algorithms. Free functions; thread-safe.
 
 #include <optional>
 #include <span>
@@ -21,26 +21,27 @@
 
 namespace tw::schedules {
 
-/// A compute as an algorithm computes it.
+/// A compute as an algorithm has rewritten it.
 struct Rewritten {
   Schedule schedule;  ///< the steps that rewrite the compute
-  /// The largest error of an element that is to be expected, relative to the largest element, of
-  /// data and weights that are independent and of mean 0.
+  /// The expected largest error of an element, relative to the largest element, for data and
+  /// weights that are independent and of mean 0.
   double expected_error = 0;
-  bool needs_dots = false;          ///< it pays only where a tile has dot products
-  bool needs_core_tiles = false;    ///< it pays only where there is a tile of a core
-  std::string_view algorithm = {};  ///< its name, which apply_algorithms() sets
+  bool needs_dots = false;          ///< true if it is faster only with dot products in the tiles
+  bool needs_core_tiles = false;    ///< true if it is faster only with core tiles
+  std::string_view algorithm = {};  ///< name of the algorithm, which apply_algorithms() sets
 };
 
 struct Algorithm {
   std::string_view name;  ///< the first word of configurations
-  /// nullopt if the algorithm does not match the compute or cannot pay on the target.
+  /// Rewrites a compute. Returns nullopt if the algorithm does not match the compute or cannot be
+  /// faster on the target.
   std::optional<Rewritten> (*rewrite)(const dsl::Compute& compute, const Target& target);
 };
 
-/// All algorithms but the direct one, in the order in which spaces offer them.
+/// All algorithms except `direct`, in the order in which spaces offer them.
 std::span<const Algorithm> algorithms();
-/// The rewritten computes of those that match.
+/// The rewritten compute of each algorithm that matches.
 std::vector<Rewritten> apply_algorithms(const dsl::Compute& compute, const Target& target);
 
 }  // namespace tw::schedules

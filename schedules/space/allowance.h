@@ -8,9 +8,10 @@
 
 namespace tw::schedules {
 
-/// The number of points that a search may construct, fewer the heavier they are, so that its result
-/// is the same on every machine: `most` of weight 1, but never fewer than a few. A stop ends the
-/// allowance. The token must outlive it.
+/// The number of points that a search may still construct. It is a count and not a time, so that
+/// the result is the same on every machine. A space of weight 1 has `most` points; the heavier the
+/// points of a space, the fewer, but at least a few. A stop ends the allowance. The token must
+/// outlive it.
 class Allowance {
  public:
   Allowance(double most, double weight, const StopToken& stop)

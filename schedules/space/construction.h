@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A schedule under construction: strategies append their steps to it, stage by stage. It also
-// records which choices the steps depend on, so that points can be found back from steps
-// (find_point.h). Not thread-safe; one a schedule.
+// A schedule under construction, to which strategies append their steps, stage by stage. It also
+// records the choices on which steps depend, so that the point of a schedule can be found from its
+// steps (find_point.h). Not thread-safe; each schedule has its own Construction.
 
 #include <cstdint>
 #include <initializer_list>
@@ -20,47 +20,49 @@ struct StageNest;
 /// Names of loops, outermost first.
 using Loops = std::vector<std::string>;
 
-/// A loop of a stage that has a phase of its own, in which its producers may be computed.
+/// A loop at which producers of a stage may be computed. The stage has its own phase.
 struct Site {
   std::string stage;
-  std::string loop;     ///< empty: there is no such loop
-  int64_t threads = 1;  ///< threads of a block, which share what is computed there
+  std::string loop;  ///< empty if producers cannot be computed in the stage
+  /// threads of a block, which share the work of producers that are computed here
+  int64_t threads = 1;
 };
 
-/// Notes when the construction of a schedule first used each decision of its point.
+/// Records when the construction of a schedule first used each decision of its point.
 struct Trace {
   struct Use {
-    size_t decision;  ///< its place among the decisions of the space
-    size_t steps;     ///< number of steps before: none of them depends on the decision
+    size_t decision;  ///< index among the decisions of the space
+    size_t steps;     ///< number of steps before the use; none of them depends on the decision
   };
-  std::vector<Use> uses;  ///< in order; each decision once
+  std::vector<Use> uses;  ///< in order of use; each decision occurs once
 
   void note(size_t decision, size_t steps);
 };
 
 class Construction {
  public:
-  /// Requires: the plan outlives the construction, and so does the trace if there is one.
+  /// Starts with the prologue of the plan. Requires: the plan, and the trace if it is not null,
+  /// outlive the construction.
   explicit Construction(const ComputePlan& plan, Trace* trace = nullptr);
 
   Schedule schedule;  ///< the schedule so far
 
   const ComputePlan& plan() const { return *plan_; }
-  /// Current extent of the loop, or 1 if the schedule is invalid or has no such loop.
+  /// The current extent of the loop; 1 if the schedule is invalid or has no such loop.
   int64_t extent(const std::string& stage, const std::string& loop) const;
-  /// Null if the schedule is invalid or has no such stage.
+  /// The nest of a stage; null if the schedule is invalid or has no such stage.
   const StageNest* find(const std::string& stage) const;
 
-  /// Steps from here on depend on these choices: members of the configuration to which a knob is
-  /// bound (strategy.h). A strategy says so before the first step that a choice can change; steps
-  /// that depend on a choice that was not named yet make points hard to find back.
+  /// Declares that the following steps depend on these choices, which are members of the
+  /// configuration that knobs set (strategy.h). A strategy calls this before the first step that a
+  /// choice can change. If it does not, points are hard to find from the steps.
   template <typename... Choices>
   void uses(const Choices&... choices) {
     if (trace_) (note(&choices), ...);
   }
   bool is_traced() const { return trace_ != nullptr; }
   void uses_decision(size_t decision);
-  /// Says which decision each choice of the next configuration comes from.
+  /// The decision from which a choice of the configuration comes.
   struct Origin {
     const int64_t* choice;
     size_t decision;
@@ -78,19 +80,21 @@ class Construction {
 Loops concat(std::initializer_list<Loops> parts);
 bool contains(const Loops& loops, const std::string& loop);
 Loops names_of(const std::vector<dsl::Axis>& axes);
-/// The axes of the stage whose iterations are independent of each other: of a scan, all but the one
-/// along which it scans.
+/// The spatial axes of the stage whose iterations are independent of each other: all of them,
+/// except the axis along which a scan runs.
 Loops independent_axes(const dsl::Stage& stage);
-/// The axes that have loops inside of these: those that the stage reduces, or along which it scans.
+/// The axes whose loops are inside of those of independent_axes(): the reduction axes, or the axis
+/// along which the stage scans.
 Loops reduced_axes(const dsl::Stage& stage);
 
-/// Splits `loop` of the stage, leaves the inner part in `loop` and returns the outer one.
+/// Splits `loop` of the stage. Returns the name of the outer loop, and sets `loop` to that of the
+/// inner loop.
 std::string split_off(Construction& c, const std::string& stage, std::string& loop, int64_t factor);
-/// Fuses the loops, which are neighbours, and returns the name of the loop that they become.
+/// Fuses adjacent loops and returns the name of the fused loop.
 std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops);
 void unroll(Construction& c, const std::string& stage, const Loops& loops);
 
-/// Powers of two from `least` to `most`, up to the first that covers the extent.
+/// The powers of two from `least` to `most`, ending with the first that is at least the extent.
 std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
 /// The product of the extents of `axes`.
 int64_t points_of(const dsl::Stage& stage, const Loops& axes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The schedule that stands for a workload before anything is known of it.
+// The schedule that is used for a workload before anything was measured.
 
 #include "base/result.h"
 #include "base/target.h"
@@ -9,8 +9,9 @@
 
 namespace tw::schedules {
 
-/// The default point of the workload's space; where the target's limits refuse that, the loops as
-/// they are declared, on tensors in the layouts that are asked for. Errors as Space::derive().
+/// The schedule of the default point of the workload's space. If that schedule exceeds the target's
+/// limits, returns the declared loops with the layouts that the workload asks for. Errors as
+/// Space::derive().
 Result<Schedule> default_schedule(const dsl::Workload& workload, const Target& target);
 
 }  // namespace tw::schedules

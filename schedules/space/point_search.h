@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds the choices whose construction has given steps: the inverse of a construction, for
-// schedules whose configuration is not known. Free function; thread-safe if the functions given to
-// it are.
+// Finds choices that construct given steps. This is the inverse of a construction, for schedules
+// whose configuration is not known. Free function; thread-safe if the functions that it gets are.
 
 #include <functional>
 #include <optional>
@@ -13,16 +12,17 @@
 
 namespace tw::schedules {
 
-/// The search problem: choices, each of which is an index below a count.
+/// The problem to search: a choice is an index in [0, count), and `counts` has an entry for each
+/// choice.
 struct PointSearch {
   std::vector<int> counts;
-  /// The schedule of some choices, and which steps used which decisions.
+  /// Returns the schedule of the choices, and records in `trace` which steps used which decisions.
   std::function<Schedule(const std::vector<int>& choices, Trace& trace)> construct;
   std::function<bool(const std::vector<int>& choices)> allowed;
 };
 
-/// Allowed choices whose construction has these steps; nullopt if there are none, or if they were
-/// not found within `most_constructions` constructions.
+/// Returns allowed choices that construct these steps. nullopt if there are none, or if none were
+/// found within `most_constructions`.
 std::optional<std::vector<int>> find_choices(const PointSearch& search,
                                              const std::vector<Step>& steps,
                                              int most_constructions);

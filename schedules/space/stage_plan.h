@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analysis that search spaces begin with: which stages of a compute are merged into others, and
-// what strategies ask of each of the rest: which axes may become vectors or tiles, what it reduces,
-// and where it may be computed. It depends on the structure of the stages and on the target, not on
-// any choice. Plain values; thread-safe.
+// The analysis that search spaces begin with. It decides which stages of a compute are merged into
+// other stages, and finds for each remaining stage what strategies need to know: the axes that may
+// become vectors or tiles, the axes that it reduces, and where it may be computed. It depends on
+// the structure of the stages and on the target, not on any choice. Plain values; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -25,47 +25,49 @@ inline constexpr size_t most_tile_axes = 4;
 /// The shortest reduction axis that is blocked.
 inline constexpr int64_t least_blocked_extent = 4;
 
-/// A possible vector axis, with the tensors that it requires to be packed. Neighbours along it are
-/// contiguous in the result, or a few elements apart where no contiguous axis fills a vector.
+/// A possible vector axis. Neighbours along it are contiguous in the result, or a few elements
+/// apart if no contiguous axis fills a vector.
 struct VectorAxis {
   std::string axis;
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
 };
 
-/// The axes of a reduction of a product by the operands that use them, that along which the result
-/// is contiguous last; none where it is no product, or an operand has no axes of its own.
+/// The spatial axes of a sum of products, by the operands that use them. In each list the axis
+/// along which the result is contiguous is last. All are empty if the stage is no sum of products,
+/// or if an operand has no axes of its own.
 struct ProductAxes {
-  std::vector<std::string> batch;    ///< of both
-  std::vector<std::string> rows;     ///< of the first operand alone
-  std::vector<std::string> columns;  ///< of the second alone
+  std::vector<std::string> batch;    ///< used by both operands
+  std::vector<std::string> rows;     ///< used by the first operand alone
+  std::vector<std::string> columns;  ///< used by the second operand alone
 };
 
 struct StagePlan {
   std::string name;
   /// The stage in whose loops this one may be computed; empty if it always has loops of its own.
   std::string owner;
-  std::vector<std::string> readers;  ///< stages that read it; an epilogue by its reduction's name
-  /// The axis along which elements of the result are neighbours in memory; empty for a single
-  /// number.
+  /// stages that read it; an epilogue counts under the name of its reduction
+  std::vector<std::string> readers;
+  /// The axis along which elements of the result are neighbours in memory; empty if the result is a
+  /// single number.
   std::string contiguous;
-  /// The stages that are computed in the innermost loop around the stage's tile, consumers first:
-  /// transforms of an algorithm along another direction. Nobody else reads them.
+  /// Stages that are computed in the innermost loop around the stage's tile, consumers first. They
+  /// are an algorithm's transforms along another direction, and no other stage reads them.
   std::vector<std::string> nested;
   bool reduces = false;
-  bool scans = false;  ///< a reduction that is a scan, of which the fields below are empty
-  // Fields of reductions; gathers have a selection too:
-  bool reduces_rows = false;   ///< over a long axis along which a tensor is contiguous
-  bool prefers_lanes = false;  ///< no vector axis is better than the lanes of a partial result
+  bool scans = false;  ///< true if the reduction is a scan; the fields below are then empty
+  // The following fields are for reductions; gathers have a selection too.
+  bool reduces_rows = false;   ///< reduces a long axis along which a tensor is contiguous
+  bool prefers_lanes = false;  ///< no vector axis is better than a vector of partial results
   std::vector<VectorAxis> vector_axes;
   std::vector<std::string> tile_axes;  ///< spatial axes that may join a register tile
-  /// Neighbours among the tile axes that may be tiled as one fused loop, outermost first: at least
-  /// two axes of one operand of a product, none of which is padded; or empty.
+  /// Adjacent tile axes that may be fused and tiled as one loop, outermost first. They are at least
+  /// two axes of one operand of a product, and none is padded. Empty if there are none.
   std::vector<std::string> fused_axes;
   std::string main_reduction;  ///< the reduction axis that is blocked; may be empty
-  bool has_dots = false;       ///< tiles can have dot products along it
+  bool has_dots = false;       ///< tiles can have dot products along main_reduction
   std::string lane_axis;       ///< the last reduction axis
-  /// The axes that data select in a gather or scatter, and the axes that their indices depend on.
-  /// Empty for other stages.
+  /// The axes that data select in a gather or scatter, and the axes on which the selecting data
+  /// depend. Empty for other stages.
   dsl::Selection selection;
   ProductAxes product;
   bool placeable() const { return !owner.empty(); }
@@ -74,47 +76,47 @@ struct StagePlan {
 };
 
 struct ComputePlan {
-  dsl::Compute compute;  ///< after the prologue: inlined and merged stages are gone
+  dsl::Compute compute;  ///< the compute after the prologue, without inlined and merged stages
   Target target;
-  /// Layouts that the problem asks for, by tensor: no strategy chooses others.
+  /// The layouts that the problem asks for, by tensor. Strategies do not change them.
   std::map<std::string, dsl::Layout> layouts;
-  /// Inlines, epilogues, the layouts asked for and prepared stages, the same for every point.
+  /// The steps that every schedule begins with: inlines, epilogues, the layouts of the problem, and
+  /// prepared stages.
   Schedule prologue;
-  std::vector<StagePlan> stages;  ///< consumers first; without prepared and nested ones
+  std::vector<StagePlan> stages;  ///< consumers first; prepared and nested stages are left out
   dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
-  std::string algorithm = {};                    ///< its name; empty: direct
-  double expected_error = 0;                     ///< of the algorithm (Rewritten::expected_error)
+  std::string algorithm = {};  ///< name of the algorithm; empty for the direct one
+  double expected_error = 0;   ///< error to expect (Rewritten::expected_error)
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
 
-/// Usage where the problem asks for the layout of a tensor that is neither an input nor an
-/// output, or for what is no layout of it; as check_not_stopped() where the token stopped. The work
-/// is bounded by a count, so that the plan depends on the problem and the target alone: in a
-/// compute with thousands of stages the last ones may stay unmerged.
-/// `rewritten`, which may be null, is what an algorithm makes of the problem's compute.
+/// Analyses the stages of a problem. `rewritten`, if not null, is the problem's compute as an
+/// algorithm rewrote it. Usage if the problem asks for the layout of a tensor that is neither an
+/// input nor an output, or for text that is no layout of its tensor; as check_not_stopped() if the
+/// token stops. The work is bounded by a count, so that the plan depends only on the problem and
+/// the target. In a compute with thousands of stages the last ones may stay unmerged.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
                                 const StopToken& stop = {}, const Rewritten* rewritten = nullptr);
 
 /// True if tiles of some stage can have dot products along its blocked reduction.
 bool has_dot_tiles(const ComputePlan& plan);
 
-/// True if tiles along the vector axis have the tensor packed: it is constant, prepared, or one
-/// that the axis requires to be packed.
+/// True if the tensor is packed in tiles along the vector axis: if it is constant or prepared, or
+/// if the axis requires it to be packed.
 bool is_packed_along(const Nest& nests, const VectorAxis& vector, const std::string& tensor);
 
-/// The index of the read's dimension along which its tensor is contiguous. Requires: it has
-/// indices.
+/// The dimension of the read along which its tensor is contiguous. Requires: the read has indices.
 size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read);
-/// The axes in their order, but the contiguous one, if it is among them, last.
+/// The axes in their order, except that the contiguous one is moved last if it is among them.
 std::vector<std::string> contiguous_last(std::vector<std::string> axes,
                                          const std::string& contiguous);
-/// The axes by whose value the expression is chosen, select(x == 0, ...) or select(y % 4 == 0,
-/// ...), with the number of values: 0 for x, 4 for y % 4.
+/// The axes whose value chooses between expressions, select(x == 0, ...) or select(y % 4 == 0,
+/// ...), with the number of choices: 0 for x, 4 for y % 4.
 std::map<std::string, int64_t> choosing_axes(const Expr& body);
-/// Elements of the stage's type in a vector register.
+/// Number of elements of the stage's type in a vector register.
 int64_t vector_lanes(const Target& target, const dsl::Stage& stage);
-/// Requires: an axis of the stage, spatial or reduced.
+/// The extent of an axis of the stage. Requires: the stage has the axis, spatial or reduced.
 int64_t extent_of(const dsl::Stage& stage, const std::string& axis);
 
 }  // namespace tw::schedules

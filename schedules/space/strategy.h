@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Strategy is one way to schedule one stage of a compute on a machine: register tiles of vectors,
-// or the tensor cores of a GPU. It matches a stage or does not. Where it does, it offers knobs;
-// their values are decoded into a configuration, a plain struct in which everything that follows
-// from the values (accumulators, threads, bytes of shared memory) is computed once. The strategy
+// A Strategy is one way to schedule one stage of a compute on a machine, for example by register
+// tiles of vectors, or by the tensor cores of a GPU. A strategy that matches a stage offers knobs.
+// The values of the knobs are decoded into a configuration, a plain struct whose other members
+// (accumulators, threads, bytes of shared memory) are computed from the values once. The strategy
 // decides whether a configuration fits the machine, gives its heuristic prior, and appends its
 // steps to a schedule:
 //
@@ -24,7 +24,7 @@
 //     return stage.reduces ? nullptr : std::make_unique<TileRows>(plan, stage);
 //   }
 //
-// A line of strategies/strategies.def makes it part of every space. Immutable once made;
+// A line of strategies/strategies.def adds the strategy to every space. Immutable once made;
 // thread-safe to share.
 
 #include <array>
@@ -43,13 +43,15 @@
 
 namespace tw::schedules {
 
-/// One decision: its name and the values that it may take, at least one.
+/// A decision: its name and the values that it may take, at least one.
 struct Knob {
   std::string name;
   std::vector<int64_t> values;
-  /// Only some problems offer the knob. A configuration that ends before it has its first value.
+  /// True if only some problems have the knob. In text of a configuration without the knob, it has
+  /// its first value.
   bool is_optional = false;
-  int64_t weight_of_last = 1;  ///< samples have the last value so many times as often as another
+  /// samples take the last value this many times as often as any other
+  int64_t weight_of_last = 1;
 };
 
 /// A strategy for one stage of a plan.
@@ -61,25 +63,28 @@ class StageStrategy {
 
   // Below, `values` has one value for each knob, in the order of knobs().
 
-  /// True if the configuration fits the machine and should be built. It does not depend on the
-  /// configurations of other stages.
+  /// True if the configuration fits the machine and should be built. The answer does not depend on
+  /// the configurations of other stages.
   virtual bool allows(std::span<const int64_t> values) const = 0;
-  /// The number of knobs, the first ones, of whose combinations few are allowed. Samples are drawn
-  /// from the combinations for which may_begin_with() is true, instead of from all values.
+  /// The number of first knobs of which few combinations are allowed. Samples draw these knobs from
+  /// the combinations for which may_begin_with() is true, and not from all combinations. 0: there
+  /// are no such knobs.
   virtual size_t knobs_of_head() const { return 0; }
-  /// False if no configuration that is allowed begins with these values, of the first knobs, at
-  /// most knobs_of_head().
+  /// False if no allowed configuration begins with these values. `values` has at most
+  /// knobs_of_head() values.
   virtual bool may_begin_with(std::span<const int64_t> /*values*/) const { return true; }
   /// The heuristic prior of the configuration, before anything is measured; higher is better.
-  /// Ratings of configurations of one stage are comparable across strategies, and ratings of
-  /// several stages are added. `placed`: the stage is computed inside another stage, if that has a
-  /// loop for it.
+  /// Ratings of one stage are comparable across strategies, and ratings of several stages are
+  /// added. `placed` is true if the stage is computed inside of another stage, provided that this
+  /// has a loop for it.
   virtual double rate(std::span<const int64_t> values, bool placed) const = 0;
-  /// True if rate() depends on each knob, so that hill climbing on it leads to a good schedule.
+  /// True if rate() depends on every knob, so that hill climbing on rate() leads to a good
+  /// schedule.
   virtual bool can_be_climbed() const { return false; }
-  /// Appends the steps of the stage. The stage is computed at the site `inside`, which belongs to
-  /// another stage; nullptr: in a phase of its own. Returns the site at which producers of a stage
-  /// with a phase of its own may be computed.
+  /// Appends the steps of the stage. `inside` is the site at which the stage is computed, in
+  /// another stage; null if the stage has its own phase. In that case the result is the site at
+  /// which the stage's producers may be computed. `decisions` has the index of the decision of each
+  /// knob.
   virtual Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
                          const Site* inside, Construction& c) const = 0;
 };
@@ -135,7 +140,7 @@ class Configured : public StageStrategy {
     knobs_.push_back({std::move(name), std::move(values), false});
     members_.push_back(std::move(member));
   }
-  /// Requires: no knob follows.
+  /// As add_knob(), for an optional knob. Requires: no knob is added after it.
   void add_optional_knob(std::string name, std::vector<int64_t> values, Member member,
                          int64_t weight_of_last = 1) {
     add_knob(std::move(name), std::move(values), std::move(member));
@@ -143,7 +148,7 @@ class Configured : public StageStrategy {
     knobs_.back().weight_of_last = weight_of_last;
   }
 
-  /// Computes the members that depend on those that knobs set.
+  /// Computes the members that depend on the members that knobs set.
   virtual void complete(Config&) const {}
   virtual bool fits(const Config&) const { return true; }
   virtual double prior(const Config&, bool /*placed*/) const { return 0; }
