@@ -42,8 +42,8 @@ int quota_of_v1(const std::string& group) {
                   parse_int(trim(read_line(group + "/cpu.cfs_period_us"))));
 }
 
-/// The least quota of the group and those above it. A container may see another path than where its
-/// group is mounted: what is not there has no quota.
+/// The smallest quota of the group and of the groups above it. In a container the path of a group
+/// may differ from the path at which it is mounted; a group that is not found has no quota.
 template <typename QuotaOf>
 int least_quota(const std::string& root, std::string path, const QuotaOf& quota_of) {
   int least = quota_of(root);

@@ -12,8 +12,9 @@
 namespace tw {
 namespace {
 
-/// The neighbour in f32 whose last bit is 1 where f32 does not have the value: rounding it once
-/// more, to fewer bits, gives what rounding the value itself would.
+/// Rounds to f32 by the rule "round to odd": if `value` is no f32, the result is the neighbouring
+/// f32 whose last bit is 1. Rounding the result again, to fewer bits, is then the same as rounding
+/// `value` to those bits directly.
 float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (nearest == value || std::isnan(value)) return nearest;

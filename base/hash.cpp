@@ -24,7 +24,7 @@ struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 
-/// The context of this thread, which is used again: making one takes as long as to hash some
+/// The context of this thread. It is reused because making a context takes as long as hashing a few
 /// hundred bytes.
 EVP_MD_CTX* context() {
   static thread_local const std::unique_ptr<EVP_MD_CTX, FreeContext> own(EVP_MD_CTX_new());

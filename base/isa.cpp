@@ -20,8 +20,9 @@ struct Isa {
   std::vector<std::string> adds;  // features, as the kernel of Linux spells them
 };
 
-// Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4, Sapphire Rapids without and with AMX.
-// A feature that processors acquired in different orders is listed with the later set.
+// Each set is that of a processor: Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4,
+// Sapphire Rapids without AMX and with it. If some processors got a feature earlier than others, it
+// belongs to the later set.
 const std::vector<Isa>& isas() {
   static const std::vector<Isa> rows = {
       {"sse41", {"sse4_1"}},
@@ -42,8 +43,8 @@ std::string value_of_variable() {
   return value ? value : "";
 }
 
-/// The value in lower case, and with oneDNN's names of ONEDNN_MAX_CPU_ISA replaced by ours:
-/// "AVX512_CORE_VNNI" becomes "avx512_vnni".
+/// The value in lower case. oneDNN's names for ONEDNN_MAX_CPU_ISA become ours: "AVX512_CORE_VNNI"
+/// becomes "avx512_vnni".
 std::string canonical_name(std::string_view value) {
   std::string name;
   for (const char c : value) name += to_lower(c);

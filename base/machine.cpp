@@ -44,21 +44,22 @@ struct CpuRow {
 constexpr std::string_view amd = "AuthenticAMD", intel = "GenuineIntel", arm = "0x41";
 constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 
-// Ports, latencies and widths: uops.info, Agner Fog's "The microarchitecture of Intel, AMD and VIA
-// CPUs" and "Instruction tables", AMD's software optimization guides for families 17h, 19h and 1Ah,
-// Intel's optimization reference manual, Arm's software optimization guides of Neoverse N1 and V1.
-// SSE has no multiply-add: of 16 bytes on x86-64 it is a multiplication and an addition. Zen 2 and
-// Haswell multiply integers on one port. `vdpbf16ps` takes two cycles of an Intel core, as measured
-// on a Granite Rapids; a full tile of AMX takes 16 there. Zen 4, and the Zen 5 of laptops, execute
-// an operation of 512 bits as two halves; the Zen 5 of servers and desktops has paths of 512 bits
-// throughout.
+// Sources of ports, latencies and widths: uops.info, Agner Fog's "The microarchitecture of Intel,
+// AMD and VIA CPUs" and "Instruction tables", AMD's software optimization guides for families 17h,
+// 19h and 1Ah, Intel's optimization reference manual, Arm's software optimization guides of
+// Neoverse N1 and V1. SSE has no multiply-add, so on x86-64 the numbers for 16 bytes are for a
+// multiplication and an addition. Zen 2 and Haswell multiply integers on one port. `vdpbf16ps`
+// takes two cycles on an Intel core, and a full AMX tile takes 16, both as measured on a Granite
+// Rapids. Zen 4, and the Zen 5 of laptops, execute a 512-bit operation as two halves. The Zen 5 of
+// servers and desktops has 512-bit paths throughout.
 //
-// Bytes per cycle are what one core sustains by reading. L2 is about 0.85 of the width of its bus
-// (32 bytes of Zen 2 to 4 and Neoverse N1, 64 of the others), as Chips and Cheese measure it; L3
-// and memory are theirs too, for server parts of middling clocks. Measured by this project, on
-// virtual machines: Skylake-X at 3.9 GHz (L2 205 GB/s, L3 30, memory 17), the L3 of Zen 4 (about 80
-// GB/s) and the memory of Zen 3 (25 GB/s). The cores that fill memory are the socket's bandwidth by
-// that of one core; L3 of one instance, shared by the cores of it.
+// Bytes per cycle are what one core sustains by reading. For L2 this is about 0.85 of the width of
+// its bus, as Chips and Cheese measure it (the bus has 32 bytes on Zen 2 to 4 and Neoverse N1, and
+// 64 on the others). The numbers of L3 and memory are from Chips and Cheese too, for server parts
+// with average clocks. This project measured, on virtual machines: Skylake-X at 3.9 GHz (L2 205
+// GB/s, L3 30, memory 17), the L3 of Zen 4 (about 80 GB/s) and the memory of Zen 3 (25 GB/s). The
+// number of cores that fill memory is the bandwidth of the socket divided by that of one core. The
+// size of L3 is that of one instance, which its cores share.
 const std::vector<CpuRow>& cpu_rows() {
   // clang-format off
   static const std::vector<CpuRow> rows = {
@@ -106,8 +107,8 @@ const std::vector<CpuRow>& cpu_rows() {
   return rows;
 }
 
-/// The ports for vectors of the given width. A processor without registers of that width executes
-/// one such vector in several passes.
+/// The ports that execute vectors of the given width. A processor without registers of that width
+/// executes such a vector in several passes.
 Ports ports_for(const CpuRow& row, int vector_bytes) {
   for (const Ports& ports : row.ports)
     if (ports.vector_bytes == vector_bytes) return ports;
@@ -203,16 +204,16 @@ struct GpuRow {
   int block_threads;
 };
 
-// The architectures of CUDA are those that CUDA 13 compiles for. Threads, blocks, registers and
-// shared memory: CUDA's programming guide, "Technical Specifications per Compute Capability". Sizes
-// and clocks: the white papers of a large chip of each (TU102, A100, GA102, Orin, AD102, H200,
-// B200, GB202). DRAM: 0.9 of the data sheet's, what copies reach (4.2 of 4.8 TB/s on an H200).
-// Tensor: summed in f32, as the white papers say; by mma.sync an H100 reaches about 0.62 of its
-// peak (arXiv 2402.13499), and Blackwell no more than that; by wgmma an H100 reaches 0.99. L2:
-// about 32 bytes a cycle and multiprocessor, of 64 nominal; the figure of sm_90 was measured on an
-// H200 with reads of 16 to 32 MiB. Latencies, which are the defaults of Gpu: from Ampere and Hopper
-// under micro-benchmarks (arXiv 2402.13499, 2208.11174). "opencl" is a middling chip, with blocks
-// of 256 threads, which every device of OpenCL 1.2 that matters takes.
+// The CUDA architectures are those that CUDA 13 compiles for. Threads, blocks, registers and shared
+// memory: CUDA's programming guide, "Technical Specifications per Compute Capability". Sizes and
+// clocks: the white papers of a large chip of each architecture (TU102, A100, GA102, Orin, AD102,
+// H200, B200, GB202). DRAM: 0.9 of the data sheet's bandwidth, which copies reach (4.2 of 4.8 TB/s
+// on an H200). Tensor: rates for sums in f32, as the white papers say. By mma.sync an H100 reaches
+// about 0.62 of its peak (arXiv 2402.13499), and Blackwell no more than that; by wgmma an H100
+// reaches 0.99. L2: about 32 bytes per cycle and multiprocessor, of 64 nominal; the number of sm_90
+// was measured on an H200 with reads of 16 to 32 MiB. Latencies, which are the defaults of Gpu:
+// micro-benchmarks of Ampere and Hopper (arXiv 2402.13499, 2208.11174). "opencl" is an average chip
+// with blocks of 256 threads, which every relevant OpenCL 1.2 device accepts.
 constexpr GpuRow gpu_rows[] = {
     // clang-format off
     // name     a             SMs   GHz  FMA tensor thr.  bl.  shared     per block    L1          L2         L2    DRAM  threads
@@ -276,8 +277,7 @@ constexpr DotRate dot_rates[] = {
     {"core.bf16_tile_dots_per_cycle", &Core::bf16_tile_dots_per_cycle, 256},
 };
 
-/// Calls visit(name, member) for each number of the machine, those of its GPU included if it has
-/// one.
+/// Calls visit(name, member) for each number of the machine, and of its GPU if it has one.
 template <typename MachineType, typename Visit>
 void for_each_field(MachineType& m, Visit&& visit) {
   visit("name", m.name);

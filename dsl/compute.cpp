@@ -359,8 +359,8 @@ class Builder {
                                axis.name, tensor, axis.name));
   }
 
-  /// The extent of the axis along which the stage scans; 0 if it has no such axis, which
-  /// validate() finds.
+  /// The extent of the axis along which the stage scans; 0 if it has no such axis, which is an
+  /// error that validate() reports.
   static int64_t extent_along(const Stage& stage) {
     for (const Axis& axis : stage.axes)
       if (axis.name == stage.scan->along) return axis.extent;

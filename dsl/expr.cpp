@@ -178,8 +178,8 @@ std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b,
   return std::nullopt;
 }
 
-/// Powers that are a few exact operations, as in NumPy. Elsewhere pow() is an approximated function
-/// that takes ten times as long.
+/// Replaces powers that are a few exact operations by these operations, as NumPy does. A call of
+/// pow() is an approximation and takes ten times as long.
 std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
   const Const* literal = exponent.as<Const>();
   if (!literal) return std::nullopt;
@@ -196,8 +196,8 @@ std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
 }
 
 /// Turns shifts and masks of indices by literals into multiplications, divisions and remainders,
-/// which the analyses of indices know: x >> 2 becomes x / 4. Nothing where the operation has no
-/// such form.
+/// which the analyses of indices know: x >> 2 becomes x / 4. Returns nullopt if the operation has
+/// no such form.
 std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b,
                                        std::optional<int64_t> x, std::optional<int64_t> y) {
   constexpr int64_t most = 62;  // 2^62 is the largest power of two that an Int64 holds
@@ -342,8 +342,9 @@ Expr constant(DType type, double value) {
 
 namespace {
 
-/// Most literals are extents, factors and truth values: one node each for all expressions of a
-/// thread. Shared between threads, their counts of references would be what all wait for.
+/// Most literals are extents, factors and truth values. Each thread has one node for each of them,
+/// which all expressions of the thread share. If all threads shared the nodes, they would contend
+/// for the reference counts.
 constexpr int64_t least_shared = -16, most_shared = 1024;
 
 std::vector<Expr> make_literals(DType type, int64_t least, int64_t most) {

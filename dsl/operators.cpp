@@ -258,9 +258,9 @@ Result<Compute> declare_qlinear_dense(const Attributes& at, DType type) {
   return dense_product(at, quantized_product(at, type));
 }
 
-/// A product whose weights of 4 or 8 bits share a scale among the rows of a block, as those of
-/// GGML's forms Q4_0 (from -8 to 7, with rows i and i + 16 in a byte) and Q8_0 do. The left factor
-/// is rounded to 8 bits by the same blocks, so that a block is a sum of integers.
+/// A product with weights of 4 or 8 bits, as in GGML's formats Q4_0 (values from -8 to 7, rows i
+/// and i + 16 in a byte) and Q8_0. The rows of a block share a scale. The left factor is rounded to
+/// 8 bits in the same blocks, so that the sum over a block is a sum of integers.
 struct BlockedDense {
   static constexpr int64_t rows = 32;
   Axis m, k, n;

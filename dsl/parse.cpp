@@ -172,8 +172,8 @@ std::optional<Expr> named_constant(std::string_view name) {
 
 class ExprParser {
  public:
-  /// `variables` null: any name is a variable. `stage` is the name of the stage that the expression
-  /// defines.
+  /// If `variables` is null, any name is a variable. `stage` is the name of the stage that the
+  /// expression defines.
   ExprParser(TokenReader& reader, const Signatures& tensors,
              const std::vector<std::string>* variables, std::string stage = {})
       : reader_(reader), tensors_(tensors), variables_(variables), stage_(std::move(stage)) {}
@@ -298,8 +298,8 @@ class ExprParser {
     return read(at.text, std::move(indices), type);
   }
 
-  /// True for the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. These are legal
-  /// at the beginning of a stage only.
+  /// True at the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. A reduction is
+  /// legal only at the beginning of a stage.
   bool is_reduction(const Token& at) const {
     const bool is_position = at.text == "argmax" || at.text == "argmin";
     if (!is_position && !find_combine(at.text)) return false;
@@ -501,8 +501,8 @@ class ComputeParser {
     return axes;
   }
 
-  /// `sum(k=32)` or `sum(k <= j)`; told from the function max(a, b) by the '=', and by the second
-  /// operand that is not there.
+  /// Parses `sum(k=32)` or `sum(k <= j)`. A reduction differs from the function max(a, b) by the
+  /// '=', and a scan by having no second operand.
   Status parse_reduction(Stage& stage) {
     const Token at = reader_.peek();
     const auto combine = find_combine(at.text);

@@ -18,8 +18,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // Vectorised functions of kernels are accurate to a few units in the last place.
 constexpr double function_roundoffs = 8;
 
-// Kernels take multiples of pi / 2 off the arguments of sin and cos in double. What is left has
-// this error relative to the argument.
+// Kernels reduce the arguments of sin and cos by multiples of pi / 2, in double. The reduced
+// argument has this error relative to the argument.
 constexpr double argument_roundoff = 0x1p-52;
 
 struct Tracked {
@@ -53,8 +53,8 @@ bool is_rounded(UnaryOp op, double a, double result) {
   return op == UnaryOp::Sqrt && std::fma(result, result, -a) != 0;
 }
 
-/// Largest error of the definition and of a kernel together by rounding to f64, in which the
-/// definition is computed too. An overflow has no bound.
+/// Bound of the errors that the definition and a kernel together have by rounding to f64, since the
+/// definition is computed in f64 too. An overflow has no bound.
 double rounding_in_double(bool rounded, bool finite_operands, double result) {
   if (std::isinf(result)) return finite_operands ? infinity : 0;
   return rounded ? 2 * unit_roundoff(Float64) * std::fabs(result) : 0;
@@ -103,8 +103,8 @@ double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
   }
 }
 
-/// Error bound of the result that comes from the operand's, by the derivative where that is bounded
-/// nearby.
+/// The part of the result's error bound that the operand's error causes. It is computed by the
+/// derivative if that is bounded nearby.
 double inherited_by(UnaryOp op, double x, double value, double bound) {
   if (bound == 0 || overflowed(bound)) return bound;
   switch (op) {
@@ -190,8 +190,8 @@ struct Analysis {
     return is_float(type) ? both_rounded(type, exact, a) : Number{exact};
   }
 
-  /// A conversion that the definition rounds too: equal numbers stay equal, others may differ by
-  /// one more unit in the last place.
+  /// A conversion that the definition rounds too. Equal numbers stay equal; different numbers may
+  /// differ by one more unit in the last place.
   static Number both_rounded(DType type, Value exact, const Number& a) {
     const double apart = a.bound == 0 ? 0 : 2 * unit_roundoff(type) * std::fabs(exact.f);
     return {exact, round_to(type, a.plain), a.bound + apart};

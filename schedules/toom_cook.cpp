@@ -12,11 +12,12 @@ namespace {
 
 using Row = std::vector<Fraction>;
 
-/// The points a of which a and -a are interpolated at, for a number of such pairs. With a goes its
-/// inverse, since 0 goes with infinity. Of all such sets of fractions with numerators and
-/// denominators up to 5 these have the smallest amplification() of F(4, 3), F(6, 3), F(4, 7) and
-/// F(6, 7). Points other than 1, 2, 1/2, ... were proposed by Alam, Anderson, Barabasz and Gregg,
-/// Winograd Convolution for Deep Neural Networks: Efficient Point Selection, ACM TECS 21(6), 2022.
+/// The positive points a of `pairs` pairs a and -a at which the algorithm interpolates. With each a
+/// the set has its inverse, as it has infinity with 0. Of all such sets of fractions with
+/// numerators and denominators up to 5, these have the smallest amplification() of F(4, 3), F(6,
+/// 3), F(4, 7) and F(6, 7). Points other than 1, 2, 1/2, ... were proposed by Alam, Anderson,
+/// Barabasz and Gregg, Winograd Convolution for Deep Neural Networks: Efficient Point Selection,
+/// ACM TECS 21(6), 2022.
 Row pairs_of_points(size_t pairs) {
   static const std::vector<Row> of_pairs = {
       {},
@@ -48,8 +49,8 @@ Row powers_of(const Fraction& a, size_t count) {
   return row;
 }
 
-/// The coefficients, lowest first, of the product of (x - point) over the points but that of index
-/// `without`, in a row of `length`.
+/// The coefficients, lowest first, of the product of (x - point) over all points except that of
+/// index `without`, in a row of `length`.
 Row product_of_roots(const Row& points, size_t without, size_t length) {
   Row polynomial = {fraction(1)};
   for (size_t i = 0; i < points.size(); ++i) {
@@ -123,8 +124,9 @@ ToomCook toom_cook(int64_t outputs, int64_t taps) {
   ToomCook result;
   FractionMatrix outputs_by_product;
   for (size_t i = 0; i < points.size(); ++i) {
-    // Lagrange's polynomial of a point is the product of the other roots, divided by its value
-    // there. The division is left to the filter's side, which weights take once.
+    // The Lagrange polynomial of a point is the product of the other roots, divided by the value of
+    // that product at the point. The division is done in the transform of the filter, which is
+    // computed once.
     const Row others = product_of_roots(points, i, products);
     const Fraction value = value_at_root(points, i);
     const Fraction sign = fraction(value.numerator < 0 ? -1 : 1);

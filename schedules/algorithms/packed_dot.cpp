@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Packs the factors of sums for dot products: pads axes, as the three channels of an image to four,
-// and widens elements once that each product would widen.
+// Packs the factors of sums for dot products. It pads axes, for example the three channels of an
+// image to four, and widens elements once instead of in each product.
 
 #include <algorithm>
 #include <limits>
@@ -19,19 +18,20 @@ using dsl::Axis;
 using dsl::Compute;
 using dsl::Stage;
 
-// The largest share of the time of the products as they are that packed ones may take. The copies
-// take time, too.
+// The largest time of the packed products, relative to the products as they are declared. The rest
+// is for the copies.
 constexpr double most_time = 0.75;
-// The time of products that widen their factors, relative to others: layers of u8 and i8 with
-// `vpmaddwd` ran at 1.13 times the f32 peak of a Zen 4 limited to AVX2, where twice the peak is
-// possible.
+// The time of products that widen their factors, relative to other products: layers of u8 and i8
+// with `vpmaddwd` ran at 1.13 times the f32 peak of a Zen 4 that was limited to AVX2, where twice
+// the peak is possible.
 constexpr double time_of_widening = 2 / 1.13;
-// The least number of products for each element that is copied. A product of one row has one for
-// each weight, and reads wider weights at the speed of memory.
+// The smallest number of products for each copied element at which packing is worth it. A product
+// with a single row has one product for each weight, and would read the wider weights at the speed
+// of memory.
 constexpr double least_packed_products = 8;
 
-/// The time of the products along an axis by a dot product, in multiply-adds of vectors for each
-/// term of the axis.
+/// The time of the products along an axis by a dot product. The unit is that of a multiply-add of
+/// vectors for each term of the axis.
 double time_of(const Axis& axis, const DotInstruction& dot, const Target& target) {
   const double terms = static_cast<double>(round_up(axis.extent, dot.depth));
   return terms / static_cast<double>(axis.extent) / dot.speed(target.machine.core);

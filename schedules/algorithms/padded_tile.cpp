@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Copies the padded factors of sums with their zeros, for tiles of a core, whose rows are whole: of
-// a padded convolution no other rows are.
+// Copies the padded factors of sums together with their zeros, for core tiles, which need whole
+// rows. The rows of a padded convolution are whole only in such a copy.
 
 #include "schedules/program/core_tiles.h"
 #include "schedules/space/algorithms.h"

@@ -23,8 +23,8 @@ Accumulator buffer_for_accumulator(const StageNest& s, size_t start, Scope scope
   return acc;
 }
 
-/// Running values are registers if the loops over them inside of the scan have no code of their
-/// own, as unrolled loops and vectors have none.
+/// The scope of a scan's running values. They are registers if all loops over them inside of the
+/// scan are unrolled or vectors, which leave no loop in the code.
 Scope scope_of_running_values(const StageNest& s, size_t start) {
   const bool any_serial =
       std::any_of(s.loops.begin() + static_cast<ptrdiff_t>(start), s.loops.end(),

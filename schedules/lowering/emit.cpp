@@ -66,8 +66,8 @@ class Emitter {
     return with_windows(s, l, loop(l, std::move(body)));
   }
 
-  /// Puts the buffers of the windows that slide along the loop around it, and the iterations that
-  /// fill them before the first one:
+  /// Allocates the buffers of the windows that slide along the loop around the loop, and adds the
+  /// iterations that fill the windows before the first one:
   ///
   ///     for k: compute(k), use(k)   ->   for k in -2..0: compute(k)
   ///                                      for k: compute(k), use(k)
@@ -96,9 +96,9 @@ class Emitter {
   ///     for k in 0..2:  copy(k); commit
   ///     for k:  wait 1; barrier; if k + 2 < trips: copy(k + 2);  commit; compute(k)
   ///
-  /// The barrier also separates the reads of an iteration from the copies that overwrite them. Each
-  /// iteration commits a group, if need be an empty one, so that the number of groups after the one
-  /// to wait for is constant.
+  /// The barrier also separates the reads of an iteration from the copies that overwrite the same
+  /// slot. Each iteration commits a group, even an empty one, so that the number of groups that are
+  /// still pending at a wait is constant.
   Block pipeline(const StageNest& s, const NestLoop& l, const std::vector<const StageNest*>& copied,
                  Block body) {
     Block copies;
@@ -140,9 +140,9 @@ class Emitter {
   }
   static Block loop(const NestLoop& l, Block body) { return single({loop_of(l, std::move(body))}); }
 
-  /// Loop `i` of the stage as it stands where accumulators are initialised or written: there the
-  /// loops of a tensor tile are unrolled, and the innermost one is a vector of a lane's neighbours.
-  /// Rows of a core's tile are in memory then, and their loop stays.
+  /// Loop `i` of the stage in the code that initialises or writes accumulators. There the loops of
+  /// a tensor tile are unrolled, and the innermost one is a vector over a lane's neighbours. The
+  /// rows of a core tile are in memory then, so their loop stays.
   static NestLoop init_or_write_loop(const StageNest& s, size_t i) {
     NestLoop l = s.loops[i];
     const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
@@ -222,8 +222,8 @@ class Emitter {
       guarded.guard = Guard{over_loops(nest_, s, s.stage, select->condition), select->b};
       return loops(s, i, true, [&] { return guard(inside, single({guarded})); });
     }
-    // A fill and a guarded copy replace a select in the innermost loop, if no stage is placed
-    // there.
+    // A fill and a guarded copy take the place of a select in the innermost loop, if no stage is
+    // placed in the loops.
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
       const Expr condition = over_loops(nest_, s, s.stage, select->condition);
@@ -244,11 +244,12 @@ class Emitter {
     });
   }
 
-  /// A scan, from its outermost loop along the axis on:
+  /// The loops of a scan, beginning with its outermost loop along the axis:
   ///
   ///     acc = 0;  for j:  acc += term(j);  out[j] = acc
   ///
-  /// One without the own term stores first. With an epilogue it stores that of the running value.
+  /// A scan without the own term stores before it adds. With an epilogue, the epilogue of the
+  /// running value is stored.
   Block scan(const StageNest& s, size_t start) {
     const Accumulator acc = accumulator_of_running_values(s, start);
     const Expr running = dsl::read(acc.buffer.name, acc.at, s.stage.type);

@@ -58,8 +58,8 @@ class Finisher {
     return result;
   }
 
-  /// An unrolled loop whose variable chooses between expressions is written out, so that each
-  /// iteration has the expression that it computes:
+  /// Writes out an unrolled loop whose variable chooses between expressions, so that each iteration
+  /// has only the expression that it computes:
   ///
   ///     unroll p in 0..2: v[p] = select(p == 0, a, b)   ->   v[0] = a;  v[1] = b
   void finish(const Loop& loop, Block& result) {
@@ -82,8 +82,8 @@ class Finisher {
     return true;
   }
 
-  /// The expression with only the alternative that iteration i takes. To substitute the variable in
-  /// all alternatives is slow.
+  /// The expression, of which only the alternative that iteration i takes remains. Substituting the
+  /// variable in all alternatives would be slow.
   static Expr chosen(const Expr& e, const std::string& variable, int64_t i) {
     const dsl::Binary* choice = dsl::choosing_comparison(e);
     const dsl::Var* v = choice ? choice->a.as<dsl::Var>() : nullptr;
@@ -144,8 +144,9 @@ class Finisher {
     }
   }
 
-  /// Simplifies each term of a conjunction under the other terms, as the guarded statement will be;
-  /// a term that reads memory only under the terms before it, since those guard the read.
+  /// Simplifies each term of a conjunction under all other terms, since the whole conjunction
+  /// guards the statement. A term that reads memory is simplified only under the terms before it,
+  /// since those guard the read.
   Expr rewrite_condition(const Expr& condition) {
     const dsl::Unary* u = condition.as<dsl::Unary>();
     if (u && u->op == dsl::UnaryOp::Not) return !rewrite_condition(u->a);
@@ -165,9 +166,9 @@ class Finisher {
     }
     return conjunction(parts);
   }
-  /// Pushes a condition inside of the loops of a TMA copy, whose indices must stay linear in these
-  /// loops. A term that leaves one iteration of a loop is not used, so that the loop's variable is
-  /// not replaced by a constant.
+  /// Pushes a condition inside of the loops of a TMA copy, whose indices must stay linear in the
+  /// loops. A term that allows a single iteration of a loop is not used, as it would replace the
+  /// loop's variable by a constant.
   void push_in_box(const Expr& condition) {
     std::vector<Expr> parts;
     gather_parts(condition, parts);

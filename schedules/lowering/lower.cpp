@@ -66,8 +66,9 @@ std::set<std::string> buffers_read(const Program& program) {
   return names;
 }
 
-/// Splits the prepared stages off into Program::preparation. What calls read of them are its
-/// outputs and arguments of the program; what only other prepared stages read is its scratch.
+/// Moves the prepared stages to Program::preparation. Results that calls read are outputs of the
+/// preparation and arguments of the program. Results that only other prepared stages read are
+/// scratch buffers of the preparation.
 Status add_preparation(const Nest& nest, const Limits& limits, Program& program) {
   if (std::ranges::none_of(nest.stages, &StageNest::prepared)) return {};
   const std::set<std::string> read_by_calls = buffers_read(program);

@@ -109,8 +109,8 @@ class NextPart {
                        [&](const NestLoop& l) { return dsl::uses_var(index, l.variable); });
   }
 
-  /// Length of the range of the index in an iteration of the loop. The range starts at the value of
-  /// the index in the first iterations of the loops inside. nullopt if the index is not known to
+  /// Length of the range of an index within an iteration of the loop. The range begins at the value
+  /// of the index in the first iterations of the loops inside. nullopt if the index is not known to
   /// stay in such a range.
   std::optional<int64_t> range_inside(const Expr& index) const {
     const Expr within = simplify(index - at_first_iterations(index), bounds_);
@@ -180,8 +180,8 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
   const int64_t line = next.elements_of_line(), lines = next.lines_of(part);
   TW_TRY(const int64_t share,
          share_of(lines, turns.count, stage.loops[static_cast<size_t>(at)], stage));
-  // The last turns have no lines left if there are more shares than lines, and request the last
-  // ones again; where a tail is cut off, the part ends with the tensor.
+  // If there are more shares than lines, no lines are left for the last turns, which request the
+  // last lines again. If a tail is cut off, the part ends with the tensor.
   const Expr begin = dsl::min(turns.turn * Expr(share), Expr(lines - share)) * Expr(line);
   const Expr last = Expr(next.elements() - 1 - (share - 1) * line);
   return PrefetchLines{ahead.tensor, simplify(dsl::min(part.first + begin, last), next.bounds()),

@@ -16,15 +16,15 @@ using dsl::BinaryOp;
 
 namespace {
 
-// Limits on rules other than ranges: how many one proof may use, and how many the whole search for
-// it may try. Proofs about the loops of schedules use 0 to 3; the second limit bounds the work if
-// there is no proof.
+// Limits on the use of rules other than ranges: in one proof, and in the whole search for a proof.
+// Proofs about the loops of schedules use 0 to 3. The second limit bounds the work if there is no
+// proof.
 constexpr int most_rules = 6;
 constexpr int search_steps = 400;
 
 // Search steps before witnesses are asked whether the search can succeed, and the number of
-// witnesses: among 48 there is mostly one with the row and the kernel position that lie beyond an
-// edge.
+// witnesses. Among 48 witnesses there is mostly one in which the row and the kernel position lie
+// beyond an edge.
 constexpr int steps_before_witnesses = 2;
 constexpr size_t witness_count = 48;
 
@@ -236,8 +236,8 @@ bool Bounds::is_min_or_max(int atom) const {
   return kind == AtomKind::Min || kind == AtomKind::Max;
 }
 
-/// c * min(a, b) with c > 0 is at least x only where both c a and c b are; likewise the negated
-/// maximum.
+/// True for a term c * min(a, b) with c > 0, which is at least x only if both c a and c b are. The
+/// same holds for c * max(a, b) with c < 0.
 bool Bounds::needs_both(const Linear::Term& term) const {
   return atoms_[static_cast<size_t>(term.atom)].kind ==
          (term.coefficient > 0 ? AtomKind::Min : AtomKind::Max);
@@ -308,8 +308,8 @@ void Bounds::add_fact(Linear at_least_zero) {
   facts_.push_back({std::move(at_least_zero), depth});
 }
 
-/// Derives a fact without a digit of a fused loop, or without an inner loop, if the rest has a
-/// common divisor: 39 - 4 x - t / 32 >= 0 with t / 32 >= 0 implies 9 - x >= 0.
+/// Derives a fact without a digit of a fused loop, or without an inner loop, if the other terms
+/// have a common divisor: 39 - 4 x - t / 32 >= 0 with t / 32 >= 0 implies 9 - x >= 0.
 void Bounds::derive_without_digit(const Linear& at_least_zero) {
   for (const Linear::Term& term : at_least_zero.terms) {
     const AtomKind kind = atoms_[static_cast<size_t>(term.atom)].kind;
@@ -505,8 +505,8 @@ Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
   return known.bound;
 }
 
-/// True if no fact mentions the variables: then the bound by their ranges is the least value
-/// itself.
+/// True if no fact mentions the variables of the form: the bound by their ranges then is the
+/// smallest value of the form.
 bool Bounds::only_ranges_apply(const Linear& linear) const {
   return std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
     const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
@@ -531,8 +531,9 @@ Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   return sum;
 }
 
-// Eliminates by ranges, innermost variable first; other rules may be applied at any point, at most
-// `rules` times. The search tries few before many, since the proofs that exist are short.
+// Eliminates atoms by ranges, innermost variable first. At any point another rule may be applied,
+// at most `rules` times in all. The search tries few rules before many, because existing proofs are
+// short.
 Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough) const {
   if (linear.terms.empty()) return linear.constant;
   if (rules == 0 && !has_choice(linear)) return bound_by_ranges(linear);
@@ -566,9 +567,10 @@ Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough)
   return result;
 }
 
-// The next atom is the innermost one; among several, one that is no variable, since it may contain
-// the others. A minimum or maximum for which both sides must hold precedes those of which either
-// side may be chosen, so that the choice may depend on it.
+// Chooses the atom to eliminate next: the innermost one. Among several, atoms that are not
+// variables come first, since they may contain the variables. A minimum or maximum for which both
+// sides must hold comes before those of which either side may be chosen, so that the choice may
+// depend on it.
 Bounds::Linear::Term Bounds::next_to_eliminate(const Linear& linear) const {
   const Linear::Term* next = &linear.terms[0];
   int deepest = depth_of(next->atom);
@@ -601,8 +603,8 @@ Bounds::Bound Bounds::bound_of_choice(const Linear& linear, const Linear::Term& 
   return best(either, bound_by_mean(linear, term, rules, enough));
 }
 
-// 2 max(a, b) >= a + b and 2 min(a, b) <= a + b. So max(i, -i) >= 0 and min(i, 2 n - i) <= n, which
-// neither side of a reflected index shows.
+// Uses 2 max(a, b) >= a + b and 2 min(a, b) <= a + b. For example, max(i, -i) >= 0 and min(i, 2 n -
+// i) <= n, which neither operand of a reflected index implies alone.
 Bounds::Bound Bounds::bound_by_mean(const Linear& linear, const Linear::Term& term, int rules,
                                     Bound enough) const {
   Linear twice;
@@ -633,8 +635,8 @@ Bounds::Bound Bounds::bound_of_floors(const Linear& linear, int rules, Bound eno
   return std::nullopt;
 }
 
-// A fact a v + r >= 0 bounds v itself by an integer: v <= floor(max r / -a). This sees what
-// elimination over the rationals does not: 48 x + v < 56 leaves x = 0 only.
+// Uses a fact a v + r >= 0 as an integer bound of v: v <= floor(max r / -a). Elimination over the
+// rationals does not find it: 48 x + v < 56 leaves only x = 0.
 Bounds::Bound Bounds::rounded_bound(const Linear::Term& term, const Linear& rest, int rules,
                                     Bound enough) const {
   Bound result;
@@ -695,8 +697,8 @@ void Bounds::update_witnesses() const {
   witnessed_ = mark();
 }
 
-/// Value of a variable in a witness: the least in the first witness, the greatest in the second,
-/// any value in the others.
+/// The value of a variable in a witness: the smallest in the first witness, the largest in the
+/// second, and any value in the others.
 int64_t Bounds::chosen_value(size_t witness, const Variable& variable, size_t position) const {
   const int64_t low = variable.low.value_or(variable.high.value_or(0));
   const int64_t high = variable.high.value_or(low);

@@ -11,8 +11,8 @@
 namespace tw::schedules {
 namespace {
 
-// Halide's back end chooses the instructions. It has those of AVX512-VNNI for processors that have
-// all that Zen 4 has, and none of AVX-VNNI.
+// The back end of Halide chooses the instructions. It has AVX512-VNNI only for processors with all
+// features of Zen 4, and it has no AVX-VNNI.
 constexpr std::string_view zen4[] = {"avx512_bf16", "avx512_bitalg",    "avx512_vbmi2",
                                      "avx512_vnni", "avx512_vpopcntdq", "avx512ifma",
                                      "avx512vbmi"};
@@ -41,8 +41,8 @@ bool has_all(const Target& target, const DotInstruction& row) {
                              [&](std::string_view feature) { return target.has(feature); });
 }
 
-/// True if an instruction for factors of the type takes this factor. Integers of fewer bits
-/// are widened to its integers, and floats are not.
+/// True if an instruction for factors of the type takes this factor. Narrower integers are widened
+/// to the type; floats are not.
 bool takes(DType type, const dsl::Read& factor, const std::optional<Digit>& digit = {}) {
   if (is_float(type) || is_float(factor.type)) return type == factor.type;
   const IntegerLimits all = integer_limits(type), values = limits_of(factor, digit);

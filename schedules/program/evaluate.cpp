@@ -21,12 +21,12 @@ using dsl::Value;
 constexpr int64_t never = -1;
 constexpr int64_t most_threads = 1 << 20;  // numbers reserved for the threads of a stretch
 
-/// An actor accesses elements: a thread within a stretch (the time between two barriers) of a task.
-/// Actors are numbered in the order in which they run.
+/// The number of an actor. An actor is a thread of a task within a stretch, the time between two
+/// barriers. Actors are numbered in the order in which they run.
 using Actor = int64_t;
 
-/// Number of a commit group: asynchronous copies that are waited for together. Groups of all tasks
-/// are numbered together.
+/// The number of a commit group, i.e. of asynchronous copies that are waited for together. The
+/// groups of all tasks are numbered together.
 using CommitGroup = int64_t;
 
 /// A buffer's elements, and for each the actors that last wrote and read it.
@@ -362,7 +362,7 @@ class Evaluator {
     for (; arrived_ < end; ++arrived_) arrived_in_[static_cast<size_t>(arrived_)] = stretch_begin_;
   }
 
-  /// The actor that wrote the element, in the stretch in which it arrived. Requires: it has
+  /// The actor that wrote the element, in the stretch in which the write arrived. Requires: it has
   /// arrived.
   Actor writer_of(const Memory& memory, size_t i) const {
     const Actor writer = memory.writer[i];
@@ -445,8 +445,8 @@ class Evaluator {
     return true;
   }
 
-  /// True if the actor belongs to another task of this phase, or is another thread since the last
-  /// barrier.
+  /// True if the actor `number` belongs to another task of this phase, or is another thread since
+  /// the last barrier.
   bool others(Actor number) const {
     if (number < phase_begin_ || number == actor()) return false;
     return number < task_begin_ || number >= stretch_begin_;

@@ -12,8 +12,8 @@
 namespace tw::schedules {
 namespace {
 
-// Iterations that peeling may write out on each side of a loop. A convolution kernel 11 wide has 5
-// at an edge; for more, code size costs more than the branches.
+// Number of iterations that peeling may write out on each side of a loop. A kernel window of 11 has
+// 5 at an edge. With more iterations the code size costs more than the branches do.
 constexpr int64_t most_peeled = 5;
 
 Expr conjunction_of(const Constraints& constraints) {
@@ -142,8 +142,8 @@ BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const 
 
 // ---- hoisting -------------------------------------------------------------------------------
 
-/// Puts the condition around the body of the innermost thread loop: thread loops must contain each
-/// other directly.
+/// Puts the condition around the body of the innermost thread loop, because thread loops must
+/// directly contain each other.
 Block guarded_in_threads(const Expr& condition, const Block& body) {
   const Loop* loop = body.size() == 1 ? body[0].as<Loop>() : nullptr;
   if (!loop || loop->kind != LoopKind::Thread) return guarded(condition, body);
@@ -313,8 +313,8 @@ void Resolver::gather(const Block& body, Inside& inside) {
         [&](const Allocate& allocate) { gather(*allocate.body, inside); },
         [&](const Assign& assign) {
           if (!clamps_) return;
-          // Clamped indices make the lanes of a vector access not contiguous; for a single element
-          // clamping costs little.
+          // Clamping makes the lanes of a vector access not contiguous. For a single element it
+          // costs little.
           for (const Affine& affine : clamps_of(assign))
             if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
         },
@@ -331,8 +331,8 @@ void Resolver::gather(const Loop& loop, Inside& inside) {
   bounds_.restore(mark);
 }
 
-/// The kind of the innermost inner loop that the constraint uses; it decides where the constraint
-/// can go.
+/// The kind of the innermost loop among the inner loops that the constraint uses. It decides where
+/// the constraint can be placed.
 LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
   for (auto loop = inside.loops.rbegin(); loop != inside.loops.rend(); ++loop)
     if (uses(affine, loop->variable)) return loop->kind;

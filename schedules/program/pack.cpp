@@ -10,8 +10,8 @@ namespace {
 
 Expr storage_variable(size_t part) { return dsl::var(fmt::format("s{}", part)); }
 
-/// The index of each dimension as an expression of the variables of its parts, of which the
-/// innermost has stride one.
+/// The index of each logical dimension as an expression of the variables of its parts. The
+/// innermost part has stride one.
 std::vector<Expr> logical_indices(const dsl::Layout& layout) {
   const auto dims = static_cast<size_t>(layout.rank());
   std::vector<Expr> indices(dims, Expr(0));

@@ -72,8 +72,8 @@ Expr simplify_comparison(const Binary& b, const Bounds& bounds) {
   return condition;
 }
 
-/// min(a, b, ...) without the operands that are proved to be no less than another; likewise for the
-/// maximum.
+/// min(a, b, ...) without the operands that are proved to be no less than another operand, and
+/// max(a, b, ...) without those that are proved to be no greater.
 Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
   if (is_float(x.type())) return dsl::binary(b.op, x, y);

@@ -18,9 +18,9 @@ namespace {
 // Halide's back end has the tiles of AMX for processors that have all that Sapphire Rapids has.
 constexpr std::string_view amx[] = {"amx_bf16", "amx_int8", "amx_tile", "avx512_fp16", "avx_vnni"};
 
-// A tf32 has the exponent of an f32 and 10 bits after the point. Split into two of them, big and
-// small, an f32 loses at most its last three bits: big*big + big*small + small*big is about as
-// exact as f32 (arXiv 2203.03341).
+// A tf32 has the exponent of an f32 and 10 bits after the point. An f32 that is split into two
+// tf32, big and small, loses at most its last three bits: big*big + big*small + small*big is about
+// as exact as f32 (arXiv 2203.03341).
 constexpr TensorTile rows[] = {
     // name               operand   accumulator  k  mma  sm  input error
     {"mma_m16n8k8_tf32", Float32, Float32, 8, 1, 80, 0x1p-11},
@@ -121,8 +121,8 @@ class TileChecker {
     return status;
   }
 
-  /// Checks a body. The expressions that decide whether it runs must be equal for all lanes of a
-  /// warp.
+  /// Checks a body. All lanes of a warp must get the same values of the expressions that decide
+  /// whether the body runs.
   Status inside(const std::vector<Expr>& decide, const Block& body) {
     const size_t before = decide_.size();
     decide_.insert(decide_.end(), decide.begin(), decide.end());
@@ -214,10 +214,10 @@ class TileChecker {
     int64_t rows;
   };
 
-  /// Checks how a factor lies in shared memory. K-major: rows as long as the swizzle lie one after
-  /// the other, from a multiple of its period on, and a tile's terms are part of a row. MN-major: a
-  /// row holds at most 64 neighbours of one term, a tile has a row for each term, and groups of
-  /// columns have a constant stride.
+  /// Checks the position of a factor in shared memory. K-major: rows as long as the swizzle lie one
+  /// after the other, the first at a multiple of the swizzle's period, and a tile's terms are part
+  /// of a row. MN-major: a row holds at most 64 neighbours of one term, a tile has a row for each
+  /// term, and groups of columns have a constant stride.
   Status check_rows(const TensorNest& nest, const dsl::Read& factor,
                     const std::vector<RowLoop>& loops, const Stmt& stmt) const {
     const auto found = buffers_.find(factor.tensor);
@@ -286,8 +286,8 @@ class TileChecker {
     return {};
   }
 
-  /// Checks that a factor, of which all lanes read parts for each other, is not private to a thread
-  /// and does not change within the nest.
+  /// Checks that a factor is not private to a thread, since all lanes read parts of it for each
+  /// other, and that it does not change within the nest.
   Status check_factor(const TensorTile& tile, const dsl::Read& factor, const Stmt& stmt) const {
     std::vector<std::string> buffers = {factor.tensor};
     for (const Expr& index : factor.indices)
@@ -369,8 +369,8 @@ double multiply_adds(const TensorTile& tile, const Gpu& gpu) {
 }
 
 bool has_columns(const TensorTile& tile, int64_t columns) {
-  // Integer tiles beyond 32 columns have multiples of 16 (PTX ISA, "Asynchronous Warpgroup Level
-  // Matrix").
+  // Integer tiles with more than 32 columns exist for multiples of 16 (PTX ISA, "Asynchronous
+  // Warpgroup Level Matrix").
   const int64_t step = tile.operand == Int8 && columns > 32 ? 16 : 8;
   // Programs have no loops of one iteration, so a loop over columns has two or more.
   return columns > tile_columns && columns <= most_warpgroup_columns && columns % step == 0;
@@ -488,8 +488,8 @@ std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Ex
 }
 
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i) {
-  // The instruction distributes columns over lanes as it does rows: r is the number of the column
-  // in the tile.
+  // The instruction distributes columns over lanes in the same way as rows: r is the number of the
+  // column in the tile.
   const Expr k = dsl::var(nest.lane_column) * Expr(lane_elements(*nest.tile)) + i;
   const Expr number = dsl::var(nest.lane_row);
   return dsl::substitute(nest.by_column->indices,

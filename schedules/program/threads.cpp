@@ -37,7 +37,7 @@ bool has_threads(const Stmt& stmt) {
 
 // ---- barriers -------------------------------------------------------------------------------
 
-/// The part of a buffer that an access touches: the index of the first dimension, if it is the same
+/// The slot of a buffer that an access touches: the index of the first dimension, if it is the same
 /// for all threads, as an expression of the loops around them. A pipeline reads one slot and writes
 /// others.
 struct Slot {
@@ -139,9 +139,9 @@ int64_t count_barriers(const Block& body) {
   return count;
 }
 
-/// True if the indices differ between any two iterations of the loops. Each loop's variable is then
-/// in one index, in which its factor exceeds the largest sum of the terms with smaller factors:
-/// `i * 8 + t` with t in 0..8 tells iterations apart, `i * 7 + t` does not.
+/// True if the indices differ between any two iterations of the loops. To prove it, each loop's
+/// variable must be in one index, and its factor must exceed the largest sum of the terms with
+/// smaller factors: `i * 8 + t` with t in 0..8 tells iterations apart, `i * 7 + t` does not.
 bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*>& loops) {
   std::set<std::string> told;
   for (const Expr& index : indices) {
@@ -165,8 +165,8 @@ bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*
   return told.size() == loops.size();
 }
 
-/// Finds the buffers of which no element is accessed twice: one statement alone accesses them, by
-/// storing another element in each iteration of the loops around it.
+/// Finds the buffers of which no element is accessed twice. Only one statement accesses such a
+/// buffer, and it stores another element in each iteration of the loops around it.
 class OnceStored {
  public:
   static std::set<std::string> find(const Block& body) {
@@ -245,8 +245,8 @@ class BarrierPlacer {
     passed_ = true;
   }
 
-  /// Places barriers inside of a statement around nests, which all threads execute, and before it,
-  /// at the end of `before`.
+  /// Places barriers inside of a statement around nests, which all threads execute. A barrier
+  /// before the statement is appended to `before`.
   Stmt inside(const Stmt& stmt, Block& before) {
     return schedules::visit(
         stmt, [&](const Loop& loop) { return inside(loop, stmt, before); },
@@ -288,8 +288,8 @@ class BarrierPlacer {
     return with_body(stmt, block(std::move(body)));
   }
 
-  /// The loop's body with barriers, where `entered` was accessed since the last barrier before the
-  /// loop. The last accesses of an iteration may conflict with the first ones of the next.
+  /// The loop's body with barriers. `entered` was accessed before the loop, since the last barrier.
+  /// The last accesses of an iteration may conflict with the first ones of the next.
   Block inside_after(const Touched& entered, const Loop& loop) {
     around_.insert(loop.variable);
     passed_ = false;
@@ -309,9 +309,9 @@ class BarrierPlacer {
     passed_ = passed;
   }
 
-  /// The accesses since the last barrier from the view of the loop's next iteration. If iterations
-  /// have no barrier, they may be those of any earlier iteration; for a few iterations, as at the
-  /// beginning of a pipeline, each is considered by itself.
+  /// The accesses since the last barrier, in terms of the loop's next iteration. If iterations have
+  /// no barrier, the accesses may be those of any earlier iteration. If there are only a few
+  /// iterations, as at the beginning of a pipeline, each of them is considered separately.
   Touched before_next(const Loop& loop) const {
     constexpr int64_t few = 4;
     Touched left = since_, all;
@@ -410,8 +410,8 @@ class UniformMarker {
         always<Barrier, Commit, Wait, PrefetchLines>(stmt));
   }
 
-  /// Marks conditions inside of a loop. Its variable differs between threads if they number its
-  /// iterations, share them, or run different ones.
+  /// Marks conditions inside of a loop. The loop's variable differs between threads if the threads
+  /// number its iterations, share them, or run different ones.
   Stmt marked(const Loop& loop, const Stmt& stmt) {
     const bool differs = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Reduce ||
                          loop.kind == LoopKind::Bulk || !is_uniform(loop.begin) ||
@@ -427,8 +427,8 @@ class UniformMarker {
     if (is_marked && !proved && !unproved_) unproved_ = &stmt;
     return proved;
   }
-  /// True if the expression has the same value in all threads. Reads of shared buffers do: between
-  /// two barriers no thread writes an element that another one reads.
+  /// True if the expression has the same value in all threads. Reads of shared buffers have:
+  /// between two barriers no thread writes an element that another thread reads.
   bool is_uniform(const Expr& expr) const {
     bool uniform = true;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -568,7 +568,7 @@ class ThreadChecker {
         [&](const Wait&) { return orders_copies(); }, always<If, Assign, PrefetchLines>(Status{}));
   }
 
-  /// Checks a Reduce loop: its operands are read by other threads than the one that stores the
+  /// Checks a Reduce loop. Its operands are read by other threads than the thread that stores the
   /// result.
   Status check_reduce(const Loop& loop, const Stmt& stmt) {
     const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;

@@ -84,9 +84,9 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
                      [&](const Affine::Term& term) { return term.coefficient % k == 0; });
 }
 
-/// Joins digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n). The
-/// number x may be a quotient itself. If `loops` are given, at least one of the two digits must use
-/// one of them. True if it joined two.
+/// Joins two digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n).
+/// The number x may be a quotient itself. If `loops` are given, at least one of the two digits must
+/// use one of the loops. Returns true if two digits were joined.
 bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   for (const Affine::Term& low : affine.terms) {
     const auto last = as_digit(low.atom, BinaryOp::Mod);
@@ -112,8 +112,8 @@ bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   return false;
 }
 
-/// Joins a number and a quotient of it that was subtracted: x - x / k * k -> x % k. True if it
-/// joined two.
+/// Joins a number and a quotient of it that was subtracted: x - x / k * k -> x % k. Returns true if
+/// two terms were joined.
 bool join_difference(Affine& affine) {
   for (const Affine::Term& term : affine.terms) {
     const auto quotient = as_digit(term.atom, BinaryOp::Div);
@@ -142,7 +142,7 @@ class AffineForms {
   explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
 
   /// Splits an affine form; nullopt if it is not linear in the loops of the box. Digits of other
-  /// loops are left apart, as those of an index in a condition are.
+  /// loops are not joined, because the indices in conditions have them separately too.
   std::optional<BoxForm> split(Affine affine) const {
     while (join_digits(affine, &loops_)) {
     }
@@ -201,8 +201,8 @@ int64_t stride_of(const BoxForm& split, const std::string& loop) {
 
 // ---- one copy -------------------------------------------------------------------------------
 
-/// A dimension of the box while its index is determined: it is first + v for the values v of its
-/// loop.
+/// A dimension of the box whose index is being determined. The index is first + v for the values v
+/// of the dimension's loop.
 struct Dimension {
   std::string loop;
   int64_t box = 1, stride = 1;
@@ -356,9 +356,10 @@ class CopyFinder {
     return is_lower ? bound_below(main->first, room) : bound_above(main->first, room);
   }
 
-  /// Adds floor(part / a), of which 0 <= part.constant < a, as the quotient of a number that is not
-  /// negative; false if it is not proved to be one. A bound from above has -floor((x + a - 1) / a)
-  /// where that from below has floor(x / a), so that their sum is constant.
+  /// Adds floor(part / a) for 0 <= part.constant < a, as the quotient of a number that is not
+  /// negative. Returns false if the number is not proved to be non-negative. A bound from above has
+  /// -floor((x + a - 1) / a) where a bound from below has floor(x / a), so that their sum is
+  /// constant.
   bool add_quotient(Affine part, int64_t a, Affine& room) const {
     const bool is_negative = part.terms.front().coefficient < 0;
     if (is_negative) {
@@ -431,8 +432,8 @@ class CopyFinder {
     return {};
   }
 
-  /// Gives a constant offset of whole rows, which no other dimension takes, to a dimension without
-  /// a loop, if there is one or room for one; returns the offset. `next` is the stride of rows.
+  /// Assigns a constant offset of whole rows that no other dimension covers to a dimension without
+  /// a loop, if there is one or room for one. Returns the offset. `next` is the stride of rows.
   int64_t place_rows_beyond(int64_t offset, int64_t next, Affine& rest) {
     if (next == 0 || offset < next) return 0;
     Dimension rows{"", 1, offset - offset % next, {}, true, true, {}};
@@ -469,8 +470,8 @@ class CopyFinder {
     }
   }
 
-  /// Places the part of the address that no dimension takes, for instance the offset of a batch: in
-  /// a dimension of its own if there is room.
+  /// Places the part of the address that no dimension covers, for example the offset of a batch, in
+  /// a separate dimension if there is room.
   Status place_elsewhere(Affine& rest) {
     int64_t stride = 0;
     for (const Affine::Term& term : rest.terms) stride = std::gcd(stride, term.coefficient);

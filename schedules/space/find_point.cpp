@@ -14,7 +14,7 @@
 namespace tw::schedules {
 namespace {
 
-// Bound, in points of weight 1, of the points that are constructed to find the nearest point: about
+// The largest number of points, of weight 1, that are constructed to find the nearest point: about
 // a second's work.
 constexpr double most_near_points = 20'000;
 // Points among which the search for the nearest one chooses where to begin.

@@ -63,16 +63,16 @@ class Climber {
     return result;
   }
 
-  /// Changes one choice after the other, for as long as that makes more steps agree. Finds most
-  /// points in as many constructions as all decisions have values.
+  /// Changes one choice at a time, as long as more steps agree. The number of constructions is
+  /// about the number of values of all decisions, and this finds most points.
   void climb(Attempt& current) {
     while (!current.agreement.complete && climb_once(current)) {
     }
   }
 
-  /// Changes the decision that was used last before the step that differs, if one of its values
-  /// makes more steps agree; else the decision before it, and so on. If no decision makes more
-  /// steps agree, changes the one that makes most letters agree.
+  /// Changes one decision. It tries the decision that was used last before the step that differs,
+  /// then the decision before that, and so on, and takes the first with a value that makes more
+  /// steps agree. If there is none, it takes the one that makes most letters agree.
   bool climb_once(Attempt& current) {
     Attempt best = current;
     std::vector<int> best_choices = choices_;
@@ -98,8 +98,8 @@ class Climber {
   }
 
   /// Searches the decisions depth first, in the order in which a construction uses them. A choice
-  /// is given up as soon as a step differs that no open decision can change, since only decisions
-  /// that are used before a step can change it.
+  /// is given up as soon as a step differs that no open decision can change: only decisions that
+  /// are used before a step can change the step.
   bool descend(const Attempt& current) {
     if (current.agreement.complete) return true;
     const std::optional<size_t> open = open_decision(current);

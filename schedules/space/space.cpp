@@ -49,8 +49,9 @@ struct Space::State {
   /// Adds the space of an algorithm. Unsupported where a stage has no strategy: nothing is added.
   Status add(ComputePlan plan, const Problem& problem, std::span<const Strategy> strategies);
   bool can_be_climbed() const;
-  /// For half of the direct samples whether all stages are computed inside of others, or none: a
-  /// chain of stages stays in the cache only where each of them does.
+  /// Draws, for half of the samples of the direct algorithm, one place for all stages: all are
+  /// computed inside of others, or none. A chain of stages stays in the cache only if each of its
+  /// stages does. nullopt for the other samples.
   std::optional<int> draw_common_place(const Point& point, Random& random) const;
   double rate(const Point& point) const;
 };
@@ -58,8 +59,8 @@ struct Space::State {
 namespace {
 
 constexpr int guesses = 400;
-// Bound, in points of weight 1, of the points that are lowered to find the default point: about a
-// second's work. The default is mostly found with less than ten.
+// The largest number of points, of weight 1, that are lowered to find the default point: about a
+// second's work. Usually fewer than ten are needed.
 constexpr double most_default_points = 10'000;
 // Draws of a stage's decisions until they are allowed; usually a few are enough.
 constexpr int most_draws = 2000;

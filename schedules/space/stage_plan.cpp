@@ -23,20 +23,22 @@ using dsl::Stage;
 namespace {
 
 constexpr size_t most_vector_axes = 3;
-// The elements of a vector are stored one by one where they are no neighbours in the result. Up to
-// this distance apart, the vectors of a tile fill cache lines together.
+// The largest distance between neighbours of a vector in the result. Elements that are not
+// contiguous are stored one by one; up to this distance the vectors of a tile still fill cache
+// lines together.
 constexpr int64_t most_result_stride = 4;
 // Bounds on inlining a stage that is read more than once: nodes of the largest body that results,
 // and the factor by which the number of computed values may grow. Three rounds of z * z + c are
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
-// The floats of packed constants, f32(w[k, n]) * scale[n], are computed once for all rows of a
-// product if that has so many rows, and if an element takes so many reads and operations.
+// A stage that unpacks constants, f32(w[k, n]) * scale[n], is computed once for all rows of a
+// product if there are at least this many rows, and if unpacking an element takes at least this
+// many reads and operations.
 constexpr int64_t least_unpacking_values = 4;
 constexpr double least_sharing_rows = 16;
-// Merging a stage copies all stages of the compute, 0.3 us each. This bound merges chains of five
-// thousand stages whole.
+// The largest number of stages that merging may copy. Merging a stage copies all stages of the
+// compute, in 0.3 us each. This bound merges chains of five thousand stages completely.
 constexpr size_t most_copied_stages = 15'000'000;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
@@ -45,8 +47,8 @@ bool divides_integers(const dsl::Binary& b) {
   return (b.op == dsl::BinaryOp::Div || b.op == dsl::BinaryOp::Mod) && !is_float(b.b.type());
 }
 
-/// Functions and divisions by anything but integer literals, which take many times as long as other
-/// operations.
+/// Number of functions, and of divisions by anything but integer literals, which take many times as
+/// long as other operations.
 int64_t count_expensive(const Expr& body) {
   int64_t count = 0;
   dsl::for_each(body, [&](const Expr& e) {
@@ -84,8 +86,8 @@ bool reads_reduction(const Compute& compute, const Stage& stage) {
   return found;
 }
 
-/// True if a reader asks which element equals one of the stage's. An element that is computed again
-/// may differ from the one that is compared with it in its last bits.
+/// True if a reader tests which element equals an element of the stage. An element that is computed
+/// again may differ in its last bits from the one that it is compared with.
 bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   if (!is_float(stage.type)) return false;
   bool compared = false;
@@ -175,8 +177,8 @@ bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || (!reduction.axes.empty() && !dsl::scatters(reduction));
 }
 
-/// Counts the work of planning. Planning is over when its allowance is used up, which is the same
-/// on every machine, or when the token stops; in the latter case there is no plan.
+/// Counts the work of planning. Planning ends when its allowance is used up, which happens at the
+/// same point on every machine, or when the token stops. If the token stops, there is no plan.
 class Planning {
  public:
   explicit Planning(const StopToken& stop) : stop_(stop) {}
@@ -323,13 +325,13 @@ std::map<std::string, std::vector<size_t>> reading_nests(
 
 /// True if stages that read this one may compute it in their loops.
 bool may_be_inside_readers(const Stage& stage) {
-  // The reader of a scan rarely reads all of it at once. Inside of its reader a scatter would go
-  // through all updates for each part of the result.
+  // The reader of a scan rarely reads the whole scan at once. A scatter inside of its reader would
+  // read all updates for each part of the result.
   return !stage.scan && !dsl::scatters(stage);
 }
 
-/// The stage in whose loops all readers, planned already, are or may be computed; empty if there is
-/// no such stage, or no reader.
+/// The stage in whose loops all readers are, or may be, computed. The readers are planned already.
+/// Empty if there is no such stage, or no reader.
 std::string common_owner(const std::vector<const StagePlan*>& readers) {
   std::string owner;
   for (const StagePlan* reader : readers) {
@@ -405,8 +407,8 @@ bool is_contiguous(const dsl::Read& read, const std::string& axis, const Fixed& 
   return last.factor == 0 || (use.packable && last.factor % width == 0);
 }
 
-/// The distance in the stage's result, whose indices are its axes, between neighbours along the
-/// axis; nullopt where vectors of `width` elements would lie in several blocks.
+/// The distance in the stage's result, whose indices are the stage's axes, between neighbours along
+/// the axis. nullopt if a vector of `width` elements would lie in several blocks.
 std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis,
                                      const dsl::Layout& layout, int64_t width) {
   const std::vector<int64_t> extents = layout.storage_shape(stage.shape());
@@ -420,9 +422,9 @@ std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis
   return std::nullopt;
 }
 
-/// True where lanes of a vector along the axis read different elements. Vectors begin at multiples
-/// of their width, so that all lanes share the quotient by a multiple of it, as in the index of a
-/// block that a vector lies in.
+/// True if the lanes of a vector along the axis read different elements. Vectors begin at multiples
+/// of their width, so all lanes have the same quotient by a multiple of the width, as in the index
+/// of the block that contains the vector.
 bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t width) {
   const auto is_shared = [&](const Expr& e) {
     const dsl::Binary* b = e.as<dsl::Binary>();
@@ -441,10 +443,11 @@ bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t wi
   return std::any_of(read.indices.begin(), read.indices.end(), varies);
 }
 
-/// `axis` as the vector axis of a stage; nullopt if it cannot be. Each tensor must have one element
-/// for all lanes of a vector, be contiguous along the axis, or be packable: an argument that is not
-/// fixed, with the axis alone as the index of one dimension. In a result with a fixed layout,
-/// neighbours along the axis must be at most `most_stride` elements apart.
+/// Makes `axis` the vector axis of a stage; nullopt if it cannot be. Each tensor must have one
+/// element for all lanes of a vector, be contiguous along the axis, or be packable. A tensor is
+/// packable if it is an argument whose layout is not fixed, and the axis alone is the index of one
+/// dimension. In a result with a fixed layout, neighbours along the axis must be at most
+/// `most_stride` elements apart.
 std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
                                          int64_t lanes, const Fixed& fixed, int64_t most_stride) {
   const Stage& stage = nest.stage;
@@ -543,8 +546,8 @@ bool has_dot_tiles(const Nest& nests, const Stage& stage, const Axis& terms, con
   });
 }
 
-/// Chooses the axis that is blocked: the longest one, of those along which tiles can have dot
-/// products if there are any, and none if all are short.
+/// Chooses the reduction axis that is blocked: the longest of those along which tiles can have dot
+/// products, or, if there are none, the longest of all. No axis is chosen if all are short.
 void choose_blocked_reduction(const Nest& nests, const Stage& stage, const Target& target,
                               StagePlan& plan) {
   std::pair<bool, int64_t> best;
@@ -609,9 +612,9 @@ bool is_padded(const Stage& stage, const std::string& axis) {
   return guarded;
 }
 
-/// The last run of neighbouring tile axes that belong to the same operand. A padded axis ends a
-/// run: loops of its own skip the padding, while a fused tile would test each element in the
-/// innermost loop.
+/// The last run of adjacent tile axes that belong to the same operand. A padded axis ends a run:
+/// separate loops skip the padding, while a fused tile would test each element in the innermost
+/// loop.
 std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   const auto has = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -630,8 +633,8 @@ std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   return last;
 }
 
-/// Tensors that live between stages. The tiles of a processor choose the layouts of what is
-/// prepared, as they do for constants.
+/// Tensors that stages write and other stages read. On CPUs, strategies choose the layouts of
+/// prepared ones, as they do for constants, so these are left out.
 std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target) {
   std::vector<std::string> names;
   for (const StageNest& nest : nests.stages) {
@@ -641,8 +644,8 @@ std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target
   return names;
 }
 
-/// Prepares the stages that read constants only. They cost calls nothing, so that no strategy and
-/// no decision concerns them.
+/// Prepares the stages that read only constants. They take no time in calls, so no strategy and no
+/// decision is about them.
 void prepare_constant_stages(const std::set<std::string>& unpacked, Schedule& prologue) {
   for (size_t i = 0; i < prologue.nest().stages.size(); ++i) {
     const StageNest& stage = prologue.nest().stages[i];

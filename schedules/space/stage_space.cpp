@@ -14,8 +14,8 @@ std::vector<Knob>::iterator find_knob(std::vector<Knob>& knobs, const std::strin
   return std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == name; });
 }
 
-/// Merges `knobs` into `merged`, keeping the order of each list: a knob that is there already gets
-/// the values that it lacks, a new one is inserted after its predecessor.
+/// Merges `knobs` into `merged`, keeping the order of both lists. A knob that `merged` has gets the
+/// values that it lacks there; a new knob is inserted after its predecessor.
 void merge(const std::vector<Knob>& knobs, std::vector<Knob>& merged) {
   auto next = merged.begin();
   for (const Knob& knob : knobs) {

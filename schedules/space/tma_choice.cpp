@@ -144,8 +144,8 @@ class Chooser {
     });
   }
 
-  /// The axes of the indices that the condition keeps inside of the tensor, as padding does;
-  /// nullopt if it is anything else than such bounds.
+  /// The axes of the indices that the condition keeps inside of the tensor, as a padding does.
+  /// nullopt if the condition contains anything but such bounds.
   std::optional<std::set<std::string>> padded_axes() const {
     const Constraints constraints = split_condition(operand_.condition);
     if (!constraints.opaque.empty()) return std::nullopt;
@@ -158,8 +158,8 @@ class Chooser {
     return padded;
   }
 
-  /// The axis of the index that is bounded by `at_least_zero`: x for 0 <= x * 2 + s - 1 < 56. A
-  /// stride divides the extent, so that pixels of the same remainder form a tensor.
+  /// The axis of the index that `at_least_zero` bounds: x for 0 <= x * 2 + s - 1 < 56. The stride
+  /// must divide the extent, so that pixels with the same remainder form a tensor.
   std::optional<std::string> padded_axis(const Affine& at_least_zero) const {
     for (size_t d = 0; d < shape_.size(); ++d) {
       const Affine index = to_affine(operand_.read->indices[d]);

@@ -33,8 +33,8 @@ std::string operand_name(const Expr& value, int64_t number) {
   return name.empty() ? std::to_string(number) : name;
 }
 
-/// The loops inside of loop `index`, by the names that the step lists, in its order; exactly those
-/// that the operand depends on.
+/// The loops with the names that the step lists, in that order. They must be inside of loop
+/// `index`, and be exactly the loops that the operand depends on.
 Result<std::vector<NestLoop>> operand_loops(const StageNest& stage, const CacheOperand& s,
                                             size_t index, const std::set<std::string>& used) {
   std::vector<NestLoop> loops;
@@ -64,7 +64,7 @@ struct Outside {
   int64_t extent;
 };
 
-/// The indices for which it is not proved that elements exist, for all iterations of the stage's
+/// The indices that are not proved to be inside of their tensors, for all iterations of the stage's
 /// loops for which the conditions hold.
 std::vector<Outside> indices_outside(const Nest& nest, const StageNest& stage, const Expr& value,
                                      const std::vector<Expr>& conditions) {
@@ -89,10 +89,10 @@ bool bounds_from_below(const Expr& condition, const Expr& index) {
   });
 }
 
-/// Replaces guards of results, of a value that is read under `condition`, by bounds of its indices
-/// where the condition is about these, as padding is. Where such a guard fails the buffer then
-/// holds elements that no result uses, and one axis has one bound from above, the end of the
-/// tensor:
+/// Replaces guards of results by bounds of an index, for a value that is read under `condition`, if
+/// the condition is about the same index, as a padding is. If such a guard fails, the buffer then
+/// holds an element that no result uses. The axis has one upper bound, the end of the tensor,
+/// instead of two:
 ///
 ///     in[y + r - 1] if y < 14 && 0 <= y + r - 1 && y + r - 1 < 14
 ///  -> in[y + r - 1] if 0 <= y + r - 1 && y + r - 1 < 14

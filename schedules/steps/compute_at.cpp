@@ -19,8 +19,8 @@ class Region {
  public:
   explicit Region(int64_t extent) : last_(extent - 1) {}
 
-  /// A read of the element with this index, or nullopt: of an unknown one. An index that is cut off
-  /// at the last element, min(e, last), reads what the index e reads, or the last element.
+  /// Adds a read of the element with this index; nullopt is an unknown index. An index that is cut
+  /// off at the last element, min(e, last), reads either the element at e or the last element.
   void add(std::optional<Interval> interval) {
     if (!interval) {
       whole_ = true;
@@ -35,8 +35,8 @@ class Region {
   /// nullopt: all of the dimension.
   std::optional<Interval> covered() && {
     for (const Interval& cut : cut_) {
-      // A box that begins at an element that is read begins before the last one, and reaches from
-      // there to e. Legality refuses a box that begins behind the last element.
+      // The box begins at an element that is read, so at or before the last element, and reaches
+      // from there to e. A box that begins behind the last element is illegal.
       const Interval uncut{cut.low.as<dsl::Binary>()->a, cut.extent};
       const auto both = box_ ? cover(*box_, uncut) : std::nullopt;
       const bool begins_alike = both && dsl::equal(both->low, box_->low);

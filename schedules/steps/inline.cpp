@@ -21,8 +21,8 @@ int64_t count_reads(const Expr& body, const std::string& tensor) {
   return count;
 }
 
-/// True for an expression larger than any that is declared by hand; the passes are not made for
-/// those.
+/// True for an expression that is larger than any that people declare. The passes are not designed
+/// for such expressions.
 bool is_too_large(const Expr& body) {
   return body.node().size > dsl::largest_expression || body.node().height > dsl::tallest_expression;
 }
@@ -57,8 +57,8 @@ Status apply(Nest& nest, const Inline& s) {
                     reader.name, dsl::largest_expression, dsl::tallest_expression,
                     copies == 1 ? "a copy" : fmt::format("{} copies", copies), producer.name));
   };
-  // Readers come after the stages that they read, so the earlier ones, which may be many and large,
-  // need not be searched.
+  // Readers come after the stages that they read. Stages before this one, which may be many and
+  // large, need not be searched.
   for (StageNest* reader = stage; reader != nest.stages.data() + nest.stages.size(); ++reader) {
     TW_RETURN_IF_ERROR(inline_into(reader->stage));
     if (reader->epilogue) TW_RETURN_IF_ERROR(inline_into(*reader->epilogue));

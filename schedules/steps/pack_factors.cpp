@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// pack_factors: copies the factors of a sum of products, in the order, length and type that an
+// pack_factors: copies the factors of a sum of products to the order, length and type that an
 // instruction reads.
 
 #include <fmt/format.h>
@@ -26,8 +25,8 @@ int64_t reads_along(const Stage& stage, const std::string& axis) {
   return reads;
 }
 
-/// The elements of both factors, of different tensors, if no other read uses the axis: conditions
-/// are evaluated for the padded terms, too.
+/// The two factors, if they are elements of different tensors and no other read uses the axis.
+/// Conditions must not use it either, because they are evaluated for the padded terms too.
 std::optional<std::vector<CopiedFactor>> packed_factors(const Stage& stage,
                                                         const std::string& axis) {
   const Expr body = unpadded(stage.body);

@@ -17,8 +17,8 @@ using dsl::Stage;
 
 namespace {
 
-/// The condition under which a factor is an element and not the 0 of a padding; nullopt: it always
-/// is.
+/// The condition under which a factor is an element of its tensor and not the 0 of a padding;
+/// nullopt if it always is an element.
 std::optional<Expr> condition_of(const Expr& factor) {
   if (const dsl::Cast* cast = factor.as<dsl::Cast>()) return condition_of(cast->a);
   const dsl::Select* guard = factor.as<dsl::Select>();
@@ -55,8 +55,8 @@ Bounds bounds_of_axes(const Stage& stage) {
   return bounds;
 }
 
-/// Sets the numbers of zeros that the factor has on either side of its elements; false where these
-/// are unknown.
+/// Sets the numbers of zeros before and after the elements of the factor. Returns false if they are
+/// unknown.
 bool set_zeros(CopiedFactor& of, const std::vector<int64_t>& shape, const Bounds& bounds) {
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto least = bounds.lower(of.read.indices[d]), most = bounds.upper(of.read.indices[d]);

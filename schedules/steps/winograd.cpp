@@ -98,9 +98,9 @@ std::vector<Term> terms_of(const std::vector<Fraction>& row, const std::vector<E
   return terms;
 }
 
-/// A row of a transform along powers of the points. The even and the odd columns are summed apart,
-/// since the sums of the points a and -a are those of one of them, added and subtracted: compilers
-/// find such equal expressions, but do not look for them in other orders of a sum.
+/// A row of a transform along powers of the points. Even and odd columns are summed separately,
+/// because the rows of the points a and -a are the sum and the difference of the same two partial
+/// sums. Compilers find such equal expressions, but not if sums have another order.
 Expr row_of_powers(const std::vector<Fraction>& row, const std::vector<Expr>& values) {
   const std::vector<Term> even = terms_of(row, values, 0, 2);
   std::vector<Term> odd = terms_of(row, values, 1, 2);
@@ -112,7 +112,7 @@ Expr row_of_powers(const std::vector<Fraction>& row, const std::vector<Expr>& va
   return is_added ? sum_of(even) + sum_of(odd) : sum_of(even) - sum_of(odd);
 }
 
-/// A row of the transform of outputs. The columns of a and -a, which are neighbours, are added or
+/// A row of the transform of outputs. The columns of a and -a are adjacent; they are added or
 /// subtracted before they are scaled.
 Expr row_of_points(const std::vector<Fraction>& row, const std::vector<Expr>& values) {
   std::vector<Term> terms;
@@ -159,8 +159,8 @@ Expr transformed(const Expr& index, const FractionMatrix& matrix, const std::vec
 ///   out.m  their products
 ///   out    the outputs
 ///
-/// The operands of the products lie as products of matrices want them: data[..., rows, reduced],
-/// weights[..., reduced, columns].
+/// The operands have the order of matrix products: data[..., rows, reduced], weights[..., reduced,
+/// columns].
 class Stages {
  public:
   Stages(const Stage& stage, const Convolution& convolution, int64_t tile)
@@ -187,8 +187,8 @@ class Stages {
   }
 
  private:
-  /// Rows of a 3 x 3 convolution that is transformed along its columns are a window too: data over
-  /// y + r become data over y_in, which out.m reads at y + r.
+  /// Merges the rows of the window, of a 3 x 3 convolution that is transformed along its columns:
+  /// data over y + r become data over y_in, which out.m reads at y + r.
   void merge_windows() {
     for (const Axis& axis : stage_.axes)
       for (const Axis& taps : stage_.reduction) {
@@ -246,8 +246,8 @@ class Stages {
     return axes;
   }
 
-  /// Axes of the products: the stage's with tiles in the place of outputs, those that only the
-  /// weights have last.
+  /// Axes of the products: those of the stage, with tiles in the place of outputs. Axes that only
+  /// the weights have are last.
   Axes product_axes() const {
     Axes axes, own;
     for (const Axis& axis : stage_.axes) {
@@ -289,8 +289,8 @@ class Stages {
                        transformed(point_, matrices_.filter, taps, row_of_powers));
   }
 
-  /// The last tile may reach beyond the data. What it reads there has a part in outputs beyond the
-  /// last alone, so any element serves.
+  /// The last tile may reach beyond the data. The elements that it reads there affect only outputs
+  /// beyond the last one, so any element may be read.
   Stage data() const {
     std::vector<Expr> values;
     const int64_t last = conv_.position().extent - 1;

@@ -1,8 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// This strategy computes a sum of products on a CPU with tile registers (Intel AMX), by a register
-// tile of tiles of the core (core_tiles.h). Neighbours of the main reduction lie side by side in
-// one operand, whose rows are those of the tiles. The other operand is packed by groups of them.
-// The loops, and the layouts that follow them, are those of tiles of vectors (cpu_tile.cpp).
+// A sum of products on a CPU with tile registers (Intel AMX), by a register tile of core tiles
+// (core_tiles.h). In one operand neighbours of the main reduction lie side by side; its rows are
+// the rows of the tiles. The other operand is packed by groups of neighbours. The loops, and the
+// layouts that follow them, are those of tiles of vectors (cpu_tile.cpp).
 
 #include <algorithm>
 #include <optional>
@@ -52,8 +51,7 @@ struct CoreTileFacts {
   int64_t groups;  ///< of a tile
 };
 
-/// The factors of the stage's products, of which `own` alone depends on the axis, if no condition
-/// does.
+/// The factors of the stage's products if only `own` depends on the axis, and no condition does.
 std::optional<DotFactors> factors_along(const StagePlan& plan, const Stage& stage,
                                         const std::string& axis) {
   auto factors = dot_factors(unpadded(stage.body), axis, plan.main_reduction);
@@ -61,8 +59,9 @@ std::optional<DotFactors> factors_along(const StagePlan& plan, const Stage& stag
   return factors;
 }
 
-/// The rows and columns of tiles whose columns lie along the vector axis: its factor is packed, and
-/// the other one has a layout that follows the tiles, or the terms side by side as it is declared.
+/// The rows and columns of tiles whose columns lie along the vector axis. The factor along that
+/// axis is packed. The other factor has a layout that follows the tiles, or is declared with its
+/// terms side by side.
 std::optional<CoreTileAxes> axes_along(const ComputePlan& plan, const StagePlan& stage_plan,
                                        int64_t vector) {
   const Stage& stage = plan.stage(stage_plan);

@@ -1,8 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
 // A stage without a reduction on a CPU: vectors along the axis that is contiguous in the result,
-// several of them unrolled, and a tile of another axis, so that loads along both are near each
-// other: where an input is transposed, of the axis along which that is contiguous, else of the axis
-// before.
+// several of them unrolled, and a tile of a second axis, so that loads along both axes are near
+// each other. If an input is transposed, the second axis is the one along which that input is
+// contiguous; else it is the axis before the contiguous one.
 
 #include <algorithm>
 #include <optional>
@@ -41,8 +40,8 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     add_knob("tile", tiles, &CpuElementwise::tile);
     add_knob("vectors", {1, 2, 4}, &CpuElementwise::vectors);
     std::vector<int64_t> columns = {0, 64, 128, 256, 512};
-    // A tile of a transposed input touches a line for each column. At steps of a power of two these
-    // share a set of the cache, which has 8 to 12 ways.
+    // A tile of a transposed input touches a cache line for each column. Lines at distances of a
+    // power of two share a set of the cache, which has 8 to 12 ways.
     if (transposed) columns.insert(columns.begin() + 1, {8, 16, 32});
     add_knob("columns", columns, &CpuElementwise::columns);
     add_knob("tasks", {1, 2, 3}, &CpuElementwise::tasks);
@@ -91,8 +90,8 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     return tile;
   }
 
-  /// The axis along which an input is contiguous that the contiguous axis takes large steps
-  /// through.
+  /// The axis along which an input is contiguous, if the contiguous axis of the result takes large
+  /// steps in that input.
   std::optional<std::string> transposed_axis() const {
     std::optional<std::string> found;
     dsl::for_each(stage_.body, [&](const dsl::Expr& node) {

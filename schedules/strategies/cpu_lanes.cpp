@@ -13,8 +13,9 @@
 namespace tw::schedules {
 namespace {
 
-// Partial results that are combined by straight-line code, of which LLVM makes a tree of vectors.
-// As a loop they are a chain: 64 additions take as long as 4096 elements of a row.
+// The largest number of partial results that are combined by straight-line code, which LLVM turns
+// into a tree of vectors. A loop would be a chain: 64 additions take as long as 4096 elements of a
+// row.
 constexpr int64_t most_unrolled = 64;
 
 struct CpuLanes {
@@ -105,8 +106,8 @@ class CpuLanesStage : public Configured<CpuLanes> {
     return {row};
   }
 
-  /// Vectors of partial results, in registers, for the results of an iteration of the loop `at`.
-  /// Those of a reduction to a single number have no loop to be computed in: they are a stage
+  /// Computes vectors of partial results, in registers, for the results of an iteration of the loop
+  /// `at`. A reduction to a single number has no such loop, so its partial results are a stage
   /// before it.
   void append_partial_results(const CpuLanes& config, const std::string& at,
                               Construction& c) const {

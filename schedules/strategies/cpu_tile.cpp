@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// A reduction on a CPU: a register tile over a vector axis (one along which every tensor that uses
-// it is contiguous, or can be packed so; else one along which neighbours of the result lie a few
-// elements apart) and up to three more axes, each by itself or neighbours as one loop, K-blocking,
-// unrolling, loop orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1).
+// A reduction on a CPU: a register tile over a vector axis and up to three more axes, which are
+// tiled separately or, if adjacent, as one loop. Along the vector axis every tensor that uses it is
+// contiguous, or can be packed to be; if there is no such axis, neighbours of the result lie a few
+// elements apart. Knobs are K-blocking, unrolling, loop orders, and packed layouts that follow the
+// loops (NeoCPU, ATC'19, section 3.1).
 
 #include "schedules/strategies/cpu_tile.h"
 
@@ -36,9 +36,9 @@ constexpr int64_t few_blocks = 16;
 constexpr double most_waste = 0.2;
 
 /// Tile sizes along a short axis of one operand of a product. Along 7 elements only tiles of 1 and
-/// 7 waste at most a tenth. Where the registers hold two vectors for each element of a tile, it may
-/// waste a fifth, most of which is not spent: the last tile has code of its own, and 7 elements are
-/// tiles of 4 and 3.
+/// 7 waste at most a tenth. If the registers hold two vectors for each element of a tile, the tile
+/// may waste a fifth. Most of that is not spent, because the last tile has separate code: 7
+/// elements are tiles of 4 and 3.
 std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
   for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, most_waste))
@@ -58,8 +58,8 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-/// The comparisons of indices in the stage that use the axis, at most 2. Most are guards of a
-/// padding: each makes loops of their own for the tiles at one border.
+/// The number of comparisons of indices in the stage that use the axis, at most 2. Most are guards
+/// of a padding, and each makes separate loops for the tiles at one border.
 int64_t borders_along(const Stage& stage, const std::string& axis) {
   int64_t borders = 0;
   dsl::for_each(stage.body, [&](const Expr& e) {
@@ -70,8 +70,8 @@ int64_t borders_along(const Stage& stage, const std::string& axis) {
   return std::min<int64_t>(borders, 2);
 }
 
-/// True if tiles along the vector axis can be dot products of so many neighbours: one factor lies
-/// along the axis and is packed, and the target has the instruction.
+/// True if tiles along the vector axis can have dot products of that many neighbours: one factor
+/// lies along the axis and is packed, and the target has the instruction.
 bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
                       const VectorAxis& vector, int64_t depth) {
   if (stage.combine != dsl::Combine::Sum || stage_plan.main_reduction.empty()) return false;
@@ -101,13 +101,13 @@ bool streams_operand(const ComputePlan& plan, const Stage& stage) {
   return streams;
 }
 
-// CpuTileStage::statements() may be too high, where tiles do not divide an extent. With this
-// allowance, 52 of 8,087 legal samples of eight padded convolutions for AVX2 and AVX-512 are above
-// the limit, and half of the samples below it are legal; without statements at borders a third was.
+// CpuTileStage::statements() may be too high if tiles do not divide an extent. With this tolerance,
+// 52 of 8,087 legal samples of eight padded convolutions for AVX2 and AVX-512 exceed the limit, and
+// half of the samples within the limit are legal. Without statements at borders a third was legal.
 constexpr double tolerance_of_statements = 0.1;
 
-// Products of integers without dot products take at least twice as long, so that most samples, also
-// the few of a rough prediction, have them.
+// Products of integers without dot products take at least twice as long. With this weight most
+// samples have dot products, even the few samples of a rough prediction.
 constexpr int64_t weight_of_dots = 7;
 
 class CpuTileStage : public Configured<CpuTile> {
@@ -161,9 +161,9 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
   /// 0, and for each number of vectors the longest tile that leaves registers for the vectors of
-  /// one operand and for an element of the other: 6 for two vectors and 4 for three, of 16
-  /// registers. Divisors and multiples of the innermost extent are left out, since the axes apart
-  /// have tiles of the same elements.
+  /// one operand and for an element of the other: of 16 registers, 6 for two vectors and 4 for
+  /// three. Divisors and multiples of the innermost extent are left out, since tiles of the
+  /// separate axes have the same elements.
   std::vector<int64_t> fused_sizes() const {
     if (plan_.fused_axes.empty()) return {};
     const int64_t registers = compute_.target.machine.core.vector_registers;
@@ -204,9 +204,9 @@ class CpuTileStage : public Configured<CpuTile> {
     if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot, weight_of_dots);
   }
 
-  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2. Only 0 where
-  /// the result has another type than the sum: between groups, partial sums lie in the result's
-  /// array, which cannot hold them. 1 where an operand is streamed: with blocks of 4, four whole
+  /// 0, groups of a few blocks, and larger groups as far as their weights stay in L2. Only 0 if the
+  /// result has another type than the sum: between groups, partial sums are stored in the result's
+  /// array, which cannot hold them. Only 1 if an operand is streamed: with blocks of 4, four whole
   /// rows of it are read side by side.
   std::vector<int64_t> group_sizes() const {
     if (stores_another_type(compute_, plan_.name)) return {0};
@@ -220,7 +220,7 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
   /// True if the weights of `reduced` elements of the main reduction, for a tile of `vectors`
-  /// vectors, fit half of L2. The other half is for the elements of the other operand that pass
+  /// vectors, fit half of L2. The other half is for the elements of the other operand that are read
   /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
   bool is_panel(int64_t reduced, int64_t vectors) const {
     const int64_t bytes = reduced * unrolled_window(2) * vectors *
@@ -286,10 +286,10 @@ class CpuTileStage : public Configured<CpuTile> {
     return group < extent_of(stage_, plan_.main_reduction);
   }
 
-  /// About the number of statements of all copies of a tile: multiply-accumulates, and what sets
-  /// the accumulators up and writes them. Tiles at a border have loops of their own, and so have
-  /// taps that lie partly in the padding. With 3 taps and 4 rows there are 3 tiles, one of 4 rows
-  /// and two whose taps are loops of 3 and of 4 rows: 5 loops.
+  /// The approximate number of statements of all copies of a tile: the multiply-accumulates, and
+  /// the statements that initialise and write the accumulators. Tiles at a border have separate
+  /// loops, and so have taps that lie partly in the padding. With 3 taps and 4 rows there are 3
+  /// tiles: one of 4 rows, and two whose taps are loops of 3 and of 4 rows. These are 5 loops.
   double statements(const CpuTile& config) const {
     double tiles = 1, sums = 1;
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i) {
@@ -313,8 +313,7 @@ class CpuTileStage : public Configured<CpuTile> {
            !streamed_weights(compute_, stage_, config.axis->axis).empty();
   }
 
-  /// True if the fused axes have no other part in the tile: none of them is the vector axis or has
-  /// a tile of its own.
+  /// True if no fused axis is also the vector axis or has a separate tile.
   bool leaves_to_fused(const CpuTile& config) const {
     return std::all_of(
         plan_.fused_axes.begin(), plan_.fused_axes.end(), [&](const std::string& axis) {

@@ -23,15 +23,16 @@ struct CpuTile {
   int64_t fused = 0;
   int64_t block = 1;   ///< size of blocks of the main reduction; the loop in a block is innermost
   int64_t unroll = 1;  ///< unroll factor of the loop in a block
-  /// Number of blocks of the main reduction whose data stay in the cache while the loops that reuse
-  /// them run; 0 if the loop over blocks is inside of these loops.
+  /// Number of blocks in a group of the main reduction. The loop over groups is outside of the
+  /// loops that reuse the data of a group. 0: there are no groups.
   int64_t kblock = 0;
   /// unrolled axes of the reduction's window: 0 none, 1 the innermost, 2 all
   int64_t window_axes = 0;
   /// place of the loops over the window: 0 inside of blocks, 1 outside of blocks, 2 inside of the
   /// loop in a block
   int64_t reduction_order = 0;
-  /// place of the loop over the tile's vectors; append_tile_steps() explains the values
+  /// Place among the outer loops of the loop over tiles along the vector axis: 0 first, or second
+  /// if the first loop is probably a batch; 1 last; 2 last but one.
   int64_t outer_order = 0;
   int64_t tasks = 1;      ///< number of outermost loops that are parallel
   int64_t strip = 1;      ///< number of iterations of the innermost parallel loop in one task
@@ -42,13 +43,12 @@ struct CpuTile {
   /// Number of neighbours along the main reduction that each lane multiplies and adds in one dot
   /// product (dot_products.h); 1 without dot products.
   int64_t dot = 1;
-  /// The core tile (core_tiles.h) that takes the place of a register; null if registers are
-  /// vectors.
+  /// The core tile (core_tiles.h) that a register holds; null if registers hold vectors.
   const TensorTile* core = nullptr;
   int64_t row = 0;        ///< core tiles: index of the tile axis along which the rows lie
   int64_t rows = 1;       ///< core tiles: number of rows of one
-  int64_t row_tiles = 1;  ///< core tiles: their number along the rows
-  int64_t groups = 1;     ///< core tiles: groups of terms of one, along the main reduction
+  int64_t row_tiles = 1;  ///< core tiles: number of tiles along the rows
+  int64_t groups = 1;  ///< core tiles: number of groups of terms of one, along the main reduction
   // Computed from the members above:
   const VectorAxis* axis = nullptr;
   int64_t lanes = 1;         ///< elements of a vector register

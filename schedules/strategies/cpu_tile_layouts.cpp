@@ -64,11 +64,11 @@ class LayoutChoice {
                            vector_.packed.end();
     if (uses_vector && (must_pack || is_constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
-      // Weights come a whole tile at a time; other packed operands a vector at a time. Prefetched
-      // weights have to be contiguous. Those of a stage within loops of another one are read a
-      // panel after the other, too. Pieces of 1 KB, 128 KB apart, came from memory at half of its
-      // speed on a Zen 3.
-      // Prepared weights have further dimensions, whose loops go around all panels.
+      // Weights are stored by whole tiles; other packed operands are stored by vectors. Prefetched
+      // weights have to be contiguous. The weights of a stage within loops of another stage are
+      // read one panel after the other, so they should be contiguous too: pieces of 1 KB, 128 KB
+      // apart, came from memory at half of its speed on a Zen 3. Prepared weights have further
+      // dimensions, whose loops are around all panels.
       const bool is_read_by_panels = !is_root_ && !is_prepared;
       const bool has_panels = is_constant && (is_read_by_panels || is_prefetching());
       set(read.tensor, axes,
@@ -137,9 +137,9 @@ class LayoutChoice {
                     const Blocking& blocking) const {
     const std::string letters = c_.plan().compute.letters_of(tensor);
     const std::vector<int64_t> shape = c_.plan().compute.shape_of(tensor);
-    // Weights are read once a tile in loop order: reduction windows stand inside of the blocks
-    // where their loops do, and all of the main reduction inside of the tiles, unless a loop over
-    // blocks goes around them.
+    // Weights are stored in the order in which the loops of a tile read them. Reduction windows are
+    // inside of the blocks if their loops are, and all of the main reduction is inside of the
+    // tiles, unless a loop over blocks is around them.
     const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;
@@ -160,8 +160,7 @@ class LayoutChoice {
     return first + outer + reduced_inner + windows + vector_inner + neighbours;
   }
 
-  /// Splits the main reduction as split() does, and lets `neighbours` elements of it stand
-  /// innermost.
+  /// Splits the main reduction as split() does, but with `neighbours` elements of it innermost.
   static void split_reduction(char letter, int64_t extent, int64_t block, int64_t neighbours,
                               std::string& outer, std::string& inner, std::string& innermost) {
     if (neighbours <= 1) return split(letter, extent, block, outer, inner);

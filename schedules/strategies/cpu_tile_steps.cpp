@@ -17,8 +17,8 @@ using dsl::Stage;
 
 namespace {
 
-// Cache lines that an iteration may request at once: a core waits for 10 to 24 lines at a time, of
-// which the loads of the tile need some.
+// Number of cache lines that an iteration may request at once. A core has 10 to 24 outstanding
+// lines, of which the loads of the tile need some.
 constexpr int64_t few_lines = 4;
 
 /// The steps of one configuration.
@@ -63,8 +63,8 @@ class TileSteps {
  private:
   void split_vector_axis(int64_t extent, int64_t width, int64_t vectors) {
     lane_ = config_.axis->axis;
-    // The axis keeps a loop around its tile, maybe of one iteration, where an accumulator needs
-    // one.
+    // The axis keeps a loop around its tile, even one of a single iteration, if an accumulator
+    // needs the loop.
     const bool needs_loop =
         config_.core || (stage_.axes.size() == 1 && stores_another_type(c_.plan(), plan_.name));
     if (vectors * width < extent || needs_loop)
@@ -108,8 +108,8 @@ class TileSteps {
     return tile;
   }
 
-  /// Inserts the loop over tiles of the vector axis into the outer loops: first (second where the
-  /// first is likely a batch), last, or last but one.
+  /// Inserts the loop over tiles of the vector axis into the outer loops. Its place is first
+  /// (second if the first loop is probably a batch), last, or last but one.
   void place_vector_tiles() {
     c_.uses(config_.outer_order);
     Loops& outer = tile_.outer;

@@ -355,8 +355,8 @@ void ProductSteps::bulk(size_t side, const std::string& operand) {
 void ProductSteps::share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                               int64_t threads, int64_t most_guarded) {
   std::string thread = fuse_all(c_, operand, loops);
-  // The repeats of a thread go inside of the thread loop: outside they would be several nests with
-  // barriers in between.
+  // The elements that a thread copies one after the other are a loop inside of the thread loop.
+  // Outside, the loop would make several nests with barriers between them.
   const std::string repeats = schedules::split_off(c_, operand, thread, threads);
   c_.schedule.add(Reorder{operand, {thread, repeats}});
   c_.schedule.add(Bind{operand, thread});

@@ -295,9 +295,9 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
          product_fits(facts, config);
 }
 
-/// A penalty for boxes that reach outside of the image or are larger than a block, and a slight one
-/// for those that are not close to eight by eight neighbours. It does not depend on what copies, so
-/// that climbing finds good boxes before it lets TMA copy them.
+/// A penalty for boxes that reach outside of the image or are larger than a block, and a slight
+/// penalty for boxes far from eight by eight neighbours. It does not depend on whether TMA copies,
+/// so that hill climbing finds good boxes before it lets TMA copy them.
 double box_penalty(const ProductFacts& facts, const GpuTensor& config, size_t side) {
   const size_t axes = facts.box_axes[side].size();
   if (axes == 0) return 0;

@@ -29,8 +29,8 @@ class GpuWgmmaStage : public GpuTensorStage {
     return group > 0 && (chosen.block <= group || facts_.extents[side] % group == 0);
   }
 
-  /// Heuristic prior: prefers two warpgroups along the rows, rows of 128 bytes, and copies by TMA
-  /// and producers, with which the warpgroups issue nothing but tensor instructions; rates this
+  /// The heuristic prior. It prefers two warpgroups along the rows, rows of 128 bytes, and copies
+  /// by TMA and producers, with which the warpgroups issue only tensor instructions. It rates this
   /// strategy above tiles of warps.
   double prior(const GpuTensor& config, bool /*placed*/) const override {
     double score = tensor_prior(facts_, config) + 2 * far_better;
