@@ -79,19 +79,22 @@ struct Core {
 
 /// A GPU: resources of one multiprocessor, and bandwidths of the chip.
 struct Gpu {
-  int architecture = 0;       ///< compute capability times ten, e.g. 90; 0 for OpenCL devices
-  double clock_ghz = 0;       ///< under load
-  double fma_lanes = 0;       ///< f32 multiply-adds per cycle and multiprocessor
-  double tensor_fma = 0;      ///< 16-bit multiply-adds of tensor cores per cycle and multiprocessor
-  int resident_threads = 0;   ///< per multiprocessor
-  int resident_blocks = 0;    ///< per multiprocessor
-  int64_t registers = 0;      ///< 32-bit registers per multiprocessor
-  int64_t shared_bytes = 0;   ///< shared memory per multiprocessor
-  int schedulers = 4;         ///< parts of a multiprocessor; each starts a warp instruction a cycle
+  int architecture = 0;      ///< compute capability times ten, e.g. 90; 0 for OpenCL devices
+  double clock_ghz = 0;      ///< under load
+  double fma_lanes = 0;      ///< f32 multiply-adds per cycle and multiprocessor
+  double tensor_fma = 0;     ///< 16-bit multiply-adds of tensor cores per cycle and multiprocessor
+  int resident_threads = 0;  ///< per multiprocessor
+  int resident_blocks = 0;   ///< per multiprocessor
+  int64_t registers = 0;     ///< 32-bit registers per multiprocessor
+  int64_t shared_bytes = 0;  ///< shared memory per multiprocessor
+  /// parts of a multiprocessor, each of which starts a warp instruction per cycle
+  int schedulers = 4;
   double integer_lanes = 64;  ///< integer operations per cycle and multiprocessor
-  double warpgroup_speed = 1;  ///< tensor instructions of warpgroups against those of warps
+  /// speed of warpgroups' tensor instructions relative to those of warps
+  double warpgroup_speed = 1;
   double fma_latency_cycles = 4, tensor_latency_cycles = 33, shared_latency_cycles = 28;
-  /// Cycles until a load is answered by L1; the additional cycles of L2, and of DRAM beyond L2.
+  /// Cycles of a load that hits L1; the additional cycles of a hit in L2; the additional cycles of
+  /// DRAM beyond those of L2.
   double l1_latency_cycles = 35, l2_latency_cycles = 225, dram_latency_cycles = 350;
   double l2_gbps = 0;        ///< reads of all multiprocessors, GB/s
   double dram_gbps = 0;      ///< bandwidth that a copy reaches, GB/s

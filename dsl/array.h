@@ -43,7 +43,7 @@ struct Array {
 /// Fills with random integers from -4 to 4 (0 to 4 for unsigned types). Products and sums of up to
 /// a million of them are exact in f32 in any order, so two correct kernels agree bit by bit.
 void fill_integers(Array& array, Random& random);
-/// Fills with N(0, 1) values rounded to the type. Arrays of other types are filled by
+/// Fills with N(0, 1) values rounded to the type. An array of integers or bool is filled as by
 /// fill_integers().
 void fill_normal(Array& array, Random& random);
 /// Fills with N(0, 1) values of which one in eight is replaced by a NaN, an infinity, a denormal or

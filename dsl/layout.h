@@ -41,8 +41,8 @@ class Layout {
   int rank() const { return rank_; }
   bool is_row_major() const;
 
-  /// The extents of the storage dimensions, outermost first. They multiply to at least the number
-  /// of elements of `shape`, as extents are rounded up to multiples of factors.
+  /// The extents of the storage dimensions, outermost first, for a tensor of `shape`. Extents that
+  /// factors do not divide are rounded up.
   std::vector<int64_t> storage_shape(const std::vector<int64_t>& shape) const;
   /// The storage indices, outermost first, of the element at the logical `indices`. They are
   /// divisions and remainders of `indices`, unsimplified.

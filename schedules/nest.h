@@ -57,7 +57,7 @@ struct StageNest {
   /// region_extent.
   struct Window {
     size_t dimension;
-    int64_t step;    ///< elements that an iteration computes
+    int64_t step;    ///< number of elements that an iteration computes
     int64_t warmup;  ///< additional iterations before the first, which fill the window
   };
   std::optional<Window> window;
@@ -85,7 +85,7 @@ struct StageNest {
     int64_t elements;
   };
   std::optional<Padding> padding;
-  int swizzle = 0;  ///< swizzle of its buffer (Buffer::swizzle)
+  int swizzle = 0;  ///< swizzle of the stage's buffer (Buffer::swizzle)
 
   /// A prefetch: while an iteration of `loop` runs, the iterations of `at`, a loop inside of it,
   /// request the cache lines of `tensor` that the next iteration of `loop` reads.
@@ -149,7 +149,7 @@ const StageNest* copy_of_results(const Nest& nest, const std::string& stage);
 /// The name of a loop in messages: "n.0", or "no (n.0)" if its author named it.
 std::string shown_name(const StageNest& stage, const NestLoop& loop);
 
-/// "for k.0 in 0..4 / for x in 0..56 ...": the loops of a stage on one line.
+/// The loops of a stage on one line: "for k.0 in 0..4 / for x in 0..56 ...".
 std::string describe(const StageNest& stage);
 
 }  // namespace tw::schedules

@@ -144,7 +144,7 @@ class Schedule {
 
  private:
   std::shared_ptr<const dsl::Compute> compute_;
-  std::shared_ptr<Nest> nest_;  // copied before it changes, where it is shared
+  std::shared_ptr<Nest> nest_;  // copied before a change if another schedule shares it
   std::vector<Step> steps_;
   std::optional<Error> error_;
 };

@@ -320,9 +320,9 @@ struct Rfactor {
 /// Computes a convolution along `axis` by Winograd's algorithm F(tile, taps) of toom_cook.h, `tile`
 /// outputs at a time. The stage is replaced by `stage.u` (transformed weights), `stage.v`
 /// (transformed data), `stage.m` (sums of their products), and a stage of the same name, which
-/// transforms `stage.m`. If the data are padded, a stage `stage.d` holds them first. A second step
-/// on `stage.m` along another axis makes the two-dimensional algorithm. Must precede any other step
-/// on the stage.
+/// transforms `stage.m`. If the data are not just an element of a tensor, as with padding, a stage
+/// `stage.d` computes them first. A second step on `stage.m` along another axis makes the
+/// two-dimensional algorithm. Must precede any other step on the stage.
 struct Winograd {
   static constexpr std::string_view name = "winograd";
   std::string stage, axis;
@@ -335,9 +335,9 @@ struct Winograd {
 /// Packs the factors of a sum of products for an instruction that sums `multiple` of the products.
 /// Each factor is copied to a stage `stage.tensor`, in which the dimension of the reduction axis is
 /// last and rounded up to the multiple with zeros (TVM: pad_einsum). The copy has elements of
-/// `type`, if it is given. A factor that already has this form is not copied. The factors must be
-/// elements of two tensors. In each of them the axis must be the index of one dimension, which is
-/// as long as the axis. Must precede any other step on the stage.
+/// `type`, if it is given. A factor that needs neither zeros nor another type is not copied. The
+/// factors must be elements of two tensors. In each of them the axis must be the index of one
+/// dimension, which is as long as the axis. Must precede any other step on the stage.
 struct PackFactors {
   static constexpr std::string_view name = "pack_factors";
   std::string stage, axis;

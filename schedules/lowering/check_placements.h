@@ -8,8 +8,8 @@
 
 namespace tw::schedules {
 
-/// Invalid if a window, a pipeline or a prefetch is placed at a loop that cannot have it, or if a
-/// prepared stage must not be prepared.
+/// Invalid if a window, a pipeline or a prefetch is placed at a loop that cannot have it, or if
+/// check_prepared() fails.
 Status check_placements(const Nest& nest);
 
 /// Invalid if a buffer is swizzled that is not in shared memory.

@@ -51,7 +51,7 @@ struct Unclamped {
 };
 Unclamped unclamp(const Expr& index);
 
-/// The operands of a nested max (or min); only `expr` itself if it is no max (or min).
+/// The operands of a nested max (or min). If `expr` is no max (or min), the list has `expr` alone.
 std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
 /// The terms of a conjunction: affine terms as constraints `affine >= 0`, and all others as

@@ -73,7 +73,7 @@ struct Buffer {
 /// An argument of the kernel: its buffer, and the logical tensor that the buffer stores.
 struct Argument {
   Buffer buffer;
-  std::vector<int64_t> shape;  ///< logical
+  std::vector<int64_t> shape;  ///< extents of the logical tensor
   dsl::Layout layout;
   std::string letters;
   bool is_output = false;

@@ -106,7 +106,7 @@ struct TensorNest {
   const TensorTile* tile;
   const Loop *part, *column, *depth;  ///< h, e and k above
   const Assign* sum;
-  const dsl::Read *by_row, *by_column;  ///< the factors
+  const dsl::Read *by_row, *by_column;  ///< the factors by row and by column
   std::string lane_row, lane_column;    ///< the loops r and c
   const Loop* columns = nullptr;        ///< j in a warpgroup's tile
   std::string warp;                     ///< w in a warpgroup's tile

@@ -633,8 +633,8 @@ std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   return last;
 }
 
-/// Tensors that stages write and other stages read. On CPUs, strategies choose the layouts of
-/// prepared ones, as they do for constants, so these are left out.
+/// Tensors that stages write and other stages read, whose layouts are fixed. Prepared tensors on
+/// CPUs are left out, because there strategies choose their layouts, as they do for constants.
 std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target) {
   std::vector<std::string> names;
   for (const StageNest& nest : nests.stages) {

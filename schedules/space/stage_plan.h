@@ -56,15 +56,16 @@ struct StagePlan {
   bool reduces = false;
   bool scans = false;  ///< true if the reduction is a scan; the fields below are then empty
   // The following fields are for reductions; gathers have a selection too.
-  bool reduces_rows = false;   ///< reduces a long axis along which a tensor is contiguous
-  bool prefers_lanes = false;  ///< no vector axis is better than a vector of partial results
+  bool reduces_rows = false;  ///< true if it reduces a long axis along which a tensor is contiguous
+  /// true if lanes of a partial result are at least as good as any vector axis
+  bool prefers_lanes = false;
   std::vector<VectorAxis> vector_axes;
   std::vector<std::string> tile_axes;  ///< spatial axes that may join a register tile
   /// Adjacent tile axes that may be fused and tiled as one loop, outermost first. They are at least
   /// two axes of one operand of a product, and none is padded. Empty if there are none.
   std::vector<std::string> fused_axes;
   std::string main_reduction;  ///< the reduction axis that is blocked; may be empty
-  bool has_dots = false;       ///< tiles can have dot products along main_reduction
+  bool has_dots = false;       ///< true if tiles can have dot products along main_reduction
   std::string lane_axis;       ///< the last reduction axis
   /// The axes that data select in a gather or scatter, and the axes on which the selecting data
   /// depend. Empty for other stages.
@@ -84,7 +85,7 @@ struct ComputePlan {
   /// prepared stages.
   Schedule prologue;
   std::vector<StagePlan> stages;  ///< consumers first; prepared and nested stages are left out
-  dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
+  dsl::CacheState state = dsl::CacheState::Hot;  ///< state of the caches in the problem
   std::string algorithm = {};  ///< name of the algorithm; empty for the direct one
   double expected_error = 0;   ///< error to expect (Rewritten::expected_error)
 

@@ -101,7 +101,7 @@ struct Strategy {
 /// one is the default of points that name no strategy.
 std::span<const Strategy> strategies();
 
-/// A strategy with a configuration of type Config, whose members the knobs are bound to.
+/// Base class of a strategy whose knobs set members of a configuration of type Config.
 template <typename Config>
 class Configured : public StageStrategy {
  public:

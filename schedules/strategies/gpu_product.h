@@ -73,7 +73,7 @@ struct GpuProduct {
   /// number of blocks of the outer side that run next to each other (rasterization)
   int64_t raster = 1;
   int64_t split = 1;  ///< number of parts of the main reduction, each with separate sums
-  // Computed from these members, partly by the strategy:
+  // Computed from the members above, partly by the strategy:
   int64_t length = 1;  ///< extent of the reduction loop that is blocked
   std::array<int64_t, product_sides> blocks = {1, 1};  ///< blocks of threads along each side
   int64_t kblock = 1;                                  ///< terms in a block of the reduction
@@ -154,7 +154,7 @@ class ProductStrategy : public Configured<Config> {
   bool can_be_climbed() const override { return true; }
 
  protected:
-  /// Adds a knob of one side, whose member a function of the configuration selects.
+  /// Adds a knob of one side. `member` selects the member of the configuration that the knob sets.
   void add_side_knob(std::string_view name, size_t side, std::vector<int64_t> values,
                      typename Configured<Config>::Member member) {
     this->add_knob(std::string(name) + "." + std::string(side_names[side]), std::move(values),
