@@ -35,11 +35,11 @@ inline constexpr int64_t most_prefetched_lines = 64;
 Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
                                      const StageNest::Ahead& ahead);
 
-/// Chooses the loop inside of `loop` whose iterations request the lines: the outermost loop whose
-/// iterations request at most `few_lines` each, because loops further inside may have more
-/// iterations than there are lines, and would request lines repeatedly. If every loop requests
-/// more, the innermost loop in which the step is legal. nullopt if the step is illegal in every
-/// loop.
+/// Chooses the loop inside of `loop` whose iterations request the lines. It is the outermost loop
+/// whose iterations request at most `few_lines` each. A loop further inside may have more
+/// iterations than there are lines, and would request lines repeatedly. If the iterations of every
+/// loop request more, it is the innermost loop in which the step is legal. nullopt if the step is
+/// illegal in every loop.
 std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stage,
                                          const std::string& tensor, const std::string& loop,
                                          int64_t few_lines);

@@ -10,8 +10,8 @@
 namespace tw::schedules {
 
 /// Rewrites an expression of the stage, or of its epilogue, in terms of loop variables.
-/// `definition` is the dsl::Stage whose axes the expression uses. Indices of reads of placed stages
-/// become relative to the regions in their buffers.
+/// `definition` is the declaration whose axes the expression uses. The indices of a read of a
+/// placed stage become relative to the region that the placed stage's buffer holds.
 Expr over_loops(const Nest& nest, const StageNest& s, const dsl::Stage& definition,
                 const Expr& expr);
 /// The indices of the element that an iteration computes, in the tensor or buffer of the stage's

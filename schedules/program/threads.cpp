@@ -568,8 +568,7 @@ class ThreadChecker {
         [&](const Wait&) { return orders_copies(); }, always<If, Assign, PrefetchLines>(Status{}));
   }
 
-  /// Checks a Reduce loop. Its operands are read by other threads than the thread that stores the
-  /// result.
+  /// Checks a Reduce loop. Other threads than the one that stores the result read its operands.
   Status check_reduce(const Loop& loop, const Stmt& stmt) {
     const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
     const bool is_one = assign && assign->combine != Combine::None && !assign->asynchronous &&

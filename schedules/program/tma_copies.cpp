@@ -356,10 +356,10 @@ class CopyFinder {
     return is_lower ? bound_below(main->first, room) : bound_above(main->first, room);
   }
 
-  /// Adds floor(part / a) for 0 <= part.constant < a, as the quotient of a number that is not
-  /// negative. Returns false if the number is not proved to be non-negative. A bound from above has
-  /// -floor((x + a - 1) / a) where a bound from below has floor(x / a), so that their sum is
-  /// constant.
+  /// Adds floor(part / a) to `room` as a quotient of a number that is not negative, for 0 <=
+  /// part.constant < a. Returns false if the number is not proved to be non-negative. A bound from
+  /// above has -floor((x + a - 1) / a) where a bound from below has floor(x / a), so that their sum
+  /// is constant.
   bool add_quotient(Affine part, int64_t a, Affine& room) const {
     const bool is_negative = part.terms.front().coefficient < 0;
     if (is_negative) {

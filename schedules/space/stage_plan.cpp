@@ -301,8 +301,9 @@ std::map<std::string, std::string> nested_stages(const Nest& nests) {
   return owners;
 }
 
-/// For each tensor the planned stages that read it, counted from the last one: consumers first.
-/// The reads of a nested stage count as those of its owner.
+/// For each tensor, the indices of the stages that read it, among the planned stages. Stages are
+/// numbered from the last one, consumers first. A read by a nested stage counts as a read by the
+/// nested stage's owner.
 std::map<std::string, std::vector<size_t>> reading_nests(
     const Nest& nests, const std::map<std::string, std::string>& nested) {
   std::map<std::string, std::vector<size_t>> readers;

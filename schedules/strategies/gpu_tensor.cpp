@@ -142,8 +142,8 @@ class TensorSteps : ProductSteps {
     share_copy(copy, concat({rows, {vectors}}), {column}, config_.threads, most_guarded_copies);
   }
 
-  /// Stages an operand. A warpgroup's instruction reads it K-major, as swizzled rows of a block of
-  /// the reduction, or MN-major, as groups of neighbouring rows for each term.
+  /// Stages an operand. A warpgroup's instruction reads the operand K-major, as swizzled rows of a
+  /// block of the reduction, or MN-major, as groups of neighbouring rows for each term.
   std::string cache(size_t side, const TensorSide& s) {
     const bool is_wide = tile_.is_of_warpgroup, is_mn = is_mn_major(side);
     const Loops rows = concat({s.outside(), s.row});
